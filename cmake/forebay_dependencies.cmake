@@ -1,0 +1,24 @@
+# Every library that Forebay links. The Debian packages they come in: packages.txt.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(GTest REQUIRED)
+include(GoogleTest)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp)
+
+if(FOREBAY_TORCH)
+  # libtorch is the one inside the pip package of the tree's virtual environment.
+  execute_process(
+    COMMAND ${CMAKE_SOURCE_DIR}/.venv/bin/python -c "import torch; print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
+  find_package(Torch REQUIRED)
+endif()

@@ -1,0 +1,30 @@
+# Flags for all of our own code.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(forebay_flags INTERFACE)
+target_compile_options(forebay_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Werror
+  # Pixels are defined exactly: a fused multiply-add that the compiler chose would change them.
+  -ffp-contract=off
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  # AVX2 is the floor on x86; faster kernels are chosen at run time.
+  target_compile_options(forebay_flags INTERFACE -march=x86-64-v3 -mtune=generic)
+endif()
+if(FOREBAY_SANITIZE)
+  add_compile_options(-fsanitize=${FOREBAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FOREBAY_SANITIZE})
+endif()
+if(FOREBAY_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,35 @@
+# forebay_library(NAME SOURCES … DEPS … PRIVATE_DEPS …): one folder of src/, with every *_test.cc
+# beside its sources built into NAME_test.
+function(forebay_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(forebay_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(forebay_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(forebay_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS} forebay_flags)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
+  if(tests)
+    forebay_test(${name}_test SOURCES ${tests} DEPS forebay_${name} ${ARG_PRIVATE_DEPS})
+  endif()
+endfunction()
+
+# forebay_test(NAME SOURCES … DEPS …): a GoogleTest program; each of its cases is one CTest case.
+function(forebay_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main forebay_flags)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+endfunction()
+
+# forebay_fuzzer(NAME DEPS …): tests/fuzz/NAME.cc as a libFuzzer target; corpus in tests/fuzz/corpus/NAME.
+function(forebay_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} forebay_flags)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+# forebay_program(NAME SOURCES … DEPS …)
+function(forebay_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} forebay_flags)
+endfunction()

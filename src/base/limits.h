@@ -1,0 +1,39 @@
+// Every limit on what comes from outside, in one place. Each is tested from both sides.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace forebay::base {
+
+// Images
+inline constexpr uint32_t kImageSideMax = 16384;          // pixels
+inline constexpr uint64_t kImagePixelsMax = 64ull << 20;  // pixels
+inline constexpr uint64_t kImageBytesMax = 64ull << 20;   // an encoded image
+inline constexpr int kJpegScansMax = 100;                 // more is a scan bomb
+inline constexpr int kJpegComponentsMax = 4;
+
+// Samples
+inline constexpr size_t kKeyBytesMax = 1024;
+inline constexpr size_t kFieldNameBytesMax = 128;
+inline constexpr size_t kFieldsMax = 64;                 // fields in a dataset
+inline constexpr uint64_t kFieldBytesMax = 64ull << 20;  // one stored file
+inline constexpr size_t kScalarBytesMax = 1u << 20;      // one text or json value
+inline constexpr size_t kClassesMax = 1u << 20;
+
+// Datasets
+inline constexpr uint64_t kChunkBytesMax = 1ull << 30;
+inline constexpr uint64_t kChunkBytesMin = 64ull << 10;  // the smallest target size of a chunk
+inline constexpr uint32_t kChunkSamplesMax = 1u << 20;
+inline constexpr uint64_t kChunkIndexBytesMax = 256ull << 20;
+inline constexpr uint64_t kSnapshotRootBytesMax = 64ull << 20;
+inline constexpr uint32_t kPartSamplesMax = 1u << 20;  // a part holds at most this many
+inline constexpr uint64_t kSamplesMax = 1ull << 40;
+inline constexpr uint64_t kSourceEntriesMax = 100'000'000;  // files or tar members listed
+
+// Running
+inline constexpr int kThreadsMax = 1024;
+inline constexpr int kWorldSizeMax = 1 << 16;
+inline constexpr uint32_t kBatchMax = 1u << 20;  // samples in a global batch
+
+}  // namespace forebay::base

@@ -1,0 +1,48 @@
+// A file system that fails on purpose: the n-th operation that changes or reads something gives
+// the error that the test asked for, once or for ever after.
+#pragma once
+
+#include <atomic>
+
+#include "io/file_system.h"
+
+namespace forebay::io {
+
+class FaultyFileSystem final : public FileSystem {
+ public:
+  struct Fault {
+    enum class On : uint8_t { kWrite, kRead } on = On::kWrite;
+    // The operation that fails, counted from 0; -1 never.
+    int64_t at = -1;
+    bool for_ever = true;
+    base::Code code = base::Code::kNoSpace;
+  };
+
+  FaultyFileSystem(FileSystem& below, Fault fault) : below_(below), fault_(fault) {}
+
+  // Operations of the fault's kind seen so far, those that failed among them.
+  int64_t operations() const { return operations_; }
+
+  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
+                                                  uint64_t keep_bytes) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status remove(const std::string& path) override;
+  Status make_dirs(const std::string& path) override;
+  Status sync_dir(const std::string& path) override;
+  Result<std::vector<DirEntry>> list(const std::string& path) const override;
+  Result<FileInfo> stat(const std::string& path) const override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+
+ private:
+  class Reader;
+  class Writer;
+  Status step(Fault::On on, std::string_view what, const std::string& path) const;
+
+  FileSystem& below_;
+  const Fault fault_;
+  mutable std::atomic<int64_t> operations_ = 0;
+};
+
+}  // namespace forebay::io

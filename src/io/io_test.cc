@@ -1,0 +1,148 @@
+// io/: one test body over the real file system and the one in memory, then each one's own duties.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "io/faulty.h"
+#include "io/machine.h"
+#include "io/memory.h"
+
+namespace forebay::io {
+namespace {
+
+using base::as_bytes;
+using base::as_text;
+using base::Code;
+
+class FileSystemTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::temp_directory_path() / fmt::format("forebay_io_test_{}", ::getpid());
+    if (std::string_view(GetParam()) == "memory") fs_ = &memory_;
+    ASSERT_TRUE(fs_->make_dirs(root_).ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string path(std::string_view name) const { return join_path(root_, name); }
+
+  MemoryFileSystem memory_;
+  FileSystem* fs_ = &posix_file_system();
+  std::string root_;
+};
+INSTANTIATE_TEST_SUITE_P(All, FileSystemTest, testing::Values("posix", "memory"));
+
+TEST_P(FileSystemTest, ReadsWhatWasWritten) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "hello");
+  EXPECT_EQ(read_file(*fs_, path("a"), 4).error().code(), Code::kTooBig);
+  EXPECT_EQ(fs_->stat(path("a"))->size, 5u);
+  EXPECT_EQ(fs_->stat(path("a.tmp")).error().code(), Code::kNotFound);
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("new")).ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "new");
+}
+
+TEST_P(FileSystemTest, SaysThatAFileEndsTooEarly) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  const auto file = fs_->open(path("a")).value();
+  base::ByteVector out(4);
+  EXPECT_TRUE(file->read(1, out).ok());
+  EXPECT_EQ(as_text(out), "ello");
+  const Status status = file->read(2, out);
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(status.message().find("truncated"), std::string::npos);
+}
+
+TEST_P(FileSystemTest, AppendsBehindWhatIsKept) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("log"), as_bytes("one\ntwo\nhal")).ok());
+  auto file = fs_->append_to(path("log"), 8).value();
+  ASSERT_TRUE(file->append(as_bytes("three\n")).ok());
+  ASSERT_TRUE(file->close().ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("log"), 100)), "one\ntwo\nthree\n");
+}
+
+TEST_P(FileSystemTest, ListsByName) {
+  ASSERT_TRUE(fs_->make_dirs(path("d/sub")).ok());
+  for (const char* name : {"d/b", "d/a", "d/\xc3\xa9"}) {
+    ASSERT_TRUE(write_file_atomically(*fs_, path(name), {}).ok());
+  }
+  const auto entries = fs_->list(path("d")).value();
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].name, "a");
+  EXPECT_EQ(entries[1].name, "b");
+  EXPECT_EQ(entries[2].name, "sub");
+  EXPECT_EQ(entries[2].type, FileType::kDirectory);
+  EXPECT_EQ(entries[3].name, "\xc3\xa9");
+}
+
+TEST_P(FileSystemTest, NamesThePathInErrors) {
+  EXPECT_EQ(fs_->open(path("none")).error().code(), Code::kNotFound);
+  EXPECT_NE(fs_->open(path("none")).error().message().find(path("none")), std::string::npos);
+  EXPECT_EQ(fs_->create(path("no/such")).error().code(), Code::kNotFound);
+  EXPECT_FALSE(fs_->remove(path("none")).ok());
+}
+
+TEST_P(FileSystemTest, LocksOnce) {
+  {
+    const auto held = fs_->lock(path("LOCK")).value();
+    EXPECT_EQ(fs_->lock(path("LOCK")).error().code(), Code::kBusy);
+  }
+  EXPECT_TRUE(fs_->lock(path("LOCK")));
+}
+
+TEST(MemoryFileSystem, PowerLossKeepsWhatWasSynced) {
+  MemoryFileSystem fs;
+  ASSERT_TRUE(fs.make_dirs("/d").ok());
+  auto file = fs.create("/d/unsynced_name").value();
+  ASSERT_TRUE(file->append(as_bytes("x")).ok());
+  ASSERT_TRUE(file->sync().ok());
+  fs.power_loss();
+  EXPECT_FALSE(fs.stat("/d/unsynced_name"));
+
+  file = fs.create("/d/a").value();
+  ASSERT_TRUE(file->append(as_bytes("kept")).ok());
+  ASSERT_TRUE(file->sync().ok());
+  ASSERT_TRUE(fs.sync_dir("/d").ok());
+  ASSERT_TRUE(file->append(as_bytes("lost")).ok());
+  fs.power_loss(1);
+  EXPECT_EQ(as_text(*read_file(fs, "/d/a", 100)), "keptl");
+}
+
+// Whatever write of an atomic replacement fails, the old content stays.
+TEST(WriteFileAtomically, LeavesTheOldContentAtEveryFault) {
+  for (int64_t at = 0;; ++at) {
+    MemoryFileSystem memory;
+    ASSERT_TRUE(memory.make_dirs("/d").ok());
+    ASSERT_TRUE(write_file_atomically(memory, "/d/a", as_bytes("old")).ok());
+    FaultyFileSystem faulty(memory, {.at = at});
+    const Status status = write_file_atomically(faulty, "/d/a", as_bytes("new"));
+    if (faulty.operations() <= at) {
+      EXPECT_TRUE(status.ok());
+      EXPECT_GE(at, 5);
+      break;
+    }
+    EXPECT_EQ(status.code(), Code::kNoSpace);
+    memory.power_loss();
+    EXPECT_EQ(as_text(*read_file(memory, "/d/a", 100)), "old") << "fault at operation " << at;
+  }
+}
+
+TEST(Machine, ClocksGoForward) {
+  const int64_t start = monotonic_ns();
+  EXPECT_GE(monotonic_ns(), start);
+  EXPECT_GT(process_cpu_ns(), 0);
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_GT(resident_bytes(), 0u);
+}
+
+TEST(Paths, JoinAndParent) {
+  EXPECT_EQ(join_path("a/", "b"), "a/b");
+  EXPECT_EQ(join_path("", "b"), "b");
+  EXPECT_EQ(parent_path("a/b"), "a");
+  EXPECT_EQ(parent_path("/b"), "/");
+  EXPECT_EQ(parent_path("b"), ".");
+  EXPECT_EQ(parent_path("a/b/"), "a");
+}
+
+}  // namespace
+}  // namespace forebay::io

@@ -1,0 +1,82 @@
+#include "io/machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace forebay::io {
+namespace {
+
+int64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+// Cores by the quota of one cgroup folder (v2's cpu.max or v1's two files); 0 where there is none.
+double quota_cores(const std::string& folder) {
+  double quota = 0;
+  double period = 0;
+  if (std::ifstream v2(folder + "/cpu.max"); v2 >> quota >> period && period > 0) {
+    return quota / period;
+  }
+  std::ifstream v1_quota(folder + "/cpu.cfs_quota_us");
+  std::ifstream v1_period(folder + "/cpu.cfs_period_us");
+  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) return quota / period;
+  return 0;
+}
+
+// The least quota of this process's cgroup and of those above it.
+double cgroup_cores() {
+  double least = 0;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t colon = line.find(':');
+    const size_t path_at = line.find(':', colon + 1);
+    if (path_at == std::string::npos) continue;
+    const std::string controllers = line.substr(colon + 1, path_at - colon - 1);
+    const bool v2 = controllers.empty();
+    if (!v2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    for (std::string path = line.substr(path_at + 1);; path = path.substr(0, path.rfind('/'))) {
+      const double cores = quota_cores(path == "/" ? root : root + path);
+      if (cores > 0 && (least == 0 || cores < least)) least = cores;
+      if (path.empty() || path == "/") break;
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
+int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+int usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
+  const double quota = cgroup_cores();
+  if (quota > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota)));
+  return std::max(cores, 1);
+}
+
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+}  // namespace forebay::io

@@ -1,0 +1,25 @@
+// What the operating system says of this machine and of time.
+#pragma once
+
+#include <cstdint>
+
+namespace forebay::io {
+
+// Nanoseconds on a clock that only goes forward.
+int64_t monotonic_ns();
+// CPU time of this process, all threads, in nanoseconds.
+int64_t process_cpu_ns();
+// CPU time of the calling thread, in nanoseconds.
+int64_t thread_cpu_ns();
+
+// How many threads can run at once here: the affinity mask and the cgroup's CPU quota (v1 or v2,
+// rounded up), whichever is less; at least 1.
+int usable_cores();
+
+// Bytes of this process that are in memory, now.
+uint64_t resident_bytes();
+
+// Whether standard error is a terminal.
+bool stderr_is_terminal();
+
+}  // namespace forebay::io

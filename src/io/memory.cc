@@ -1,0 +1,212 @@
+#include "io/memory.h"
+
+#include <algorithm>
+#include <set>
+
+namespace forebay::io {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+using base::Mutex;
+using base::MutexLock;
+
+struct MemoryFileSystem::File {
+  ByteVector data;
+  uint64_t synced = 0;
+};
+
+struct MemoryFileSystem::State {
+  mutable Mutex mutex;
+  std::map<std::string, std::shared_ptr<File>> files GUARDED_BY(mutex);
+  std::map<std::string, std::shared_ptr<File>> durable_files GUARDED_BY(mutex);
+  std::set<std::string> directories GUARDED_BY(mutex);
+  std::set<std::string> locks GUARDED_BY(mutex);
+};
+
+class MemoryFileSystem::Reader final : public RandomFile {
+ public:
+  Reader(std::shared_ptr<State> state, std::shared_ptr<File> file, std::string path)
+      : state_(std::move(state)), file_(std::move(file)), path_(std::move(path)) {}
+  const std::string& path() const override { return path_; }
+  Result<uint64_t> size() const override {
+    MutexLock lock(state_->mutex);
+    return file_->data.size();
+  }
+  Status read(uint64_t offset, MutableBytes out) const override {
+    MutexLock lock(state_->mutex);
+    if (!base::in_bounds(offset, out.size(), file_->data.size())) {
+      return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} were expected", path_,
+                  file_->data.size(), offset + out.size());
+    }
+    std::copy_n(file_->data.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    return {};
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<File> file_;
+  std::string path_;
+};
+
+class MemoryFileSystem::Writer final : public WritableFile {
+ public:
+  Writer(std::shared_ptr<State> state, std::shared_ptr<File> file)
+      : state_(std::move(state)), file_(std::move(file)) {}
+  Status append(Bytes data) override {
+    MutexLock lock(state_->mutex);
+    file_->data.insert(file_->data.end(), data.begin(), data.end());
+    return {};
+  }
+  Status sync() override {
+    MutexLock lock(state_->mutex);
+    file_->synced = file_->data.size();
+    return {};
+  }
+  Status close() override { return {}; }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<File> file_;
+};
+
+class MemoryFileSystem::Lock final : public FileLock {
+ public:
+  Lock(std::shared_ptr<State> state, std::string path)
+      : state_(std::move(state)), path_(std::move(path)) {}
+  ~Lock() override {
+    MutexLock lock(state_->mutex);
+    state_->locks.erase(path_);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::string path_;
+};
+
+MemoryFileSystem::MemoryFileSystem() : state_(std::make_shared<State>()) {}
+MemoryFileSystem::~MemoryFileSystem() = default;
+
+Result<std::unique_ptr<RandomFile>> MemoryFileSystem::open(const std::string& path) const {
+  MutexLock lock(state_->mutex);
+  const auto found = state_->files.find(path);
+  if (found == state_->files.end()) {
+    return fail(Code::kNotFound, "cannot open {}: no such file", path);
+  }
+  return std::make_unique<Reader>(state_, found->second, path);
+}
+
+Result<std::unique_ptr<WritableFile>> MemoryFileSystem::create(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  if (!state_->directories.contains(parent_path(path))) {
+    return fail(Code::kNotFound, "cannot create {}: no such folder", path);
+  }
+  auto file = std::make_shared<File>();
+  state_->files[path] = file;
+  return std::make_unique<Writer>(state_, std::move(file));
+}
+
+Result<std::unique_ptr<WritableFile>> MemoryFileSystem::append_to(const std::string& path,
+                                                                  uint64_t keep_bytes) {
+  MutexLock lock(state_->mutex);
+  const auto found = state_->files.find(path);
+  if (found == state_->files.end()) {
+    return fail(Code::kNotFound, "cannot open {}: no such file", path);
+  }
+  found->second->data.resize(keep_bytes);
+  found->second->synced = std::min(found->second->synced, keep_bytes);
+  return std::make_unique<Writer>(state_, found->second);
+}
+
+Status MemoryFileSystem::rename(const std::string& from, const std::string& to) {
+  MutexLock lock(state_->mutex);
+  const auto found = state_->files.find(from);
+  if (found == state_->files.end()) {
+    return fail(Code::kNotFound, "cannot rename to {}: no file {}", to, from);
+  }
+  state_->files[to] = found->second;
+  state_->files.erase(from);
+  return {};
+}
+
+Status MemoryFileSystem::remove(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  if (state_->files.erase(path) == 0) {
+    return fail(Code::kNotFound, "cannot remove {}: no such file", path);
+  }
+  return {};
+}
+
+Status MemoryFileSystem::make_dirs(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  for (std::string directory = path;; directory = parent_path(directory)) {
+    state_->directories.insert(directory);
+    if (directory == "/" || directory == ".") break;
+  }
+  return {};
+}
+
+Status MemoryFileSystem::sync_dir(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  std::erase_if(state_->durable_files,
+                [&](const auto& entry) { return parent_path(entry.first) == path; });
+  for (const auto& [name, file] : state_->files) {
+    if (parent_path(name) == path) state_->durable_files[name] = file;
+  }
+  return {};
+}
+
+Result<std::vector<DirEntry>> MemoryFileSystem::list(const std::string& path) const {
+  MutexLock lock(state_->mutex);
+  if (!state_->directories.contains(path)) {
+    return fail(Code::kNotFound, "cannot list {}: no such folder", path);
+  }
+  const auto name_of = [](const std::string& full) { return full.substr(full.rfind('/') + 1); };
+  std::vector<DirEntry> entries;
+  for (const auto& [name, file] : state_->files) {
+    if (parent_path(name) == path) entries.push_back({name_of(name), FileType::kFile});
+  }
+  for (const auto& name : state_->directories) {
+    if (name != path && parent_path(name) == path) {
+      entries.push_back({name_of(name), FileType::kDirectory});
+    }
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Result<FileInfo> MemoryFileSystem::stat(const std::string& path) const {
+  MutexLock lock(state_->mutex);
+  if (const auto found = state_->files.find(path); found != state_->files.end()) {
+    const uint64_t size = found->second->data.size();
+    return FileInfo{.type = FileType::kFile, .size = size, .modified_ns = 0, .allocated = size};
+  }
+  if (state_->directories.contains(path)) return FileInfo{.type = FileType::kDirectory};
+  return fail(Code::kNotFound, "cannot stat {}: nothing of that name", path);
+}
+
+Result<std::unique_ptr<FileLock>> MemoryFileSystem::lock(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  if (!state_->locks.insert(path).second) {
+    return fail(Code::kBusy, "{} is held by this process", path);
+  }
+  return std::make_unique<Lock>(state_, path);
+}
+
+void MemoryFileSystem::power_loss(uint64_t torn_bytes) {
+  MutexLock lock(state_->mutex);
+  state_->files = state_->durable_files;
+  state_->locks.clear();
+  for (const auto& [name, file] : state_->files) {
+    file->data.resize(std::min<uint64_t>(file->data.size(), file->synced + torn_bytes));
+    file->synced = file->data.size();
+  }
+}
+
+ByteVector& MemoryFileSystem::content(const std::string& path) {
+  MutexLock lock(state_->mutex);
+  return state_->files.at(path)->data;
+}
+
+}  // namespace forebay::io

@@ -1,0 +1,46 @@
+// A file system in memory that knows what has been synced: after power_loss() only that is left.
+// For tests; reading and writing behave as posix.cc does.
+#pragma once
+
+#include <map>
+
+#include "base/mutex.h"
+#include "io/file_system.h"
+
+namespace forebay::io {
+
+class MemoryFileSystem final : public FileSystem {
+ public:
+  MemoryFileSystem();
+  ~MemoryFileSystem() override;
+
+  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
+                                                  uint64_t keep_bytes) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status remove(const std::string& path) override;
+  Status make_dirs(const std::string& path) override;
+  Status sync_dir(const std::string& path) override;
+  Result<std::vector<DirEntry>> list(const std::string& path) const override;
+  Result<FileInfo> stat(const std::string& path) const override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+
+  // What a disk that keeps only what was asked of it holds after the power goes: the names as of
+  // each directory's last sync, the bytes as of each file's last sync, and of the bytes after
+  // those, `torn_bytes` at the most. Locks are gone.
+  void power_loss(uint64_t torn_bytes = 0);
+
+  // A file's bytes, to damage them.
+  base::ByteVector& content(const std::string& path);
+
+ private:
+  struct File;
+  struct State;
+  class Reader;
+  class Writer;
+  class Lock;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace forebay::io

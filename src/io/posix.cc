@@ -1,0 +1,263 @@
+// The real file system, through POSIX calls. Reads are pread and never a mapping: a mapped file
+// that somebody truncates kills the process.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "io/file_system.h"
+
+namespace forebay::io {
+namespace {
+
+using base::Code;
+using base::fail;
+
+Code code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kExists;
+    case ENOSPC:
+    case EDQUOT:
+      return Code::kNoSpace;
+    case ENOMEM:
+      return Code::kNoMemory;
+    default:
+      return Code::kIo;
+  }
+}
+
+tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path) {
+  const int error = errno;
+  return fail(code_of(error), "cannot {} {}: {}", what, path,
+              std::generic_category().message(error));
+}
+
+// A file descriptor with one owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+int open_retrying(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+FileType type_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileType::kFile;
+  if (S_ISDIR(mode)) return FileType::kDirectory;
+  return FileType::kOther;
+}
+
+class PosixRandomFile final : public RandomFile {
+ public:
+  PosixRandomFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  const std::string& path() const override { return path_; }
+
+  Result<uint64_t> size() const override {
+    struct stat info{};
+    if (::fstat(fd_.get(), &info) != 0) return fail_errno("stat", path_);
+    return static_cast<uint64_t>(info.st_size);
+  }
+
+  Status read(uint64_t offset, MutableBytes out) const override {
+    while (!out.empty()) {
+      const size_t step = std::min<size_t>(out.size(), 1u << 30);
+      const ssize_t got = ::pread(fd_.get(), out.data(), step, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return fail_errno("read", path_);
+      if (got == 0) {
+        return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected",
+                    path_, offset, out.size());
+      }
+      offset += static_cast<uint64_t>(got);
+      out = out.subspan(static_cast<size_t>(got));
+    }
+    return {};
+  }
+
+ private:
+  Descriptor fd_;
+  std::string path_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+  Status append(Bytes data) override {
+    while (!data.empty()) {
+      const size_t step = std::min<size_t>(data.size(), 1u << 30);
+      const ssize_t put = ::write(fd_.get(), data.data(), step);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return fail_errno("write", path_);
+      data = data.subspan(static_cast<size_t>(put));
+    }
+    return {};
+  }
+
+  Status sync() override {
+    if (::fsync(fd_.get()) != 0) return fail_errno("sync", path_);
+    return {};
+  }
+
+  Status close() override {
+    if (::close(fd_.release()) != 0) return fail_errno("close", path_);
+    return {};
+  }
+
+ private:
+  Descriptor fd_;
+  std::string path_;
+};
+
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(int fd) : fd_(fd) {}
+
+ private:
+  Descriptor fd_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override {
+    const int fd = open_retrying(path, O_RDONLY);
+    if (fd < 0) return fail_errno("open", path);
+    return std::make_unique<PosixRandomFile>(fd, path);
+  }
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    const int fd = open_retrying(path, O_WRONLY | O_CREAT | O_TRUNC);
+    if (fd < 0) return fail_errno("create", path);
+    return std::make_unique<PosixWritableFile>(fd, path);
+  }
+
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
+                                                  uint64_t keep_bytes) override {
+    Descriptor fd(open_retrying(path, O_WRONLY | O_APPEND));
+    if (fd.get() < 0) return fail_errno("open", path);
+    if (::ftruncate(fd.get(), static_cast<off_t>(keep_bytes)) != 0) {
+      return fail_errno("truncate", path);
+    }
+    return std::make_unique<PosixWritableFile>(fd.release(), path);
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return fail_errno("rename to", to);
+    return {};
+  }
+
+  Status remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return fail_errno("remove", path);
+    return {};
+  }
+
+  Status make_dirs(const std::string& path) override {
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+      const std::string prefix = path.substr(0, end);
+      if (::mkdir(prefix.c_str(), 0777) != 0 && errno != EEXIST) {
+        return fail_errno("make the folder", prefix);
+      }
+      if (end == std::string::npos) break;
+    }
+    ASSIGN_OR_RETURN(const FileInfo info, stat(path));
+    if (info.type != FileType::kDirectory) {
+      return fail(Code::kExists, "cannot make the folder {}: a file of that name is there", path);
+    }
+    return {};
+  }
+
+  Status sync_dir(const std::string& path) override {
+    const Descriptor fd(open_retrying(path, O_RDONLY | O_DIRECTORY));
+    if (fd.get() < 0) return fail_errno("open", path);
+    if (::fsync(fd.get()) != 0) return fail_errno("sync", path);
+    return {};
+  }
+
+  Result<std::vector<DirEntry>> list(const std::string& path) const override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
+    if (!dir) return fail_errno("list", path);
+    std::vector<DirEntry> entries;
+    errno = 0;
+    while (const dirent* entry = ::readdir(dir.get())) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      entries.push_back({std::string(name), type_of(path, *entry)});
+      errno = 0;
+    }
+    if (errno != 0) return fail_errno("list", path);
+    std::sort(entries.begin(), entries.end(),
+              [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  Result<FileInfo> stat(const std::string& path) const override {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) return fail_errno("stat", path);
+    return FileInfo{.type = type_of(info.st_mode),
+                    .size = static_cast<uint64_t>(info.st_size),
+                    .modified_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                    .allocated = static_cast<uint64_t>(info.st_blocks) * 512};
+  }
+
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
+    if (fd.get() < 0) return fail_errno("open", path);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return fail_errno("lock", path);
+      char holder[32] = {};
+      const ssize_t length = ::pread(fd.get(), holder, sizeof holder - 1, 0);
+      return fail(Code::kBusy, "{} is held by process {}; wait for it to end, or stop it", path,
+                  length > 0 ? holder : "(unknown)");
+    }
+    const std::string self = std::to_string(::getpid());
+    if (::ftruncate(fd.get(), 0) != 0 ||
+        ::pwrite(fd.get(), self.data(), self.size(), 0) != static_cast<ssize_t>(self.size())) {
+      return fail_errno("write", path);
+    }
+    return std::make_unique<PosixLock>(fd.release());
+  }
+
+ private:
+  static FileType type_of(const std::string& directory, const dirent& entry) {
+    if (entry.d_type == DT_REG) return FileType::kFile;
+    if (entry.d_type == DT_DIR) return FileType::kDirectory;
+    struct stat info{};
+    if (::stat(join_path(directory, entry.d_name).c_str(), &info) != 0) return FileType::kOther;
+    return io::type_of(info.st_mode);
+  }
+  static FileType type_of(mode_t mode) { return io::type_of(mode); }
+};
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static PosixFileSystem file_system;
+  return file_system;
+}
+
+}  // namespace forebay::io
