@@ -1,0 +1,38 @@
+// Decoded pixels and regions of them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace forebay::base {
+
+// A region of an image, in pixels from its top left corner.
+struct Rect {
+  uint32_t x = 0;
+  uint32_t y = 0;
+  uint32_t width = 0;
+  uint32_t height = 0;
+
+  bool operator==(const Rect&) const = default;
+  bool inside(uint32_t image_width, uint32_t image_height) const {
+    return width > 0 && height > 0 && in_bounds(x, width, image_width) &&
+           in_bounds(y, height, image_height);
+  }
+};
+
+// RGB, 8 bits a channel, interleaved, rows from the top without gaps: height * width * 3 bytes.
+struct Pixels {
+  uint32_t width = 0;
+  uint32_t height = 0;
+  ByteVector rgb;
+
+  // Makes room for width * height pixels; what was there is lost, its memory is kept.
+  void reset(uint32_t new_width, uint32_t new_height) {
+    width = new_width;
+    height = new_height;
+    rgb.resize(size_t{width} * height * 3);
+  }
+};
+
+}  // namespace forebay::base

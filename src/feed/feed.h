@@ -1,0 +1,102 @@
+// An epoch in motion: batches of prepared samples, in an order and with a randomness that depend
+// on nothing but the dataset's content, the seed, the epoch and the options.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image/prepare.h"
+#include "store/dataset.h"
+
+namespace forebay::feed {
+
+using base::Result;
+using base::Status;
+
+struct FeedOptions {
+  image::Transform transform = image::TrainTransform{};
+  image::TensorOptions tensor;
+  // Samples of one step over all ranks; a multiple of world_size.
+  uint32_t global_batch = 256;
+  int rank = 0;
+  int world_size = 1;
+  uint64_t seed = 0;
+  // true: training; shuffled, and a last incomplete global batch is dropped. false: validation; in
+  // storage order, every sample exactly once, the ragged end masked.
+  bool shuffle = true;
+  // The order (feed/order.h).
+  uint32_t lanes = 8;
+  uint64_t group_bytes = 64'000'000;  // chunks shuffled together, at least one, per lane
+  // 0: io::usable_cores().
+  int threads = 0;
+  // Batches prepared ahead of the consumer.
+  int prefetch = 2;
+  // Chunks and batches together; past it an error (kNoMemory) says what would help.
+  uint64_t memory_bytes_max = 4'000'000'000;
+  // Bad samples after which the run stops with an error; each one before is replaced and listed.
+  uint64_t bad_samples_max = 100;
+};
+
+// A sample that could not be used at run time.
+struct BadSample {
+  uint64_t sample = 0;
+  std::string chunk;  // its name
+  std::string key;
+  std::string reason;
+  bool operator==(const BadSample&) const = default;
+};
+
+// This rank's share of a global batch. Its memory is recycled when the last owner lets go.
+struct Batch {
+  uint8_t* images = nullptr;  // [samples, 3, size, size] or [samples, size, size, 3], contiguous
+  size_t images_bytes = 0;
+  uint32_t size = 0;              // pixels
+  std::vector<int32_t> labels;    // one a sample; -1: none
+  std::vector<uint64_t> samples;  // numbers in the dataset (of the replacement, where replaced)
+  std::vector<uint8_t> valid;     // 0 only in the last batch of a validation epoch
+  uint64_t epoch = 0;
+  uint64_t step = 0;  // from 0 in the epoch
+};
+
+// Where an epoch stands: all that resuming needs, at any world size.
+struct FeedState {
+  uint64_t epoch = 0;
+  // Samples of the epoch consumed over all ranks; a multiple of the global batch (or the epoch's
+  // end).
+  uint64_t position = 0;
+  std::vector<BadSample> bad;
+};
+
+struct FeedStats {
+  uint64_t samples = 0;
+  uint64_t bytes_read = 0;
+  int64_t wait_ns = 0;     // the consumer's, in next()
+  int64_t prepare_ns = 0;  // CPU time of the threads that decode
+  int64_t read_ns = 0;     // CPU time of the threads that read
+};
+
+// One consumer thread calls everything here.
+class Feed {
+ public:
+  // Errors: kInvalid for options that make no sense, each named.
+  static Result<std::unique_ptr<Feed>> open(const io::FileSystem& fs,
+                                            std::shared_ptr<const store::Dataset> dataset,
+                                            const FeedOptions& options);
+  virtual ~Feed() = default;
+
+  // Steps in an epoch, the same on every rank.
+  virtual uint64_t steps() const = 0;
+  // Begins (again) at `state`; work in flight is dropped. kInvalid when the position does not fit.
+  virtual Status start(const FeedState& state) = 0;
+  // The next batch; empty at the epoch's end. While the last batches of an epoch are consumed the
+  // next epoch is prepared already: start() of it then goes on without a pause.
+  virtual Result<std::shared_ptr<const Batch>> next() = 0;
+  // After the batch that next() gave last.
+  virtual FeedState state() const = 0;
+  virtual FeedStats stats() const = 0;
+};
+
+}  // namespace forebay::feed

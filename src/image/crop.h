@@ -1,0 +1,37 @@
+// Which region of an image a sample is cut to.
+#pragma once
+
+#include "base/pixels.h"
+#include "base/random.h"
+#include "image/decode.h"
+
+namespace forebay::image {
+
+// torchvision.transforms.v2.RandomResizedCrop's parameters and defaults.
+struct RandomResizedCrop {
+  double scale_min = 0.08;  // share of the image's area
+  double scale_max = 1.0;
+  double ratio_min = 3.0 / 4.0;  // width to height
+  double ratio_max = 4.0 / 3.0;
+};
+
+// Draws a crop with torchvision's distribution (ten tries, then the largest centre crop of an
+// allowed ratio). The same on any machine, compiler and device: only exactly rounded operations.
+Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,
+               base::Random& random);
+
+// Validation, as torchvision's Resize(resize) on the short side then CenterCrop(size): the size
+// the whole image is resized to, and the region of the resized image that is kept.
+struct CentreCrop {
+  Size resized;
+  Rect kept;
+};
+// `size` <= `resize` are pixels; width and height above 0.
+CentreCrop centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size);
+
+// exp(x) and log(x) by additions, multiplications and divisions only, so that every machine gives
+// the same bits; within 2 units in the last place for what crops need (|x| <= 4; x in [1/64, 64]).
+double exact_exp(double x);
+double exact_log(double x);
+
+}  // namespace forebay::image

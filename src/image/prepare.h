@@ -1,0 +1,55 @@
+// A sample's whole way from encoded bytes to its place in a batch.
+#pragma once
+
+#include <variant>
+
+#include "image/crop.h"
+#include "image/resize.h"
+#include "image/tensor.h"
+
+namespace forebay::image {
+
+// Training: a random crop resized to size x size, mirrored with probability 1/2 (or never).
+struct TrainTransform {
+  uint32_t size = 224;
+  RandomResizedCrop crop;
+  bool flip = true;
+};
+// Validation: the short side resized to `resize`, then the centre size x size.
+struct EvalTransform {
+  uint32_t size = 224;
+  uint32_t resize = 256;
+};
+using Transform = std::variant<TrainTransform, EvalTransform>;
+
+// What is drawn for a sample: its crop and flip. Needs no pixels, so a reader can know the crop
+// before it fetches the bytes.
+struct Draw {
+  Rect region;  // of the encoded image
+  Size resized;
+  Rect kept;  // of the resized region
+  bool flip = false;
+};
+Draw draw(const Transform& transform, Size image, base::Random random);
+
+uint32_t output_size(const Transform& transform);
+
+// Keeps its buffers between samples. One thread at a time.
+class Preparer {
+ public:
+  Preparer(const Transform& transform, const TensorOptions& options);
+  // Decodes, crops, resizes, flips and normalises `file` into `out` (sample_bytes() of room).
+  // On an error nothing of `out` may be used. Errors as ImageDecoder::decode.
+  Status prepare(Bytes file, const base::Random& random, uint8_t* out);
+  size_t sample_bytes() const;
+
+ private:
+  Transform transform_;
+  ImageDecoder decoder_;
+  Resizer resizer_;
+  TensorWriter writer_;
+  Pixels decoded_;
+  Pixels resized_;
+};
+
+}  // namespace forebay::image

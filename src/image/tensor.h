@@ -1,0 +1,40 @@
+// From 8-bit RGB to a sample of a batch tensor: flip, normalise, type and layout in one pass.
+#pragma once
+
+#include <array>
+
+#include "image/decode.h"
+
+namespace forebay::image {
+
+enum class DType : uint8_t { kUint8, kFloat32, kBfloat16 };
+enum class Layout : uint8_t { kNchw, kNhwc };
+
+size_t dtype_bytes(DType dtype);
+
+struct TensorOptions {
+  DType dtype = DType::kFloat32;
+  Layout layout = Layout::kNchw;
+  // On the scale where a pixel is 0 to 1; used for floating-point types only.
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};
+  std::array<float, 3> std = {0.229F, 0.224F, 0.225F};
+};
+
+// The one definition of normalising that every kernel shares: what each byte value becomes, for
+// each channel. float32: (v / 255 - mean) / std computed in double and rounded once. bfloat16: that
+// float32 rounded to nearest even.
+class TensorWriter {
+ public:
+  explicit TensorWriter(const TensorOptions& options);
+  // Bytes of a sample of height x width x 3.
+  size_t sample_bytes(Size size) const;
+  // Writes `pixels`, mirrored left to right when `flip`, to `out` (sample_bytes of room).
+  void write(const Pixels& pixels, bool flip, uint8_t* out) const;
+
+ private:
+  TensorOptions options_;
+  std::array<std::array<float, 256>, 3> float32_{};
+  std::array<std::array<uint16_t, 256>, 3> bfloat16_{};
+};
+
+}  // namespace forebay::image

@@ -1,0 +1,75 @@
+// What a JPEG file says of itself before its pixels: ITU-T T.81 (JPEG), Annex B.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/pixels.h"
+
+namespace forebay::jpeg {
+
+using base::Bytes;
+using base::Result;
+using base::Status;
+
+enum class Coding : uint8_t {
+  kBaseline,     // SOF0
+  kExtended,     // SOF1, Huffman
+  kProgressive,  // SOF2
+  kOther,        // arithmetic, lossless, hierarchical
+};
+
+// Chroma sampling by the names in use; stored in indexes, so values never change.
+enum class Subsampling : uint8_t {
+  kUnknown = 0,  // not a JPEG, or not read
+  kGray = 1,
+  k444 = 2,
+  k422 = 3,
+  k440 = 4,
+  k420 = 5,
+  k411 = 6,
+  k410 = 7,
+  kOther = 8,
+};
+std::string_view subsampling_name(Subsampling subsampling);
+
+struct Component {
+  uint8_t id = 0;
+  uint8_t horizontal = 1;  // sampling factors, 1 to 4
+  uint8_t vertical = 1;
+  uint8_t quant_table = 0;
+};
+
+struct Header {
+  Coding coding = Coding::kBaseline;
+  uint8_t precision = 8;  // bits a sample
+  uint32_t width = 0;     // pixels
+  uint32_t height = 0;
+  int component_count = 0;
+  std::array<Component, 4> components{};
+  uint32_t restart_interval = 0;  // MCUs; 0: none
+  // Bytes before the entropy-coded data of the first scan.
+  uint32_t header_bytes = 0;
+  // Components in the first scan; less than component_count when the scans are not interleaved.
+  int first_scan_components = 0;
+
+  Subsampling subsampling() const;
+  // MCUs of an interleaved scan (of single blocks for one component): T.81 A.2.
+  uint32_t mcu_width() const;   // pixels
+  uint32_t mcu_height() const;  // pixels
+  uint32_t mcus_across() const;
+  uint32_t mcus_down() const;
+  uint32_t mcu_count() const { return mcus_across() * mcus_down(); }
+  // Restart segments of the scan; 1 without restart markers.
+  uint32_t segment_count() const;
+};
+
+// Reads the markers up to the first scan. Errors: kCorrupt (not a JPEG, or broken), kTooBig (a
+// side, the pixels or a length above base/limits.h), kUnsupported (more than four components,
+// height given later by DNL).
+Result<Header> parse_header(Bytes file);
+
+// Whether the bytes begin as a JPEG does.
+bool is_jpeg(Bytes file);
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,60 @@
+// A dataset opened for reading: its current snapshot, and the chunks that the snapshot names.
+// Layout of the folder, files and their grammar: docs/format.md.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/checksum.h"
+#include "io/file_system.h"
+#include "store/chunk_index.h"
+
+namespace forebay::store {
+
+struct ChunkInfo {
+  base::Sha256 id{};  // SHA-256 of its bytes, and its name
+  uint64_t bytes = 0;
+  uint64_t first_sample = 0;  // in the dataset
+  uint32_t samples = 0;
+  uint64_t index_bytes = 0;  // of `__forebay__`, which begins at byte 512
+};
+
+// Where a sample's image lies, and its label.
+struct Location {
+  uint32_t chunk = 0;
+  uint32_t length = 0;
+  uint64_t offset = 0;  // in the chunk
+  uint32_t crc32c = 0;
+  int32_t label = -1;  // class number; -1 when it has none
+};
+
+// Immutable once open: any thread may call anything. Samples are numbered from 0 in the order of
+// the chunks and, inside a chunk, of its tar; chunks in the order of the snapshot's parts.
+class Dataset {
+ public:
+  // Reads HEAD, the root and the fixed-width columns; keys and chunk indexes stay on the disk.
+  // `fs` outlives the dataset.
+  static Result<std::shared_ptr<const Dataset>> open(const io::FileSystem& fs,
+                                                     const std::string& path);
+  virtual ~Dataset() = default;
+
+  virtual const std::string& path() const = 0;
+  virtual const Schema& schema() const = 0;
+  virtual uint64_t sample_count() const = 0;
+  virtual uint32_t chunk_count() const = 0;
+  virtual const ChunkInfo& chunk(uint32_t number) const = 0;
+  virtual std::string chunk_path(uint32_t number) const = 0;
+  // The chunk that holds sample `sample`, by the chunks' first samples.
+  virtual uint32_t chunk_of(uint64_t sample) const = 0;
+  // `sample` below sample_count().
+  virtual Location location(uint64_t sample) const = 0;
+  // Depends on the parts' content alone: equal datasets have equal fingerprints wherever they lie.
+  virtual const base::Sha256& fingerprint() const = 0;
+
+  // Read from the disk at each call. Errors: kIo, kCorrupt, kNotFound.
+  virtual Result<std::string> key(uint64_t sample) const = 0;
+  virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
+  virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
+};
+
+}  // namespace forebay::store
