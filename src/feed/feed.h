@@ -37,6 +37,7 @@ struct FeedOptions {
   // Chunks and batches together; past it an error (kNoMemory) says what would help.
   uint64_t memory_bytes_max = 4'000'000'000;
   // Bad samples after which the run stops with an error; each one before is replaced and listed.
+  // Each rank counts its own.
   uint64_t bad_samples_max = 100;
 };
 
@@ -49,14 +50,19 @@ struct BadSample {
   bool operator==(const BadSample&) const = default;
 };
 
-// This rank's share of a global batch. Its memory is recycled when the last owner lets go.
+inline constexpr uint64_t kNoSample = ~uint64_t{0};
+
+// This rank's share of a global batch: of the positions p of a step, those with p ≡ rank modulo
+// world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
   uint8_t* images = nullptr;  // [samples, 3, size, size] or [samples, size, size, 3], contiguous
   size_t images_bytes = 0;
-  uint32_t size = 0;              // pixels
-  std::vector<int32_t> labels;    // one a sample; -1: none
-  std::vector<uint64_t> samples;  // numbers in the dataset (of the replacement, where replaced)
-  std::vector<uint8_t> valid;     // 0 only in the last batch of a validation epoch
+  uint32_t size = 0;            // pixels
+  std::vector<int32_t> labels;  // one a sample; -1: none
+  // Numbers in the dataset (of the replacement, where replaced); kNoSample where there is none.
+  std::vector<uint64_t> samples;
+  // 0 only in validation, at its ragged end and for bad samples; the image is zeros then.
+  std::vector<uint8_t> valid;
   uint64_t epoch = 0;
   uint64_t step = 0;  // from 0 in the epoch
 };
@@ -67,7 +73,8 @@ struct FeedState {
   // Samples of the epoch consumed over all ranks; a multiple of the global batch (or the epoch's
   // end).
   uint64_t position = 0;
-  std::vector<BadSample> bad;
+  // Samples at this rank's positions that could not be used, each once, by position.
+  std::vector<BadSample> bad = {};
 };
 
 struct FeedStats {

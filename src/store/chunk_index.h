@@ -16,6 +16,9 @@ using base::Status;
 
 inline constexpr std::string_view kChunkIndexName = "__forebay__";
 
+// The longest source_path.
+inline constexpr size_t kSourcePathBytesMax = 4096;
+
 // A file of a sample inside the chunk.
 struct StoredFile {
   uint16_t field = 0;  // number in the schema
@@ -28,7 +31,7 @@ struct StoredFile {
   uint32_t height = 0;
   jpeg::Subsampling subsampling = jpeg::Subsampling::kUnknown;
   // Of a rewritten JPEG with or without restart markers; empty for files kept as they were.
-  std::optional<jpeg::RestartIndex> restart;
+  std::optional<jpeg::RestartIndex> restart = std::nullopt;
   bool operator==(const StoredFile&) const = default;
 };
 
@@ -42,8 +45,8 @@ struct ScalarValue {
 struct IndexedSample {
   std::string key;          // unique in the dataset, as WebDataset forms it: "train/dog/0001"
   std::string source_path;  // where the source had its image: "train/dog/0001.JPEG"
-  std::vector<StoredFile> files;
-  std::vector<ScalarValue> scalars;
+  std::vector<StoredFile> files = {};
+  std::vector<ScalarValue> scalars = {};
   bool operator==(const IndexedSample&) const = default;
 };
 
@@ -53,9 +56,11 @@ struct ChunkIndex {
   bool operator==(const ChunkIndex&) const = default;
 };
 
+// How many bytes it gives does not depend on offsets, checksums, widths and heights: where the
+// first file begins follows from an encoding with zeros in their place.
 base::ByteVector encode_chunk_index(const ChunkIndex& index);
 
-// Refuses what does not check, overlaps, or lies outside a chunk of `chunk_bytes`.
+// Refuses (kCorrupt) what does not check, overlaps, or lies outside a chunk of `chunk_bytes`.
 Result<ChunkIndex> decode_chunk_index(Bytes data, uint64_t chunk_bytes);
 
 }  // namespace forebay::store

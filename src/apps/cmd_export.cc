@@ -1,0 +1,34 @@
+#include "commands.h"
+#include "store/export.h"
+
+namespace forebay::apps {
+
+namespace {
+
+struct Args {
+  std::string dataset;
+  std::string folder;
+  store::ExportOptions options;
+};
+
+int run(const Args& args) {
+  const auto report =
+      store::export_dataset(io::posix_file_system(), args.dataset, args.folder, args.options);
+  if (!report) return report_error(report.error());
+  fmt::print("{}: {} files, {}\n", args.folder, report->files, base::human_bytes(report->bytes));
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand("export", "write a dataset as a folder by class");
+  auto args = std::make_shared<Args>();
+  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
+  command->add_option("folder", args->folder, "a new or empty folder")->required();
+  command->add_flag("--all-fields", args->options.all_fields,
+                    "also masks, texts and whatever else the samples have");
+  command->callback([args, exit_code] { *exit_code = run(*args); });
+}
+
+}  // namespace forebay::apps

@@ -1,0 +1,50 @@
+#include <charconv>
+
+#include "commands.h"
+#include "store/inspect.h"
+
+namespace forebay::apps {
+
+namespace {
+
+struct Args {
+  std::string dataset;
+  std::string item;
+  std::vector<uint32_t> crop;
+};
+
+base::Result<std::string> describe(const Args& args) {
+  const auto& fs = io::posix_file_system();
+  if (!args.crop.empty()) {
+    return store::describe_crop(fs, args.dataset, args.item,
+                                {args.crop[0], args.crop[1], args.crop[2], args.crop[3]});
+  }
+  if (!args.item.empty()) return store::describe_item(fs, args.dataset, args.item);
+  return store::describe_dataset(fs, args.dataset);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand("inspect", "a dataset, a chunk or a sample in words");
+  auto args = std::make_shared<Args>();
+  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
+  auto* item =
+      command->add_option("item", args->item, "a sample's key, or a chunk's hash or number");
+  command
+      ->add_option("--crop", args->crop,
+                   "x,y,w,h in pixels: which bytes this crop of the sample needs")
+      ->delimiter(',')
+      ->expected(4)
+      ->needs(item);
+  command->callback([args, exit_code] {
+    const auto text = describe(*args);
+    if (!text) {
+      *exit_code = report_error(text.error());
+      return;
+    }
+    fmt::print("{}", *text);
+  });
+}
+
+}  // namespace forebay::apps

@@ -1,0 +1,44 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "store/inspect.h"
+
+namespace forebay::apps {
+
+namespace {
+
+void print_sample(const store::SampleLine& line, bool json) {
+  if (!json) {
+    fmt::print("{}\t{}\t{}\t{}x{}\n", line.key, line.class_name, line.bytes, line.width,
+               line.height);
+    return;
+  }
+  nlohmann::json out = {{"key", line.key},
+                        {"bytes", line.bytes},
+                        {"width", line.width},
+                        {"height", line.height},
+                        {"chunk", line.chunk}};
+  if (line.label >= 0) out["label"] = line.label;
+  if (!line.class_name.empty()) out["class"] = line.class_name;
+  const std::string text = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  fmt::print("{}\n", text);
+}
+
+}  // namespace
+
+void add_ls(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand("ls", "list the samples: key, class, bytes, pixels");
+  auto dataset = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("dataset", *dataset, "the dataset's folder")->required();
+  command->add_flag("--json", *json, "a JSON object a line");
+  command->callback([=] {
+    const auto status =
+        store::list_samples(io::posix_file_system(), *dataset,
+                            [&](const store::SampleLine& line) { print_sample(line, *json); });
+    *exit_code = status.ok() ? 0 : report_error(status);
+  });
+}
+
+}  // namespace forebay::apps

@@ -1,0 +1,73 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "io/machine.h"
+#include "store/verify.h"
+
+namespace forebay::apps {
+
+namespace {
+
+struct Args {
+  std::string dataset;
+  store::VerifyOptions options;
+  bool json = false;
+};
+
+void print_json(const store::VerifyReport& report) {
+  nlohmann::json damages = nlohmann::json::array();
+  for (const store::Damage& damage : report.damages) {
+    damages.push_back({{"file", damage.file},
+                       {"chunk", damage.chunk},
+                       {"sample", damage.sample},
+                       {"offset", damage.offset},
+                       {"what", damage.what}});
+  }
+  const nlohmann::json out = {{"chunks", report.chunks}, {"samples", report.samples},
+                              {"bytes", report.bytes},   {"images_decoded", report.images_decoded},
+                              {"damages", damages},      {"leftovers", report.leftovers}};
+  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_text(const store::VerifyReport& report, double seconds) {
+  for (const store::Damage& damage : report.damages) fmt::print("{}\n", describe(damage));
+  for (const std::string& path : report.leftovers) {
+    fmt::print("{}: not part of the dataset; it may be removed\n", path);
+  }
+  fmt::print("{} chunks, {} samples, {} checked", report.chunks, report.samples,
+             base::human_bytes(report.bytes));
+  if (report.images_decoded > 0) fmt::print(", {} images decoded", report.images_decoded);
+  fmt::print(" in {:.1f} s: ", seconds);
+  if (report.damages.empty()) {
+    fmt::print("no damage\n");
+  } else {
+    fmt::print("{} damages\n", report.damages.size());
+  }
+}
+
+int run(const Args& args) {
+  const int64_t start = io::monotonic_ns();
+  const auto report = store::verify(io::posix_file_system(), args.dataset, args.options);
+  if (!report) return report_error(report.error());
+  if (args.json) {
+    print_json(*report);
+  } else {
+    print_text(*report, static_cast<double>(io::monotonic_ns() - start) * 1e-9);
+  }
+  return report->damages.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand("verify", "check every checksum; lists all damage");
+  auto args = std::make_shared<Args>();
+  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
+  command->add_flag("--pixels", args->options.pixels, "also decode every image");
+  command->add_option("--threads", args->options.threads, "0: as many as cores");
+  command->add_flag("--json", args->json, "one JSON object");
+  command->callback([args, exit_code] { *exit_code = run(*args); });
+}
+
+}  // namespace forebay::apps

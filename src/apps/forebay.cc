@@ -1,0 +1,71 @@
+// The command line of Forebay. What each command does stands in cmd_<command>.cc; training is a
+// program of its own, forebay-train, because it needs libtorch.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <new>
+
+#include "commands.h"
+
+namespace forebay::apps {
+
+int report_error(const base::Status& status) {
+  std::cout.flush();
+  std::cerr << "forebay: " << status.message() << std::endl;
+  return 1;
+}
+
+namespace {
+
+// Replaces this process by the forebay-train beside it; returns only when that fails.
+int run_train(char** argv) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = (self.parent_path() / "forebay-train").string();
+  argv[1] = argv[0];
+  ::execv(program.c_str(), argv + 1);
+  const int why = errno;
+  std::cerr << "forebay: cannot start " << program << ": " << std::strerror(why) << "\n";
+  if (why == ENOENT) {
+    std::cerr << "forebay: training is a program of its own, built where torch is installed: "
+                 "configure with -DFOREBAY_TORCH=ON (the default) and build forebay-train\n";
+  }
+  return 1;
+}
+
+int run(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argv);
+  CLI::App app("Forebay: image datasets for training");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  add_pack(app, &exit_code);
+  add_ls(app, &exit_code);
+  add_inspect(app, &exit_code);
+  add_verify(app, &exit_code);
+  add_export(app, &exit_code);
+  app.add_subcommand("train", "train a model (forebay train --help)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "forebay: " << error.what() << "; forebay --help says more\n";
+    return 2;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+}  // namespace forebay::apps
+
+int main(int argc, char** argv) {
+  try {
+    return forebay::apps::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "forebay: no memory\n";
+    return 1;
+  }
+}

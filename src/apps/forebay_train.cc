@@ -1,0 +1,300 @@
+// forebay-train: trains an image classifier on packed datasets. A binary of its own, since it needs
+// libtorch (docs/architecture.md).
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+
+#include "io/machine.h"
+#include "train/run.h"
+
+namespace {
+
+using namespace forebay;
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr int kExitNotReached = 3;
+constexpr int kExitStopped = 130;
+
+std::atomic<bool> stop_asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+struct Options {
+  std::string dataset;
+  std::string validation;
+  train::ModelOptions model;
+  train::Sgd::Options sgd;
+  feed::FeedOptions feed;
+  train::RunOptions run;
+  std::vector<float> mean = {0.485F, 0.456F, 0.406F};
+  std::vector<float> std = {0.229F, 0.224F, 0.225F};
+  std::string precision = "auto";
+  std::string log;
+  double lr = 0.6;
+  double warmup_epochs = 1.5;
+  double label_smoothing = 0.1;
+  double crop_scale_min = 0;  // 0: by size
+  double target_accuracy = 0;
+  uint32_t size = 0;    // 0: by the dataset
+  uint32_t resize = 0;  // 0: by size
+  int threads = 0;
+};
+
+void add_options(CLI::App& app, Options& o) {
+  app.add_option("dataset", o.dataset, "Packed dataset to learn from")->required();
+  app.add_option("--val", o.validation, "Packed dataset to measure on after each epoch");
+  app.add_option("--model", o.model.name, "resnet9 or resnet18")->capture_default_str();
+  app.add_option("--width", o.model.width, "resnet9: channels of its first layer")
+      ->capture_default_str();
+  app.add_option("--epochs", o.run.epochs)->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  app.add_option("--batch", o.feed.global_batch, "Samples in a step")->capture_default_str();
+  app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
+  app.add_option("--momentum", o.sgd.momentum)->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  app.add_option("--weight-decay", o.sgd.weight_decay, "Not on biases and batch norms")
+      ->capture_default_str();
+  app.add_option("--label-smoothing", o.label_smoothing)
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--warmup", o.warmup_epochs, "Epochs in which the learning rate rises")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--crop-scale-min", o.crop_scale_min,
+                 "Smallest share of an image's area that a crop takes (0.7 up to 64 pixels, else "
+                 "0.08)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)");
+  app.add_option("--resize", o.resize, "Validation: short side before the centre crop");
+  app.add_option("--mean", o.mean, "Of the channels, on a scale of 0 to 1")->expected(3);
+  app.add_option("--std", o.std)->expected(3);
+  app.add_option("--seed", o.feed.seed)->capture_default_str();
+  app.add_option("--precision", o.precision, "auto, bf16 or fp32")->capture_default_str();
+  app.add_option("--out", o.run.out, "Folder for checkpoints and model.safetensors");
+  app.add_flag("--resume", o.run.resume, "Go on from the newest checkpoint in --out");
+  app.add_option("--checkpoint-steps", o.run.checkpoint_steps,
+                 "Also write one every so many steps (0: at each epoch's end only)");
+  app.add_option("--threads", o.threads, "PyTorch's (0: the usable cores)");
+  app.add_option("--feed-threads", o.feed.threads, "The loader's (0: the usable cores)");
+  app.add_option("--log", o.log, "File for JSON lines");
+  app.add_option("--log-steps", o.run.log_steps, "Steps between progress lines")
+      ->capture_default_str();
+  app.add_option("--target-accuracy", o.target_accuracy,
+                 "Stop once validation reaches it (0 to 1); exit with 3 if it never does")
+      ->check(CLI::Range(0.0, 1.0));
+}
+
+// A tensor's memory is large and lives for a moment. Left alone, glibc would map fresh pages for it
+// at every step and give them back.
+void keep_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+// The second Ctrl-C ends the process at once.
+void catch_interrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+Result<uint32_t> first_image_side(const store::Dataset& dataset) {
+  if (dataset.sample_count() == 0) {
+    return base::fail(Code::kInvalid, "{}: no samples to learn from", dataset.path());
+  }
+  const store::Location at = dataset.location(0);
+  const std::string path = dataset.chunk_path(at.chunk);
+  ASSIGN_OR_RETURN(const auto file, io::posix_file_system().open(path));
+  base::ByteVector bytes(at.length);
+  RETURN_IF_ERROR(file->read(at.offset, bytes).at(path));
+  ASSIGN_OR_RETURN(const image::Size size, image::read_size(bytes));
+  return std::min(size.width, size.height);
+}
+
+int64_t class_count(const store::Dataset& dataset) {
+  auto classes = static_cast<int64_t>(dataset.schema().classes.size());
+  for (uint64_t i = 0; i < dataset.sample_count(); ++i) {
+    classes = std::max<int64_t>(classes, int64_t{dataset.location(i).label} + 1);
+  }
+  return classes;
+}
+
+// Fills in what depends on the dataset.
+Status settle(const store::Dataset& dataset, Options& o) {
+  constexpr uint32_t kSmall = 64;
+  constexpr uint32_t kUsual = 224;
+  if (o.size == 0) {
+    ASSIGN_OR_RETURN(const uint32_t side, first_image_side(dataset));
+    o.size = side <= kSmall ? side : kUsual;
+  }
+  const bool small = o.size <= kSmall;
+  if (o.resize == 0) o.resize = small ? o.size : o.size * 8 / 7;
+  if (o.crop_scale_min == 0) o.crop_scale_min = small ? 0.7 : 0.08;
+  o.model.classes = class_count(dataset);
+  o.model.seed = o.feed.seed;
+  if (o.lr <= 0) return {Code::kInvalid, "--lr: must be above 0"};
+  if (o.resize < o.size) return {Code::kInvalid, "--resize: must be --size or more"};
+  return {};
+}
+
+feed::FeedOptions feed_options(const Options& o, train::Precision precision, bool training) {
+  feed::FeedOptions out = o.feed;
+  out.shuffle = training;
+  out.tensor.layout = image::Layout::kNhwc;
+  out.tensor.dtype =
+      precision == train::Precision::kBf16 ? image::DType::kBfloat16 : image::DType::kFloat32;
+  std::copy_n(o.mean.begin(), 3, out.tensor.mean.begin());
+  std::copy_n(o.std.begin(), 3, out.tensor.std.begin());
+  if (training) {
+    image::TrainTransform transform{.size = o.size, .crop = {}, .flip = true};
+    transform.crop.scale_min = o.crop_scale_min;
+    out.transform = transform;
+  } else {
+    out.transform = image::EvalTransform{.size = o.size, .resize = o.resize};
+  }
+  return out;
+}
+
+// Everything that the weights depend on, for checkpoints.
+std::string fingerprint(const Options& o, const store::Dataset& dataset,
+                        train::Precision precision) {
+  const nlohmann::json all = {{"dataset", base::to_hex(dataset.fingerprint())},
+                              {"model", o.model.name},
+                              {"width", o.model.width},
+                              {"classes", o.model.classes},
+                              {"epochs", o.run.epochs},
+                              {"batch", o.feed.global_batch},
+                              {"lr", o.lr},
+                              {"momentum", o.sgd.momentum},
+                              {"weight-decay", o.sgd.weight_decay},
+                              {"label-smoothing", o.label_smoothing},
+                              {"warmup", o.warmup_epochs},
+                              {"crop-scale-min", o.crop_scale_min},
+                              {"size", o.size},
+                              {"mean", o.mean},
+                              {"std", o.std},
+                              {"seed", o.feed.seed},
+                              {"precision", precision == train::Precision::kBf16 ? "bf16" : "fp32"},
+                              {"threads", at::get_num_threads()}};
+  return all.dump();
+}
+
+train::Learner::Options learner_options(const Options& o, train::Precision precision,
+                                        uint64_t epoch_steps) {
+  const auto steps = static_cast<double>(epoch_steps);
+  const uint64_t total = o.run.epochs * epoch_steps;
+  const auto warmup = std::min(static_cast<uint64_t>(o.warmup_epochs * steps), total);
+  return {.precision = precision,
+          .sgd = o.sgd,
+          .schedule = {.peak = o.lr, .warmup_steps = warmup, .total_steps = total},
+          .label_smoothing = o.label_smoothing};
+}
+
+struct Feeds {
+  std::unique_ptr<feed::Feed> training;
+  std::unique_ptr<feed::Feed> validation;
+};
+
+Result<Feeds> open_feeds(const Options& o, train::Precision precision,
+                         const std::shared_ptr<const store::Dataset>& dataset) {
+  const io::FileSystem& fs = io::posix_file_system();
+  Feeds feeds;
+  ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(fs, dataset, feed_options(o, precision, true)));
+  if (o.validation.empty()) return feeds;
+  ASSIGN_OR_RETURN(const auto validation, store::Dataset::open(fs, o.validation));
+  if (class_count(*validation) > o.model.classes) {
+    return base::fail(Code::kInvalid, "{}: {} classes, but {} has {}", o.validation,
+                      class_count(*validation), o.dataset, o.model.classes);
+  }
+  ASSIGN_OR_RETURN(feeds.validation,
+                   feed::Feed::open(fs, validation, feed_options(o, precision, false)));
+  return feeds;
+}
+
+Status report(train::Log& log, const train::Summary& summary) {
+  nlohmann::json fields = {{"steps", summary.steps},
+                           {"epochs", summary.epochs},
+                           {"seconds", summary.seconds},
+                           {"wait_share", summary.wait_share},
+                           {"reached_target", summary.reached_target}};
+  std::string top1 = "no --val given";
+  if (summary.validation) {
+    fields["top1"] = summary.validation->accuracy();
+    fields["val_samples"] = summary.validation->samples;
+    top1 = fmt::format("top-1 {:.2f} % of {} validation samples",
+                       100 * summary.validation->accuracy(), summary.validation->samples);
+  }
+  log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}",
+                      summary.epochs, summary.steps, summary.seconds, 100 * summary.wait_share,
+                      top1));
+  return log.event("summary", fields);
+}
+
+Result<train::Summary> run(Options& o, int64_t start_ns) {
+  io::FileSystem& fs = io::posix_file_system();
+  ASSIGN_OR_RETURN(train::Log log, train::Log::open(fs, o.log));
+  ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision(o.precision));
+  ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, o.dataset));
+  RETURN_IF_ERROR(settle(*dataset, o));
+  ASSIGN_OR_RETURN(const Feeds feeds, open_feeds(o, choice.precision, dataset));
+
+  const int64_t torch_ns = io::monotonic_ns();
+  at::set_num_threads(o.threads > 0 ? o.threads : io::usable_cores());
+  ASSIGN_OR_RETURN(const auto model, train::make_model(o.model));
+  if (int64_t{o.size} < model->size_min()) {
+    return base::fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", o.size, o.model.name,
+                      model->size_min());
+  }
+  train::Learner learner(*model, learner_options(o, choice.precision, feeds.training->steps()));
+  const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
+
+  log.say(fmt::format("{} of {} classes on {} samples of {} pixels, {} threads, {}", o.model.name,
+                      o.model.classes, dataset->sample_count(), o.size, at::get_num_threads(),
+                      choice.why));
+  o.run.fingerprint = fingerprint(o, *dataset, choice.precision);
+  RETURN_IF_ERROR(log.event("start", {{"options", nlohmann::json::parse(o.run.fingerprint)}}));
+  o.run.global_batch = o.feed.global_batch;
+  o.run.stop = &stop_asked;
+  if (o.target_accuracy > 0) o.run.target_accuracy = o.target_accuracy;
+  o.run.on_first_batch = [&] {
+    const double first_ms =
+        static_cast<double>(io::monotonic_ns() - start_ns - torch_start_ns) / 1e6;
+    const double torch_ms = static_cast<double>(torch_start_ns) / 1e6;
+    log.say(fmt::format("first batch after {:.0f} ms, apart from PyTorch's own start of {:.0f} ms",
+                        first_ms, torch_ms));
+    return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
+  };
+  ASSIGN_OR_RETURN(
+      const train::Summary summary,
+      train::train(learner, *model, *feeds.training, feeds.validation.get(), fs, log, o.run));
+  RETURN_IF_ERROR(report(log, summary));
+  return summary;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int64_t start_ns = io::monotonic_ns();
+  keep_memory();
+  Options options;
+  options.run.epochs = 6;
+  options.feed.global_batch = 512;
+  CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay-train");
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  catch_interrupt();
+  const auto summary = run(options, start_ns);
+  if (!summary) {
+    fmt::print(stderr, "forebay-train: {}\n", summary.error().message());
+    return summary.error().code() == Code::kCancelled ? kExitStopped : 1;
+  }
+  const bool missed = options.run.target_accuracy && !summary->reached_target;
+  return missed ? kExitNotReached : 0;
+}

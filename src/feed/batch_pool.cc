@@ -1,0 +1,58 @@
+#include "feed/batch_pool.h"
+
+#include <new>
+
+namespace forebay::feed {
+
+using base::MutexLock;
+
+namespace {
+
+// Whole cache lines, and what the widest vector loads of a consumer want.
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+void BatchPool::Memory::operator()(uint8_t* images) const { ::operator delete(images, kAlignment); }
+
+std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
+  auto batch = std::make_unique<Pooled>();
+  batch->memory.reset(static_cast<uint8_t*>(::operator new(shape_.bytes(), kAlignment)));
+  batch->images = batch->memory.get();
+  batch->images_bytes = shape_.bytes();
+  batch->size = shape_.size;
+  batch->labels.resize(shape_.samples);
+  batch->samples.resize(shape_.samples);
+  batch->valid.resize(shape_.samples);
+  return batch;
+}
+
+std::shared_ptr<Batch> BatchPool::take(uint64_t bytes_max) {
+  std::unique_ptr<Pooled> batch;
+  {
+    MutexLock lock(mutex_);
+    if ((in_use_ + 1) * shape_.bytes() > bytes_max) return nullptr;
+    ++in_use_;
+    if (!free_.empty()) {
+      batch = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (batch == nullptr) batch = allocate();
+  return {batch.release(), [pool = shared_from_this()](Batch* used) {
+            pool->give_back(std::unique_ptr<Pooled>(static_cast<Pooled*>(used)));
+          }};
+}
+
+size_t BatchPool::in_use() {
+  MutexLock lock(mutex_);
+  return in_use_;
+}
+
+void BatchPool::give_back(std::unique_ptr<Pooled> batch) {
+  MutexLock lock(mutex_);
+  --in_use_;
+  if (free_.size() < kept_max_) free_.push_back(std::move(batch));
+}
+
+}  // namespace forebay::feed

@@ -1,0 +1,195 @@
+#include "feed/order.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace forebay::feed {
+
+using base::Code;
+using base::fail;
+using base::Purpose;
+using base::Random;
+
+namespace {
+
+// A group's number and its lane share the 48 bits that name a stream of random numbers.
+constexpr uint32_t kGroupBits = 24;
+
+// The estimate by which groups are cut: good enough, and known without reading anything.
+uint64_t bytes_per_sample(const ChunkSize& chunk) {
+  return std::max<uint64_t>(1, chunk.bytes / chunk.samples);
+}
+
+std::vector<uint32_t> chunk_order(std::span<const ChunkSize> chunks, const OrderOptions& options,
+                                  uint64_t epoch) {
+  std::vector<uint32_t> numbers(chunks.size());
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  if (options.shuffle) {
+    Random random(options.seed, Purpose::kChunkOrder, epoch);
+    base::shuffle(std::span(numbers), random);
+  }
+  std::erase_if(numbers, [&](uint32_t number) { return chunks[number].samples == 0; });
+  return numbers;
+}
+
+// Groups are not smaller than a usual chunk: a read of a few samples here and there costs more
+// than the memory it saves.
+uint64_t full_budget(std::span<const ChunkSize> chunks, uint64_t group_bytes) {
+  uint64_t bytes = 0;
+  for (const ChunkSize& chunk : chunks) bytes += chunk.bytes;
+  return std::max(group_bytes, chunks.empty() ? 0 : bytes / chunks.size());
+}
+
+}  // namespace
+
+// Cuts the line of chunks into lanes, and each lane into groups of a budget of bytes. A chunk on
+// a border is shared, so that all groups but a lane's first and last are equally long and the
+// lanes stay out of step for the whole epoch.
+class Order::Cutter {
+ public:
+  Cutter(std::span<const ChunkSize> chunks, std::vector<uint32_t> line, Order* out)
+      : chunks_(chunks), line_(std::move(line)), out_(*out) {}
+
+  void cut_lane(uint32_t lane, uint64_t first_budget, uint64_t budget) {
+    uint64_t left = out_.lane_size(lane);
+    uint32_t number = 0;
+    uint64_t index = 0;
+    while (left > 0) {
+      Group group{.lane = lane, .number = number, .first_index = index};
+      group.first_part = out_.parts_.size();
+      fill(&group, number == 0 ? first_budget : budget, left);
+      left -= group.count;
+      index += group.count;
+      ++number;
+      out_.groups_.push_back(group);
+    }
+  }
+
+  // Validation: each chunk is a group.
+  void cut_chunk(uint32_t number, uint64_t index) {
+    Group group{.lane = 0, .number = number, .first_index = index};
+    group.first_part = out_.parts_.size();
+    take(&group, chunks_[line_[at_]].samples);
+    out_.groups_.push_back(group);
+  }
+  size_t chunks_left() const { return line_.size() - at_; }
+
+ private:
+  void fill(Group* group, uint64_t budget, uint64_t left) {
+    uint64_t bytes = 0;
+    while (group->count < left) {
+      const ChunkSize& chunk = chunks_[line_[at_]];
+      const uint64_t each = bytes_per_sample(chunk);
+      uint64_t fit = bytes < budget ? (budget - bytes) / each : 0;
+      if (fit == 0 && group->count > 0) return;
+      fit = std::max<uint64_t>(fit, 1);
+      const uint64_t count = std::min({fit, left - group->count, uint64_t{chunk.samples} - taken_});
+      bytes += count * each;
+      take(group, static_cast<uint32_t>(count));
+    }
+  }
+
+  void take(Group* group, uint32_t count) {
+    const ChunkSize& chunk = chunks_[line_[at_]];
+    out_.parts_.push_back({.chunk = line_[at_],
+                           .first_sample = chunk.first_sample + taken_,
+                           .count = count,
+                           .before = group->count});
+    ++group->part_count;
+    group->count += count;
+    taken_ += count;
+    if (taken_ == chunk.samples) {
+      taken_ = 0;
+      ++at_;
+    }
+  }
+
+  std::span<const ChunkSize> chunks_;
+  std::vector<uint32_t> line_;
+  Order& out_;
+  size_t at_ = 0;       // in line_
+  uint32_t taken_ = 0;  // of the samples of that chunk
+};
+
+Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions& options,
+                          uint64_t epoch) {
+  Order order;
+  for (const ChunkSize& chunk : chunks) order.size_ += chunk.samples;
+  order.seed_ = options.seed;
+  order.epoch_ = epoch;
+  order.shuffle_ = options.shuffle;
+  order.lanes_ =
+      options.shuffle
+          ? static_cast<uint32_t>(std::clamp<uint64_t>(order.size_, 1, std::max(1u, options.lanes)))
+          : 1;
+  Cutter cutter(chunks, chunk_order(chunks, options, epoch), &order);
+  const uint64_t budget = full_budget(chunks, options.group_bytes);
+  for (uint32_t lane = 0; lane < order.lanes_; ++lane) {
+    order.lane_groups_.push_back(order.groups_.size());
+    if (options.shuffle) {
+      cutter.cut_lane(lane, budget / order.lanes_ * (lane + 1), budget);
+    } else {
+      for (uint32_t number = 0; cutter.chunks_left() > 0; ++number) {
+        cutter.cut_chunk(
+            number,
+            number == 0 ? 0 : order.groups_.back().first_index + order.groups_.back().count);
+      }
+    }
+    const size_t count = order.groups_.size() - order.lane_groups_.back();
+    if (options.shuffle && count >> kGroupBits != 0) {
+      return fail(Code::kInvalid, "feed: a lane has {} groups, more than {}; raise group_bytes",
+                  count, (1u << kGroupBits) - 1);
+    }
+  }
+  order.lane_groups_.push_back(order.groups_.size());
+  return order;
+}
+
+uint64_t Order::lane_size(uint32_t lane) const {
+  return size_ <= lane ? 0 : (size_ - lane + lanes_ - 1) / lanes_;
+}
+
+std::span<const Part> Order::parts(const Group& group) const {
+  return std::span(parts_).subspan(group.first_part, group.part_count);
+}
+
+size_t Order::group_of(uint32_t lane, uint64_t index) const {
+  const auto begin = groups_.begin() + static_cast<ptrdiff_t>(lane_groups_[lane]);
+  const auto end = groups_.begin() + static_cast<ptrdiff_t>(lane_groups_[lane + 1]);
+  const auto after = std::upper_bound(
+      begin, end, index, [](uint64_t at, const Group& group) { return at < group.first_index; });
+  return static_cast<size_t>(after - groups_.begin()) - 1;
+}
+
+std::vector<uint32_t> Order::permutation(const Group& group) const {
+  if (!shuffle_) return {};
+  std::vector<uint32_t> out(group.count);
+  std::iota(out.begin(), out.end(), 0u);
+  Random random(seed_, Purpose::kGroupOrder, epoch_,
+                uint64_t{group.lane} << kGroupBits | group.number);
+  base::shuffle(std::span(out), random);
+  return out;
+}
+
+Order::Place Order::place(const Group& group, std::span<const uint32_t> permutation,
+                          uint64_t at) const {
+  const uint64_t ordinal = permutation.empty() ? at : permutation[at];
+  const auto all = parts(group);
+  const auto after =
+      std::upper_bound(all.begin(), all.end(), ordinal,
+                       [](uint64_t value, const Part& part) { return value < part.before; });
+  const Part& part = *(after - 1);
+  return {.part = static_cast<size_t>(after - all.begin()) - 1,
+          .sample = part.first_sample + ordinal - part.before};
+}
+
+uint64_t Order::sample_at(uint64_t position) const {
+  const auto lane = static_cast<uint32_t>(position % lanes_);
+  const uint64_t index = position / lanes_;
+  const Group& group = groups_[group_of(lane, index)];
+  return place(group, permutation(group), index - group.first_index).sample;
+}
+
+}  // namespace forebay::feed

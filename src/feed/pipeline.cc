@@ -1,0 +1,230 @@
+#include "feed/pipeline.h"
+
+#include <algorithm>
+
+#include "io/machine.h"
+
+namespace forebay::feed {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+constexpr uint32_t kBlockMax = 16;    // slots a thread takes at once: amortises the lock
+constexpr uint32_t kBlocksEach = 4;   // of a batch, for each thread at least: keeps all busy
+constexpr uint64_t kBatchesHeld = 2;  // by the user, besides those prepared ahead
+
+int thread_count(const FeedOptions& options) {
+  return options.threads > 0 ? options.threads : io::usable_cores();
+}
+
+// How much of memory_bytes_max goes to chunks: twice what is needed, so that each lane's next group
+// can be loaded in time; the rest is for batches.
+Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
+                              uint64_t batch_bytes) {
+  const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * batch_bytes;
+  const auto needed = base::checked_add(plan.bytes_needed, batches);
+  if (!needed || *needed > options.memory_bytes_max) {
+    return fail(Code::kNoMemory,
+                "feed: {} of chunks and {} of batches must be in memory at once, "
+                "memory_bytes_max is {}; raise it, or lower {}",
+                base::human_bytes(plan.bytes_needed), base::human_bytes(batches),
+                base::human_bytes(options.memory_bytes_max),
+                plan.bytes_needed > batches ? "lanes or group_bytes (or pack smaller chunks)"
+                                            : "prefetch or global_batch");
+  }
+  return std::min(2 * plan.bytes_needed, options.memory_bytes_max - batches);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::open(const io::FileSystem& fs,
+                                                 const store::Dataset& dataset,
+                                                 const FeedOptions& options, const Planner& planner,
+                                                 const BatchPool::Shape& shape,
+                                                 const Start& start) {
+  ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, start.step * planner.share().global_batch));
+  ASSIGN_OR_RETURN(const uint64_t bytes, window_bytes(options, *plan, shape.bytes()));
+  return std::unique_ptr<Pipeline>(
+      new Pipeline(fs, dataset, options, planner, shape, start, std::move(plan), bytes));
+}
+
+Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
+                   const FeedOptions& options, const Planner& planner,
+                   const BatchPool::Shape& shape, const Start& start,
+                   std::shared_ptr<EpochPlan> first, uint64_t window_bytes)
+    : fs_(fs),
+      dataset_(dataset),
+      options_(options),
+      planner_(planner),
+      sample_bytes_(shape.sample_bytes),
+      batch_bytes_max_(options.memory_bytes_max - window_bytes),
+      batch_size_(shape.samples),
+      pool_(std::make_shared<BatchPool>(shape,
+                                        static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
+      window_(fs, dataset, planner, std::move(first), window_bytes),
+      next_step_(start.step) {
+  const auto threads = static_cast<uint32_t>(thread_count(options));
+  block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockMax);
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Pipeline::~Pipeline() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    work_.notify_all();
+  }
+  window_.stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Result<Prepared> Pipeline::next() {
+  MutexLock lock(mutex_);
+  ++asked_;
+  no_memory_ = false;
+  work_.notify_one();
+  while (pending_.empty() ? plan_status_.ok() && !no_memory_
+                          : pending_.front()->finished < batch_size_) {
+    done_.wait(mutex_);
+  }
+  if (pending_.empty()) {
+    if (!plan_status_.ok()) return tl::unexpected(plan_status_);
+    return fail(Code::kNoMemory,
+                "feed: {} batches are held by the caller and no further one fits "
+                "memory_bytes_max ({}); let go of batches, or raise it",
+                pool_->in_use(), base::human_bytes(options_.memory_bytes_max));
+  }
+  Pending& front = *pending_.front();
+  if (!front.status.ok()) return tl::unexpected(front.status);
+  std::ranges::sort(front.bad, {}, [](const auto& entry) { return entry.first; });
+  Prepared out{.batch = std::move(front.batch), .bad = {}};
+  for (auto& entry : front.bad) out.bad.push_back(std::move(entry.second));
+  pending_.pop_front();
+  work_.notify_one();
+  return out;
+}
+
+void Pipeline::add_to(FeedStats* stats) const {
+  stats->bytes_read += bytes_read_ + window_.bytes_read();
+  stats->prepare_ns += prepare_ns_;
+  stats->read_ns += window_.read_ns();
+}
+
+void Pipeline::run() {
+  SampleMaker maker(fs_, dataset_, options_);
+  uint64_t bytes_read = 0;
+  Block block;
+  while (take(&block)) {
+    const int64_t begin = io::thread_cpu_ns();
+    fill(maker, &block);
+    prepare_ns_ += io::thread_cpu_ns() - begin;
+    bytes_read_ += maker.bytes_read() - bytes_read;
+    bytes_read = maker.bytes_read();
+    finish(&block);
+  }
+}
+
+// The next slots in order; false when it is time to stop.
+bool Pipeline::take(Block* block) {
+  MutexLock lock(mutex_);
+  while (!stopped_) {
+    if (current_ != nullptr) {
+      block->pending = current_;
+      block->first = current_->taken;
+      block->count = std::min(block_size_, batch_size_ - current_->taken);
+      current_->taken += block->count;
+      if (current_->taken == batch_size_) current_ = nullptr;
+      // Each thread that takes a block wakes the next, so that nobody sleeps while there is work.
+      work_.notify_one();
+      return true;
+    }
+    if (has_room()) {
+      begin_batch();
+    } else {
+      work_.wait(mutex_);
+    }
+  }
+  return false;
+}
+
+bool Pipeline::has_room() const {
+  return !beginning_ && !no_memory_ && plan_status_.ok() &&
+         pending_.size() < static_cast<size_t>(options_.prefetch);
+}
+
+// Waits for the plan and touches new memory without the lock, so that batches that are ready can
+// be consumed meanwhile.
+void Pipeline::begin_batch() {
+  beginning_ = true;
+  auto pending = std::make_shared<Pending>();
+  pending->step = next_step_;
+  const uint64_t asked = asked_;
+  mutex_.unlock();
+  auto plan = window_.epoch();
+  if (plan) pending->batch = pool_->take(batch_bytes_max_);
+  const bool last = plan && pending->batch && pending->step + 1 == planner_.steps();
+  if (last) window_.finish_epoch();
+  mutex_.lock();
+  beginning_ = false;
+  if (!plan) {
+    plan_status_ = plan.error();
+  } else if (pending->batch == nullptr) {
+    // Tried again when the consumer asks for a batch, and told to it only when it waits for this
+    // very one. Had it asked meanwhile, it may have let go of a batch just before.
+    no_memory_ = asked == asked_;
+  } else {
+    pending->plan = std::move(*plan);
+    pending->batch->epoch = pending->plan->epoch;
+    pending->batch->step = pending->step;
+    next_step_ = last ? 0 : next_step_ + 1;
+    current_ = pending;
+    pending_.push_back(std::move(pending));
+  }
+  if (current_ == nullptr) done_.notify_one();
+}
+
+void Pipeline::fill(SampleMaker& maker, Block* block) {
+  block->status = {};
+  block->bad.clear();
+  for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
+    block->status = fill_slot(maker, block, slot);
+    block->failed_slot = slot;
+    if (!block->status.ok()) return;
+  }
+}
+
+Status Pipeline::fill_slot(SampleMaker& maker, Block* block, uint32_t slot) {
+  Batch& batch = *block->pending->batch;
+  const EpochPlan& plan = *block->pending->plan;
+  const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
+                 .label = &batch.labels[slot],
+                 .sample = &batch.samples[slot],
+                 .valid = &batch.valid[slot]};
+  const uint64_t position = planner_.share().position(block->pending->step, slot);
+  if (position >= plan.end) {
+    maker.leave_empty(out, kNoSample);
+    return {};
+  }
+  std::optional<BadSample> bad;
+  RETURN_IF_ERROR(maker.make(plan, window_, position, out, &bad));
+  if (bad) block->bad.emplace_back(slot, std::move(*bad));
+  return {};
+}
+
+void Pipeline::finish(Block* block) {
+  MutexLock lock(mutex_);
+  Pending& pending = *block->pending;
+  std::ranges::move(block->bad, std::back_inserter(pending.bad));
+  if (!block->status.ok() && (pending.status.ok() || block->failed_slot < pending.failed_slot)) {
+    pending.status = block->status;
+    pending.failed_slot = block->failed_slot;
+  }
+  pending.finished += block->count;
+  if (pending.finished == batch_size_) done_.notify_one();
+  block->pending = nullptr;
+}
+
+}  // namespace forebay::feed

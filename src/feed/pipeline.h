@@ -1,0 +1,102 @@
+// Threads that prepare batches from one position on, epoch after epoch, a few ahead of the
+// consumer. To go on elsewhere, destroy it and open another.
+#pragma once
+
+#include "feed/batch_pool.h"
+#include "feed/sample_maker.h"
+
+namespace forebay::feed {
+
+// A batch as the consumer gets it.
+struct Prepared {
+  std::shared_ptr<const Batch> batch;
+  std::vector<BadSample> bad;  // in the order of their positions
+};
+
+// One consumer thread calls everything here. What open() is given outlives it, but not the pool.
+class Pipeline {
+ public:
+  struct Start {
+    uint64_t epoch = 0;
+    uint64_t step = 0;  // below Planner::steps()
+    bool operator==(const Start&) const = default;
+  };
+
+  // kNoMemory when the options cannot work within memory_bytes_max.
+  static Result<std::unique_ptr<Pipeline>> open(const io::FileSystem& fs,
+                                                const store::Dataset& dataset,
+                                                const FeedOptions& options, const Planner& planner,
+                                                const BatchPool::Shape& shape, const Start& start);
+  // Ends all work at once and waits for the threads.
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // The next batch. Any error is final, but for kNoMemory because the user holds too many batches.
+  Result<Prepared> next() EXCLUDES(mutex_);
+  // Adds what was done so far.
+  void add_to(FeedStats* stats) const;
+
+ private:
+  // A batch in the making.
+  struct Pending {
+    std::shared_ptr<EpochPlan> plan;
+    uint64_t step = 0;
+    std::shared_ptr<Batch> batch;
+    uint32_t taken = 0;                               // slots handed out
+    uint32_t finished = 0;                            // slots filled
+    std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
+    Status status;                                    // of the first slot that failed
+    uint32_t failed_slot = 0;
+  };
+  // Slots of a batch that one thread fills.
+  struct Block {
+    std::shared_ptr<Pending> pending;
+    uint32_t first = 0;
+    uint32_t count = 0;
+    std::vector<std::pair<uint32_t, BadSample>> bad;
+    Status status;
+    uint32_t failed_slot = 0;
+  };
+
+  Pipeline(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
+           const Planner& planner, const BatchPool::Shape& shape, const Start& start,
+           std::shared_ptr<EpochPlan> first, uint64_t window_bytes);
+  void run() EXCLUDES(mutex_);
+  bool take(Block* block) EXCLUDES(mutex_);
+  bool has_room() const REQUIRES(mutex_);
+  void begin_batch() REQUIRES(mutex_);
+  void fill(SampleMaker& maker, Block* block);
+  Status fill_slot(SampleMaker& maker, Block* block, uint32_t slot);
+  void finish(Block* block) EXCLUDES(mutex_);
+
+  const io::FileSystem& fs_;
+  const store::Dataset& dataset_;
+  const FeedOptions& options_;
+  const Planner& planner_;
+  const size_t sample_bytes_;
+  const uint64_t batch_bytes_max_;
+  const uint32_t batch_size_;
+  uint32_t block_size_ = 1;
+  std::shared_ptr<BatchPool> pool_;
+  Window window_;
+
+  base::Mutex mutex_;
+  base::CondVar work_;  // for the threads
+  base::CondVar done_;  // for the consumer
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool beginning_ GUARDED_BY(mutex_) = false;  // a thread makes the next batch
+  bool no_memory_ GUARDED_BY(mutex_) = false;  // it found none for it
+  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // calls of next()
+  Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
+  uint64_t next_step_ GUARDED_BY(mutex_) = 0;
+  std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
+  std::shared_ptr<Pending> current_ GUARDED_BY(mutex_);  // the one with slots to hand out
+
+  std::atomic<uint64_t> samples_ = 0;
+  std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<int64_t> prepare_ns_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace forebay::feed

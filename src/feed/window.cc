@@ -1,0 +1,164 @@
+#include "feed/window.h"
+
+#include <algorithm>
+
+#include "io/machine.h"
+
+namespace forebay::feed {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+constexpr int kReaders = 2;        // one waits for the disk while the other copies
+constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
+// Between two reads a thread looks whether it is to stop.
+constexpr uint64_t kReadBytes = 8'000'000;
+
+}  // namespace
+
+Window::Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
+               std::shared_ptr<EpochPlan> first, uint64_t bytes_max)
+    : fs_(fs), dataset_(dataset), planner_(planner), bytes_max_(bytes_max) {
+  reading_ = first;
+  plans_.push_back(std::move(first));
+  for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Window::~Window() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Window::stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
+  ready_.notify_all();
+}
+
+Result<std::shared_ptr<EpochPlan>> Window::epoch() {
+  MutexLock lock(mutex_);
+  while (!stopped_ && plans_.empty() && plan_status_.ok()) ready_.wait(mutex_);
+  if (stopped_) return fail(Code::kCancelled, "feed: stopped");
+  if (plans_.empty()) return tl::unexpected(plan_status_);
+  return plans_.front();
+}
+
+void Window::finish_epoch() {
+  MutexLock lock(mutex_);
+  plans_.pop_front();
+  work_.notify_one();
+}
+
+Status Window::wait(const Load& load) {
+  if (!load.loaded.load(std::memory_order_acquire)) {
+    MutexLock lock(mutex_);
+    while (!stopped_ && !load.loaded) ready_.wait(mutex_);
+    if (!load.loaded) return fail(Code::kCancelled, "feed: stopped");
+  }
+  return load.status;
+}
+
+void Window::release(Load& load) {
+  if (load.uses_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  load.parts = std::vector<PartBytes>();
+  load.permutation = std::vector<uint32_t>();
+  MutexLock lock(mutex_);
+  bytes_ -= load.bytes;
+  work_.notify_all();
+}
+
+void Window::run() {
+  while (std::optional<Work> work = take()) {
+    const int64_t begin = io::thread_cpu_ns();
+    if (work->load != nullptr) {
+      read(*work->plan, *work->load);
+    } else {
+      make_plan(work->epoch);
+    }
+    read_ns_ += io::thread_cpu_ns() - begin;
+  }
+}
+
+std::optional<Window::Work> Window::take() {
+  MutexLock lock(mutex_);
+  while (!stopped_) {
+    if (std::optional<Work> work = next_work()) return work;
+    work_.wait(mutex_);
+  }
+  return std::nullopt;
+}
+
+// Loads are taken in the order of need and only when they fit. What an earlier position needs is
+// loaded then before what a later one does, and bytes_max holds what any one position needs, so
+// the work in front can always go on and make room.
+std::optional<Window::Work> Window::next_work() {
+  if (next_load_ < reading_->loads.size()) {
+    Load& load = *reading_->loads[next_load_];
+    if (bytes_ + load.bytes > bytes_max_) return std::nullopt;
+    bytes_ += load.bytes;
+    ++next_load_;
+    return Work{.plan = reading_, .load = &load, .epoch = reading_->epoch};
+  }
+  if (planning_ || plans_.size() >= kPlansAhead || !plan_status_.ok()) return std::nullopt;
+  planning_ = true;
+  return Work{.plan = nullptr, .load = nullptr, .epoch = reading_->epoch + 1};
+}
+
+void Window::make_plan(uint64_t epoch) {
+  auto plan = planner_.plan(epoch, 0);
+  MutexLock lock(mutex_);
+  planning_ = false;
+  if (!plan) {
+    plan_status_ = plan.error();
+  } else if ((*plan)->bytes_needed > bytes_max_) {
+    plan_status_ =
+        fail(Code::kNoMemory,
+             "feed: epoch {} needs {} of chunks in memory at once, {} are left of "
+             "memory_bytes_max; raise it, or lower lanes or group_bytes",
+             epoch, base::human_bytes((*plan)->bytes_needed), base::human_bytes(bytes_max_));
+  } else {
+    plans_.push_back(*plan);
+    reading_ = std::move(*plan);
+    next_load_ = 0;
+  }
+  work_.notify_all();
+  ready_.notify_all();
+}
+
+void Window::read(const EpochPlan& plan, Load& load) {
+  const Group& group = plan.order.groups()[load.group];
+  load.permutation = plan.order.permutation(group);
+  for (const Part& part : plan.order.parts(group)) {
+    load.parts.push_back(span_of(dataset_, part));
+    load.status = read_part(part, &load.parts.back());
+    if (!load.status.ok()) break;
+  }
+  MutexLock lock(mutex_);
+  load.loaded.store(true, std::memory_order_release);
+  ready_.notify_all();
+}
+
+// A chunk that ends too early still holds good samples: they are read one by one then. Anything
+// else that fails is no matter of single samples.
+Status Window::read_part(const Part& part, PartBytes* bytes) {
+  if (bytes->length == 0) return {};
+  const auto file = fs_.open(dataset_.chunk_path(part.chunk));
+  if (!file) return file.error().at("feed");
+  auto data = std::make_unique_for_overwrite<uint8_t[]>(bytes->length);
+  for (uint64_t at = 0; at < bytes->length; at += kReadBytes) {
+    if (stopped_) return fail(Code::kCancelled, "feed: stopped");
+    const uint64_t length = std::min(kReadBytes, bytes->length - at);
+    const Status status = (*file)->read(bytes->offset + at, {data.get() + at, length});
+    if (status.code() == Code::kCorrupt) return {};
+    if (!status.ok()) return status.at("feed");
+    bytes_read_ += length;
+  }
+  bytes->data = std::move(data);
+  return {};
+}
+
+}  // namespace forebay::feed

@@ -1,0 +1,75 @@
+// The groups that are in memory: read whole, in the order of first need, a little ahead of it,
+// and dropped after their last use. Also makes the plan of the next epoch in time.
+#pragma once
+
+#include <deque>
+#include <thread>
+
+#include "base/mutex.h"
+#include "feed/plan.h"
+
+namespace forebay::feed {
+
+// Any thread may call anything. The file system, dataset and planner outlive it.
+class Window {
+ public:
+  // Holds at most `bytes_max` of chunks; `first` is planned already and fits.
+  Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
+         std::shared_ptr<EpochPlan> first, uint64_t bytes_max);
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  // The oldest plan that was not finished; waits until it is made. kCancelled after stop().
+  Result<std::shared_ptr<EpochPlan>> epoch() EXCLUDES(mutex_);
+  // All work of the oldest plan is handed out: another one may be made.
+  void finish_epoch() EXCLUDES(mutex_);
+
+  // Waits until the group is in memory. kCancelled after stop(); else what reading gave.
+  Status wait(const Load& load) EXCLUDES(mutex_);
+  // One use is over. After the last one the group's memory is gone.
+  void release(Load& load) EXCLUDES(mutex_);
+
+  // Every wait ends now.
+  void stop() EXCLUDES(mutex_);
+
+  uint64_t bytes_read() const { return bytes_read_; }
+  int64_t read_ns() const { return read_ns_; }
+
+ private:
+  // What a reading thread does next: a load, or a plan when `load` is empty.
+  struct Work {
+    std::shared_ptr<EpochPlan> plan;
+    Load* load = nullptr;
+    uint64_t epoch = 0;
+  };
+
+  void run() EXCLUDES(mutex_);
+  std::optional<Work> take() EXCLUDES(mutex_);
+  std::optional<Work> next_work() REQUIRES(mutex_);
+  void make_plan(uint64_t epoch) EXCLUDES(mutex_);
+  void read(const EpochPlan& plan, Load& load) EXCLUDES(mutex_);
+  Status read_part(const Part& part, PartBytes* bytes);
+
+  const io::FileSystem& fs_;
+  const store::Dataset& dataset_;
+  const Planner& planner_;
+  const uint64_t bytes_max_;
+
+  base::Mutex mutex_;
+  base::CondVar work_;   // for the reading threads
+  base::CondVar ready_;  // for those that wait for them
+  std::atomic<bool> stopped_ = false;
+  std::deque<std::shared_ptr<EpochPlan>> plans_ GUARDED_BY(mutex_);
+  Status plan_status_ GUARDED_BY(mutex_);
+  bool planning_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<EpochPlan> reading_ GUARDED_BY(mutex_);  // the plan whose loads are taken
+  size_t next_load_ GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+
+  std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<int64_t> read_ns_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,115 @@
+// Draws must be the same everywhere, so libm's exp and log, whose last bits differ between
+// machines, have no place here; sqrt, + - * / are rounded exactly by IEEE 754.
+#include "image/crop.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+
+namespace forebay::image {
+namespace {
+
+static_assert(FLT_EVAL_METHOD == 0, "doubles must be rounded after each operation");
+
+constexpr int kTries = 10;
+constexpr double kLn2High = 0x1.62e42feep-1;  // ends in zeros: exact when multiplied by an exponent
+constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
+
+// 2^exponent, for exponents of normal numbers.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// As Python's round(): halves to even. For 0 <= x < 2^52.
+uint32_t round_half_even(double x) {
+  const double whole = std::floor(x);
+  const double rest = x - whole;
+  auto rounded = static_cast<uint32_t>(whole);
+  if (rest > 0.5 || (rest == 0.5 && rounded % 2 == 1)) ++rounded;
+  return rounded;
+}
+
+// At least 1 pixel, so that odd options still give a crop.
+uint32_t fit(double side, uint32_t limit) {
+  if (side >= limit) return limit;
+  return std::max(1u, round_half_even(side));
+}
+
+// The largest crop of an allowed ratio, in the centre.
+Rect fallback_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height) {
+  Rect crop{0, 0, width, height};
+  const double ratio = static_cast<double>(width) / static_cast<double>(height);
+  if (ratio < options.ratio_min) {
+    crop.height = fit(width / options.ratio_min, height);
+  } else if (ratio > options.ratio_max) {
+    crop.width = fit(height * options.ratio_max, width);
+  }
+  crop.x = (width - crop.width) / 2;
+  crop.y = (height - crop.height) / 2;
+  return crop;
+}
+
+}  // namespace
+
+// x = k ln 2 + r, e^x = 2^k e^r; e^r, |r| < 0.35, by its Taylor series.
+double exact_exp(double x) {
+  const double k = std::floor(x * kInverseLn2 + 0.5);
+  const double r = (x - k * kLn2High) - k * kLn2Low;
+  double sum = 0;
+  for (int n = 14; n >= 2; --n) sum = (sum + 1) * (r / n);
+  return (1 + (r + r * sum)) * power_of_two(static_cast<int>(k));
+}
+
+// x = 2^k (1 + f), 1 + f near 1; with s = f / (2 + f), log(1 + f) = 2 atanh(s), arranged as in
+// FreeBSD's e_log.c so that the leading f stays exact.
+double exact_log(double x) {
+  auto bits = std::bit_cast<uint64_t>(x);
+  int k = static_cast<int>(bits >> 52) - 1023;
+  bits = (bits & 0x000f'ffff'ffff'ffff) | 0x3ff0'0000'0000'0000;
+  double mantissa = std::bit_cast<double>(bits);
+  if (mantissa > 0x1.6a09e667f3bcdp+0) {  // sqrt(2)
+    mantissa *= 0.5;
+    ++k;
+  }
+  const double f = mantissa - 1;
+  const double s = f / (2 + f);
+  const double z = s * s;
+  double rest = 0;
+  for (int n = 25; n >= 3; n -= 2) rest = (rest + 2.0 / n) * z;
+  const double half_square = 0.5 * f * f;
+  return k * kLn2High - ((half_square - (s * (half_square + rest) + k * kLn2Low)) - f);
+}
+
+Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,
+               base::Random& random) {
+  const double area = static_cast<double>(width) * static_cast<double>(height);
+  const double log_min = exact_log(options.ratio_min);
+  const double log_max = exact_log(options.ratio_max);
+  for (int i = 0; i < kTries; ++i) {
+    const double share =
+        options.scale_min + (options.scale_max - options.scale_min) * random.uniform();
+    const double ratio = exact_exp(log_min + (log_max - log_min) * random.uniform());
+    const uint32_t w = round_half_even(std::sqrt(area * share * ratio));
+    const uint32_t h = round_half_even(std::sqrt(area * share / ratio));
+    if (w == 0 || w > width || h == 0 || h > height) continue;
+    const auto y = static_cast<uint32_t>(random.below(uint64_t{height} - h + 1));
+    const auto x = static_cast<uint32_t>(random.below(uint64_t{width} - w + 1));
+    return {x, y, w, h};
+  }
+  return fallback_crop(options, width, height);
+}
+
+CentreCrop centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {
+  const uint64_t shorter = std::min(width, height);
+  const uint64_t longer = std::max(width, height);
+  const auto resized_longer = static_cast<uint32_t>(resize * longer / shorter);
+  CentreCrop crop;
+  crop.resized = width <= height ? Size{resize, resized_longer} : Size{resized_longer, resize};
+  crop.kept = {round_half_even((crop.resized.width - size) / 2.0),
+               round_half_even((crop.resized.height - size) / 2.0), size, size};
+  return crop;
+}
+
+}  // namespace forebay::image

@@ -1,0 +1,184 @@
+// decode and prepare: PNG and WebP of every kind against Pillow's pixels; hostile bytes.
+#include "image/decode.h"
+
+#include <map>
+
+#include "base/checksum.h"
+#include "base/limits.h"
+#include "image/prepare.h"
+#include "image/test_images.h"
+
+namespace forebay::image {
+namespace {
+
+using base::ByteVector;
+using base::Code;
+
+struct File {
+  Size size;
+  std::string digest;
+  ByteVector bytes;
+};
+
+ByteVector from_hex(const std::string& hex) {
+  ByteVector out;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    out.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return out;
+}
+
+const std::map<std::string, File>& files() {
+  static const auto all = [] {
+    std::map<std::string, File> out;
+    for (auto& line : golden_lines("image_files.txt")) {
+      std::string name;
+      std::string hex;
+      File file;
+      line >> name >> file.size.width >> file.size.height >> file.digest >> hex;
+      file.bytes = from_hex(hex);
+      out[name] = file;
+    }
+    return out;
+  }();
+  return all;
+}
+
+TEST(Decode, EqualsPillow) {
+  EXPECT_EQ(files().size(), 21u);
+  ImageDecoder decoder;
+  for (const auto& [name, file] : files()) {
+    Pixels out;
+    const Status status = decoder.decode(file.bytes, std::nullopt, &out);
+    ASSERT_TRUE(status.ok()) << name << ": " << status.message();
+    EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), file.digest) << name;
+    EXPECT_EQ(read_size(file.bytes).value(), file.size) << name;
+    EXPECT_EQ(sniff(file.bytes), name.starts_with("webp") ? Format::kWebp : Format::kPng);
+  }
+}
+
+TEST(Decode, RegionEqualsTheWholeCut) {
+  ImageDecoder decoder;
+  for (const char* name : {"rgb", "grey16", "webp_lossy"}) {
+    const File& file = files().at(name);
+    Pixels whole;
+    ASSERT_TRUE(decoder.decode(file.bytes, std::nullopt, &whole).ok());
+    const Rect region{3, 2, 7, 4};
+    Pixels out;
+    ASSERT_TRUE(decoder.decode(file.bytes, region, &out).ok());
+    ASSERT_EQ(out.rgb.size(), 7u * 4 * 3);
+    for (size_t y = 0; y < 4; ++y) {
+      EXPECT_EQ(std::memcmp(out.rgb.data() + y * 21,
+                            whole.rgb.data() + ((y + 2) * whole.width + 3) * 3, 21),
+                0);
+    }
+    EXPECT_EQ(decoder.decode(file.bytes, Rect{7, 0, 7, 1}, &out).code(), Code::kInvalid);
+    EXPECT_EQ(decoder.decode(file.bytes, Rect{0, 0, 0, 1}, &out).code(), Code::kInvalid);
+  }
+}
+
+// Whatever is done to the bytes: an answer, and the next good file is read as ever.
+void expect_survives(ImageDecoder& decoder, const File& good, Bytes bad, bool must_fail) {
+  Pixels out;
+  const Status status = decoder.decode(bad, std::nullopt, &out);
+  EXPECT_TRUE(!must_fail || !status.ok());
+  if (!status.ok()) {
+    EXPECT_FALSE(status.message().empty());
+    ASSERT_TRUE(decoder.decode(good.bytes, std::nullopt, &out).ok());
+    ASSERT_EQ(base::to_hex(base::sha256(out.rgb)), good.digest);
+  }
+}
+
+TEST(Decode, SurvivesTruncationAtEveryLength) {
+  ImageDecoder decoder;
+  for (const auto& [name, file] : files()) {
+    SCOPED_TRACE(name);
+    for (size_t length = 0; length < file.bytes.size(); ++length) {
+      // libwebp does not need the last bytes of a file for its pixels.
+      const bool must_fail = name.starts_with("webp") ? length < 30 : true;
+      const ByteVector bad(file.bytes.begin(), file.bytes.begin() + static_cast<long>(length));
+      expect_survives(decoder, file, bad, must_fail);
+    }
+  }
+}
+
+TEST(Decode, SurvivesEveryByteFlipped) {
+  ImageDecoder decoder;
+  for (const auto& [name, file] : files()) {
+    SCOPED_TRACE(name);
+    for (size_t at = 0; at < file.bytes.size(); ++at) {
+      for (const int mask : {0xFF, 0x01, 0x80}) {
+        ByteVector bad = file.bytes;
+        bad[at] = static_cast<uint8_t>(bad[at] ^ mask);
+        // Every byte of a PNG is under a CRC or is one.
+        expect_survives(decoder, file, bad, !name.starts_with("webp"));
+      }
+    }
+  }
+}
+
+TEST(Decode, NamesTheFirstBytesOfOtherFormats) {
+  Pixels out;
+  const Status status = ImageDecoder().decode(base::as_bytes("GIF89a..."), std::nullopt, &out);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("4749463839612e2e"), std::string::npos) << status.message();
+  EXPECT_EQ(ImageDecoder().decode({}, std::nullopt, &out).code(), Code::kUnsupported);
+  EXPECT_EQ(base::status_of(read_size(base::as_bytes("BM"))).code(), Code::kUnsupported);
+}
+
+ByteVector png_of_size(uint32_t width, uint32_t height) {
+  ByteVector bytes = files().at("rgb").bytes;
+  for (size_t i = 0; i < 4; ++i) {
+    bytes[16 + i] = static_cast<uint8_t>(width >> (24 - 8 * i));
+    bytes[20 + i] = static_cast<uint8_t>(height >> (24 - 8 * i));
+  }
+  return bytes;
+}
+
+TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
+  constexpr uint32_t kSide = base::kImageSideMax;
+  EXPECT_EQ(base::status_of(read_size(png_of_size(kSide + 1, 1))).code(), Code::kTooBig);
+  EXPECT_EQ(base::status_of(read_size(png_of_size(1, kSide + 1))).code(), Code::kTooBig);
+  EXPECT_EQ(base::status_of(read_size(png_of_size(kSide, 4097))).code(), Code::kTooBig);
+  EXPECT_TRUE(read_size(png_of_size(kSide, 4096)));
+  EXPECT_EQ(base::status_of(read_size(png_of_size(0, 1))).code(), Code::kCorrupt);
+  Pixels out;
+  const ByteVector huge = png_of_size(~0u, ~0u);
+  EXPECT_EQ(ImageDecoder().decode(huge, std::nullopt, &out).code(), Code::kTooBig);
+  EXPECT_EQ(out.rgb.capacity(), 0u);
+}
+
+TEST(Prepare, EqualsItsStepsOneByOne) {
+  const File& file = files().at("rgb");
+  for (const Transform transform :
+       {Transform(TrainTransform{8, {}, true}), Transform(EvalTransform{5, 6})}) {
+    Preparer preparer(transform, {});
+    for (uint64_t sample = 0; sample < 50; ++sample) {
+      const base::Random random(9, base::Purpose::kAugment, 1, sample);
+      const Draw drawn = draw(transform, file.size, random);
+      Pixels decoded;
+      Pixels resized;
+      ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded).ok());
+      Resizer().resize(decoded, drawn.resized, drawn.kept, &resized);
+      ByteVector steps(preparer.sample_bytes());
+      TensorWriter({}).write(resized, drawn.flip, steps.data());
+      ByteVector out(preparer.sample_bytes());
+      ASSERT_TRUE(preparer.prepare(file.bytes, random, out.data()).ok());
+      ASSERT_EQ(out, steps);
+    }
+  }
+}
+
+TEST(Prepare, FlipsHalfOfTheTime) {
+  int flips = 0;
+  for (uint64_t sample = 0; sample < 10'000; ++sample) {
+    const base::Random random(9, base::Purpose::kAugment, 1, sample);
+    flips += draw(TrainTransform{}, {500, 375}, random).flip ? 1 : 0;
+    EXPECT_FALSE(draw(TrainTransform{224, {}, false}, {500, 375}, random).flip);
+    EXPECT_FALSE(draw(EvalTransform{}, {500, 375}, random).flip);
+  }
+  EXPECT_NEAR(flips, 5000, 250);
+}
+
+}  // namespace
+}  // namespace forebay::image

@@ -1,0 +1,76 @@
+// resize: against digests of PyTorch's own output; regions against the whole.
+#include "image/resize.h"
+
+#include "base/checksum.h"
+#include "base/random.h"
+#include "image/test_images.h"
+
+namespace forebay::image {
+namespace {
+
+TEST(Resize, EqualsPyTorch) {
+  Resizer resizer;
+  Pixels out;
+  size_t count = 0;
+  for (auto& line : golden_lines("image_resize.txt")) {
+    uint32_t width = 0;
+    uint32_t height = 0;
+    Size size;
+    uint32_t seed = 0;
+    std::string digest;
+    line >> width >> height >> size.width >> size.height >> seed >> digest;
+    resizer.resize(make_image(width, height, seed), size, {0, 0, size.width, size.height}, &out);
+    EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), digest) << line.str();
+    ++count;
+  }
+  EXPECT_EQ(count, 240u);
+}
+
+Pixels cut(const Pixels& whole, const Rect& region) {
+  Pixels out;
+  out.reset(region.width, region.height);
+  for (size_t y = 0; y < region.height; ++y) {
+    std::memcpy(out.rgb.data() + y * region.width * 3,
+                whole.rgb.data() + ((region.y + y) * whole.width + region.x) * 3,
+                size_t{region.width} * 3);
+  }
+  return out;
+}
+
+TEST(Resize, KeptRegionEqualsTheWholeCut) {
+  base::Random random(3, base::Purpose::kTest);
+  const auto side = [&](uint64_t bound) { return 1 + static_cast<uint32_t>(random.below(bound)); };
+  Resizer kept_resizer;
+  for (int i = 0; i < 400; ++i) {
+    const Pixels from = make_image(side(90), side(90), static_cast<uint32_t>(i));
+    Size size{side(90), side(90)};
+    if (i % 5 == 0) size.width = from.width;
+    if (i % 7 == 0) size.height = from.height;
+    Rect kept{0, 0, side(size.width), side(size.height)};
+    kept.x = side(size.width - kept.width + 1) - 1;
+    kept.y = side(size.height - kept.height + 1) - 1;
+    Pixels whole;
+    Pixels out;
+    Resizer().resize(from, size, {0, 0, size.width, size.height}, &whole);
+    kept_resizer.resize(from, size, kept, &out);
+    ASSERT_EQ(out.rgb, cut(whole, kept).rgb) << i;
+  }
+}
+
+TEST(Resize, SameSizeIsACopy) {
+  const Pixels from = make_image(32, 32, 2);
+  Pixels out;
+  Resizer().resize(from, {32, 32}, {0, 0, 32, 32}, &out);
+  EXPECT_EQ(out.rgb, from.rgb);
+}
+
+// A 1 x 16384 image whose short side becomes 256 is four million pixels high; 224 are kept.
+TEST(Resize, ThinImageTakesNoMemoryForWhatIsNotKept) {
+  const Pixels from = make_image(1, 16384, 4);
+  Pixels out;
+  Resizer().resize(from, {256, 16384 * 256}, {16, 2'000'000, 224, 224}, &out);
+  EXPECT_EQ(out.rgb.size(), 224u * 224 * 3);
+}
+
+}  // namespace
+}  // namespace forebay::image

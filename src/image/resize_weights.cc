@@ -1,0 +1,107 @@
+// As ATen/native/cpu/UpSampleKernel.cpp (HelperInterpBase, HelperInterpLinear with antialias) does,
+// operation for operation, since the last bit of a double can change a weight.
+#include "image/resize_weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+
+namespace forebay::image {
+namespace {
+
+constexpr int kPrecisionMax = 22;
+
+double triangle(double x) {
+  if (x < 0) x = -x;
+  return x < 1 ? 1 - x : 0;
+}
+
+// One output's window on the source.
+struct Window {
+  double centre;
+  int64_t start;
+  int64_t size;
+};
+
+struct Scale {
+  double scale;
+  double support;
+  double inverse;
+  int64_t in;
+
+  Scale(uint32_t in_size, uint32_t out_size)
+      : scale(static_cast<double>(in_size) / static_cast<double>(out_size)),
+        support(scale >= 1 ? scale : 1),
+        inverse(scale >= 1 ? 1 / scale : 1),
+        in(in_size) {}
+
+  Window window(uint32_t output) const {
+    const double centre = scale * (static_cast<double>(output) + 0.5);
+    const int64_t start = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
+    const int64_t end = std::min(static_cast<int64_t>(centre + support + 0.5), in);
+    const int64_t size_max = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+    return {centre, start, std::clamp<int64_t>(end - start, 0, size_max)};
+  }
+
+  // Fills `weights` (window.size of room) and returns the largest.
+  double weigh(const Window& window, double* weights) const {
+    double total = 0;
+    for (int64_t j = 0; j < window.size; ++j) {
+      const double at = static_cast<double>(j + window.start) - window.centre + 0.5;
+      weights[j] = triangle(at * inverse);
+      total += weights[j];
+    }
+    double largest = 0;
+    if (total == 0) return largest;
+    for (int64_t j = 0; j < window.size; ++j) {
+      weights[j] /= total;
+      largest = std::max(largest, weights[j]);
+    }
+    return largest;
+  }
+};
+
+// The most bits with which the largest weight fits int16.
+int precision_for(double largest) {
+  int precision = 0;
+  while (precision < kPrecisionMax &&
+         static_cast<int>(0.5 + largest * (1 << (precision + 1))) < 1 << 15) {
+    ++precision;
+  }
+  return precision;
+}
+
+}  // namespace
+
+void Axis::compute(const AxisSpec& wanted) {
+  if (wanted == spec) return;
+  spec = wanted;
+  const Scale scale(spec.in, spec.out);
+  int64_t longest = 1;
+  start.resize(spec.count);
+  for (uint32_t i = 0; i < spec.count; ++i) {
+    const Window window = scale.window(spec.first + i);
+    start[i] = static_cast<uint32_t>(window.start);
+    longest = std::max(longest, window.size);
+  }
+  taps = (static_cast<uint32_t>(longest) + spec.multiple - 1) / spec.multiple * spec.multiple;
+
+  // The precision depends on the weights of every output, kept or not.
+  const size_t room = static_cast<size_t>(std::ceil(scale.support)) * 2 + 1;
+  exact_.assign(std::max<size_t>(taps, room) + size_t{spec.count} * taps, 0.0);
+  double* const unkept = exact_.data() + size_t{spec.count} * taps;
+  double largest = 0;
+  for (uint32_t i = 0; i < spec.out; ++i) {
+    const bool kept = i - spec.first < spec.count;
+    double* const to = kept ? exact_.data() + size_t{i - spec.first} * taps : unkept;
+    largest = std::max(largest, scale.weigh(scale.window(i), to));
+  }
+  precision = precision_for(largest);
+  weights.resize(size_t{spec.count} * taps);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = static_cast<int16_t>(0.5 + exact_[i] * (1 << precision));
+  }
+}
+
+}  // namespace forebay::image

@@ -1,0 +1,35 @@
+// The weights of PyTorch's antialiased bilinear uint8 resize along one axis.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace forebay::image {
+
+// What an axis is computed for; equal specs have equal weights.
+struct AxisSpec {
+  uint32_t in = 0;   // pixels of the source
+  uint32_t out = 0;  // pixels of the resized whole
+  uint32_t first = 0;
+  uint32_t count = 0;     // the outputs [first, first + count) that are kept
+  uint32_t multiple = 1;  // every output's taps are padded with zero weights to a multiple of this
+  bool operator==(const AxisSpec&) const = default;
+};
+
+// Output i is sum(weights[i * taps + j] * source[start[i] + j]) rounded and shifted by `precision`.
+// Padding taps may lie past the source's end: their weights are zero.
+struct Axis {
+  AxisSpec spec;
+  int precision = 0;  // 1 to 22: bits after the point of a weight
+  uint32_t taps = 0;
+  std::vector<uint32_t> start;
+  std::vector<int16_t> weights;
+
+  // Does nothing when `wanted` is what is there already.
+  void compute(const AxisSpec& wanted);
+
+ private:
+  std::vector<double> exact_;
+};
+
+}  // namespace forebay::image

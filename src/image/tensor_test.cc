@@ -1,0 +1,88 @@
+// tensor: every type, layout and flip against a naive loop.
+#include "image/tensor.h"
+
+#include <cmath>
+
+#include "image/test_images.h"
+
+namespace forebay::image {
+namespace {
+
+// Nearest even by looking at both neighbours.
+float nearest_bfloat16(float value) {
+  const uint32_t down = std::bit_cast<uint32_t>(value) & 0xffff0000u;
+  const auto low = std::bit_cast<float>(down);
+  const auto high = std::bit_cast<float>(down + 0x10000u);
+  const double to_low = std::abs(double{value} - low);
+  const double to_high = std::abs(double{high} - value);
+  if (to_low != to_high) return to_low < to_high ? low : high;
+  return (down >> 16) % 2 == 0 ? low : high;
+}
+
+float load_number(const uint8_t* out, size_t index, DType dtype) {
+  if (dtype == DType::kUint8) return out[index];
+  if (dtype == DType::kFloat32) return base::load_le<float>(out + index * 4);
+  return std::bit_cast<float>(uint32_t{base::load_le<uint16_t>(out + index * 2)} << 16);
+}
+
+float expected(const TensorOptions& options, uint8_t value, size_t channel) {
+  if (options.dtype == DType::kUint8) return value;
+  const double mean = options.mean[channel];
+  const double std = options.std[channel];
+  const auto exact = static_cast<float>((value / 255.0 - mean) / std);
+  return options.dtype == DType::kFloat32 ? exact : nearest_bfloat16(exact);
+}
+
+void check(const TensorOptions& options, const Pixels& pixels, bool flip) {
+  const TensorWriter writer(options);
+  const size_t bytes = writer.sample_bytes({pixels.width, pixels.height});
+  ASSERT_EQ(bytes, pixels.rgb.size() * dtype_bytes(options.dtype));
+  base::ByteVector out(bytes + 8, 0xA5);
+  writer.write(pixels, flip, out.data());
+  for (size_t y = 0; y < pixels.height; ++y) {
+    for (size_t x = 0; x < pixels.width; ++x) {
+      for (size_t c = 0; c < 3; ++c) {
+        const size_t from = flip ? pixels.width - 1 - x : x;
+        const uint8_t value = pixels.rgb[(y * pixels.width + from) * 3 + c];
+        const size_t at = options.layout == Layout::kNchw
+                              ? (c * pixels.height + y) * pixels.width + x
+                              : (y * pixels.width + x) * 3 + c;
+        ASSERT_EQ(load_number(out.data(), at, options.dtype), expected(options, value, c));
+      }
+    }
+  }
+  for (size_t i = bytes; i < out.size(); ++i) ASSERT_EQ(out[i], 0xA5) << "wrote past the sample";
+}
+
+TEST(TensorWriter, EqualsANaiveLoop) {
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const bool flip : {false, true}) {
+        TensorOptions options;
+        options.dtype = dtype;
+        options.layout = layout;
+        for (const uint32_t width : {1u, 3u, 17u, 33u, 64u}) {
+          check(options, make_image(width, 40, width * 2), flip);
+        }
+      }
+    }
+  }
+}
+
+// With mean 0 and std 1/255 the values are about the bytes themselves, of which bfloat16's eight
+// bits hold every one; with std 1/510 and a mean of -1/510, odd numbers of nine bits are ties.
+TEST(TensorWriter, RoundsBfloat16TiesToEven) {
+  EXPECT_EQ(nearest_bfloat16(257.0F), 256.0F);
+  EXPECT_EQ(nearest_bfloat16(259.0F), 260.0F);
+  TensorOptions options;
+  options.dtype = DType::kBfloat16;
+  options.mean = {-2, -2, -2};  // (v / 255 + 2) * 256: at v = 255, 768; at 0, 512
+  options.std = {1.0F / 256, 1.0F / 256, 1.0F / 256};
+  check(options, make_image(64, 64, 0), false);
+  options.mean = {-257, -259, -261};  // at v = 0: ties
+  options.std = {1, 1, 1};
+  check(options, make_image(64, 64, 0), false);
+}
+
+}  // namespace
+}  // namespace forebay::image

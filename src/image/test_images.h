@@ -1,0 +1,38 @@
+// For tests: images made by a formula, and the lines of tests/golden/.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/pixels.h"
+
+namespace forebay::image {
+
+// As `image` in tests/golden/image_resize.py.
+inline base::Pixels make_image(uint32_t width, uint32_t height, uint32_t seed) {
+  base::Pixels pixels;
+  pixels.reset(width, height);
+  for (uint32_t i = 0; i < pixels.rgb.size(); ++i) {
+    uint32_t v = (i + seed * 7919) * 2654435761u;
+    v ^= v >> 15;
+    v *= 2246822519u;
+    v ^= v >> 13;
+    pixels.rgb[i] = static_cast<uint8_t>(seed % 2 == 1 ? (v & 1) * 255 : v & 255);
+  }
+  return pixels;
+}
+
+// The lines of a golden file without its comments.
+inline std::vector<std::istringstream> golden_lines(const std::string& name) {
+  std::ifstream file(std::string(FOREBAY_GOLDEN_DIR "/") + name);
+  EXPECT_TRUE(file.good()) << name;
+  std::vector<std::istringstream> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with('#')) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+}  // namespace forebay::image

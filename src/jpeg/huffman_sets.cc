@@ -1,0 +1,36 @@
+#include "jpeg/huffman_sets.h"
+
+namespace forebay::jpeg {
+namespace {
+
+using Tables = std::array<std::array<SharedTable, kHuffmanSets>, kSlots>;
+
+HuffmanTable table_of(std::span<const uint8_t> bytes) {
+  HuffmanTable table;
+  std::copy_n(bytes.begin(), 16, table.bits.begin());
+  table.count = static_cast<uint32_t>(bytes.size() - 16);
+  std::copy_n(bytes.begin() + 16, table.count, table.values.begin());
+  return table;
+}
+
+Tables build_tables() {
+  Tables tables;
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    for (size_t set = 0; set < kHuffmanSets; ++set) {
+      SharedTable& shared = tables[slot][set];
+      shared.table = is_ac(slot) ? table_of(data::kAcTables[slot / 2][set])
+                                 : table_of(data::kDcTables[slot / 2][set]);
+      shared.codes = codes_of(shared.table);
+    }
+  }
+  return tables;
+}
+
+}  // namespace
+
+const SharedTable& shared_table(size_t slot, size_t set) {
+  static const Tables tables = build_tables();
+  return tables[slot][set];
+}
+
+}  // namespace forebay::jpeg

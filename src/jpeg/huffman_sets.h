@@ -1,0 +1,28 @@
+// The Huffman tables that Forebay compiles in: up to 8 for each slot, complete for every legal
+// symbol, so that any image can be coded with them. Why: docs/decisions/0003-huffman-sets.md.
+// Made by scripts/train_huffman_sets.cc. Files on disk refer to none of this: each carries its
+// tables, cut to what it uses, and a decoder recognises them as prefixes of these.
+#pragma once
+
+#include "jpeg/huffman_table.h"
+
+namespace forebay::jpeg {
+
+inline constexpr size_t kHuffmanSets = 8;
+
+struct SharedTable {
+  HuffmanTable table;
+  HuffmanCodes codes;
+};
+
+const SharedTable& shared_table(size_t slot, size_t set);
+
+// The tables as bytes, as in a DHT segment without class and number: 16 counts, then symbols.
+namespace data {
+inline constexpr size_t kDcSymbols = 12;
+inline constexpr size_t kAcSymbols = 162;
+extern const uint8_t kDcTables[2][kHuffmanSets][16 + kDcSymbols];  // luma, chroma
+extern const uint8_t kAcTables[2][kHuffmanSets][16 + kAcSymbols];
+}  // namespace data
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,164 @@
+// For tests: JPEGs made by libjpeg, and its coefficients as the reference. No checks of its own.
+#pragma once
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+// clang-format off: jpeglib.h needs cstdio before it
+#include <jpeglib.h>
+// clang-format on
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "jpeg/header.h"
+
+namespace forebay::jpeg {
+
+struct Sample {
+  uint32_t width = 16;
+  uint32_t height = 16;
+  int components = 3;  // 1, 3 or 4
+  int across = 1;      // luma sampling factors
+  int down = 1;
+  int quality = 90;
+  bool rgb = false;  // coded as RGB, without a colour transform
+  bool progressive = false;
+  bool arithmetic = false;
+  bool separate_scans = false;
+  int restart = 0;
+  bool comments = false;
+  std::vector<uint8_t> plain = {};  // one colour everywhere, when not empty
+  std::string name() const {
+    return fmt::format("{}x{} c{} {}x{} q{}{}{}{}{} r{}", width, height, components, across, down,
+                       quality, rgb ? " rgb" : "", progressive ? " prog" : "",
+                       arithmetic ? " arith" : "", separate_scans ? " scans" : "", restart);
+  }
+};
+
+inline std::vector<uint8_t> sample_rows(const Sample& sample, uint64_t seed) {
+  base::Random random(seed, base::Purpose::kTest);
+  std::vector<uint8_t> pixels;
+  const uint64_t noise = 1 + random.below(60);
+  for (uint32_t y = 0; y < sample.height; ++y) {
+    for (uint32_t x = 0; x < sample.width; ++x) {
+      for (uint32_t c = 0; c < static_cast<uint32_t>(sample.components); ++c) {
+        const uint64_t value = x * (3 + c) + y * (5 - c) + random.below(noise) + (x / 7 % 2) * 80;
+        pixels.push_back(static_cast<uint8_t>(value));
+      }
+    }
+  }
+  return pixels;
+}
+
+inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
+  std::vector<uint8_t> pixels = sample_rows(sample, seed);
+  for (size_t i = 0; !sample.plain.empty() && i < pixels.size(); ++i) {
+    pixels[i] = sample.plain[i % sample.plain.size()];
+  }
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  errors.output_message = [](j_common_ptr) {};
+  jpeg_create_compress(&info);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &memory, &size);
+  info.image_width = sample.width;
+  info.image_height = sample.height;
+  info.input_components = sample.components;
+  info.in_color_space = sample.components == 1   ? JCS_GRAYSCALE
+                        : sample.components == 3 ? JCS_RGB
+                                                 : JCS_CMYK;
+  jpeg_set_defaults(&info);
+  if (sample.rgb) jpeg_set_colorspace(&info, JCS_RGB);
+  if (sample.components == 4 && sample.rgb) jpeg_set_colorspace(&info, JCS_YCCK);
+  jpeg_set_quality(&info, sample.quality, sample.quality >= 10 ? TRUE : FALSE);
+  for (int c = 0; c < info.num_components; ++c) {
+    info.comp_info[c].h_samp_factor = c == 0 || c == 3 ? sample.across : 1;
+    info.comp_info[c].v_samp_factor = c == 0 || c == 3 ? sample.down : 1;
+  }
+  info.arith_code = sample.arithmetic ? TRUE : FALSE;
+  info.restart_interval = static_cast<unsigned>(sample.restart);
+  if (sample.progressive) jpeg_simple_progression(&info);
+  std::vector<jpeg_scan_info> scans;
+  for (int c = 0; c < info.num_components; ++c) {
+    scans.push_back({1, {c, 0, 0, 0}, 0, 63, 0, 0});
+  }
+  if (sample.separate_scans) {
+    info.scan_info = scans.data();
+    info.num_scans = info.num_components;
+  }
+  jpeg_start_compress(&info, TRUE);
+  if (sample.comments) {
+    const JOCTET text[] = "a comment";
+    jpeg_write_marker(&info, JPEG_APP0 + 1, text, 5);
+    jpeg_write_marker(&info, JPEG_COM, text, 9);
+    jpeg_write_marker(&info, JPEG_APP0 + 13, text, 0);
+  }
+  const size_t stride = size_t{sample.width} * static_cast<size_t>(sample.components);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels.data() + info.next_scanline * stride;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::vector<uint8_t> out(memory, memory + size);
+  std::free(memory);
+  jpeg_destroy_compress(&info);
+  return out;
+}
+
+// What libjpeg reads from a good file: all coefficients (real blocks only) and what belongs to
+// them, as one list of numbers.
+inline std::vector<int> coefficients(Bytes file) {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  errors.output_message = [](j_common_ptr) {};
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  jvirt_barray_ptr* arrays = jpeg_read_coefficients(&info);
+  std::vector<int> out = {static_cast<int>(info.image_width), static_cast<int>(info.image_height),
+                          static_cast<int>(info.jpeg_color_space), info.saw_JFIF_marker,
+                          info.saw_Adobe_marker};
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    out.insert(out.end(), {component.component_id, component.h_samp_factor, component.v_samp_factor,
+                           component.quant_tbl_no});
+    out.insert(out.end(), component.quant_table->quantval, component.quant_table->quantval + 64);
+    for (JDIMENSION y = 0; y < component.height_in_blocks; ++y) {
+      JBLOCKARRAY rows = info.mem->access_virt_barray(reinterpret_cast<j_common_ptr>(&info),
+                                                      arrays[c], y, 1, FALSE);
+      const JCOEF* first = rows[0][0];
+      out.insert(out.end(), first, first + size_t{component.width_in_blocks} * 64);
+    }
+  }
+  out.push_back(static_cast<int>(errors.num_warnings));
+  jpeg_destroy_decompress(&info);
+  return out;
+}
+
+// libjpeg's own full decode to RGB, grey and YCC files only.
+inline std::vector<uint8_t> reference_pixels(Bytes file) {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  errors.output_message = [](j_common_ptr) {};
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
+  std::vector<uint8_t> out(size_t{info.output_width} * info.output_height * 3);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = out.data() + size_t{info.output_scanline} * info.output_width * 3;
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  jpeg_destroy_decompress(&info);
+  return out;
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,53 @@
+// Walks the marker segments of a JPEG: ITU-T T.81, B.1.1. It knows lengths, not meanings.
+#pragma once
+
+#include "jpeg/header.h"
+
+namespace forebay::jpeg {
+
+inline constexpr uint8_t kSof0 = 0xC0;
+inline constexpr uint8_t kSof1 = 0xC1;
+inline constexpr uint8_t kSof2 = 0xC2;
+inline constexpr uint8_t kDht = 0xC4;
+inline constexpr uint8_t kJpg = 0xC8;
+inline constexpr uint8_t kSof15 = 0xCF;
+inline constexpr uint8_t kDac = 0xCC;
+inline constexpr uint8_t kRst0 = 0xD0;
+inline constexpr uint8_t kRst7 = 0xD7;
+inline constexpr uint8_t kSoi = 0xD8;
+inline constexpr uint8_t kEoi = 0xD9;
+inline constexpr uint8_t kSos = 0xDA;
+inline constexpr uint8_t kDqt = 0xDB;
+inline constexpr uint8_t kDnl = 0xDC;
+inline constexpr uint8_t kDri = 0xDD;
+inline constexpr uint8_t kApp0 = 0xE0;
+inline constexpr uint8_t kApp14 = 0xEE;
+inline constexpr uint8_t kApp15 = 0xEF;
+inline constexpr uint8_t kCom = 0xFE;
+
+struct Marker {
+  uint8_t code = 0;
+  size_t offset = 0;  // of its 0xFF
+  Bytes payload;      // behind the length field; empty for markers without one
+};
+
+class MarkerReader {
+ public:
+  explicit MarkerReader(Bytes file) : file_(file) {}
+  // The marker at the current position. kCorrupt where there is none, or its segment does not fit.
+  Result<Marker> next();
+  // Moves over entropy-coded data, restart markers included, to the next marker or the end.
+  void skip_scan();
+  size_t position() const { return position_; }
+
+ private:
+  Bytes file_;
+  size_t position_ = 0;
+};
+
+// A big-endian number at payload[at]; the caller has checked the length.
+inline uint16_t load_be16(Bytes payload, size_t at) {
+  return static_cast<uint16_t>(payload[at] << 8 | payload[at + 1]);
+}
+
+}  // namespace forebay::jpeg

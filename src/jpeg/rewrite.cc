@@ -1,0 +1,293 @@
+#include "jpeg/rewrite.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "base/limits.h"
+#include "jpeg/huffman_sets.h"
+#include "jpeg/markers.h"
+#include "jpeg/scan_writer.h"
+#include "jpeg/symbols.h"
+#include "jpeg/turbo.h"
+
+namespace forebay::jpeg {
+namespace {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+constexpr uint32_t kMcusWithRestarts = 64;  // an image below gets none unless asked
+constexpr size_t kBlocksPerMcu = 10;        // T.81 B.2.3
+// Private tables must save this share of the file: a decoder has to build them for each image.
+constexpr uint64_t kPrivateGainPercent = 3;
+
+// What one thread keeps between images; a thumbnail would spend most of its time on it otherwise.
+struct Workspace {
+  TurboReader reader;
+  BlockRows rows;
+  Symbols symbols;
+};
+
+struct ChosenTables {
+  std::array<HuffmanTable, kSlots> tables;
+  TableCodes codes;
+  int set = -1;
+  uint64_t bits = 0;  // of code words and DHT
+};
+
+size_t slots_of(const Header& header) { return header.component_count == 1 ? 2 : kSlots; }
+
+Status check_supported(const Header& header) {
+  if (header.coding == Coding::kOther || header.precision != 8) {
+    return fail(Code::kUnsupported, "JPEG: arithmetic, lossless or not 8 bits; kept as it is");
+  }
+  if (header.component_count != 1 && header.component_count != 3) {
+    return fail(Code::kUnsupported,
+                "JPEG: {} components; only grey and three colours are rewritten",
+                header.component_count);
+  }
+  size_t blocks = 0;
+  for (size_t i = 0; i < static_cast<size_t>(header.component_count); ++i) {
+    const Component& component = header.components[i];
+    blocks += size_t{component.horizontal} * component.vertical;
+    for (size_t j = 0; j < i; ++j) {
+      if (header.components[j].id == component.id) {
+        return fail(Code::kUnsupported, "JPEG: two components have the id {}", component.id);
+      }
+    }
+  }
+  if (header.component_count > 1 && blocks > kBlocksPerMcu) {
+    return fail(Code::kUnsupported, "JPEG: {} blocks in an MCU; an interleaved scan holds {}",
+                blocks, kBlocksPerMcu);
+  }
+  return {};
+}
+
+// APPn and COM segments of the whole file, in order, as they are.
+Status copy_metadata(Bytes source, ByteVector* out) {
+  MarkerReader reader(source);
+  bool scanned = false;
+  while (true) {
+    ASSIGN_OR_RETURN(const Marker marker, reader.next());
+    if (marker.code == kEoi) return {};
+    if (marker.code == kSos) {
+      reader.skip_scan();
+      scanned = true;
+    }
+    const bool metadata = (marker.code >= kApp0 && marker.code <= kApp15) || marker.code == kCom;
+    if (!metadata) continue;
+    // libjpeg decides on the colours at the first scan. Such a marker behind it does not count
+    // there, and would if it moved before it.
+    if (scanned && (marker.code == kApp0 || marker.code == kApp14)) {
+      return fail(Code::kUnsupported, "JPEG: byte {}: APP{} behind the first scan", marker.offset,
+                  marker.code - kApp0);
+    }
+    const size_t length = marker.payload.size() + 2;
+    const uint8_t head[] = {0xFF, marker.code, static_cast<uint8_t>(length >> 8),
+                            static_cast<uint8_t>(length)};
+    out->insert(out->end(), head, head + 4);
+    out->insert(out->end(), marker.payload.begin(), marker.payload.end());
+  }
+}
+
+// A scan that libjpeg would smooth over (a progressive file without its last scans) gives other
+// pixels as baseline; and a table that changed between scans cannot be written as one.
+Status check_coefficients(const jpeg_decompress_struct& info) {
+  for (int c = 0; c < info.num_components; ++c) {
+    for (int k = 0; info.progressive_mode && info.coef_bits != nullptr && k < 10; ++k) {
+      if (info.coef_bits[c][k] != 0) {
+        return fail(Code::kUnsupported, "JPEG: progressive, and its last scans are missing");
+      }
+    }
+    const jpeg_component_info& component = info.comp_info[c];
+    const JQUANT_TBL* used = component.quant_table;
+    const JQUANT_TBL* last = info.quant_tbl_ptrs[component.quant_tbl_no];
+    if (used == nullptr || last == nullptr || std::ranges::count(used->quantval, 0) != 0) {
+      return fail(Code::kCorrupt, "JPEG: component {}: quantisation table missing or zero", c);
+    }
+    if (!std::ranges::equal(used->quantval, last->quantval)) {
+      return fail(Code::kUnsupported, "JPEG: a quantisation table changes between scans");
+    }
+  }
+  return {};
+}
+
+uint32_t restart_interval(const Header& header, const std::optional<uint32_t>& wish) {
+  if (wish.has_value()) return *wish;
+  if (header.mcu_count() < kMcusWithRestarts) return 0;
+  const bool subsampled = header.mcu_width() > 8 || header.mcu_height() > 8;
+  return subsampled ? 4 : 8;
+}
+
+ChosenTables private_tables(const Symbols& symbols, size_t slots) {
+  ChosenTables chosen;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    chosen.tables[slot] = optimal_table(symbols.histograms[slot]);
+    chosen.codes[slot] = codes_of(chosen.tables[slot]);
+    chosen.bits += code_bits(chosen.codes[slot], symbols.histograms[slot]) +
+                   8 * chosen.tables[slot].dht_bytes();
+  }
+  return chosen;
+}
+
+// Each slot takes its own best: sets are lists of tables, not bundles.
+ChosenTables shared_tables(const Symbols& symbols, size_t slots) {
+  ChosenTables chosen;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    const Histogram& histogram = symbols.histograms[slot];
+    uint64_t best = UINT64_MAX;
+    size_t best_set = 0;
+    uint32_t best_count = 0;
+    for (size_t set = 0; set < kHuffmanSets; ++set) {
+      const HuffmanCodes& codes = shared_table(slot, set).codes;
+      const uint32_t count = codes_needed(codes, histogram);
+      const uint64_t bits = code_bits(codes, histogram) + 8 * (17 + count);
+      if (bits >= best) continue;
+      best = bits;
+      best_set = set;
+      best_count = count;
+    }
+    const SharedTable& shared = shared_table(slot, best_set);
+    chosen.tables[slot] = cut_table(shared.table, best_count);
+    chosen.codes[slot] = shared.codes;
+    chosen.bits += best;
+    if (slot == kAcLuma) chosen.set = static_cast<int>(best_set);
+  }
+  return chosen;
+}
+
+// Bits of a file that the choice of tables does not change.
+uint64_t other_bits(const Symbols& symbols, size_t slots, size_t header_bytes) {
+  uint64_t bits = 8 * (header_bytes + 3 * symbols.segment_ends.size());
+  for (size_t slot = 0; slot < slots; ++slot) {
+    for (size_t symbol = 0; symbol < 256; ++symbol) {
+      bits += uint64_t{symbols.histograms[slot][symbol]} * (symbol & 15);
+    }
+  }
+  return bits;
+}
+
+ChosenTables choose_tables(const Symbols& symbols, size_t slots, size_t header_bytes,
+                           TableChoice choice) {
+  if (choice == TableChoice::kPrivate) return private_tables(symbols, slots);
+  ChosenTables shared = shared_tables(symbols, slots);
+  if (choice == TableChoice::kShared) return shared;
+  ChosenTables own = private_tables(symbols, slots);
+  const uint64_t whole = shared.bits + other_bits(symbols, slots, header_bytes);
+  const bool worth =
+      own.bits < shared.bits && (shared.bits - own.bits) * 100 > whole * kPrivateGainPercent;
+  return worth ? own : shared;
+}
+
+void append(ByteVector* out, std::initializer_list<int> bytes) {
+  for (const int byte : bytes) out->push_back(static_cast<uint8_t>(byte));
+}
+
+// Whether any table has values above 255, which baseline does not allow: the frame is then SOF1.
+bool write_quantisation(const jpeg_decompress_struct& info, ByteVector* out) {
+  bool any_wide = false;
+  std::array<bool, NUM_QUANT_TBLS> written{};
+  for (int c = 0; c < info.num_components; ++c) {
+    const int number = info.comp_info[c].quant_tbl_no;
+    if (std::exchange(written[static_cast<size_t>(number)], true)) continue;
+    const auto& values = info.comp_info[c].quant_table->quantval;
+    const bool wide = std::ranges::any_of(values, [](UINT16 value) { return value > 255; });
+    any_wide |= wide;
+    append(out, {0xFF, kDqt, 0, wide ? 131 : 67, (wide ? 0x10 : 0) | number});
+    for (const uint8_t natural : kZigzagToNatural) {
+      if (wide) out->push_back(static_cast<uint8_t>(values[natural] >> 8));
+      out->push_back(static_cast<uint8_t>(values[natural]));
+    }
+  }
+  return any_wide;
+}
+
+void write_frame(const Header& header, bool extended, ByteVector* out) {
+  const int count = header.component_count;
+  append(out, {0xFF, extended ? kSof1 : kSof0, 0, 8 + 3 * count, 8,
+               static_cast<int>(header.height >> 8), static_cast<int>(header.height & 255),
+               static_cast<int>(header.width >> 8), static_cast<int>(header.width & 255), count});
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const Component& c = header.components[i];
+    append(out, {c.id, c.horizontal << 4 | c.vertical, c.quant_table});
+  }
+}
+
+void write_huffman(std::span<const HuffmanTable> tables, ByteVector* out) {
+  uint32_t length = 2;
+  for (const HuffmanTable& table : tables) length += table.dht_bytes();
+  append(out, {0xFF, kDht, static_cast<int>(length >> 8), static_cast<int>(length & 255)});
+  for (size_t slot = 0; slot < tables.size(); ++slot) {
+    const HuffmanTable& table = tables[slot];
+    append(out, {static_cast<int>((is_ac(slot) ? 0x10 : 0) | slot / 2)});
+    out->insert(out->end(), table.bits.begin(), table.bits.end());
+    out->insert(out->end(), table.values.begin(), table.values.begin() + table.count);
+  }
+}
+
+void write_scan_header(const Header& header, uint32_t interval, ByteVector* out) {
+  if (interval != 0) {
+    append(out,
+           {0xFF, kDri, 0, 4, static_cast<int>(interval >> 8), static_cast<int>(interval & 255)});
+  }
+  const int count = header.component_count;
+  append(out, {0xFF, kSos, 0, 6 + 2 * count, count});
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    append(out, {header.components[i].id, i == 0 ? 0x00 : 0x11});
+  }
+  append(out, {0, 63, 0});
+}
+
+Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOptions& options,
+                             uint32_t interval, const Workspace& work) {
+  const jpeg_decompress_struct& info = work.reader.info();
+  Rewritten out;
+  append(&out.file, {0xFF, kSoi});
+  RETURN_IF_ERROR(copy_metadata(source, &out.file));
+  const bool extended = write_quantisation(info, &out.file);
+  write_frame(header, extended, &out.file);
+  const size_t slots = slots_of(header);
+  const ChosenTables chosen = choose_tables(work.symbols, slots, out.file.size(), options.tables);
+  out.table_set = chosen.set;
+  write_huffman({chosen.tables.data(), slots}, &out.file);
+  write_scan_header(header, interval, &out.file);
+  out.index.header_bytes = static_cast<uint32_t>(out.file.size());
+  out.index.header_crc32c = base::crc32c(out.file);
+  write_scan(work.symbols, chosen.codes, &out.file, &out.index.segments);
+  append(&out.file, {0xFF, kEoi});
+  ASSIGN_OR_RETURN(out.header, parse_header(out.file));
+  return out;
+}
+
+Result<Rewritten> rewrite_open(Bytes source, const Header& header, const RewriteOptions& options,
+                               Workspace* work) {
+  jvirt_barray_ptr* arrays = nullptr;
+  RETURN_IF_ERROR(work->reader.run(
+      [&arrays](jpeg_decompress_struct& info) { arrays = jpeg_read_coefficients(&info); }));
+  RETURN_IF_ERROR(check_coefficients(work->reader.info()));
+  RETURN_IF_ERROR(find_block_rows(work->reader, arrays, &work->rows));
+  const uint32_t interval = restart_interval(header, options.restart_interval);
+  RETURN_IF_ERROR(
+      collect_symbols(work->reader.info(), header, work->rows, interval, &work->symbols));
+  return write_file(source, header, options, interval, *work);
+}
+
+}  // namespace
+
+Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options) {
+  if (options.restart_interval.value_or(0) > 65535) {
+    return fail(Code::kInvalid, "restart interval {}: at most 65535 MCUs",
+                *options.restart_interval);
+  }
+  ASSIGN_OR_RETURN(const Header header, parse_header(source));
+  RETURN_IF_ERROR(check_supported(header));
+  thread_local Workspace work;
+  RETURN_IF_ERROR(work.reader.open(source, header));
+  Result<Rewritten> result = rewrite_open(source, header, options, &work);
+  work.reader.close();
+  work.symbols.tokens.trim();
+  return result;
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,73 @@
+#include "jpeg/scan_writer.h"
+
+#include "base/checksum.h"
+#include "jpeg/markers.h"
+
+namespace forebay::jpeg {
+namespace {
+
+// A code with room for the value bits behind it, so that a token is written at once.
+struct Entry {
+  uint32_t shifted = 0;
+  uint32_t length = 0;
+};
+using Entries = std::array<Entry, kSlots * 256>;
+
+Entries entries_of(const TableCodes& codes) {
+  Entries entries;
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    for (size_t symbol = 0; symbol < 256; ++symbol) {
+      const uint32_t size = symbol & 15;
+      entries[slot << 8 | symbol] = {uint32_t{codes[slot].code[symbol]} << size,
+                                     codes[slot].length[symbol] + size};
+    }
+  }
+  return entries;
+}
+
+// Bytes that the scan takes, but for stuffing.
+size_t estimate(const Symbols& symbols, const Entries& entries) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    bits += uint64_t{symbols.histograms[i >> 8][i & 255]} * entries[i].length;
+  }
+  return static_cast<size_t>(bits / 8) + symbols.segment_ends.size() * 3;
+}
+
+}  // namespace
+
+uint16_t segment_check(Bytes segment) { return static_cast<uint16_t>(base::crc32c(segment)); }
+
+void BitWriter::grow() {
+  const size_t used_bytes = used();
+  out_->resize(used_bytes + used_bytes / 4 + 256);
+  at_ = out_->data() + used_bytes;
+  end_ = out_->data() + out_->size();
+}
+
+void write_scan(const Symbols& symbols, const TableCodes& codes, base::ByteVector* file,
+                std::vector<Segment>* segments) {
+  const Entries entries = entries_of(codes);
+  const size_t before = file->size();
+  const size_t bytes = estimate(symbols, entries);
+  file->resize(before + bytes + bytes / 64 + 64);
+  segments->reserve(symbols.segment_ends.size());
+  BitWriter writer(file, before);
+  const Token* token = symbols.tokens.data();
+  const Token* const first = token;
+  for (const size_t end : symbols.segment_ends) {
+    const size_t number = segments->size();
+    if (number > 0) writer.raw(0xFF, static_cast<uint8_t>(kRst0 + (number - 1) % 8));
+    const size_t start = writer.used();
+    for (; token != first + end; ++token) {
+      const Entry& entry = entries[*token & 1023];
+      writer.put(entry.shifted | *token >> 16, entry.length);
+    }
+    writer.finish();
+    const Bytes data(file->data() + start, writer.used() - start);
+    segments->push_back({static_cast<uint32_t>(data.size()), segment_check(data)});
+  }
+  file->resize(writer.used());
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,143 @@
+#include "jpeg/turbo.h"
+
+#include <jerror.h>
+
+#include <array>
+
+#include "base/limits.h"
+
+namespace forebay::jpeg {
+namespace {
+
+using base::Code;
+using base::fail;
+
+Code code_of(int libjpeg_error) {
+  switch (libjpeg_error) {
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_COMPONENT_COUNT:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_MISMATCHED_QUANT_TABLE:
+    case JERR_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_SOF_UNSUPPORTED:
+      return Code::kUnsupported;
+    case JERR_OUT_OF_MEMORY:
+      return Code::kNoMemory;
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+      return Code::kTooBig;
+    default:
+      return Code::kCorrupt;
+  }
+}
+
+// The tables of Annex K.3, which libjpeg assumes in files without DHT (Motion JPEG frames).
+struct StandardTables {
+  std::array<JHUFF_TBL, 2> dc;
+  std::array<JHUFF_TBL, 2> ac;
+};
+
+StandardTables read_standard_tables() {
+  jpeg_error_mgr errors{};
+  jpeg_compress_struct info{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  StandardTables tables{};
+  for (size_t i = 0; i < 2; ++i) {
+    tables.dc[i] = *info.dc_huff_tbl_ptrs[i];
+    tables.ac[i] = *info.ac_huff_tbl_ptrs[i];
+  }
+  jpeg_destroy_compress(&info);
+  return tables;
+}
+
+const StandardTables& standard_tables() {
+  static const StandardTables tables = read_standard_tables();
+  return tables;
+}
+
+}  // namespace
+
+TurboReader::TurboReader() {
+  info_.err = jpeg_std_error(&errors_.manager);
+  errors_.manager.error_exit = on_error;
+  errors_.manager.emit_message = on_message;
+  errors_.manager.output_message = [](j_common_ptr) {};
+  jpeg_create_decompress(&info_);
+  info_.client_data = &errors_;
+  progress_.progress_monitor = on_progress;
+  info_.progress = &progress_;
+}
+
+TurboReader::~TurboReader() { jpeg_destroy_decompress(&info_); }
+
+void TurboReader::on_error(j_common_ptr info) {
+  auto* errors = static_cast<Errors*>(info->client_data);
+  errors->code = code_of(info->err->msg_code);
+  info->err->format_message(info, errors->message);
+  std::longjmp(errors->jump, 1);
+}
+
+void TurboReader::on_message(j_common_ptr info, int level) {
+  if (level < 0) on_error(info);
+}
+
+// Called for every row of MCUs, so a scan bomb is stopped soon after its 101st scan begins.
+void TurboReader::on_progress(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= base::kJpegScansMax) return;
+  auto* errors = static_cast<Errors*>(info->client_data);
+  errors->code = Code::kTooBig;
+  std::snprintf(errors->message, sizeof(errors->message), "more than %d scans",
+                base::kJpegScansMax);
+  std::longjmp(errors->jump, 1);
+}
+
+// The only frame with setjmp: its parameters are never written, so longjmp cannot spoil them.
+Status TurboReader::run_erased(void (*step)(void*, jpeg_decompress_struct&), void* context) {
+  if (setjmp(errors_.jump) == 0) {
+    step(context, info_);
+    return {};
+  }
+  close();
+  return {errors_.code, fmt::format("JPEG: {}", errors_.message)};
+}
+
+// libjpeg keeps the tables of one image for the next (abbreviated streams). Here an image must
+// not depend on the one before, so tables are reset. They live in libjpeg's permanent pool:
+// dropping the pointers instead would leak. Emptied tables give an error when they are used.
+void TurboReader::reset_tables(bool standard) {
+  for (JQUANT_TBL* table : info_.quant_tbl_ptrs) {
+    if (table != nullptr) *table = JQUANT_TBL{};
+  }
+  for (size_t i = 0; i < NUM_HUFF_TBLS; ++i) {
+    const bool fill = standard && i < 2;
+    JHUFF_TBL* dc = info_.dc_huff_tbl_ptrs[i];
+    JHUFF_TBL* ac = info_.ac_huff_tbl_ptrs[i];
+    if (dc != nullptr) *dc = fill ? standard_tables().dc[i] : JHUFF_TBL{};
+    if (ac != nullptr) *ac = fill ? standard_tables().ac[i] : JHUFF_TBL{};
+  }
+}
+
+Status TurboReader::open(Bytes file, const Header& header) {
+  // libjpeg gives the standard tables to sequential files only.
+  reset_tables(header.coding != Coding::kProgressive);
+  RETURN_IF_ERROR(run([&file](jpeg_decompress_struct& info) {
+    jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+    jpeg_read_header(&info, TRUE);
+  }));
+  if (info_.image_width != header.width || info_.image_height != header.height ||
+      info_.num_components != header.component_count) {
+    close();
+    return fail(Code::kCorrupt, "JPEG: its headers contradict each other");
+  }
+  return {};
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,57 @@
+// libjpeg-turbo's reader with errors as values. Warnings count as errors: a warning means that
+// libjpeg made something up.
+#pragma once
+
+#include <csetjmp>
+#include <cstdio>
+#include <type_traits>
+// clang-format off: jpeglib.h needs cstdio before it
+#include <jpeglib.h>
+// clang-format on
+
+#include "jpeg/header.h"
+
+namespace forebay::jpeg {
+
+// One thread at a time. Reused between images, which matters for thumbnails.
+class TurboReader {
+ public:
+  TurboReader();
+  ~TurboReader();
+  TurboReader(const TurboReader&) = delete;
+  TurboReader& operator=(const TurboReader&) = delete;
+
+  const jpeg_decompress_struct& info() const { return info_; }
+
+  // Begins `file` and reads its header with libjpeg; `header` is what parse_header gave for it.
+  Status open(Bytes file, const Header& header);
+  // Runs step(info) and gives what libjpeg reported. libjpeg leaves by longjmp: nothing on the
+  // stack of `step` may need a destructor. After an error the image is closed.
+  template <class Step>
+  Status run(Step step) {
+    static_assert(std::is_trivially_destructible_v<Step>);
+    return run_erased(
+        [](void* context, jpeg_decompress_struct& info) { (*static_cast<Step*>(context))(info); },
+        &step);
+  }
+  void close() { jpeg_abort_decompress(&info_); }
+
+ private:
+  struct Errors {
+    jpeg_error_mgr manager;
+    std::jmp_buf jump;
+    base::Code code;
+    char message[JMSG_LENGTH_MAX];
+  };
+  static void on_error(j_common_ptr info);
+  static void on_message(j_common_ptr info, int level);
+  static void on_progress(j_common_ptr info);
+  Status run_erased(void (*step)(void*, jpeg_decompress_struct&), void* context);
+  void reset_tables(bool standard);
+
+  jpeg_decompress_struct info_{};
+  Errors errors_{};
+  jpeg_progress_mgr progress_{};
+};
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,190 @@
+#include "store/dataset.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "store/snapshot.h"
+#include "store/snapshot_part.h"
+#include "store/tar.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+using base::Sha256;
+
+namespace {
+
+// The first sample and the first chunk of each part, in the dataset.
+struct PlacedPart {
+  Part part;
+  uint64_t first_sample = 0;
+};
+
+class OpenDataset final : public Dataset {
+ public:
+  static Result<std::shared_ptr<const Dataset>> open(const io::FileSystem& fs,
+                                                     const std::string& path);
+
+  OpenDataset(const io::FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
+
+  const std::string& path() const override { return path_; }
+  const Schema& schema() const override { return schema_; }
+  uint64_t sample_count() const override { return samples_; }
+  uint32_t chunk_count() const override { return static_cast<uint32_t>(chunks_.size()); }
+  const ChunkInfo& chunk(uint32_t number) const override { return chunks_.at(number); }
+  std::string chunk_path(uint32_t number) const override {
+    return store::chunk_path(path_, chunk(number).id);
+  }
+  uint32_t chunk_of(uint64_t sample) const override;
+  Location location(uint64_t sample) const override;
+  const Sha256& fingerprint() const override { return fingerprint_; }
+
+  Result<std::string> key(uint64_t sample) const override;
+  Result<std::optional<uint64_t>> find(std::string_view key) const override;
+  Result<ChunkIndex> read_chunk_index(uint32_t number) const override;
+
+ private:
+  Status add_part(const PartRef& ref);
+  const PlacedPart& part_of(uint64_t sample) const;
+
+  const io::FileSystem& fs_;
+  const std::string path_;
+  Schema schema_;
+  std::vector<PlacedPart> parts_;
+  std::vector<ChunkInfo> chunks_;
+  uint64_t samples_ = 0;
+  Sha256 fingerprint_{};
+};
+
+Result<SnapshotRoot> read_root(const io::FileSystem& fs, const std::string& path) {
+  constexpr uint64_t kHeadBytesMax = 4096;
+  const std::string head_file = head_path(path);
+  auto head = io::read_file(fs, head_file, kHeadBytesMax);
+  if (!head && head.error().code() == Code::kNotFound) {
+    return fail(Code::kNotFound,
+                "{}: no dataset there (it has no file HEAD); make one with `forebay pack`", path);
+  }
+  RETURN_IF_ERROR(head);
+  const auto id = decode_head(base::as_text(*head));
+  if (!id) return tl::unexpected(Status(id.error().code(), id.error().message()).at(head_file));
+  const std::string root_file = root_path(path, *id);
+  ASSIGN_OR_RETURN(const ByteVector data,
+                   io::read_file(fs, root_file, base::kSnapshotRootBytesMax));
+  if (base::sha256(data) != *id) {
+    return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
+                root_file);
+  }
+  auto root = decode_root(data);
+  if (!root) return tl::unexpected(root.error().at(root_file));
+  return root;
+}
+
+Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::FileSystem& fs,
+                                                         const std::string& path) {
+  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(fs, path));
+  auto dataset = std::make_shared<OpenDataset>(fs, path);
+  base::Sha256Stream fingerprint;
+  for (const PartRef& ref : root.parts) {
+    RETURN_IF_ERROR(dataset->add_part(ref));
+    fingerprint.add(ref.id);
+  }
+  dataset->fingerprint_ = fingerprint.finish();
+  dataset->schema_ = std::move(root.schema);
+  return dataset;
+}
+
+Status OpenDataset::add_part(const PartRef& ref) {
+  ASSIGN_OR_RETURN(Part part, Part::open(fs_, part_path(path_, ref.id), ref));
+  const uint64_t chunk_count = chunks_.size() + part.chunks().size();
+  if (chunk_count > UINT32_MAX) {
+    return fail(Code::kTooBig, "{}: {} chunks, more than {}", path_, chunk_count, UINT32_MAX);
+  }
+  for (ChunkInfo chunk : part.chunks()) {
+    chunk.first_sample += samples_;
+    chunks_.push_back(chunk);
+  }
+  const uint64_t first_sample = samples_;
+  samples_ += part.samples();
+  parts_.push_back({std::move(part), first_sample});
+  return {};
+}
+
+const PlacedPart& OpenDataset::part_of(uint64_t sample) const {
+  FOREBAY_CHECK(sample < samples_);
+  const auto after = std::upper_bound(
+      parts_.begin(), parts_.end(), sample,
+      [](uint64_t number, const PlacedPart& placed) { return number < placed.first_sample; });
+  return *std::prev(after);
+}
+
+uint32_t OpenDataset::chunk_of(uint64_t sample) const {
+  FOREBAY_CHECK(sample < samples_);
+  const auto after = std::upper_bound(
+      chunks_.begin(), chunks_.end(), sample,
+      [](uint64_t number, const ChunkInfo& chunk) { return number < chunk.first_sample; });
+  return static_cast<uint32_t>(after - chunks_.begin() - 1);
+}
+
+Location OpenDataset::location(uint64_t sample) const {
+  const PlacedPart& placed = part_of(sample);
+  Location location = placed.part.location(static_cast<uint32_t>(sample - placed.first_sample));
+  location.chunk = chunk_of(sample);
+  return location;
+}
+
+Result<std::string> OpenDataset::key(uint64_t sample) const {
+  const PlacedPart& placed = part_of(sample);
+  return placed.part.key(static_cast<uint32_t>(sample - placed.first_sample));
+}
+
+Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
+  for (const PlacedPart& placed : parts_) {
+    ASSIGN_OR_RETURN(const auto found, placed.part.find(key));
+    if (found) return placed.first_sample + *found;
+  }
+  return std::nullopt;
+}
+
+Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
+  const ChunkInfo& info = chunk(number);
+  const std::string path = chunk_path(number);
+  ASSIGN_OR_RETURN(const auto file, fs_.open(path));
+  ASSIGN_OR_RETURN(const uint64_t bytes, file->size());
+  if (bytes != info.bytes) {
+    return fail(Code::kCorrupt, "{}: {} bytes where the snapshot says {}; run `forebay verify {}`",
+                path, bytes, info.bytes, path_);
+  }
+  TarReader tar(*file);
+  ASSIGN_OR_RETURN(const auto first, tar.next());
+  if (!first || first->name != kChunkIndexName || first->size != info.index_bytes ||
+      first->offset != kTarBlockBytes || first->type != TarType::kFile) {
+    return fail(Code::kCorrupt, "{}: its first member is not the index that the snapshot says",
+                path);
+  }
+  if (first->size > base::kChunkIndexBytesMax) {
+    return fail(Code::kTooBig, "{}: an index of {} bytes, more than {}", path, first->size,
+                base::kChunkIndexBytesMax);
+  }
+  ByteVector data(first->size);
+  RETURN_IF_ERROR(file->read(first->offset, data));
+  auto index = decode_chunk_index(data, bytes);
+  if (!index) return tl::unexpected(index.error().at(path));
+  if (index->samples.size() != info.samples || index->schema.fields != schema_.fields) {
+    return fail(Code::kCorrupt,
+                "{}: its index has {} samples where the snapshot says {}, or other "
+                "fields: it is not the chunk of that name",
+                path, index->samples.size(), info.samples);
+  }
+  return index;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> Dataset::open(const io::FileSystem& fs,
+                                                     const std::string& path) {
+  return OpenDataset::open(fs, path);
+}
+
+}  // namespace forebay::store

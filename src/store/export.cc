@@ -1,0 +1,149 @@
+#include "store/export.h"
+
+#include <set>
+
+#include "store/inspect.h"
+#include "store/source.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+// Paths come from the dataset, so from anyone: nothing absolute, no "..", nothing empty.
+Status check_path(std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) {
+    return fail(Code::kCorrupt, "a zero byte in a source path");
+  }
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") {
+      return fail(Code::kCorrupt, "the source path \"{}\" leads out of the folder", path);
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+class Exporter {
+ public:
+  Exporter(io::FileSystem& fs, const Dataset& dataset, std::string folder,
+           const ExportOptions& options)
+      : fs_(fs), dataset_(dataset), folder_(std::move(folder)), options_(options) {}
+
+  Result<ExportReport> run() {
+    uint64_t done = 0;
+    for (uint32_t number = 0; number < dataset_.chunk_count(); ++number) {
+      ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
+      ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(number)));
+      for (const IndexedSample& sample : index.samples) {
+        RETURN_IF_ERROR(write_sample(*chunk, index.schema, sample));
+        if (options_.progress) options_.progress(++done, dataset_.sample_count());
+      }
+    }
+    return report_;
+  }
+
+ private:
+  Status write_sample(const io::RandomFile& chunk, const Schema& schema,
+                      const IndexedSample& sample) {
+    const StoredFile* image = image_file(schema, sample);
+    if (image == nullptr) {
+      return fail(Code::kCorrupt, "{}: sample \"{}\" has no image", chunk.path(), sample.key);
+    }
+    std::string path = sample.source_path;
+    const int64_t label = class_of(schema, sample);
+    if (schema.classes.empty() && label >= 0) path = std::to_string(label) + "/" + path;
+    RETURN_IF_ERROR(check_path(path).at(chunk.path()));
+    RETURN_IF_ERROR(write_file(chunk, *image, sample, path));
+    if (!options_.all_fields) return {};
+    const std::string stem = path.substr(0, path.size() - file_extension(path).size());
+    for (const StoredFile& file : sample.files) {
+      if (&file == image) continue;
+      RETURN_IF_ERROR(write_file(chunk, file, sample, stem + file.suffix));
+    }
+    for (const ScalarValue& scalar : sample.scalars) {
+      RETURN_IF_ERROR(write_scalar(schema.fields[scalar.field], scalar, stem));
+    }
+    return {};
+  }
+
+  static std::string_view file_extension(std::string_view path) {
+    return split_extension(path).second;
+  }
+
+  Status write_scalar(const Field& field, const ScalarValue& scalar, const std::string& stem) {
+    if (const auto* text = std::get_if<std::string>(&scalar.value)) {
+      const std::string suffix = field.kind == FieldKind::kText ? "txt" : "json";
+      return write(stem + suffix, base::as_bytes(*text));
+    }
+    const std::string number = std::to_string(std::get<int64_t>(scalar.value));
+    return write(stem + "cls", base::as_bytes(number));
+  }
+
+  Status write_file(const io::RandomFile& chunk, const StoredFile& file,
+                    const IndexedSample& sample, const std::string& path) {
+    ByteVector data(file.length);
+    RETURN_IF_ERROR(chunk.read(file.offset, data));
+    if (base::crc32c(data) != file.crc32c) {
+      return fail(Code::kCorrupt,
+                  "{}: byte {}: sample \"{}\": its checksum does not match; forebay verify lists "
+                  "all damage",
+                  chunk.path(), file.offset, sample.key);
+    }
+    return write(path, data);
+  }
+
+  // Under another name first: a kill leaves no half file that looks whole.
+  Status write(const std::string& path, Bytes data) {
+    RETURN_IF_ERROR(check_path(path));
+    const std::string target = io::join_path(folder_, path);
+    const std::string parent = io::parent_path(target);
+    if (made_.insert(parent).second) RETURN_IF_ERROR(fs_.make_dirs(parent));
+    if (fs_.stat(target)) return fail(Code::kExists, "two samples have the source path {}", path);
+    const std::string temporary = target + ".forebay-tmp";
+    {
+      ASSIGN_OR_RETURN(const auto file, fs_.create(temporary));
+      Status status = file->append(data);
+      if (status.ok()) status = file->close();
+      if (status.ok()) status = fs_.rename(temporary, target);
+      if (!status.ok()) {
+        static_cast<void>(fs_.remove(temporary).ok());
+        return status;
+      }
+    }
+    ++report_.files;
+    report_.bytes += data.size();
+    return {};
+  }
+
+  io::FileSystem& fs_;
+  const Dataset& dataset_;
+  const std::string folder_;
+  const ExportOptions& options_;
+  std::set<std::string> made_;
+  ExportReport report_;
+};
+
+}  // namespace
+
+Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& path,
+                                    const std::string& folder, const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  RETURN_IF_ERROR(fs.make_dirs(folder));
+  ASSIGN_OR_RETURN(const auto entries, fs.list(folder));
+  // A link in a folder that is there already could lead anywhere.
+  if (!entries.empty()) {
+    return fail(Code::kExists, "{} is not empty; choose an empty or a new folder", folder);
+  }
+  Exporter exporter(fs, *dataset, folder, options);
+  auto report = exporter.run();
+  if (!report) return tl::unexpected(report.error().at("export"));
+  return report;
+}
+
+}  // namespace forebay::store

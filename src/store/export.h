@@ -1,0 +1,29 @@
+// A dataset back to plain files: a folder by class.
+#pragma once
+
+#include <functional>
+
+#include "store/dataset.h"
+
+namespace forebay::store {
+
+struct ExportOptions {
+  // Every file and value of a sample beside its image, as <name>.<suffix>; else images alone, as
+  // an ImageFolder expects them.
+  bool all_fields = false;
+  std::function<void(uint64_t samples_done, uint64_t samples)> progress;
+};
+
+struct ExportReport {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+};
+
+// Writes every sample's image under its source path; where the source had class numbers without
+// names, in a folder of that number. `folder` is new or empty. Each file appears whole or not at
+// all. Errors: kExists (the folder is not empty), kCorrupt (a stored file is damaged, or a path
+// leads out of the folder), those of the disk.
+Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& dataset,
+                                    const std::string& folder, const ExportOptions& options);
+
+}  // namespace forebay::store

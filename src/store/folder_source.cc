@@ -1,0 +1,158 @@
+// A folder by class, as torchvision's ImageFolder reads it: the classes are the sorted names of
+// the direct subfolders; a class's samples are all images below its folder, folders in the order
+// of their whole paths and files by name; symbolic links are followed. Unlike there, an empty
+// class is no error: its number is kept.
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/limits.h"
+#include "store/source.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// A symbolic link that leads back to a folder above it shows as endless nesting.
+constexpr int kFolderDepthMax = 32;
+
+using Walk = std::map<std::string, std::vector<io::DirEntry>>;
+
+Status walk(const io::FileSystem& fs, const std::string& root, const std::string& folder, int depth,
+            Walk* out) {
+  const std::string path = io::join_path(root, folder);
+  if (depth > kFolderDepthMax) {
+    return fail(Code::kUnsupported,
+                "{}: more than {} folders deep; does a symbolic link lead back to a folder above?",
+                path, kFolderDepthMax);
+  }
+  ASSIGN_OR_RETURN(auto entries, fs.list(path));
+  for (const auto& entry : entries) {
+    if (entry.type != io::FileType::kDirectory) continue;
+    RETURN_IF_ERROR(walk(fs, root, io::join_path(folder, entry.name), depth + 1, out));
+  }
+  std::erase_if(entries, [](const auto& e) { return e.type == io::FileType::kDirectory; });
+  out->emplace(folder, std::move(entries));
+  return {};
+}
+
+// The last component of a key: no dots, and an escape that cannot clash.
+std::string escape_stem(std::string_view stem) {
+  std::string out;
+  for (const char c : stem) {
+    if (c == '.') {
+      out += "%2E";
+    } else if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string escape_key(std::string key) {
+  return key.starts_with("__") ? "%5F" + key.substr(1) : key;
+}
+
+class FolderLister {
+ public:
+  FolderLister(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(out) {}
+
+  Status add_folder(const std::string& folder, const std::vector<io::DirEntry>& entries,
+                    int64_t label) {
+    // Plain stems first, so that a disambiguated key never takes another file's.
+    taken_.clear();
+    for (const auto& entry : entries) {
+      taken_.insert(escape_stem(split_extension(entry.name).first));
+    }
+    used_.clear();
+    for (const auto& entry : entries) {
+      RETURN_IF_ERROR(add_file(folder, entry, label));
+    }
+    return {};
+  }
+
+ private:
+  Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
+    const auto [stem, extension] = split_extension(entry.name);
+    const std::string suffix = lower_case(extension);
+    if (!is_image_extension(suffix)) {
+      ++out_->ignored;
+      return {};
+    }
+    SourceSample sample;
+    sample.source_path = io::join_path(folder, entry.name);
+    if (entry.type != io::FileType::kFile) {
+      out_->refused.push_back({sample.source_path, "not a regular file"});
+      return {};
+    }
+    sample.key = escape_key(io::join_path(folder, free_name(escape_stem(stem), suffix)));
+    if (sample.key.size() > base::kKeyBytesMax) {
+      return fail(Code::kTooBig, "{}: its name makes a key of {} bytes, the limit is {}",
+                  sample.source_path, sample.key.size(), base::kKeyBytesMax);
+    }
+    if (out_->samples.size() >= base::kSourceEntriesMax) {
+      return fail(Code::kTooBig, "{}: more than {} images", out_->root, base::kSourceEntriesMax);
+    }
+    ASSIGN_OR_RETURN(const io::FileInfo info,
+                     fs_.stat(io::join_path(out_->root, sample.source_path)));
+    sample.label = label;
+    sample.modified_ns = info.modified_ns;
+    sample.files.push_back({.suffix = suffix, .length = info.size});
+    out_->samples.push_back(std::move(sample));
+    return {};
+  }
+
+  std::string free_name(const std::string& stem, const std::string& suffix) {
+    if (used_.insert(stem).second) return stem;
+    const std::string base = stem + "_" + suffix;
+    std::string name = base;
+    for (int n = 2; taken_.contains(name) || !used_.insert(name).second; ++n) {
+      name = fmt::format("{}_{}", base, n);
+    }
+    return name;
+  }
+
+  const io::FileSystem& fs_;
+  Listing* out_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> used_;
+};
+
+}  // namespace
+
+Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
+  Listing listing;
+  listing.root = root;
+  listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
+  ASSIGN_OR_RETURN(const auto top, fs.list(root));
+  FolderLister lister(fs, &listing);
+  for (const auto& entry : top) {
+    if (entry.type != io::FileType::kDirectory) {
+      ++listing.ignored;
+      continue;
+    }
+    if (listing.schema.classes.size() >= base::kClassesMax) {
+      return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
+    }
+    const auto label = static_cast<int64_t>(listing.schema.classes.size());
+    listing.schema.classes.push_back(entry.name);
+    Walk folders;
+    RETURN_IF_ERROR(walk(fs, root, entry.name, 0, &folders));
+    for (const auto& [folder, files] : folders) {
+      RETURN_IF_ERROR(lister.add_folder(folder, files, label));
+    }
+  }
+  if (listing.schema.classes.empty()) {
+    return fail(Code::kInvalid,
+                "{}: no subfolders (one for each class is expected) and no .tar files", root);
+  }
+  if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
+  return listing;
+}
+
+}  // namespace forebay::store

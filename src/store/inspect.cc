@@ -1,0 +1,299 @@
+#include "store/inspect.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "image/decode.h"
+#include "jpeg/header.h"
+#include "store/tar.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+std::string_view kind_name(FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kImage:
+      return "image";
+    case FieldKind::kBytes:
+      return "bytes";
+    case FieldKind::kClass:
+      return "class";
+    case FieldKind::kJson:
+      return "json";
+    case FieldKind::kText:
+      return "text";
+  }
+  return "?";
+}
+
+std::string class_name(const Schema& schema, int64_t label) {
+  if (label < 0) return {};
+  const auto number = static_cast<size_t>(label);
+  return number < schema.classes.size() ? schema.classes[number] : std::to_string(label);
+}
+
+struct FoundSample {
+  uint32_t chunk = 0;
+  IndexedSample sample;
+};
+
+Result<FoundSample> find_sample(const Dataset& dataset, const std::string& key) {
+  ASSIGN_OR_RETURN(const auto number, dataset.find(key));
+  if (!number) return fail(Code::kNotFound, "{}: no sample \"{}\"", dataset.path(), key);
+  const uint32_t chunk = dataset.chunk_of(*number);
+  ASSIGN_OR_RETURN(ChunkIndex index, dataset.read_chunk_index(chunk));
+  const uint64_t at = *number - dataset.chunk(chunk).first_sample;
+  if (at >= index.samples.size()) {
+    return fail(Code::kCorrupt, "{}: its index lacks sample {}", dataset.chunk_path(chunk), at);
+  }
+  return FoundSample{chunk, std::move(index.samples[at])};
+}
+
+// A chunk's number by its hash's first digits or its number.
+std::optional<uint32_t> find_chunk(const Dataset& dataset, const std::string& name) {
+  constexpr size_t kDigitsMin = 6;
+  if (name.size() >= kDigitsMin) {
+    for (uint32_t i = 0; i < dataset.chunk_count(); ++i) {
+      if (base::to_hex(dataset.chunk(i).id).starts_with(name)) return i;
+    }
+  }
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool whole = error == std::errc() && end == name.data() + name.size();
+  return whole && number < dataset.chunk_count() ? std::optional(number) : std::nullopt;
+}
+
+std::string describe_file(const Schema& schema, const StoredFile& file) {
+  std::string out = fmt::format(
+      "  .{} (field \"{}\"): {} bytes from byte {} of the chunk, CRC32C {:08x}\n", file.suffix,
+      schema.fields[file.field].name, file.length, file.offset, file.crc32c);
+  if (file.width > 0) {
+    out += fmt::format("    {} x {} pixels", file.width, file.height);
+    if (file.subsampling != jpeg::Subsampling::kUnknown) {
+      out += fmt::format(", JPEG {}", jpeg::subsampling_name(file.subsampling));
+    }
+    out += "\n";
+  }
+  if (file.restart) {
+    const auto& segments = file.restart->segments;
+    uint64_t total = 0;
+    for (const auto& segment : segments) total += segment.length;
+    out += fmt::format("    rewritten: {} bytes of header, {} segments of {} bytes on average\n",
+                       file.restart->header_bytes, segments.size(), total / segments.size());
+  } else if (schema.fields[file.field].kind == FieldKind::kImage) {
+    out += "    kept as it was in the source\n";
+  }
+  return out;
+}
+
+std::string describe_sample(const Dataset& dataset, const FoundSample& found) {
+  const Schema& schema = dataset.schema();
+  std::string out =
+      fmt::format("sample \"{}\"\n  source: {}\n  chunk {}: {}\n", found.sample.key,
+                  found.sample.source_path, found.chunk, dataset.chunk_path(found.chunk));
+  for (const ScalarValue& scalar : found.sample.scalars) {
+    const std::string& name = schema.fields[scalar.field].name;
+    if (const auto* number = std::get_if<int64_t>(&scalar.value)) {
+      out += fmt::format("  {}: {} {}\n", name, *number,
+                         schema.classes.empty() ? "" : class_name(schema, *number));
+    } else {
+      out += fmt::format("  {}: {}\n", name, std::get<std::string>(scalar.value));
+    }
+  }
+  for (const StoredFile& file : found.sample.files) out += describe_file(schema, file);
+  return out;
+}
+
+Result<std::string> describe_chunk(const Dataset& dataset, uint32_t number) {
+  const ChunkInfo& info = dataset.chunk(number);
+  ASSIGN_OR_RETURN(const ChunkIndex index, dataset.read_chunk_index(number));
+  uint64_t rewritten = 0;
+  uint64_t image_bytes = 0;
+  for (const IndexedSample& sample : index.samples) {
+    for (const StoredFile& file : sample.files) {
+      rewritten += file.restart ? 1 : 0;
+      image_bytes += file.length;
+    }
+  }
+  std::string out = fmt::format(
+      "chunk {}: {}\n  {} bytes: {} of samples' files, {} of index, the rest tar\n"
+      "  samples {} to {}, {} rewritten JPEGs\n",
+      number, dataset.chunk_path(number), info.bytes, image_bytes, info.index_bytes,
+      info.first_sample, info.first_sample + info.samples - 1, rewritten);
+  if (!index.samples.empty()) {
+    out += fmt::format("  keys \"{}\" to \"{}\"\n", index.samples.front().key,
+                       index.samples.back().key);
+  }
+  return out;
+}
+
+// What is read of a file for a crop.
+struct RegionRead {
+  ByteVector jpeg;  // a whole JPEG in which what was not read is grey
+  std::vector<jpeg::SegmentRange> segments;
+  uint64_t bytes = 0;
+  size_t reads = 0;
+};
+
+Result<RegionRead> read_region(const io::RandomFile& chunk, const StoredFile& file,
+                               const base::Rect& crop) {
+  const jpeg::RestartIndex& restart = *file.restart;
+  ByteVector header_bytes(restart.header_bytes);
+  RETURN_IF_ERROR(chunk.read(file.offset, header_bytes));
+  ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(header_bytes));
+  RegionRead out;
+  out.segments = jpeg::segments_for_region(header, crop);
+  out.bytes = header_bytes.size();
+  out.reads = 1;
+  std::vector<ByteVector> parts;
+  for (const jpeg::ByteRange& range : jpeg::byte_ranges(restart, out.segments)) {
+    if (!base::in_bounds(range.offset, range.length, file.length)) {
+      return fail(Code::kCorrupt, "{}: a segment lies outside its file", chunk.path());
+    }
+    RETURN_IF_ERROR(chunk.read(file.offset + range.offset, parts.emplace_back(range.length)));
+    out.bytes += range.length;
+    ++out.reads;
+  }
+  const std::vector<Bytes> views(parts.begin(), parts.end());
+  ASSIGN_OR_RETURN(out.jpeg, jpeg::compose_region(restart, header_bytes, out.segments, views));
+  return out;
+}
+
+ByteVector cropped(const base::Pixels& full, const base::Rect& crop) {
+  ByteVector out;
+  for (uint32_t y = crop.y; y < crop.y + crop.height; ++y) {
+    const auto begin = full.rgb.begin() + (static_cast<ptrdiff_t>(y) * full.width + crop.x) * 3;
+    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(crop.width) * 3);
+  }
+  return out;
+}
+
+std::string describe_region(const RegionRead& read, const StoredFile& file) {
+  uint64_t count = 0;
+  for (const auto& range : read.segments) count += range.end - range.begin;
+  std::string out = fmt::format("  {} of {} segments:", count, file.restart->segments.size());
+  constexpr size_t kShown = 12;
+  for (size_t i = 0; i < read.segments.size() && i < kShown; ++i) {
+    out += fmt::format(" {}-{}", read.segments[i].begin, read.segments[i].end - 1);
+  }
+  if (read.segments.size() > kShown) {
+    out += fmt::format(" … ({} runs in all)", read.segments.size());
+  }
+  return out +
+         fmt::format("\n  {} bytes in {} reads (header {}), {:.1f} % of the file's {}\n",
+                     read.bytes, read.reads, file.restart->header_bytes,
+                     100.0 * static_cast<double>(read.bytes) / static_cast<double>(file.length),
+                     file.length);
+}
+
+}  // namespace
+
+const StoredFile* image_file(const Schema& schema, const IndexedSample& sample) {
+  for (size_t field = 0; field < schema.fields.size(); ++field) {
+    if (schema.fields[field].kind != FieldKind::kImage) continue;
+    for (const StoredFile& file : sample.files) {
+      if (file.field == field) return &file;
+    }
+    return nullptr;
+  }
+  return nullptr;
+}
+
+int64_t class_of(const Schema& schema, const IndexedSample& sample) {
+  for (const ScalarValue& scalar : sample.scalars) {
+    if (schema.fields[scalar.field].kind != FieldKind::kClass) continue;
+    if (const auto* number = std::get_if<int64_t>(&scalar.value)) return *number;
+  }
+  return -1;
+}
+
+Status list_samples(const io::FileSystem& fs, const std::string& path,
+                    const std::function<void(const SampleLine&)>& each) {
+  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  for (uint32_t chunk = 0; chunk < dataset->chunk_count(); ++chunk) {
+    ASSIGN_OR_RETURN(const ChunkIndex index, dataset->read_chunk_index(chunk));
+    for (const IndexedSample& sample : index.samples) {
+      SampleLine line;
+      line.key = sample.key;
+      line.chunk = chunk;
+      line.label = class_of(index.schema, sample);
+      line.class_name = class_name(index.schema, line.label);
+      if (const StoredFile* image = image_file(index.schema, sample)) {
+        line.bytes = image->length;
+        line.width = image->width;
+        line.height = image->height;
+      }
+      each(line);
+    }
+  }
+  return {};
+}
+
+Result<std::string> describe_dataset(const io::FileSystem& fs, const std::string& path) {
+  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < dataset->chunk_count(); ++i) bytes += dataset->chunk(i).bytes;
+  const Schema& schema = dataset->schema();
+  std::string out = fmt::format("dataset {}\n  {} samples in {} chunks, {}\n  fingerprint {}\n",
+                                path, dataset->sample_count(), dataset->chunk_count(),
+                                base::human_bytes(bytes), base::to_hex(dataset->fingerprint()));
+  for (const Field& field : schema.fields) {
+    out += fmt::format("  field \"{}\": {}\n", field.name, kind_name(field.kind));
+  }
+  if (!schema.classes.empty()) {
+    out += fmt::format("  {} classes: {} … {}\n", schema.classes.size(), schema.classes.front(),
+                       schema.classes.back());
+  }
+  return out;
+}
+
+Result<std::string> describe_item(const io::FileSystem& fs, const std::string& path,
+                                  const std::string& name) {
+  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  const auto found = find_sample(*dataset, name);
+  if (found) return describe_sample(*dataset, *found);
+  if (found.error().code() != Code::kNotFound) return tl::unexpected(found.error());
+  if (const auto chunk = find_chunk(*dataset, name)) return describe_chunk(*dataset, *chunk);
+  return fail(Code::kNotFound, "{}: \"{}\" is neither a key nor a chunk; forebay ls lists the keys",
+              path, name);
+}
+
+Result<std::string> describe_crop(const io::FileSystem& fs, const std::string& path,
+                                  const std::string& key, const base::Rect& crop) {
+  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const FoundSample found, find_sample(*dataset, key));
+  const StoredFile* file = image_file(dataset->schema(), found.sample);
+  if (file == nullptr) return fail(Code::kNotFound, "{}: \"{}\" has no image", path, key);
+  if (!crop.inside(file->width, file->height)) {
+    return fail(Code::kInvalid, "the crop {},{},{},{} is not inside the image of {} x {} pixels",
+                crop.x, crop.y, crop.width, crop.height, file->width, file->height);
+  }
+  std::string out = describe_sample(*dataset, found) +
+                    fmt::format("crop {} x {} at {},{}\n", crop.width, crop.height, crop.x, crop.y);
+  if (!file->restart) {
+    return out + fmt::format("  the file was kept as it was: the crop needs all of its {} bytes\n",
+                             file->length);
+  }
+  ASSIGN_OR_RETURN(const auto chunk, fs.open(dataset->chunk_path(found.chunk)));
+  ASSIGN_OR_RETURN(const RegionRead part, read_region(*chunk, *file, crop));
+  out += describe_region(part, *file);
+  image::ImageDecoder decoder;
+  base::Pixels region;
+  base::Pixels full;
+  RETURN_IF_ERROR(decoder.decode(part.jpeg, crop, &region));
+  ByteVector whole(file->length);
+  RETURN_IF_ERROR(chunk->read(file->offset, whole));
+  RETURN_IF_ERROR(decoder.decode(whole, std::nullopt, &full));
+  if (region.rgb != cropped(full, crop)) {
+    return fail(Code::kCorrupt, "{}: \"{}\": the crop's pixels are not those of a full decode",
+                chunk->path(), key);
+  }
+  return out + "  decoded from these bytes alone; the pixels equal a full decode's\n";
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,66 @@
+// One chunk in the making: its samples' files, read, rewritten and held in memory until write().
+#pragma once
+
+#include "image/decode.h"
+#include "store/chunk_index.h"
+#include "store/report.h"
+
+namespace forebay::store {
+
+// One thread at a time.
+class ChunkBuilder {
+ public:
+  ChunkBuilder(const io::FileSystem& fs, const Listing& listing, bool tar_fields)
+      : fs_(fs), listing_(listing), tar_fields_(tar_fields) {
+    index_.schema = listing.schema;
+  }
+
+  // Reads the sample, and takes it in or gives what is wrong with its content. Errors are those
+  // of the disk and of memory.
+  Result<std::optional<Remark>> add(const SourceSample& sample);
+
+  size_t samples() const { return index_.samples.size(); }
+
+  struct Written {
+    base::Sha256 id{};
+    uint64_t bytes = 0;
+    uint64_t index_bytes = 0;
+  };
+  // Lays the chunk out and writes it to `path`, synced. samples() > 0.
+  Result<Written> write(io::FileSystem& fs, const std::string& path);
+
+  PackStats stats;
+
+ private:
+  // A member of the tar. Scalars that are written as members have no StoredFile.
+  struct Member {
+    std::string name;
+    base::ByteVector data;
+    int32_t file = -1;  // in its sample's files
+  };
+  struct Draft {
+    IndexedSample sample;
+    std::vector<Member> members;
+    PackStats stats;
+  };
+
+  Status add_file(const SourceSample& sample, const SourceFile& file, Draft* draft);
+  Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
+                   Draft* draft);
+  Result<base::ByteVector> keep_image(base::ByteVector data, const std::string& why, bool is_jpeg,
+                                      const SourceSample& sample, StoredFile* stored, Draft* draft);
+  Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
+  void add_member(const SourceFile& file, base::ByteVector data, Draft* draft);
+  // Sets every file's offset and gives the index's bytes and the chunk's size.
+  std::pair<base::ByteVector, uint64_t> lay_out();
+
+  const io::FileSystem& fs_;
+  const Listing& listing_;
+  const bool tar_fields_;
+  ChunkIndex index_;
+  std::vector<std::vector<Member>> members_;  // by sample
+  image::ImageDecoder decoder_;
+  base::Pixels pixels_;
+};
+
+}  // namespace forebay::store

@@ -1,0 +1,113 @@
+#include <algorithm>
+
+#include "base/limits.h"
+#include "store/schema_codec.h"
+#include "store/snapshot.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// The number of the first field of a kind.
+std::optional<size_t> first_field(const Schema& schema, FieldKind kind) {
+  for (size_t i = 0; i < schema.fields.size(); ++i) {
+    if (schema.fields[i].kind == kind) return i;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+const T* find_field(const std::vector<T>& items, std::optional<size_t> field) {
+  for (const T& item : items) {
+    if (item.field == field) return &item;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema)
+    : fs_(fs),
+      dataset_(std::move(dataset)),
+      root_{.schema = std::move(schema), .parts = {}},
+      image_field_(first_field(root_.schema, FieldKind::kImage)),
+      class_field_(first_field(root_.schema, FieldKind::kClass)) {}
+
+Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) const {
+  const std::string name = base::to_hex(info.id);
+  RETURN_IF_ERROR(check_schema(root_.schema));
+  if (!image_field_) return fail(Code::kInvalid, "snapshot: the schema has no image field");
+  if (index.schema != root_.schema) {
+    return fail(Code::kInvalid, "chunk {}: its schema is not the snapshot's", name);
+  }
+  if (info.samples != index.samples.size() || info.samples == 0 ||
+      info.samples > base::kChunkSamplesMax) {
+    return fail(Code::kInvalid, "chunk {}: {} samples, {} in its index; 1 to {} are allowed", name,
+                info.samples, index.samples.size(), base::kChunkSamplesMax);
+  }
+  for (const IndexedSample& sample : index.samples) {
+    const StoredFile* image = find_field(sample.files, image_field_);
+    if (image == nullptr || image->length > UINT32_MAX ||
+        !base::in_bounds(image->offset, image->length, info.bytes)) {
+      return fail(Code::kInvalid, "chunk {}: sample {} has no image inside the chunk", name,
+                  sample.key);
+    }
+    if (sample.key.empty() || sample.key.size() > base::kKeyBytesMax) {
+      return fail(Code::kInvalid, "chunk {}: a key of {} bytes; 1 to {} are allowed", name,
+                  sample.key.size(), base::kKeyBytesMax);
+    }
+    const ScalarValue* label = find_field(sample.scalars, class_field_);
+    const int64_t* number = label == nullptr ? nullptr : std::get_if<int64_t>(&label->value);
+    if (label != nullptr && (number == nullptr || *number < 0 || *number > INT32_MAX)) {
+      return fail(Code::kInvalid, "chunk {}: the class of sample {} is not a number from 0 to {}",
+                  name, sample.key, INT32_MAX);
+    }
+  }
+  return {};
+}
+
+Status SnapshotBuilder::add_chunk(const ChunkInfo& info, const ChunkIndex& index) {
+  RETURN_IF_ERROR(check(info, index));
+  if (part_.samples() + info.samples > base::kPartSamplesMax) RETURN_IF_ERROR(write_part());
+  part_.add_chunk(info.id, info.bytes, info.index_bytes);
+  for (const IndexedSample& sample : index.samples) {
+    const StoredFile& image = *find_field(sample.files, image_field_);
+    const ScalarValue* label = find_field(sample.scalars, class_field_);
+    Location location{.length = static_cast<uint32_t>(image.length),
+                      .offset = image.offset,
+                      .crc32c = image.crc32c};
+    if (label != nullptr) location.label = static_cast<int32_t>(std::get<int64_t>(label->value));
+    part_.add_sample(location, sample.key);
+  }
+  return {};
+}
+
+Status SnapshotBuilder::write_part() {
+  if (!made_folder_) {
+    RETURN_IF_ERROR(fs_.make_dirs(io::join_path(dataset_, "snapshots")));
+    RETURN_IF_ERROR(fs_.sync_dir(dataset_));
+    made_folder_ = true;
+  }
+  if (part_.samples() == 0) return {};
+  const PartBuilder::Encoded part = part_.encode();
+  part_ = PartBuilder();
+  RETURN_IF_ERROR(io::write_file_atomically(fs_, part_path(dataset_, part.ref.id), part.data));
+  root_.parts.push_back(part.ref);
+  return {};
+}
+
+Result<base::Sha256> SnapshotBuilder::commit() {
+  RETURN_IF_ERROR(check_schema(root_.schema));
+  RETURN_IF_ERROR(write_part());
+  const base::ByteVector root = encode_root(root_);
+  const base::Sha256 id = base::sha256(root);
+  RETURN_IF_ERROR(io::write_file_atomically(fs_, root_path(dataset_, id), root));
+  const std::string head = encode_head(id);
+  RETURN_IF_ERROR(io::write_file_atomically(fs_, head_path(dataset_), base::as_bytes(head)));
+  return id;
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,221 @@
+#include "store/source.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/limits.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr size_t kShardsMax = 1u << 20;
+
+bool ends_with_tar(std::string_view name) { return lower_case(name).ends_with(".tar"); }
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+std::optional<uint64_t> parse_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void encode_sample(const SourceSample& sample, base::ByteWriter* to) {
+  to->sized(sample.key);
+  to->sized(sample.source_path);
+  to->number(sample.label);
+  to->number(sample.modified_ns);
+  to->number(static_cast<uint32_t>(sample.files.size()));
+  for (const SourceFile& file : sample.files) {
+    to->sized(file.suffix);
+    to->number(file.field);
+    to->number(file.shard);
+    to->number(file.offset);
+    to->number(file.length);
+  }
+}
+
+SourceSample decode_sample(base::ByteReader* from) {
+  SourceSample sample;
+  sample.key = from->sized(base::kKeyBytesMax);
+  sample.source_path = from->sized(1u << 16);
+  sample.label = from->number<int64_t>();
+  sample.modified_ns = from->number<int64_t>();
+  const auto files = from->number<uint32_t>();
+  for (uint32_t i = 0; i < files && i < base::kFieldsMax && from->ok(); ++i) {
+    SourceFile& file = sample.files.emplace_back();
+    file.suffix = from->sized(base::kFieldNameBytesMax);
+    file.field = from->number<uint16_t>();
+    file.shard = from->number<uint32_t>();
+    file.offset = from->number<uint64_t>();
+    file.length = from->number<uint64_t>();
+  }
+  return sample;
+}
+
+}  // namespace
+
+Result<Listing> list_source(const io::FileSystem& fs, const std::string& source) {
+  if (source.empty()) return fail(Code::kInvalid, "the source's name is empty");
+  if (source.find('{') != std::string::npos && !fs.stat(source)) {
+    ASSIGN_OR_RETURN(const auto shards, expand_braces(source));
+    return list_webdataset(fs, shards);
+  }
+  const std::string path = without_trailing_slash(source);
+  ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
+  if (info.type == io::FileType::kFile) {
+    if (ends_with_tar(path)) return list_webdataset(fs, {path});
+    return fail(Code::kUnsupported,
+                "{}: a source is a folder by class, a .tar file, a folder of .tar files or a "
+                "range x-{{000..010}}.tar; unpack compressed archives first",
+                path);
+  }
+  if (info.type != io::FileType::kDirectory) {
+    return fail(Code::kUnsupported, "{}: neither a folder nor a regular file", path);
+  }
+  ASSIGN_OR_RETURN(const auto entries, fs.list(path));
+  std::vector<std::string> shards;
+  for (const auto& entry : entries) {
+    if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
+      shards.push_back(io::join_path(path, entry.name));
+    }
+  }
+  return shards.empty() ? list_folder(fs, path) : list_webdataset(fs, shards);
+}
+
+Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listing& listing,
+                                          const SourceSample& sample, const SourceFile& file) {
+  if (file.length > base::kFieldBytesMax) {
+    return fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length,
+                base::kFieldBytesMax);
+  }
+  const bool in_shard = listing.kind == SourceKind::kWebDataset;
+  const std::string path =
+      in_shard ? listing.shards[file.shard].path : io::join_path(listing.root, sample.source_path);
+  const uint64_t bytes = in_shard ? listing.shards[file.shard].bytes : file.length;
+  // Looked at before it is opened: opening a FIFO waits for a writer for ever.
+  ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
+  if (info.type != io::FileType::kFile || info.size != bytes) {
+    return fail(Code::kInvalid,
+                "{}: the source changed while it was packed: {} bytes when listed, {} now", path,
+                bytes, info.size);
+  }
+  ASSIGN_OR_RETURN(const auto opened, fs.open(path));
+  base::ByteVector data(file.length);
+  const Status status = opened->read(file.offset, data);
+  if (status.code() == Code::kCorrupt) {
+    return fail(Code::kInvalid, "the source changed while it was packed: {}", status.message());
+  }
+  RETURN_IF_ERROR(status);
+  return data;
+}
+
+base::ByteVector encode_listing(const Listing& listing) {
+  base::ByteVector out;
+  base::ByteWriter to(&out);
+  to.sized("forebay listing 0");
+  to.number(static_cast<uint8_t>(listing.kind));
+  to.number(static_cast<uint32_t>(listing.schema.fields.size()));
+  for (const Field& field : listing.schema.fields) {
+    to.sized(field.name);
+    to.number(static_cast<uint8_t>(field.kind));
+  }
+  to.number(static_cast<uint32_t>(listing.schema.classes.size()));
+  for (const std::string& name : listing.schema.classes) to.sized(name);
+  to.number(static_cast<uint32_t>(listing.shards.size()));
+  for (const SourceShard& shard : listing.shards) {
+    to.number(shard.bytes);
+    to.number(shard.modified_ns);
+  }
+  to.number(static_cast<uint64_t>(listing.samples.size()));
+  for (const SourceSample& sample : listing.samples) encode_sample(sample, &to);
+  return out;
+}
+
+std::string first_difference(Bytes stored, const Listing& listing) {
+  base::ByteReader from(stored);
+  from.sized(64);
+  from.number<uint8_t>();
+  for (auto fields = from.number<uint32_t>(); fields > 0 && from.ok(); --fields) {
+    from.sized(base::kFieldNameBytesMax);
+    from.number<uint8_t>();
+  }
+  for (auto classes = from.number<uint32_t>(); classes > 0 && from.ok(); --classes) {
+    from.sized(1u << 16);
+  }
+  for (auto shards = from.number<uint32_t>(); shards > 0 && from.ok(); --shards) {
+    from.bytes(16);
+  }
+  const auto count = from.number<uint64_t>();
+  for (uint64_t i = 0; i < count && i < listing.samples.size() && from.ok(); ++i) {
+    const SourceSample then = decode_sample(&from);
+    const SourceSample& now = listing.samples[i];
+    if (then == now) continue;
+    if (then.source_path != now.source_path) {
+      return fmt::format("it had {} where it has {} now", then.source_path, now.source_path);
+    }
+    return fmt::format("{} is not what it was (size, time of change or label)", now.source_path);
+  }
+  if (count != listing.samples.size()) {
+    return fmt::format("it had {} samples and has {} now", count, listing.samples.size());
+  }
+  return "its classes, fields or shards are not what they were";
+}
+
+bool is_image_extension(std::string_view lower) {
+  constexpr std::array<std::string_view, 9> kExtensions = {"jpg", "jpeg", "png",  "ppm", "bmp",
+                                                           "pgm", "tif",  "tiff", "webp"};
+  return std::find(kExtensions.begin(), kExtensions.end(), lower) != kExtensions.end();
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name) {
+  const size_t dot = base_name.rfind('.');
+  if (dot == std::string_view::npos) return {base_name, {}};
+  return {base_name.substr(0, dot), base_name.substr(dot + 1)};
+}
+
+Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
+  const size_t open = pattern.find('{');
+  if (open == std::string::npos) return std::vector<std::string>{pattern};
+  const size_t dots = pattern.find("..", open);
+  const size_t close = pattern.find('}', open);
+  const auto bad = [&] {
+    return fail(Code::kInvalid, "{}: a range is written {{000..010}}, numbers only", pattern);
+  };
+  if (dots == std::string::npos || close == std::string::npos || dots > close) return bad();
+  const std::string first = pattern.substr(open + 1, dots - open - 1);
+  const auto from = parse_number(first);
+  const auto to = parse_number(std::string_view(pattern).substr(dots + 2, close - dots - 2));
+  if (!from || !to || *from > *to) return bad();
+  ASSIGN_OR_RETURN(const auto tails, expand_braces(pattern.substr(close + 1)));
+  if (*to - *from >= kShardsMax / tails.size()) {
+    return fail(Code::kTooBig, "{}: more than {} shards", pattern, kShardsMax);
+  }
+  std::vector<std::string> paths;
+  for (uint64_t number = *from; number <= *to; ++number) {
+    for (const std::string& tail : tails) {
+      paths.push_back(
+          fmt::format("{}{:0{}}{}", pattern.substr(0, open), number, first.size(), tail));
+    }
+  }
+  return paths;
+}
+
+}  // namespace forebay::store

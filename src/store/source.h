@@ -1,0 +1,96 @@
+// What pack reads, listed once and in a fixed order: a folder by class (folder_source.cc) or
+// WebDataset shards (webdataset_source.cc). A listing holds names and sizes, never contents.
+//
+// Keys. A sample's key is what a WebDataset reader makes of its name in the chunk's tar: everything
+// up to the first dot of the last path component. So a key's last component has no dot: in a
+// folder source, "." becomes "%2E" and "%" becomes "%25" there, and a key that begins with "__",
+// which a WebDataset reader would skip, begins with "%5F_". Two files of a folder that differ in
+// nothing but the extension get the keys "a" and "a_png" (in listed order; "a_png_2" where that
+// is taken too). SourceSample::source_path keeps the name as it was.
+#pragma once
+
+#include <optional>
+
+#include "base/checksum.h"
+#include "io/file_system.h"
+#include "store/schema.h"
+
+namespace forebay::store {
+
+using base::Bytes;
+using base::Result;
+using base::Status;
+
+// A file of a sample, before it is read.
+struct SourceFile {
+  std::string suffix;   // in the chunk's tar, lower case: "jpg", "seg.png"
+  uint16_t field = 0;   // in the listing's schema
+  uint32_t shard = 0;   // WebDataset: in the listing's shards
+  uint64_t offset = 0;  // WebDataset: of its first byte in the shard
+  uint64_t length = 0;
+  bool operator==(const SourceFile&) const = default;
+};
+
+struct SourceSample {
+  std::string key;
+  std::string source_path;  // of its image: below the folder, or the member's name in its shard
+  int64_t label = -1;       // of a folder source; WebDataset's is read with its files
+  int64_t modified_ns = 0;
+  std::vector<SourceFile> files;
+  bool operator==(const SourceSample&) const = default;
+};
+
+struct SourceShard {
+  std::string path;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;
+};
+
+// Something of the source that is not in the dataset, or a sample's file that was kept as it is.
+struct Remark {
+  std::string path;
+  std::string reason;
+  bool operator==(const Remark&) const = default;
+};
+
+enum class SourceKind : uint8_t { kFolder, kWebDataset };
+
+struct Listing {
+  SourceKind kind = SourceKind::kFolder;
+  std::string root;  // a folder source's
+  std::vector<SourceShard> shards;
+  Schema schema;
+  std::vector<SourceSample> samples;
+  std::vector<Remark> refused;  // not regular files, unfit names
+  uint64_t ignored = 0;         // files that are no images by their names
+};
+
+// `source`: a folder of folders of images; a folder of *.tar; one .tar file; or a brace range,
+// "x-{000..010}.tar". Errors name the file (and offset) that cannot be taken.
+Result<Listing> list_source(const io::FileSystem& fs, const std::string& source);
+
+// The bytes of one file. kCorrupt and kTooBig mean the content, all else the disk; a file that is
+// no longer as listed is kInvalid.
+Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listing& listing,
+                                          const SourceSample& sample, const SourceFile& file);
+
+// Everything that decides what a pack writes: kinds, names, sizes and times of change; not where
+// the source lies. Equal sources encode equally.
+base::ByteVector encode_listing(const Listing& listing);
+
+// For a person: the first difference between a stored encoding and the listing of today.
+std::string first_difference(Bytes stored, const Listing& listing);
+
+// The extensions that torchvision's ImageFolder takes: jpg jpeg png ppm bmp pgm tif tiff webp.
+bool is_image_extension(std::string_view lower_case);
+std::string lower_case(std::string_view text);  // ASCII
+// "Cat.v2.JPG" gives {"Cat.v2", "JPG"}; without a dot the extension is empty.
+std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name);
+
+// The two listers; list_source() chooses.
+Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root);
+Result<Listing> list_webdataset(const io::FileSystem& fs, const std::vector<std::string>& shards);
+// "x-{08..10}.tar" gives x-08.tar, x-09.tar, x-10.tar; several ranges multiply.
+Result<std::vector<std::string>> expand_braces(const std::string& pattern);
+
+}  // namespace forebay::store

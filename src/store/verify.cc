@@ -1,0 +1,210 @@
+#include "store/verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/mutex.h"
+#include "io/machine.h"
+#include "store/inspect.h"
+#include "store/snapshot.h"
+#include "store/verify_chunk.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+struct Task {
+  std::string path;
+  base::Sha256 id{};
+  int64_t number = -1;
+};
+
+// The chunks in the folder chunks/, whatever the snapshot says.
+std::vector<Task> chunks_on_disk(const io::FileSystem& fs, const std::string& dataset,
+                                 std::vector<std::string>* strange) {
+  std::vector<Task> tasks;
+  const std::string folder = io::join_path(dataset, "chunks");
+  const auto entries = fs.list(folder);
+  if (!entries) return tasks;
+  for (const auto& entry : *entries) {
+    const std::string path = io::join_path(folder, entry.name);
+    const auto id = entry.name.ends_with(".tar")
+                        ? base::sha256_from_hex(entry.name.substr(0, entry.name.size() - 4))
+                        : base::sha256_from_hex("");
+    if (id) {
+      tasks.push_back({path, *id, -1});
+    } else {
+      strange->push_back(path);
+    }
+  }
+  return tasks;
+}
+
+// Parts and roots are named by their SHA-256, which covers what no column's checksum does.
+void check_snapshot_files(const io::FileSystem& fs, const std::string& dataset,
+                          std::vector<Damage>* out) {
+  const std::string folder = io::join_path(dataset, "snapshots");
+  const auto entries = fs.list(folder);
+  if (!entries) return;
+  for (const auto& entry : *entries) {
+    if (entry.name.size() < 64) continue;
+    const std::string stem = entry.name.substr(0, 64);
+    const std::string suffix = entry.name.substr(64);
+    if (suffix != ".part" && suffix != ".root") continue;
+    const std::string path = io::join_path(folder, entry.name);
+    const auto data = io::read_file(fs, path, uint64_t{4} << 30);
+    if (!data) {
+      out->push_back({path, -1, {}, -1, data.error().message()});
+    } else if (base::to_hex(base::sha256(*data)) != stem) {
+      out->push_back({path, -1, {}, -1, "its SHA-256 is not its name"});
+    }
+  }
+}
+
+// A part of the snapshot against what the chunk's own index says.
+void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier::Outcome& chunk,
+                   std::vector<Damage>* out) {
+  const ChunkInfo& info = dataset.chunk(number);
+  const ChunkIndex& index = *chunk.index;
+  const auto add = [&](const std::string& key, int64_t offset, std::string what) {
+    out->push_back(
+        {dataset.chunk_path(number), number, key, offset, "snapshot: " + std::move(what)});
+  };
+  if (info.bytes != chunk.bytes) {
+    add({}, -1, fmt::format("{} bytes, the file has {}", info.bytes, chunk.bytes));
+  }
+  if (info.samples != index.samples.size()) {
+    return add({}, -1,
+               fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
+  }
+  if (!(index.schema == dataset.schema())) add({}, -1, "another schema than the chunk's");
+  for (uint32_t i = 0; i < info.samples; ++i) {
+    const IndexedSample& sample = index.samples[i];
+    const Location location = dataset.location(info.first_sample + i);
+    const StoredFile* image = image_file(index.schema, sample);
+    if (image == nullptr) {
+      add(sample.key, -1, "a sample without an image");
+      continue;
+    }
+    const bool same = location.chunk == number && location.length == image->length &&
+                      location.offset == image->offset && location.crc32c == image->crc32c &&
+                      location.label == class_of(index.schema, sample);
+    if (!same) {
+      add(sample.key, static_cast<int64_t>(location.offset),
+          "place, length, checksum or label are not the chunk's");
+    }
+    const auto key = dataset.key(info.first_sample + i);
+    if (!key) {
+      add(sample.key, -1, "its key cannot be read: " + key.error().message());
+    } else if (*key != sample.key) {
+      add(sample.key, -1, "its key is \"" + *key + "\" there");
+    }
+  }
+}
+
+class Verification {
+ public:
+  Verification(const io::FileSystem& fs, const VerifyOptions& options, std::vector<Task> tasks,
+               std::shared_ptr<const Dataset> dataset)
+      : fs_(fs), options_(options), tasks_(std::move(tasks)), dataset_(std::move(dataset)) {
+    found_.resize(tasks_.size());
+  }
+
+  void run(VerifyReport* report) {
+    const auto wanted =
+        static_cast<size_t>(options_.threads > 0 ? options_.threads : io::usable_cores());
+    std::vector<std::thread> workers;
+    for (size_t i = 0; i < std::min(wanted, tasks_.size()); ++i) {
+      workers.emplace_back([this] { work(); });
+    }
+    for (std::thread& worker : workers) worker.join();
+    base::MutexLock lock(mutex_);
+    report->chunks = tasks_.size();
+    report->samples = samples_;
+    report->bytes = bytes_;
+    report->images_decoded = images_decoded_;
+    for (auto& damages : found_) {
+      report->damages.insert(report->damages.end(), damages.begin(), damages.end());
+    }
+  }
+
+ private:
+  void work() {
+    ChunkVerifier verifier(fs_, options_.pixels);
+    for (size_t i = next_++; i < tasks_.size(); i = next_++) {
+      const Task& task = tasks_[i];
+      auto outcome = verifier.check(task.path, task.id, task.number);
+      if (task.number >= 0 && outcome.index) {
+        check_columns(*dataset_, static_cast<uint32_t>(task.number), outcome, &outcome.damages);
+      }
+      base::MutexLock lock(mutex_);
+      found_[i] = std::move(outcome.damages);
+      samples_ += outcome.index ? outcome.index->samples.size() : 0;
+      bytes_ += outcome.bytes;
+      images_decoded_ += outcome.images_decoded;
+      ++done_;
+      if (options_.progress) options_.progress(done_, tasks_.size());
+    }
+  }
+
+  const io::FileSystem& fs_;
+  const VerifyOptions& options_;
+  const std::vector<Task> tasks_;
+  const std::shared_ptr<const Dataset> dataset_;
+  std::atomic<size_t> next_ = 0;
+  base::Mutex mutex_;
+  std::vector<std::vector<Damage>> found_ GUARDED_BY(mutex_);
+  uint64_t samples_ GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t images_decoded_ GUARDED_BY(mutex_) = 0;
+  uint64_t done_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& path,
+                            const VerifyOptions& options) {
+  const auto head = fs.stat(head_path(path));
+  if (!head) {
+    return fail(head.error().code(), "{} holds no complete dataset: {}", path,
+                head.error().message());
+  }
+  VerifyReport report;
+  check_snapshot_files(fs, path, &report.damages);
+  const auto dataset = Dataset::open(fs, path);
+  std::vector<Task> tasks = chunks_on_disk(fs, path, &report.leftovers);
+  if (!dataset) {
+    // The chunks describe themselves, so they are looked at all the same.
+    report.damages.push_back({path, -1, {}, -1, "snapshot: " + dataset.error().message()});
+  } else {
+    std::vector<Task> named;
+    std::vector<base::Sha256> ids;
+    for (uint32_t i = 0; i < (*dataset)->chunk_count(); ++i) {
+      named.push_back({(*dataset)->chunk_path(i), (*dataset)->chunk(i).id, i});
+      ids.push_back((*dataset)->chunk(i).id);
+    }
+    std::sort(ids.begin(), ids.end());
+    for (const Task& task : tasks) {
+      if (!std::binary_search(ids.begin(), ids.end(), task.id)) {
+        report.leftovers.push_back(task.path);
+      }
+    }
+    tasks = std::move(named);
+  }
+  Verification(fs, options, std::move(tasks), dataset ? *dataset : nullptr).run(&report);
+  return report;
+}
+
+std::string describe(const Damage& damage) {
+  std::string out = damage.file + ": ";
+  if (damage.offset >= 0) out += fmt::format("byte {}: ", damage.offset);
+  if (!damage.sample.empty()) out += fmt::format("sample \"{}\": ", damage.sample);
+  if (damage.chunk >= 0) out += fmt::format("(chunk {}) ", damage.chunk);
+  return out + damage.what;
+}
+
+}  // namespace forebay::store

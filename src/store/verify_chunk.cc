@@ -1,0 +1,240 @@
+#include "store/verify_chunk.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/limits.h"
+#include "jpeg/restart_index.h"
+#include "store/tar.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+
+namespace {
+
+// The text of a scalar's tar member.
+std::string member_text(const ScalarValue& scalar) {
+  if (const auto* number = std::get_if<int64_t>(&scalar.value)) return std::to_string(*number);
+  return std::get<std::string>(scalar.value);
+}
+
+ByteVector cropped(const base::Pixels& full, const base::Rect& crop) {
+  ByteVector out;
+  for (uint32_t y = crop.y; y < crop.y + crop.height; ++y) {
+    const auto begin = full.rgb.begin() + (static_cast<ptrdiff_t>(y) * full.width + crop.x) * 3;
+    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(crop.width) * 3);
+  }
+  return out;
+}
+
+}  // namespace
+
+ChunkVerifier::Outcome ChunkVerifier::check(const std::string& path, const base::Sha256& id,
+                                            int64_t number) {
+  path_ = path;
+  number_ = number;
+  out_ = {};
+  const auto info = fs_.stat(path);
+  if (!info || info->type != io::FileType::kFile) {
+    add({}, -1, info ? "not a regular file" : info.error().message());
+    return std::move(out_);
+  }
+  auto file = fs_.open(path);
+  Status status = base::status_of(file);
+  if (status.ok() && info->size > base::kChunkBytesMax) {
+    add({}, -1, fmt::format("{} bytes, above the limit of a chunk", info->size));
+    return std::move(out_);
+  }
+  if (status.ok()) {
+    data_.resize(info->size);
+    status = (*file)->read(0, data_);
+  }
+  if (!status.ok()) {
+    add({}, -1, status.message());
+    return std::move(out_);
+  }
+  out_.bytes = data_.size();
+  const base::Sha256 found = base::sha256(data_);
+  if (found != id) {
+    add({}, -1, fmt::format("its SHA-256 is {}, not its name", base::to_hex(found)));
+  }
+  check_tar(**file);
+  if (out_.index) {
+    for (const IndexedSample& sample : out_.index->samples) {
+      for (const StoredFile& stored : sample.files) check_file(sample, stored);
+    }
+  }
+  return std::move(out_);
+}
+
+void ChunkVerifier::add(std::string sample, int64_t offset, std::string what) {
+  out_.damages.push_back({path_, number_, std::move(sample), offset, std::move(what)});
+}
+
+// The members are the index and then exactly the files of the samples, in order and canonically
+// laid out; between them only scalars, with the index's values.
+void ChunkVerifier::check_tar(const io::RandomFile& file) {
+  std::unordered_map<uint64_t, std::pair<std::string, uint64_t>> expected;
+  TarReader reader(file);
+  uint64_t at = 0;
+  for (bool first = true;; first = false) {
+    const auto next = reader.next();
+    if (!next) {
+      add({}, static_cast<int64_t>(at), "tar: " + next.error().message());
+      break;
+    }
+    if (!*next) break;
+    const TarMember& member = **next;
+    const Bytes content = Bytes(data_).subspan(member.offset, member.size);
+    if (member.type != TarType::kFile || member.offset != at + tar_header_bytes(member.name)) {
+      add({}, static_cast<int64_t>(at),
+          "tar: a member \"" + member.name + "\" that pack never writes");
+    }
+    at += tar_member_bytes(member.name, member.size);
+    if (first) {
+      if (member.name != kChunkIndexName) {
+        add({}, 0, "tar: the first member is not the index");
+        return;
+      }
+      auto index = decode_chunk_index(content, data_.size());
+      if (!index) {
+        add({}, static_cast<int64_t>(member.offset), index.error().message());
+        return;
+      }
+      out_.index = std::move(*index);
+      for (const IndexedSample& sample : out_.index->samples) {
+        for (const StoredFile& stored : sample.files) {
+          expected[stored.offset] = {sample.key + "." + stored.suffix, stored.length};
+        }
+      }
+      continue;
+    }
+    const auto found = expected.find(member.offset);
+    if (found == expected.end()) {
+      check_scalar_member(member.name, member.offset, content);
+      continue;
+    }
+    if (found->second != std::pair(member.name, member.size)) {
+      add({}, static_cast<int64_t>(member.offset),
+          fmt::format("tar: a member \"{}\" of {} bytes where the index has \"{}\" of {}",
+                      member.name, member.size, found->second.first, found->second.second));
+    }
+    expected.erase(found);
+  }
+  for (const auto& [offset, wanted] : expected) {
+    add({}, static_cast<int64_t>(offset), "tar: no member \"" + wanted.first + "\" here");
+  }
+  if (expected.empty() && (!reader.has_end_mark() || at + kTarEndBytes != data_.size())) {
+    add({}, static_cast<int64_t>(at), "tar: it does not end as pack ends it");
+  }
+}
+
+void ChunkVerifier::check_scalar_member(const std::string& name, uint64_t offset, Bytes content) {
+  const size_t base = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
+  const std::string key = name.substr(0, name.find('.', base));
+  const auto& samples = out_.index->samples;
+  // Members stand beside their sample's files, but a search is simple and scalars are few.
+  const auto sample = std::find_if(samples.begin(), samples.end(),
+                                   [&](const IndexedSample& s) { return s.key == key; });
+  if (sample != samples.end()) {
+    for (const ScalarValue& scalar : sample->scalars) {
+      if (member_text(scalar) == base::as_text(content)) return;
+    }
+  }
+  add(key, static_cast<int64_t>(offset),
+      "tar: a member \"" + name + "\" that is neither a file nor a value of the index");
+}
+
+void ChunkVerifier::check_file(const IndexedSample& sample, const StoredFile& file) {
+  // decode_chunk_index() has seen that the file lies inside the chunk.
+  const Bytes bytes = Bytes(data_).subspan(file.offset, file.length);
+  const uint32_t crc = base::crc32c(bytes);
+  if (crc != file.crc32c) {
+    add(sample.key, static_cast<int64_t>(file.offset),
+        fmt::format(".{}: CRC32C {:08x}, the index has {:08x}", file.suffix, crc, file.crc32c));
+  }
+  if (file.restart) check_restart(sample, file, bytes);
+  const bool image = out_.index->schema.fields[file.field].kind == FieldKind::kImage;
+  if (pixels_ && image && crc == file.crc32c) check_pixels(sample, file, bytes);
+}
+
+void ChunkVerifier::check_restart(const IndexedSample& sample, const StoredFile& file,
+                                  Bytes bytes) {
+  const jpeg::RestartIndex& restart = *file.restart;
+  const auto complain = [&](uint64_t at, std::string what) {
+    add(sample.key, static_cast<int64_t>(file.offset + at), "." + file.suffix + ": " + what);
+  };
+  if (restart.file_bytes() != bytes.size()) {
+    return complain(0, "its segments do not add up to its length");
+  }
+  const Bytes header_bytes = bytes.first(restart.header_bytes);
+  if (base::crc32c(header_bytes) != restart.header_crc32c) {
+    complain(0, "the header's CRC32C does not match");
+  } else if (const auto header = jpeg::parse_header(bytes); !header) {
+    complain(0, header.error().message());
+  } else if (header->width != file.width || header->height != file.height ||
+             header->subsampling() != file.subsampling ||
+             header->header_bytes != restart.header_bytes ||
+             header->segment_count() != restart.segments.size()) {
+    complain(0, "the header says another size, sampling or number of segments than the index");
+  }
+  uint64_t at = restart.header_bytes;
+  for (size_t i = 0; i < restart.segments.size(); ++i) {
+    const jpeg::Segment& segment = restart.segments[i];
+    const auto check = static_cast<uint16_t>(base::crc32c(bytes.subspan(at, segment.length)));
+    if (check != segment.check) complain(at, fmt::format("segment {} is damaged", i));
+    at += segment.length;
+    const bool last = i + 1 == restart.segments.size();
+    const uint8_t marker = last ? 0xd9 : static_cast<uint8_t>(0xd0 + i % 8);
+    if (bytes[at] != 0xff || bytes[at + 1] != marker) {
+      complain(at, fmt::format("no marker behind segment {}", i));
+    }
+    at += 2;
+  }
+}
+
+void ChunkVerifier::check_pixels(const IndexedSample& sample, const StoredFile& file, Bytes bytes) {
+  base::Pixels full;
+  const Status status = decoder_.decode(bytes, std::nullopt, &full);
+  ++out_.images_decoded;
+  const auto at = static_cast<int64_t>(file.offset);
+  if (!status.ok()) {
+    add(sample.key, at, "." + file.suffix + ": " + status.message());
+  } else if (full.width != file.width || full.height != file.height) {
+    add(sample.key, at,
+        fmt::format(".{}: {} x {} pixels, the index has {} x {}", file.suffix, full.width,
+                    full.height, file.width, file.height));
+  } else if (file.restart) {
+    check_region(sample, file, bytes, full);
+  }
+}
+
+// The middle of the image, decoded from its own segments, against the full decode.
+void ChunkVerifier::check_region(const IndexedSample& sample, const StoredFile& file, Bytes bytes,
+                                 const base::Pixels& full) {
+  const base::Rect crop{full.width / 4, full.height / 4, (full.width + 1) / 2,
+                        (full.height + 1) / 2};
+  const auto decode = [&]() -> Result<base::Pixels> {
+    ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(bytes));
+    const auto segments = jpeg::segments_for_region(header, crop);
+    std::vector<Bytes> parts;
+    for (const auto& range : jpeg::byte_ranges(*file.restart, segments)) {
+      parts.push_back(bytes.subspan(range.offset, range.length));
+    }
+    ASSIGN_OR_RETURN(const ByteVector part,
+                     jpeg::compose_region(*file.restart, bytes.first(file.restart->header_bytes),
+                                          segments, parts));
+    base::Pixels region;
+    RETURN_IF_ERROR(decoder_.decode(part, crop, &region));
+    return region;
+  };
+  const auto region = decode();
+  if (region && region->rgb == cropped(full, crop)) return;
+  add(sample.key, static_cast<int64_t>(file.offset),
+      "." + file.suffix + ": its middle, decoded by itself, " +
+          (region ? "has other pixels than the whole image"
+                  : "fails: " + region.error().message()));
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,213 @@
+// WebDataset shards as a source. A sample is a run of neighbouring members with one key; the rule
+// for names is webdataset's (src/webdataset/tariterators.py): `^((?:.*/|)[^.]+)[.]([^/]*)$`, the
+// field in lower case; what does not match, and `__name__` at the top, is passed over. Stricter
+// than there: a key that comes twice, a name that leads out of the archive, and links or devices
+// are errors, with member and offset, since each of them means another dataset than the one meant.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_set>
+
+#include "base/limits.h"
+#include "store/source.h"
+#include "store/tar.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+struct Name {
+  std::string key;
+  std::string field;
+};
+
+bool leads_out(std::string_view name) {
+  if (name.starts_with('/')) return true;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (name.substr(begin, end - begin) == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// `__[^/]*__($|/)` at the start.
+bool is_meta(std::string_view name) {
+  const std::string_view top = name.substr(0, name.find('/'));
+  return top.size() >= 4 && top.starts_with("__") && top.ends_with("__");
+}
+
+std::optional<Name> split_name(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  const size_t base = slash == std::string_view::npos ? 0 : slash + 1;
+  const size_t dot = name.find('.', base);
+  if (dot == std::string_view::npos || dot == base) return std::nullopt;
+  return Name{std::string(name.substr(0, dot)), lower_case(name.substr(dot + 1))};
+}
+
+// The order in which a sample's plain images are taken for its image.
+constexpr std::array<std::string_view, 9> kImagePreference = {"jpg", "jpeg", "png", "webp", "ppm",
+                                                              "bmp", "pgm",  "tif", "tiff"};
+
+FieldKind kind_of(const std::string& suffix) {
+  if (suffix == "cls") return FieldKind::kClass;
+  if (suffix == "json") return FieldKind::kJson;
+  if (suffix == "txt") return FieldKind::kText;
+  const auto extension = split_extension(suffix).second;
+  return is_image_extension(extension.empty() ? std::string_view(suffix) : extension)
+             ? FieldKind::kImage
+             : FieldKind::kBytes;
+}
+
+std::string field_name(const std::string& suffix, bool is_image_of_sample) {
+  if (is_image_of_sample) return "image";
+  if (suffix == "cls") return "class";
+  if (suffix == "txt") return "text";
+  // A suffix that is one of these names by chance stays apart from the field.
+  if (suffix == "image" || suffix == "class" || suffix == "text") return suffix + "_file";
+  return suffix;
+}
+
+class ShardLister {
+ public:
+  ShardLister(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(out) {}
+
+  Status add_shard(const std::string& path) {
+    ASSIGN_OR_RETURN(const io::FileInfo info, fs_.stat(path));
+    if (info.type != io::FileType::kFile) {
+      return fail(Code::kUnsupported, "{}: not a regular file", path);
+    }
+    out_->shards.push_back({path, info.size, info.modified_ns});
+    ASSIGN_OR_RETURN(const auto file, fs_.open(path));
+    TarReader reader(*file);
+    for (;;) {
+      auto next = reader.next();
+      if (!next)
+        return next.error().message().starts_with(path) ? next.error() : next.error().at(path);
+      if (!*next) break;
+      RETURN_IF_ERROR(add_member(path, **next));
+    }
+    return finish_sample();
+  }
+
+  // Numbers the fields: the image, the class, then the others by name.
+  Status finish() {
+    auto& fields = out_->schema.fields;
+    fields.push_back({"image", FieldKind::kImage});
+    if (const auto found = fields_.find("class"); found != fields_.end()) {
+      fields.push_back({"class", found->second});
+    }
+    for (const auto& [name, kind] : fields_) {
+      if (name != "image" && name != "class") fields.push_back({name, kind});
+    }
+    if (fields.size() > base::kFieldsMax) {
+      return fail(Code::kTooBig, "the samples have {} different fields, the limit is {}",
+                  fields.size(), base::kFieldsMax);
+    }
+    for (size_t i = 0; i < out_->samples.size(); ++i) {
+      auto& files = out_->samples[i].files;
+      for (size_t f = 0; f < files.size(); ++f) {
+        const std::string name = field_name(files[f].suffix, f == 0);
+        const auto at = std::find_if(fields.begin(), fields.end(),
+                                     [&](const Field& field) { return field.name == name; });
+        files[f].field = static_cast<uint16_t>(at - fields.begin());
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status add_member(const std::string& path, const TarMember& member) {
+    std::string_view name = member.name;
+    while (name.starts_with("./")) name.remove_prefix(2);
+    const auto refuse = [&](std::string_view why) -> Status {
+      return fail(Code::kUnsupported, "{}: member {} at byte {}: {}", path, member.name,
+                  member.offset, why);
+    };
+    if (leads_out(name)) return refuse("a name that leads out of the archive");
+    if (member.type == TarType::kDirectory) return {};
+    if (member.type != TarType::kFile) {
+      return refuse(fmt::format("{}, where only files are read", tar_type_name(member.type)));
+    }
+    auto split = is_meta(name) ? std::nullopt : split_name(name);
+    if (!split) {
+      ++out_->ignored;
+      return {};
+    }
+    if (split->key != sample_.key || sample_.files.empty()) {
+      RETURN_IF_ERROR(finish_sample());
+      if (split->key.size() > base::kKeyBytesMax) return refuse("a key that is too long");
+      if (!keys_.insert(split->key).second) {
+        return refuse("its key came before; the files of a sample stand together, once");
+      }
+      sample_.key = split->key;
+    }
+    if (split->field.size() > base::kFieldNameBytesMax) return refuse("a field name too long");
+    for (const SourceFile& file : sample_.files) {
+      if (file.suffix == split->field) return refuse("the sample has this field already");
+    }
+    if (sample_.files.size() >= base::kFieldsMax) return refuse("too many fields");
+    sample_.files.push_back({.suffix = std::move(split->field),
+                             .shard = static_cast<uint32_t>(out_->shards.size() - 1),
+                             .offset = member.offset,
+                             .length = member.size});
+    names_.emplace_back(name);
+    return {};
+  }
+
+  // Moves the sample's image to the front; without one the sample is refused.
+  Status finish_sample() {
+    if (sample_.files.empty()) return {};
+    SourceSample sample = std::exchange(sample_, {});
+    const std::vector<std::string> names = std::exchange(names_, {});
+    size_t image = sample.files.size();
+    for (const std::string_view wanted : kImagePreference) {
+      for (size_t i = 0; i < sample.files.size() && image == sample.files.size(); ++i) {
+        if (sample.files[i].suffix == wanted) image = i;
+      }
+    }
+    if (image == sample.files.size()) {
+      out_->refused.push_back({sample.key, "no image: none of its fields is jpg, png, webp, …"});
+      return {};
+    }
+    if (out_->samples.size() >= base::kSourceEntriesMax) {
+      return fail(Code::kTooBig, "more than {} samples", base::kSourceEntriesMax);
+    }
+    sample.source_path = names[image];
+    std::rotate(sample.files.begin(), sample.files.begin() + static_cast<ptrdiff_t>(image),
+                sample.files.begin() + static_cast<ptrdiff_t>(image) + 1);
+    for (size_t i = 0; i < sample.files.size(); ++i) {
+      const std::string& suffix = sample.files[i].suffix;
+      fields_.emplace(field_name(suffix, i == 0), kind_of(suffix));
+    }
+    out_->samples.push_back(std::move(sample));
+    return {};
+  }
+
+  const io::FileSystem& fs_;
+  Listing* out_;
+  SourceSample sample_;
+  std::vector<std::string> names_;  // of sample_.files
+  std::unordered_set<std::string> keys_;
+  std::map<std::string, FieldKind> fields_;
+};
+
+}  // namespace
+
+Result<Listing> list_webdataset(const io::FileSystem& fs, const std::vector<std::string>& shards) {
+  Listing listing;
+  listing.kind = SourceKind::kWebDataset;
+  ShardLister lister(fs, &listing);
+  for (const std::string& shard : shards) RETURN_IF_ERROR(lister.add_shard(shard));
+  if (listing.samples.empty()) {
+    return fail(Code::kInvalid, "{}: no samples with an image in it",
+                shards.size() == 1 ? shards[0] : fmt::format("{} shards", shards.size()));
+  }
+  RETURN_IF_ERROR(lister.finish());
+  return listing;
+}
+
+}  // namespace forebay::store

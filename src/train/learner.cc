@@ -1,0 +1,99 @@
+#include "train/learner.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr int64_t kNoLabel = -1;
+
+// kNoLabel also for the padding of a validation epoch's last batch.
+at::Tensor labels_of(const feed::Batch& batch) {
+  at::Tensor labels = at::empty(static_cast<int64_t>(batch.labels.size()), at::kLong);
+  auto* out = labels.mutable_data_ptr<int64_t>();
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const bool valid = batch.valid.empty() || batch.valid[i] != 0;
+    out[i] = valid ? batch.labels[i] : kNoLabel;
+  }
+  return labels;
+}
+
+uint64_t count(const at::Tensor& flags) {
+  return static_cast<uint64_t>(flags.sum().item<int64_t>());
+}
+
+at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, at::Reduction::Reduction how,
+                   double smoothing) {
+  return at::cross_entropy_loss(logits, labels, {}, how, kNoLabel, smoothing);
+}
+
+}  // namespace
+
+at::Tensor wrap_images(const std::shared_ptr<const feed::Batch>& batch, Precision precision) {
+  const auto samples = static_cast<int64_t>(batch->labels.size());
+  const auto size = static_cast<int64_t>(batch->size);
+  const auto type = precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
+  const int64_t bytes = samples * size * size * 3 * (type == at::kFloat ? 4 : 2);
+  FOREBAY_CHECK(batch->images_bytes >= static_cast<size_t>(bytes));
+  return at::from_blob(
+             batch->images, {samples, size, size, 3}, [batch](void*) {}, type)
+      .permute({0, 3, 1, 2});
+}
+
+Learner::Learner(Model& model, const Options& options)
+    : model_(model), options_(options), sgd_(model, options.sgd) {}
+
+std::vector<Named> Learner::state() const {
+  std::vector<Named> all = model_.state();
+  all.insert(all.end(), sgd_.state().begin(), sgd_.state().end());
+  return all;
+}
+
+Result<StepResult> Learner::step(const std::shared_ptr<const feed::Batch>& batch, uint64_t step) {
+  const at::Tensor labels = labels_of(*batch);
+  StepResult result;
+  result.rate = options_.schedule.at(step);
+  result.samples = count(labels.ne(kNoLabel));
+  // A mean over no samples would be no number.
+  if (result.samples == 0) return result;
+  sgd_.clear();
+  const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), true);
+  const at::Tensor loss = loss_of(logits, labels, at::Reduction::Mean, options_.label_smoothing);
+  result.loss = loss.item<double>();
+  result.correct = count(logits.detach().argmax(1).eq(labels));
+  if (!std::isfinite(result.loss)) {
+    return fail(Code::kInvalid,
+                "the loss is {} at epoch {}, step {} (learning rate {:.4g}): training came apart; "
+                "lower --lr or give a longer --warmup",
+                result.loss, batch->epoch, batch->step, result.rate);
+  }
+  loss.backward();
+  sgd_.step(result.rate);
+  return result;
+}
+
+Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
+  const c10::NoGradGuard no_grad;
+  EvalResult result;
+  RETURN_IF_ERROR(feed.start({epoch, 0, {}}));
+  while (true) {
+    ASSIGN_OR_RETURN(const auto batch, feed.next());
+    if (!batch) break;
+    const at::Tensor labels = labels_of(*batch);
+    const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), false);
+    result.samples += count(labels.ne(kNoLabel));
+    result.correct += count(logits.argmax(1).eq(labels));
+    result.loss += loss_of(logits, labels, at::Reduction::Sum, 0).item<double>();
+  }
+  if (result.samples > 0) result.loss /= static_cast<double>(result.samples);
+  return result;
+}
+
+}  // namespace forebay::train

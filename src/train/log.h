@@ -1,0 +1,33 @@
+// What a run says while it goes: lines for people on standard error, JSON lines in a file.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "io/file_system.h"
+
+namespace forebay::train {
+
+using base::Result;
+using base::Status;
+
+class Log {
+ public:
+  // `path` empty: no file. A file that is there is appended to.
+  static Result<Log> open(io::FileSystem& fs, const std::string& path);
+
+  // One line {"event": event, …fields, "s": seconds since the log was opened}.
+  Status event(const std::string& event, nlohmann::json fields);
+  // A line that stays.
+  void say(const std::string& line);
+  // A line that the next one overwrites where standard error is a terminal.
+  void progress(const std::string& line);
+
+ private:
+  std::unique_ptr<io::WritableFile> file_;
+  int64_t start_ns_ = 0;
+  bool terminal_ = false;
+  bool open_line_ = false;
+};
+
+}  // namespace forebay::train

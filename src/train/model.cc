@@ -1,0 +1,34 @@
+#include "train/model.h"
+
+#include "train/resnet18.h"
+#include "train/resnet9.h"
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr int64_t kWidthMax = 1024;
+
+}  // namespace
+
+std::vector<Named> Model::state() const {
+  std::vector<Named> all = decayed_;
+  all.insert(all.end(), undecayed_.begin(), undecayed_.end());
+  all.insert(all.end(), buffers_.begin(), buffers_.end());
+  return all;
+}
+
+Result<std::unique_ptr<Model>> make_model(const ModelOptions& options) {
+  if (options.width < 1 || options.width > kWidthMax) {
+    return fail(Code::kInvalid, "--width {}: use 1 to {}", options.width, kWidthMax);
+  }
+  if (options.classes < 1) return fail(Code::kInvalid, "the dataset has no classes to learn");
+  if (options.name == "resnet9") return std::make_unique<ResNet9>(options);
+  if (options.name == "resnet18") return std::make_unique<ResNet18>(options);
+  return fail(Code::kInvalid, "--model {}: use resnet9 or resnet18", options.name);
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,29 @@
+#include "train/precision.h"
+
+namespace forebay::train {
+
+bool has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+base::Result<Choice> choose_precision(const std::string& option) {
+  const bool bf16 = has_bf16();
+  if (option == "auto" && bf16) return Choice{Precision::kBf16, "bf16: this processor has it"};
+  if (option == "auto") return Choice{Precision::kFp32, "fp32: this processor has no bf16"};
+  if (option == "fp32" && bf16) {
+    return Choice{Precision::kFp32, "fp32, as asked; bf16 would be about twice as fast here"};
+  }
+  if (option == "fp32") return Choice{Precision::kFp32, "fp32, as asked"};
+  if (option != "bf16") {
+    return base::fail(base::Code::kInvalid, "--precision {}: use auto, bf16 or fp32", option);
+  }
+  return Choice{
+      Precision::kBf16,
+      bf16 ? "bf16, as asked" : "bf16, as asked; this processor has none and emulates it slowly"};
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,47 @@
+#include "train/resnet9.h"
+
+#include <ATen/ATen.h>
+
+namespace forebay::train {
+
+namespace {
+
+constexpr double kLogitScale = 0.125;
+
+}  // namespace
+
+ResNet9::ResNet9(const ModelOptions& options) {
+  LayerMaker make(*this, options.seed);
+  const auto block = [&make](const std::string& name, int64_t in, int64_t out, bool pool) {
+    return Block{make.conv(name + ".conv", in, out, 3), make.batch_norm(name + ".norm", out), pool};
+  };
+  const int64_t w = options.width;
+  prepare_ = block("prepare", 3, w, false);
+  grow1_ = block("grow1", w, 2 * w, true);
+  residual1a_ = block("residual1.a", 2 * w, 2 * w, false);
+  residual1b_ = block("residual1.b", 2 * w, 2 * w, false);
+  grow2_ = block("grow2", 2 * w, 4 * w, true);
+  grow3_ = block("grow3", 4 * w, 8 * w, true);
+  residual3a_ = block("residual3.a", 8 * w, 8 * w, false);
+  residual3b_ = block("residual3.b", 8 * w, 8 * w, false);
+  linear_ = make.linear("linear", 8 * w, options.classes, false);
+}
+
+at::Tensor ResNet9::Block::operator()(const at::Tensor& x, bool training) const {
+  at::Tensor y = conv(x);
+  if (pool) y = at::max_pool2d(y, 2);
+  return norm(y, training).relu_();
+}
+
+at::Tensor ResNet9::forward(const at::Tensor& images, bool training) {
+  at::Tensor x = prepare_(images, training);
+  x = grow1_(x, training);
+  x = x + residual1b_(residual1a_(x, training), training);
+  x = grow2_(x, training);
+  x = grow3_(x, training);
+  x = x + residual3b_(residual3a_(x, training), training);
+  x = at::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1);
+  return linear_(x) * kLogitScale;
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,232 @@
+#include "train/run.h"
+
+#include "io/machine.h"
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+double seconds_since(int64_t start_ns) {
+  return static_cast<double>(io::monotonic_ns() - start_ns) / 1e9;
+}
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+// What the progress lines and the log's steps are sums over.
+struct Interval {
+  int64_t start_ns = io::monotonic_ns();
+  int64_t wait_ns = 0;
+  uint64_t steps = 0;
+  uint64_t samples = 0;
+  uint64_t correct = 0;
+  double loss = 0;
+
+  void add(const StepResult& step, int64_t waited_ns) {
+    ++steps;
+    wait_ns += waited_ns;
+    samples += step.samples;
+    correct += step.correct;
+    loss += step.loss;
+  }
+  nlohmann::json fields() const {
+    const double seconds = seconds_since(start_ns);
+    const auto count = static_cast<double>(samples);
+    return {{"samples_per_s", ratio(count, seconds)},
+            {"wait_share", ratio(static_cast<double>(wait_ns) / 1e9, seconds)},
+            {"loss", ratio(loss, static_cast<double>(steps))},
+            {"accuracy", ratio(static_cast<double>(correct), count)}};
+  }
+};
+
+class Run {
+ public:
+  Run(Learner& learner, const Model& model, feed::Feed& training, feed::Feed* validation,
+      io::FileSystem& fs, Log& log, const RunOptions& options)
+      : learner_(learner),
+        model_(model),
+        training_(training),
+        validation_(validation),
+        fs_(fs),
+        log_(log),
+        options_(options) {}
+
+  Result<Summary> go() {
+    RETURN_IF_ERROR(begin());
+    while (progress_.feed.epoch < options_.epochs && !summary_.reached_target) {
+      RETURN_IF_ERROR(epoch());
+    }
+    return end();
+  }
+
+ private:
+  Status begin() {
+    if (options_.out.empty()) return {};
+    RETURN_IF_ERROR(fs_.make_dirs(options_.out));
+    if (options_.resume) return resume();
+    ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
+    if (there.empty()) return {};
+    return fail(Code::kExists, "{} is there already: go on with --resume, or give another --out",
+                there.front());
+  }
+
+  Status resume() {
+    ASSIGN_OR_RETURN(const auto restored,
+                     restore_checkpoint(fs_, options_.out, options_.fingerprint, learner_.state()));
+    if (!restored) {
+      log_.say(fmt::format("{}: no checkpoint yet, starting at the beginning", options_.out));
+      return {};
+    }
+    for (const std::string& damaged : restored->damaged) {
+      log_.say(fmt::format("warning: {}; the one before is used", damaged));
+      RETURN_IF_ERROR(log_.event("damaged_checkpoint", {{"what", damaged}}));
+    }
+    progress_ = restored->progress;
+    log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
+    return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
+  }
+
+  Status epoch() {
+    const uint64_t number = progress_.feed.epoch;
+    RETURN_IF_ERROR(training_.start(progress_.feed));
+    Interval whole;
+    Interval shown;
+    while (true) {
+      const int64_t asked_ns = io::monotonic_ns();
+      ASSIGN_OR_RETURN(const auto batch, training_.next());
+      const int64_t waited_ns = io::monotonic_ns() - asked_ns;
+      if (!batch) break;
+      RETURN_IF_ERROR(first_batch());
+      auto result = learner_.step(batch, progress_.step);
+      if (!result) return came_apart(result.error());
+      ++progress_.step;
+      progress_.feed = training_.state();
+      whole.add(*result, waited_ns);
+      shown.add(*result, waited_ns);
+      if (progress_.step % options_.log_steps == 0) {
+        RETURN_IF_ERROR(show(number, batch->step + 1, result->rate, shown));
+        shown = Interval();
+      }
+      RETURN_IF_ERROR(after_step());
+    }
+    return finish_epoch(number, whole);
+  }
+
+  Status first_batch() {
+    if (seen_batch_) return {};
+    seen_batch_ = true;
+    return options_.on_first_batch ? options_.on_first_batch() : Status();
+  }
+
+  Status came_apart(const Status& error) const {
+    if (error.code() != Code::kInvalid || options_.out.empty()) return error;
+    return error.at(fmt::format("checkpoints up to now are in {}", options_.out));
+  }
+
+  Status after_step() {
+    if (options_.stop != nullptr && options_.stop->load()) {
+      if (options_.out.empty()) return {Code::kCancelled, "stopped; nothing kept without --out"};
+      RETURN_IF_ERROR(checkpoint());
+      return {Code::kCancelled,
+              fmt::format("stopped at step {}; the same command with --resume goes on",
+                          progress_.step)};
+    }
+    if (options_.checkpoint_steps == 0 || progress_.step % options_.checkpoint_steps != 0) {
+      return {};
+    }
+    return checkpoint();
+  }
+
+  Status checkpoint() {
+    if (options_.out.empty()) return {};
+    progress_.options = options_.fingerprint;
+    return write_checkpoint(fs_, options_.out, progress_, learner_.state());
+  }
+
+  Status show(uint64_t epoch, uint64_t step, double rate, const Interval& interval) {
+    nlohmann::json fields = interval.fields();
+    const uint64_t total = options_.epochs * training_.steps();
+    const auto left = static_cast<double>(total - std::min(progress_.step, total));
+    const double eta_s =
+        left * ratio(seconds_since(interval.start_ns), static_cast<double>(interval.steps));
+    log_.progress(fmt::format(
+        "epoch {}/{} step {}/{}  {:.0f} samples/s  waiting {:.1f} %  loss {:.3f}  accuracy "
+        "{:.1f} %  {:.0f} s left",
+        epoch + 1, options_.epochs, step, training_.steps(), fields["samples_per_s"].get<double>(),
+        100 * fields["wait_share"].get<double>(), fields["loss"].get<double>(),
+        100 * fields["accuracy"].get<double>(), eta_s));
+    fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
+    return log_.event("step", fields);
+  }
+
+  Status finish_epoch(uint64_t number, const Interval& whole) {
+    progress_.feed = {number + 1, 0, training_.state().bad};
+    nlohmann::json fields = whole.fields();
+    wait_ns_ += whole.wait_ns;
+    fields.update({{"epoch", number}, {"step", progress_.step}});
+    std::string line =
+        fmt::format("epoch {}/{}: {:.0f} samples/s, loss {:.3f}", number + 1, options_.epochs,
+                    fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
+    // Before validation, so that a loss of power during it costs nothing.
+    RETURN_IF_ERROR(checkpoint());
+    if (validation_ != nullptr) {
+      ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, number));
+      const EvalResult& result = *summary_.validation;
+      line +=
+          fmt::format(", validation {:.2f} % (loss {:.3f})", 100 * result.accuracy(), result.loss);
+      fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
+      summary_.reached_target =
+          options_.target_accuracy && result.accuracy() >= *options_.target_accuracy;
+    }
+    log_.say(line + fmt::format(", {:.0f} s", seconds_since(start_ns_)));
+    return log_.event("epoch", fields);
+  }
+
+  Result<Summary> end() {
+    // A finished run that is resumed has validated nothing in this process.
+    if (validation_ != nullptr && !summary_.validation) {
+      ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, options_.epochs));
+      summary_.reached_target =
+          options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
+    }
+    if (!options_.out.empty()) {
+      const std::string path = io::join_path(options_.out, "model.safetensors");
+      RETURN_IF_ERROR(write_weights(fs_, path, model_));
+    }
+    summary_.steps = progress_.step;
+    summary_.epochs = progress_.feed.epoch;
+    summary_.seconds = seconds_since(start_ns_);
+    summary_.wait_share = ratio(static_cast<double>(wait_ns_) / 1e9, summary_.seconds);
+    return summary_;
+  }
+
+  Learner& learner_;
+  const Model& model_;
+  feed::Feed& training_;
+  feed::Feed* const validation_;
+  io::FileSystem& fs_;
+  Log& log_;
+  const RunOptions& options_;
+  const int64_t start_ns_ = io::monotonic_ns();
+  Progress progress_;
+  Summary summary_;
+  int64_t wait_ns_ = 0;
+  bool seen_batch_ = false;
+};
+
+}  // namespace
+
+Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
+                      feed::Feed* validation, io::FileSystem& fs, Log& log,
+                      const RunOptions& options) {
+  if (options.epochs == 0 || options.log_steps == 0 || training.steps() == 0) {
+    return fail(Code::kInvalid,
+                "nothing to do: {} epochs of {} steps; an epoch needs at least one whole batch",
+                options.epochs, training.steps());
+  }
+  return Run(learner, model, training, validation, fs, log, options).go();
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,187 @@
+"""The real binary, killed, out of disk and interrupted: it goes on and the bytes do not tell.
+
+Run: FOREBAY_BIN=build/release/src/apps/forebay .venv/bin/python -m pytest tests/fault
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
+OPTIONS = ["--chunk-bytes", "200000", "--threads", "2"]
+IMAGES = 400
+SEED = 20261121
+
+
+def forebay(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    command = [FOREBAY, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
+
+
+def digest(dataset: Path) -> dict[str, str]:
+    """Every file of a dataset but the lock, by its hash."""
+    return {
+        str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(dataset.rglob("*"))
+        if path.is_file() and path.name != "LOCK"
+    }
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("source")
+    rng = np.random.default_rng(SEED)
+    for i in range(IMAGES):
+        folder = root / f"class{i % 7}"
+        folder.mkdir(exist_ok=True)
+        small = rng.integers(0, 255, (12, 16, 3), dtype=np.uint8)
+        image = Image.fromarray(small).resize((320, 240), Image.Resampling.BICUBIC)
+        kind = "JPEG" if i % 20 else "PNG"
+        image.save(folder / f"{i:04}.{kind.lower()}", kind, progressive=i % 3 == 0)
+    (root / "class0" / "broken.jpg").write_bytes((root / "class1" / "0001.jpeg").read_bytes()[:900])
+    return root
+
+
+@pytest.fixture(scope="session")
+def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    dataset = tmp_path_factory.mktemp("expected") / "dataset"
+    done = forebay("pack", source, dataset, *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert forebay("verify", dataset, "--pixels").returncode == 0
+    return digest(dataset)
+
+
+def test_same_bytes_after_20_kills(source: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    print("seed", SEED)
+    rng = random.Random(SEED)
+    start = time.monotonic()
+    assert forebay("pack", source, tmp_path / "timed", *OPTIONS).returncode == 0
+    whole = time.monotonic() - start
+    for point in range(20):
+        dataset = tmp_path / f"killed{point}"
+        # Until a kill arrives before the end: the machine may be faster now than when timed.
+        window = whole
+        while not kill_after(rng.uniform(0, window), source, dataset):
+            shutil.rmtree(dataset, ignore_errors=True)
+            window *= 0.7
+        kill_after(rng.uniform(0, whole), source, dataset)
+        done = forebay("pack", source, dataset, *OPTIONS)
+        assert done.returncode == 0, done.stderr
+        assert digest(dataset) == expected
+    assert forebay("verify", dataset).returncode == 0
+
+
+def kill_after(seconds: float, source: Path, dataset: Path) -> bool:
+    """Whether the pack still ran when it was killed."""
+    process = subprocess.Popen(
+        [FOREBAY, "pack", str(source), str(dataset), *OPTIONS],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(seconds)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+def test_interrupt_stops_cleanly(source: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    process = subprocess.Popen(
+        [FOREBAY, "pack", str(source), str(dataset), "--chunk-bytes", "200000", "--threads", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (dataset / "journal").exists() and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "stopped on request" in errors and "run the same command again" in errors
+    assert not list((dataset / "chunks").glob("*.tmp"))
+    assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
+    assert digest(dataset) == expected
+
+
+def test_two_at_once(source: Path, tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    first = subprocess.Popen([FOREBAY, "pack", str(source), str(dataset), *OPTIONS])
+    while not (dataset / "journal").exists() and first.poll() is None:
+        time.sleep(0.001)
+    second = forebay("pack", source, dataset, *OPTIONS)
+    assert second.returncode == 1 and "is held by process" in second.stderr
+    assert first.wait(60) == 0
+
+
+def test_full_disk(source: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a small tmpfs (needs root): {mounted.stderr.strip()}")
+    try:
+        full = forebay("pack", source, disk / "dataset", *OPTIONS)
+        assert full.returncode == 1
+        for part in ("No space left on device", "more);", "run the same command again"):
+            assert part.lower() in full.stderr.lower(), full.stderr
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        assert forebay("pack", source, disk / "dataset", *OPTIONS).returncode == 0
+        assert digest(disk / "dataset") == expected
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_hostile_folder_never_blocks(source: Path, tmp_path: Path) -> None:
+    root = tmp_path / "hostile"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "good.jpeg").write_bytes((source / "class1" / "0001.jpeg").read_bytes())
+    os.mkfifo(root / "a" / "pipe.jpg")
+    (root / "a" / "nowhere.jpg").symlink_to("missing")
+    done = forebay("pack", root, tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["samples"] == 1 and len(report["refused"]) == 2
+    (root / "a" / "loop").symlink_to("..")
+    looped = forebay("pack", root, tmp_path / "out2")
+    assert looped.returncode == 1 and "symbolic link" in looped.stderr
+    os.mkfifo(tmp_path / "fifo.tar")
+    assert forebay("pack", tmp_path / "fifo.tar", tmp_path / "out3").returncode == 1
+
+
+def test_exit_codes(source: Path, tmp_path: Path) -> None:
+    assert forebay("pack").returncode == 2
+    assert forebay("nonsense").returncode == 2
+    assert forebay("--help").returncode == 0
+    missing = forebay("ls", tmp_path / "missing")
+    assert missing.returncode == 1 and missing.stderr.startswith("forebay: ")
+
+
+def test_tar_lists_a_chunk(expected: dict[str, str], source: Path, tmp_path: Path) -> None:
+    """GNU tar is the independent reader; Pillow compares the pixels."""
+    dataset = tmp_path / "dataset"
+    assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
+    seen = 0
+    for chunk in sorted((dataset / "chunks").glob("*.tar")):
+        out = tmp_path / chunk.stem
+        out.mkdir()
+        subprocess.run(["tar", "xf", str(chunk), "-C", str(out)], check=True)
+        for file in out.rglob("*.jpeg"):
+            original = (source / file.relative_to(out)).read_bytes()
+            a = np.asarray(Image.open(io.BytesIO(original)))
+            assert (a == np.asarray(Image.open(file))).all()
+            seen += 1
+    assert seen == IMAGES - IMAGES // 20

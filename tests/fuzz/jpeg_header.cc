@@ -1,0 +1,70 @@
+// deps: forebay_jpeg
+// Any bytes through the header parser, the decoder, the rewrite and a region read: errors are
+// fine, crashes are not; and what could be rewritten must decode again, with the same pixels.
+#include <cstdlib>
+
+#include "base/checksum.h"
+#include "jpeg/decode.h"
+#include "jpeg/rewrite.h"
+
+namespace jpeg = forebay::jpeg;
+using forebay::base::Bytes;
+using forebay::base::Pixels;
+using forebay::base::Rect;
+
+namespace {
+
+constexpr uint64_t kPixelsMax = 1 << 16;  // larger ones only make the fuzzer slow
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void read_region(const jpeg::Rewritten& file, const Rect& region, jpeg::Decoder& decoder) {
+  const auto ranges = jpeg::segments_for_region(file.header, region);
+  std::vector<Bytes> parts;
+  for (const auto& range : jpeg::byte_ranges(file.index, ranges)) {
+    parts.push_back(Bytes(file.file).subspan(range.offset, range.length));
+  }
+  const Bytes header = Bytes(file.file).first(file.index.header_bytes);
+  const auto composed = jpeg::compose_region(file.index, header, ranges, parts);
+  require(composed.has_value());
+  Pixels whole;
+  Pixels part;
+  if (!decoder.decode(file.file, region, &whole).ok()) return;
+  require(decoder.decode(*composed, region, &part).ok());
+  require(whole.rgb == part.rgb);
+}
+
+// The bytes as a header with an index that claims to belong to it.
+void compose_anything(Bytes data, const jpeg::Header& header) {
+  jpeg::RestartIndex index;
+  index.header_bytes = header.header_bytes;
+  index.header_crc32c = forebay::base::crc32c(data.first(header.header_bytes));
+  index.segments.resize(header.segment_count());
+  (void)jpeg::compose_region(index, data.first(header.header_bytes), {}, {});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const Bytes file(data, size);
+  const auto header = jpeg::parse_header(file);
+  if (!header || uint64_t{header->width} * header->height > kPixelsMax) return 0;
+  compose_anything(file, *header);
+  static jpeg::Decoder decoder;
+  Pixels before;
+  const bool good = decoder.decode(file, std::nullopt, &before).ok();
+  const Rect region{header->width / 3, header->height / 3, (header->width + 2) / 3,
+                    (header->height + 2) / 3};
+  Pixels part;
+  (void)decoder.decode(file, region, &part);
+  const auto rewritten = jpeg::rewrite(file, {.restart_interval = size % 4});
+  if (!rewritten) return 0;
+  read_region(*rewritten, region, decoder);
+  Pixels after;
+  if (!good) return 0;
+  require(decoder.decode(rewritten->file, std::nullopt, &after).ok());
+  require(before.rgb == after.rgb);
+  return 0;
+}
