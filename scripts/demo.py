@@ -120,8 +120,9 @@ def main() -> int:
         return 0
 
     write_digits(work)
-    accuracy = train(work, "--epochs", str(arguments.epochs), "--batch", "64", "--no-flip",
-                     "--crop-scale-min", "0.7", "--target-accuracy", str(DIGITS_ACCURACY))  # fmt: skip
+    options = ["--batch", "64", "--no-flip", "--crop-scale-min", "0.7"]
+    options += ["--epochs", str(arguments.epochs), "--target-accuracy", str(DIGITS_ACCURACY)]
+    accuracy = train(work, *options)
     seconds = time.monotonic() - started
     show_crops(work)
     print(f"\n1,797 handwritten digits: packed, verified and trained to {accuracy:.1%} on 360 "

@@ -40,6 +40,7 @@ struct Options {
   double warmup_epochs = 1.5;
   double label_smoothing = 0.1;
   double crop_scale_min = 0;  // 0: by size
+  bool flip = true;
   double target_accuracy = 0;
   uint32_t size = 0;    // 0: by the dataset
   uint32_t resize = 0;  // 0: by size
@@ -64,6 +65,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--warmup", o.warmup_epochs, "Epochs in which the learning rate rises")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("!--no-flip", o.flip, "Do not mirror training images at random");
   app.add_option("--crop-scale-min", o.crop_scale_min,
                  "Smallest share of an image's area that a crop takes (0.7 up to 64 pixels, else "
                  "0.08)")
@@ -153,7 +155,7 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
   std::copy_n(o.mean.begin(), 3, out.tensor.mean.begin());
   std::copy_n(o.std.begin(), 3, out.tensor.std.begin());
   if (training) {
-    image::TrainTransform transform{.size = o.size, .crop = {}, .flip = true};
+    image::TrainTransform transform{.size = o.size, .crop = {}, .flip = o.flip};
     transform.crop.scale_min = o.crop_scale_min;
     out.transform = transform;
   } else {
@@ -177,6 +179,7 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset,
                               {"label-smoothing", o.label_smoothing},
                               {"warmup", o.warmup_epochs},
                               {"crop-scale-min", o.crop_scale_min},
+                              {"flip", o.flip},
                               {"size", o.size},
                               {"mean", o.mean},
                               {"std", o.std},

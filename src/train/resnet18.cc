@@ -44,7 +44,7 @@ at::Tensor ResNet18::forward(const at::Tensor& images, bool training) {
   at::Tensor x = norm1_(conv1_(images), training).relu_();
   x = at::max_pool2d(x, 3, 2, 1);
   for (const Block& block : blocks_) x = block(x, training);
-  return linear_(at::adaptive_avg_pool2d(x, 1).flatten(1));
+  return linear_(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
 }
 
 }  // namespace forebay::train

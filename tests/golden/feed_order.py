@@ -43,7 +43,9 @@ def order(chunks, seed, epoch, lanes, group_bytes):
     numbers = list(range(len(chunks)))
     shuffle(numbers, stream(seed, CHUNK_ORDER, epoch, 0))
     line = [
-        (firsts[c] + i, chunks[c][1] // max(chunks[c][0], 1)) for c in numbers for i in range(chunks[c][0])
+        (firsts[c] + i, chunks[c][1] // max(chunks[c][0], 1))
+        for c in numbers
+        for i in range(chunks[c][0])
     ]
     total = len(line)
     budget_full = max(group_bytes, sum(b for _, b in chunks) // len(chunks))

@@ -23,7 +23,7 @@ def draw(width: int, height: int, n: int) -> np.ndarray:
         ratio = torch.exp(torch.empty(len(left)).uniform_(low, high)).double().numpy()
         w = np.round(np.sqrt(area * ratio))
         h = np.round(np.sqrt(area / ratio))
-        good = (0 < w) & (w <= width) & (0 < h) & (h <= height)
+        good = (w > 0) & (w <= width) & (h > 0) & (h <= height)
         w, h = w[good], h[good]
         y = np.floor(torch.rand(len(h), dtype=torch.float64).numpy() * (height - h + 1))
         x = np.floor(torch.rand(len(w), dtype=torch.float64).numpy() * (width - w + 1))

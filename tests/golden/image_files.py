@@ -15,7 +15,15 @@ import PIL
 from PIL import Image
 
 WIDTH, HEIGHT = 13, 7
-ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+ADAM7 = [
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+]
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -24,7 +32,9 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 def png(colour: int, depth: int, interlace: int, rows: bytes, extra: bytes = b"") -> bytes:
     header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, depth, colour, 0, 0, interlace)
-    data = chunk(b"IHDR", header) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    data = (
+        chunk(b"IHDR", header) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
     return b"\x89PNG\r\n\x1a\n" + data
 
 
@@ -50,7 +60,9 @@ def files() -> dict[str, bytes]:
     rgb, rgba = Image.fromarray(noise[..., :3]), Image.fromarray(noise)
     grey = Image.fromarray(noise[..., 0])
     smooth = np.add.outer(np.arange(HEIGHT) * 17, np.arange(WIDTH) * 9).astype(np.uint8)
-    photo = Image.fromarray(np.stack([smooth, smooth.T[:1, :1] + smooth, 255 - smooth, noise[..., 3]], -1))
+    photo = Image.fromarray(
+        np.stack([smooth, smooth.T[:1, :1] + smooth, 255 - smooth, noise[..., 3]], -1)
+    )
     tags = chunk(b"gAMA", struct.pack(">I", 45455)) + chunk(b"iCCP", b"broken\0\0notzlib")
     out = {
         "rgb": saved(rgb, format="PNG"),

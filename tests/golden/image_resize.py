@@ -13,10 +13,25 @@ import numpy as np
 import torch
 
 FIXED = [
-    (350, 300, 224, 224), (32, 32, 32, 32), (32, 32, 224, 224), (500, 375, 341, 256),
-    (375, 500, 256, 341), (1, 1, 224, 224), (1, 300, 224, 224), (300, 1, 224, 224), (7, 5, 1, 1),
-    (2048, 3, 1, 3), (3, 2048, 3, 1), (16384, 2, 3, 2), (16384, 1, 1, 1), (1, 16384, 1, 2),
-    (224, 300, 224, 224), (300, 224, 224, 224), (2, 2, 6, 6), (2, 3, 162, 2), (225, 223, 224, 224),
+    (350, 300, 224, 224),
+    (32, 32, 32, 32),
+    (32, 32, 224, 224),
+    (500, 375, 341, 256),
+    (375, 500, 256, 341),
+    (1, 1, 224, 224),
+    (1, 300, 224, 224),
+    (300, 1, 224, 224),
+    (7, 5, 1, 1),
+    (2048, 3, 1, 3),
+    (3, 2048, 3, 1),
+    (16384, 2, 3, 2),
+    (16384, 1, 1, 1),
+    (1, 16384, 1, 2),
+    (224, 300, 224, 224),
+    (300, 224, 224, 224),
+    (2, 2, 6, 6),
+    (2, 3, 162, 2),
+    (225, 223, 224, 224),
 ]
 
 
@@ -48,7 +63,9 @@ def main() -> None:
         sizes.append(tuple(sides))
     lines = [f"# by image_resize.py with torch {torch.__version__}"]
     for seed, (width, height, out_width, out_height) in enumerate(sizes):
-        digest = hashlib.sha256(resize(image(width, height, seed), out_width, out_height)).hexdigest()
+        digest = hashlib.sha256(
+            resize(image(width, height, seed), out_width, out_height)
+        ).hexdigest()
         lines.append(f"{width} {height} {out_width} {out_height} {seed} {digest}")
     Path(__file__).with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
