@@ -1,6 +1,6 @@
 """Checks that a folder of src/ includes only folders that stand above it.
 
-The order is that of docs/architecture.md. Also keeps libtorch out of the data wing, and operating
+The order is that of HACKING.md. Also keeps libtorch out of the data wing, and operating
 system calls inside io/.
 """
 

@@ -1,5 +1,5 @@
 // forebay-train: trains an image classifier on packed datasets. A binary of its own, since it needs
-// libtorch (docs/architecture.md).
+// libtorch (HACKING.md).
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <malloc.h>

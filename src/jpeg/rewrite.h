@@ -26,7 +26,8 @@ struct Rewritten {
   base::ByteVector file;
   Header header;
   RestartIndex index;
-  // The shared set used, 0 to 7; -1: private tables.
+  // The shared set that the luma AC table comes from, 0 to 7; -1: private tables. Each of the four
+  // table slots picks its own set.
   int table_set = -1;
 };
 
