@@ -1,4 +1,4 @@
-// deps: forebay_jpeg JPEG::JPEG
+// deps: forebay_jpeg forebay_io JPEG::JPEG
 // How fast one core rewrites photographs, against libjpeg-turbo doing the same job:
 //   bench_pack FOLDER [ROUNDS]
 // Both sides: all metadata kept, the same restart interval, Huffman tables fitted to the image
@@ -18,6 +18,7 @@
 // clang-format on
 
 #include "jpeg/rewrite.h"
+#include "machine.h"
 
 namespace jpeg = forebay::jpeg;
 using forebay::base::Bytes;
@@ -138,14 +139,6 @@ void print_row(const char* who, double seconds, size_t bytes, const Figures& sum
              static_cast<double>(sum.images) / seconds, bytes, static_cast<double>(bytes) / source);
 }
 
-std::string machine() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -164,6 +157,7 @@ int main(int argc, char** argv) {
   fmt::print("{:<16}{:>12}{:>12}{:>14}{:>10}\n", "", "MB/s", "images/s", "bytes", "/source");
   print_row("jpeg::rewrite", sum.ours, sum.our_bytes, sum);
   print_row("libjpeg-turbo", sum.theirs, sum.their_bytes, sum);
-  fmt::print("{{\"machine\": \"{}\", \"pack_x\": {:.3f}}}\n", machine(), sum.theirs / sum.ours);
+  fmt::print("{{\"machine\": \"{}\", \"pack_x\": {:.3f}}}\n", forebay::bench::machine(),
+             sum.theirs / sum.ours);
   return 0;
 }

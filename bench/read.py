@@ -7,7 +7,6 @@ caches. usage: ./dev bench read PHOTOS CIFAR_TRAIN [WORK_FOLDER]
 
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -37,8 +36,8 @@ def pack(source: Path, dataset: Path) -> None:
     subprocess.run([FOREBAY, "pack", source, dataset], check=True, stdout=sys.stderr)
 
 
-def measure(tree: Path, dataset: Path, threads: int, rounds: int) -> dict[str, float]:
-    """The tree's seconds over the chunks', cold and warm: the median of the rounds."""
+def measure(tree: Path, dataset: Path, threads: int, rounds: int) -> dict:
+    """The tree's seconds over the chunks', cold and warm: the median of the rounds; the machine."""
     run = subprocess.run(
         [READER, tree, dataset, str(threads), str(rounds)],
         check=True,
@@ -57,13 +56,14 @@ def main() -> None:
     if not (work / "photos").exists():
         repeat_photos(Path(sys.argv[1]), work / "photos")
     trees = {"photos": work / "photos", "small": Path(sys.argv[2])}
-    figures: dict[str, object] = {"machine": platform.processor() or platform.machine()}
+    figures: dict[str, object] = {}
     for name, tree in trees.items():
         dataset = work / f"{name}.forebay"
         pack(tree, dataset)
         for threads in (1, 4, 16):
             print(f"{name}, {threads} reader threads", file=sys.stderr, flush=True)
             ratios = measure(tree, dataset, threads, rounds=3 if threads == 1 else 1)
+            figures["machine"] = ratios["machine"]
             suffix = "" if threads == 1 else f"_{threads}_threads"
             for kind in ("cold", "warm"):
                 figures[f"{name}_{kind}_x{suffix}"] = ratios[f"{kind}_x"]

@@ -19,6 +19,7 @@
 #include "base/checksum.h"
 #include "base/random.h"
 #include "io/machine.h"
+#include "machine.h"
 #include "store/dataset.h"
 
 namespace {
@@ -188,6 +189,7 @@ int main(int argc, char** argv) {
           static_cast<double>(last_chunks.bytes) / last_chunks.seconds * 1e-6);
     }
   }
-  std::printf("{\"cold_x\": %.2f, \"warm_x\": %.2f}\n", median(cold), median(warm));
+  std::printf("{\"machine\": \"%s\", \"cold_x\": %.2f, \"warm_x\": %.2f}\n",
+              bench::machine().c_str(), median(cold), median(warm));
   return 0;
 }

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "base/random.h"
 #include "io/machine.h"
+#include "machine.h"
 #include "store/dataset.h"
 
 namespace {
@@ -117,18 +117,15 @@ int measure(const std::string& path, uint64_t bytes) {
   const bool right = has_batch && found && *found == last && key && *key == made_up_key(last / 2) &&
                      (*dataset)->location(last).label == static_cast<int32_t>(last % kClasses);
   if (!right) return std::fprintf(stderr, "bench_snapshot: wrong answers\n"), 1;
-  utsname machine{};
-  ::uname(&machine);
   std::printf(
       "samples %lu, snapshot %.1f MB\n  open, cold        %8.2f ms\n  first 256 samples %8.3f ms\n"
       "  resident          %8.1f MB\n  find last key     %8.2f ms\n",
       (*dataset)->sample_count(), static_cast<double>(bytes) / 1e6, open_ms, first_batch_ms, rss_mb,
       find_ms);
   std::printf(
-      "{\"machine\": \"%s %d cores\", \"open_ms\": %.3f, \"bytes\": %lu, \"first_batch_ms\": %.4f, "
+      "{\"machine\": \"%s\", \"open_ms\": %.3f, \"bytes\": %lu, \"first_batch_ms\": %.4f, "
       "\"rss_mb\": %.1f, \"find_ms\": %.2f}\n",
-      static_cast<const char*>(machine.machine), io::usable_cores(), open_ms, bytes, first_batch_ms,
-      rss_mb, find_ms);
+      bench::machine().c_str(), open_ms, bytes, first_batch_ms, rss_mb, find_ms);
   return 0;
 }
 

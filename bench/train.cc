@@ -1,23 +1,30 @@
-// What the loader costs a training run: samples a second fed by the feed against the same model fed
-// one batch held in memory, in alternating segments of one run.
-// Usage: bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]
+// deps: forebay_train nlohmann_json::nlohmann_json
+// What the loader costs a training run: samples a second with the feed against the same model given
+// one batch that is held in memory, in alternating segments of one run.
+//   bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]
+// Loader and trainer share the cores. A segment with the feed begins with its prefetched batches
+// ready and lasts until as many are ready again, so that it pays for every batch that it uses and
+// leaves no work to the segment after it.
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <thread>
 
-#include "io/machine.h"
+#include "machine.h"
 #include "train/learner.h"
 
 namespace {
 
 using namespace forebay;
 using base::Result;
+
+constexpr int kHeldBatches = 8;  // different ones, so that none is learned by heart
+constexpr auto kPollEvery = std::chrono::milliseconds(5);
 
 struct Tally {
   uint64_t samples = 0;
@@ -27,38 +34,46 @@ struct Tally {
   double rate() const { return static_cast<double>(samples) / (static_cast<double>(ns) / 1e9); }
 };
 
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
+using BatchPtr = std::shared_ptr<const feed::Batch>;
+
+int64_t loader_cpu_ns(const feed::Feed& feed) {
+  return feed.stats().prepare_ns + feed.stats().read_ns;
 }
 
-Result<std::shared_ptr<const feed::Batch>> next(feed::Feed& feed) {
+Result<BatchPtr> next(feed::Feed& feed) {
   ASSIGN_OR_RETURN(auto batch, feed.next());
   if (batch) return batch;
-  const feed::FeedState state{feed.state().epoch + 1, 0, {}};
-  RETURN_IF_ERROR(feed.start(state));
+  RETURN_IF_ERROR(feed.start({feed.state().epoch + 1, 0, {}}));
   return feed.next();
 }
 
-// `held` null: from the feed.
-base::Status segment(train::Learner& learner, feed::Feed& feed,
-                     const std::shared_ptr<const feed::Batch>& held, uint64_t steps, Tally* tally) {
+// Waits until no thread of this process works any more; gives the moment when that began.
+int64_t wait_until_idle() {
+  while (true) {
+    const int64_t began_ns = io::monotonic_ns();
+    const int64_t cpu_ns = io::process_cpu_ns();
+    std::this_thread::sleep_for(kPollEvery);
+    if (io::process_cpu_ns() - cpu_ns < 200'000) return began_ns;
+  }
+}
+
+// `held` empty: from the feed.
+base::Status segment(train::Learner& learner, feed::Feed& feed, const std::vector<BatchPtr>& held,
+                     uint64_t steps, Tally* tally) {
   const int64_t start_ns = io::monotonic_ns();
   const int64_t cpu_ns = io::process_cpu_ns();
   for (uint64_t i = 0; i < steps; ++i) {
-    auto batch = held;
-    if (!held) {
-      const int64_t asked_ns = io::monotonic_ns();
+    const int64_t asked_ns = io::monotonic_ns();
+    BatchPtr batch = held.empty() ? nullptr : held[i % held.size()];
+    if (!batch) {
       ASSIGN_OR_RETURN(batch, next(feed));
-      tally->wait_ns += io::monotonic_ns() - asked_ns;
     }
-    ASSIGN_OR_RETURN(const train::StepResult result, learner.step(batch, 1));
+    tally->wait_ns += io::monotonic_ns() - asked_ns;
+    ASSIGN_OR_RETURN(const train::StepResult result, learner.step(batch, 0));
     tally->samples += result.samples;
   }
-  tally->ns += io::monotonic_ns() - start_ns;
+  const int64_t end_ns = io::monotonic_ns();
+  tally->ns += std::max(end_ns, wait_until_idle()) - start_ns;
   tally->cpu_ns += io::process_cpu_ns() - cpu_ns;
   return {};
 }
@@ -68,47 +83,53 @@ base::Status measure(const std::string& path, int64_t width, uint32_t batch, int
   const io::FileSystem& fs = io::posix_file_system();
   ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, path));
   ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto"));
-  feed::FeedOptions options;
   image::TrainTransform transform{.size = 32, .crop = {}, .flip = true};
-  transform.crop.scale_min = 0.75;
+  transform.crop.scale_min = 0.8;
+  feed::FeedOptions options;
   options.transform = transform;
   options.global_batch = batch;
   options.tensor.layout = image::Layout::kNhwc;
   options.tensor.dtype = choice.precision == train::Precision::kBf16 ? image::DType::kBfloat16
                                                                      : image::DType::kFloat32;
+  std::vector<BatchPtr> held;
+  {
+    ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(fs, dataset, options));
+    RETURN_IF_ERROR(feed->start({}));
+    for (int i = 0; i < kHeldBatches; ++i) {
+      ASSIGN_OR_RETURN(held.emplace_back(), next(*feed));
+    }
+  }
   ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(fs, dataset, options));
-  RETURN_IF_ERROR(feed->start({}));
-  ASSIGN_OR_RETURN(const auto held, next(*feed));
   at::set_num_threads(io::usable_cores());
+  const auto classes = static_cast<int64_t>(dataset->schema().classes.size());
   ASSIGN_OR_RETURN(const auto model,
-                   train::make_model({.name = "resnet9", .width = width, .classes = 1000}));
-  // A rate of nearly nothing: the held batch must not be learned by heart.
+                   train::make_model({.name = "resnet9", .width = width, .classes = classes}));
   train::Learner learner(*model, {.precision = choice.precision,
                                   .sgd = {},
-                                  .schedule = {.peak = 1e-6, .total_steps = 1'000'000},
+                                  .schedule = {.peak = 0.01, .total_steps = 1},
                                   .label_smoothing = 0.1});
-  Tally warm;
+  RETURN_IF_ERROR(feed->start({}));
+  Tally warm_up;
   Tally fed;
   Tally memory;
-  RETURN_IF_ERROR(segment(learner, *feed, held, 3, &warm));
-  const int64_t loader_before_ns = feed->stats().prepare_ns + feed->stats().read_ns;
+  RETURN_IF_ERROR(segment(learner, *feed, held, steps, &warm_up));
+  const int64_t loader_ns = loader_cpu_ns(*feed);
   fmt::print("segment  fed samples/s  in memory samples/s (means so far)\n");
   for (int i = 0; i < segments; ++i) {
-    RETURN_IF_ERROR(segment(learner, *feed, nullptr, steps, &fed));
+    RETURN_IF_ERROR(segment(learner, *feed, {}, steps, &fed));
     RETURN_IF_ERROR(segment(learner, *feed, held, steps, &memory));
     fmt::print("{:7}  {:13.0f}  {:19.0f}\n", i + 1, fed.rate(), memory.rate());
   }
-  const auto loader_ns =
-      static_cast<double>(feed->stats().prepare_ns + feed->stats().read_ns - loader_before_ns);
   const nlohmann::json result = {
-      {"machine", fmt::format("{}, {} cores", processor(), io::usable_cores())},
+      {"machine", bench::machine()},
       {"precision", choice.why},
       {"width", width},
       {"batch", batch},
       {"fed_samples_per_s", fed.rate()},
       {"in_memory_samples_per_s", memory.rate()},
       {"of_in_memory", fed.rate() / memory.rate()},
-      {"loader_cpu_share", loader_ns / static_cast<double>(fed.cpu_ns)},
+      {"loader_cpu_share",
+       static_cast<double>(loader_cpu_ns(*feed) - loader_ns) / static_cast<double>(fed.cpu_ns)},
       {"wait_share", static_cast<double>(fed.wait_ns) / static_cast<double>(fed.ns)}};
   fmt::print("{}\n", result.dump());
   return {};
@@ -124,10 +145,12 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]\n");
     return 1;
   }
+  // As forebay-train does.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  const auto status = measure(argv[1], number(2, 16), static_cast<uint32_t>(number(3, 512)),
-                              number(4, 5), static_cast<uint64_t>(number(5, 20)));
+  mallopt(M_TOP_PAD, 64 << 20);
+  const auto status = measure(argv[1], number(2, 16), static_cast<uint32_t>(number(3, 256)),
+                              number(4, 6), static_cast<uint64_t>(number(5, 40)));
   if (status.ok()) return 0;
   fmt::print(stderr, "bench_train: {}\n", status.message());
   return 1;

@@ -21,12 +21,15 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
 DIGITS_ACCURACY = 0.97
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def forebay(*arguments: str | Path) -> None:
     """Runs one forebay command, shown as a user would type it."""
     print("\n$ forebay " + " ".join(str(a) for a in arguments), flush=True)
-    subprocess.run([FOREBAY, *map(str, arguments)], check=True)
+    done = subprocess.run([FOREBAY, *map(str, arguments)], check=False)
+    if done.returncode != 0:
+        sys.exit(f"forebay {arguments[0]} ended with {done.returncode}; see above")
 
 
 def write_digits(folder: Path) -> None:
@@ -59,17 +62,22 @@ def write_photos(folder: Path) -> None:
         shutil.copy(photo, target)
 
 
-def split_folder(source: Path, folder: Path) -> None:
-    """Links every fifth image of each class of `source` into val/, the others into train/."""
+def split_folder(source: Path, folder: Path) -> int:
+    """Links every fifth image of a class into val/, the others into train/; counts the latter."""
+    counts = {"train": 0, "val": 0}
     for class_folder in sorted(p for p in source.iterdir() if p.is_dir()):
         files = sorted(p for p in class_folder.rglob("*") if p.is_file())
         for place, file in enumerate(files):
-            part = folder / ("val" if place % 5 == 4 else "train") / class_folder.name
-            target = part / file.relative_to(class_folder)
+            part = "val" if place % 5 == 4 else "train"
+            target = folder / part / class_folder.name / file.relative_to(class_folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(file.resolve())
+            counts[part] += file.suffix.lower() in SUFFIXES
         for part in ("train", "val"):
             (folder / part / class_folder.name).mkdir(parents=True, exist_ok=True)
+    if min(counts.values()) == 0:
+        sys.exit(f"{source}: needs subfolders, one a class, one of them with five images or more")
+    return counts["train"]
 
 
 def train(work: Path, *options: str) -> float:
@@ -114,8 +122,10 @@ def main() -> int:
     if arguments.data:
         if not arguments.data.is_dir():
             parser.error(f"{arguments.data} is not a folder")
-        split_folder(arguments.data, work)
-        accuracy = train(work, "--epochs", str(arguments.epochs))
+        images = split_folder(arguments.data, work)
+        # Some ten steps in an epoch, up to the usual batch.
+        batch = min(256, max(1, images // 10))
+        accuracy = train(work, "--epochs", str(arguments.epochs), "--batch", str(batch))
         print(f"\naccuracy on every fifth image, held out: {accuracy:.1%}")
         return 0
 

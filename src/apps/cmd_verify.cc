@@ -46,9 +46,16 @@ void print_text(const store::VerifyReport& report, double seconds) {
   }
 }
 
-int run(const Args& args) {
+int run(Args& args) {
   const int64_t start = io::monotonic_ns();
+  const bool show = io::stderr_is_terminal();
+  if (show) {
+    args.options.progress = [](uint64_t done, uint64_t chunks) {
+      std::cerr << fmt::format("\r\x1b[K{} of {} chunks", done, chunks) << std::flush;
+    };
+  }
   const auto report = store::verify(io::posix_file_system(), args.dataset, args.options);
+  if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
   if (args.json) {
     print_json(*report);

@@ -1,5 +1,5 @@
 // The commands of `forebay`. Each adds itself to the command line; when it runs it sets the exit
-// code: 0 done, 1 failed or found damage (2, wrong usage, is main's).
+// code (docs/errors.md): 0 done, 1 failed or found damage, kExitStopped.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,9 @@
 #include "base/status.h"
 
 namespace forebay::apps {
+
+inline constexpr int kExitWrongUsage = 2;
+inline constexpr int kExitStopped = 130;  // as a shell says of Ctrl-C
 
 void add_pack(CLI::App& app, int* exit_code);
 void add_ls(CLI::App& app, int* exit_code);

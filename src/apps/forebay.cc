@@ -15,7 +15,7 @@ namespace forebay::apps {
 int report_error(const base::Status& status) {
   std::cout.flush();
   std::cerr << "forebay: " << status.message() << std::endl;
-  return 1;
+  return status.code() == base::Code::kCancelled ? kExitStopped : 1;
 }
 
 namespace {
@@ -24,6 +24,11 @@ namespace {
 int run_train(char** argv) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    std::cerr << "forebay: cannot tell where forebay-train is: /proc/self/exe: " << error.message()
+              << "; start forebay-train itself\n";
+    return 1;
+  }
   const std::string program = (self.parent_path() / "forebay-train").string();
   argv[1] = argv[0];
   ::execv(program.c_str(), argv + 1);
@@ -52,7 +57,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::cerr << "forebay: " << error.what() << "; forebay --help says more\n";
-    return 2;
+    return kExitWrongUsage;
   }
   return exit_code;
 }
@@ -66,6 +71,8 @@ int main(int argc, char** argv) {
     return forebay::apps::run(argc, argv);
   } catch (const std::bad_alloc&) {
     std::cerr << "forebay: no memory\n";
-    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "forebay: " << error.what() << "\n";
   }
+  return 1;
 }

@@ -11,6 +11,7 @@
 
 #include "io/machine.h"
 #include "train/run.h"
+#include "train/weights.h"
 
 namespace {
 
@@ -19,6 +20,8 @@ using base::Code;
 using base::Result;
 using base::Status;
 
+// docs/errors.md
+constexpr int kExitWrongUsage = 2;
 constexpr int kExitNotReached = 3;
 constexpr int kExitStopped = 130;
 
@@ -36,7 +39,8 @@ struct Options {
   std::vector<float> std = {0.229F, 0.224F, 0.225F};
   std::string precision = "auto";
   std::string log;
-  double lr = 0.6;
+  std::string init;
+  double lr = 0.4;
   double warmup_epochs = 1.5;
   double label_smoothing = 0.1;
   double crop_scale_min = 0;  // 0: by size
@@ -53,7 +57,9 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--model", o.model.name, "resnet9 or resnet18")->capture_default_str();
   app.add_option("--width", o.model.width, "resnet9: channels of its first layer")
       ->capture_default_str();
-  app.add_option("--epochs", o.run.epochs)->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  app.add_option("--epochs", o.run.epochs, "0: only measure on --val")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000'000));
   app.add_option("--batch", o.feed.global_batch, "Samples in a step")->capture_default_str();
   app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
   app.add_option("--momentum", o.sgd.momentum)->capture_default_str()->check(CLI::Range(0.0, 1.0));
@@ -67,7 +73,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-flip", o.flip, "Do not mirror training images at random");
   app.add_option("--crop-scale-min", o.crop_scale_min,
-                 "Smallest share of an image's area that a crop takes (0.7 up to 64 pixels, else "
+                 "Smallest share of an image's area that a crop takes (0.8 up to 64 pixels, else "
                  "0.08)")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)");
@@ -75,7 +81,19 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--mean", o.mean, "Of the channels, on a scale of 0 to 1")->expected(3);
   app.add_option("--std", o.std)->expected(3);
   app.add_option("--seed", o.feed.seed)->capture_default_str();
+  app.add_option("--lanes", o.feed.lanes, "Chunks that a step draws from side by side")
+      ->capture_default_str();
+  app.add_option("--group-bytes", o.feed.group_bytes, "Bytes of chunks shuffled together in a lane")
+      ->capture_default_str();
+  app.add_option("--prefetch", o.feed.prefetch, "Batches prepared ahead")->capture_default_str();
+  app.add_option("--memory-bytes-max", o.feed.memory_bytes_max,
+                 "For chunks and batches of one feed together")
+      ->capture_default_str();
+  app.add_option("--bad-samples-max", o.feed.bad_samples_max,
+                 "Unreadable samples to replace before the run stops")
+      ->capture_default_str();
   app.add_option("--precision", o.precision, "auto, bf16 or fp32")->capture_default_str();
+  app.add_option("--init", o.init, "First weights: a safetensors file with the model's state_dict");
   app.add_option("--out", o.run.out, "Folder for checkpoints and model.safetensors");
   app.add_flag("--resume", o.run.resume, "Go on from the newest checkpoint in --out");
   app.add_option("--checkpoint-steps", o.run.checkpoint_steps,
@@ -138,7 +156,7 @@ Status settle(const store::Dataset& dataset, Options& o) {
   }
   const bool small = o.size <= kSmall;
   if (o.resize == 0) o.resize = small ? o.size : o.size * 8 / 7;
-  if (o.crop_scale_min == 0) o.crop_scale_min = small ? 0.7 : 0.08;
+  if (o.crop_scale_min == 0) o.crop_scale_min = small ? 0.8 : 0.08;
   o.model.classes = class_count(dataset);
   o.model.seed = o.feed.seed;
   if (o.lr <= 0) return {Code::kInvalid, "--lr: must be above 0"};
@@ -165,8 +183,8 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
 }
 
 // Everything that the weights depend on, for checkpoints.
-std::string fingerprint(const Options& o, const store::Dataset& dataset,
-                        train::Precision precision) {
+std::string fingerprint(const Options& o, const store::Dataset& dataset, train::Precision precision,
+                        const std::optional<uint32_t>& init) {
   const nlohmann::json all = {{"dataset", base::to_hex(dataset.fingerprint())},
                               {"model", o.model.name},
                               {"width", o.model.width},
@@ -184,6 +202,9 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset,
                               {"mean", o.mean},
                               {"std", o.std},
                               {"seed", o.feed.seed},
+                              {"lanes", o.feed.lanes},
+                              {"group-bytes", o.feed.group_bytes},
+                              {"init", init ? nlohmann::json(*init) : nlohmann::json()},
                               {"precision", precision == train::Precision::kBf16 ? "bf16" : "fp32"},
                               {"threads", at::get_num_threads()}};
   return all.dump();
@@ -200,6 +221,28 @@ train::Learner::Options learner_options(const Options& o, train::Precision preci
           .label_smoothing = o.label_smoothing};
 }
 
+// A class must have the same number in both, or the accuracy says nothing.
+Status check_same_classes(const store::Dataset& training, const store::Dataset& validation,
+                          int64_t classes) {
+  const auto& learned = training.schema().classes;
+  const auto& measured = validation.schema().classes;
+  if (class_count(validation) > classes) {
+    return base::fail(Code::kInvalid, "{}: {} classes, but {} has {}", validation.path(),
+                      class_count(validation), training.path(), classes);
+  }
+  if (learned.empty() || measured.empty()) return {};  // numbers without names
+  for (size_t i = 0; i < std::max(learned.size(), measured.size()); ++i) {
+    const std::string a = i < learned.size() ? learned[i] : "(none)";
+    const std::string b = i < measured.size() ? measured[i] : "(none)";
+    if (a == b) continue;
+    return base::fail(Code::kInvalid,
+                      "class {} is \"{}\" in {} and \"{}\" in {}; pack both from folders with the "
+                      "same classes (an empty folder keeps a class's number)",
+                      i, a, training.path(), b, validation.path());
+  }
+  return {};
+}
+
 struct Feeds {
   std::unique_ptr<feed::Feed> training;
   std::unique_ptr<feed::Feed> validation;
@@ -212,10 +255,7 @@ Result<Feeds> open_feeds(const Options& o, train::Precision precision,
   ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(fs, dataset, feed_options(o, precision, true)));
   if (o.validation.empty()) return feeds;
   ASSIGN_OR_RETURN(const auto validation, store::Dataset::open(fs, o.validation));
-  if (class_count(*validation) > o.model.classes) {
-    return base::fail(Code::kInvalid, "{}: {} classes, but {} has {}", o.validation,
-                      class_count(*validation), o.dataset, o.model.classes);
-  }
+  RETURN_IF_ERROR(check_same_classes(*dataset, *validation, o.model.classes));
   ASSIGN_OR_RETURN(feeds.validation,
                    feed::Feed::open(fs, validation, feed_options(o, precision, false)));
   return feeds;
@@ -226,14 +266,17 @@ Status report(train::Log& log, const train::Summary& summary) {
                            {"epochs", summary.epochs},
                            {"seconds", summary.seconds},
                            {"wait_share", summary.wait_share},
+                           {"bad_samples", summary.bad_samples},
                            {"reached_target", summary.reached_target}};
   std::string top1 = "no --val given";
   if (summary.validation) {
     fields["top1"] = summary.validation->accuracy();
+    fields["val_loss"] = summary.validation->loss;
     fields["val_samples"] = summary.validation->samples;
     top1 = fmt::format("top-1 {:.2f} % of {} validation samples",
                        100 * summary.validation->accuracy(), summary.validation->samples);
   }
+  if (summary.bad_samples > 0) top1 += fmt::format("; {} bad samples", summary.bad_samples);
   log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}",
                       summary.epochs, summary.steps, summary.seconds, 100 * summary.wait_share,
                       top1));
@@ -261,7 +304,11 @@ Result<train::Summary> run(Options& o, int64_t start_ns) {
   log.say(fmt::format("{} of {} classes on {} samples of {} pixels, {} threads, {}", o.model.name,
                       o.model.classes, dataset->sample_count(), o.size, at::get_num_threads(),
                       choice.why));
-  o.run.fingerprint = fingerprint(o, *dataset, choice.precision);
+  std::optional<uint32_t> init;  // the file's checksum
+  if (!o.init.empty()) {
+    ASSIGN_OR_RETURN(init, train::read_weights(fs, o.init, *model));
+  }
+  o.run.fingerprint = fingerprint(o, *dataset, choice.precision, init);
   RETURN_IF_ERROR(log.event("start", {{"options", nlohmann::json::parse(o.run.fingerprint)}}));
   o.run.global_batch = o.feed.global_batch;
   o.run.stop = &stop_asked;
@@ -288,16 +335,27 @@ int main(int argc, char** argv) {
   keep_memory();
   Options options;
   options.run.epochs = 6;
-  options.feed.global_batch = 512;
+  options.feed.global_batch = 256;
   CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay-train");
   add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  catch_interrupt();
-  const auto summary = run(options, start_ns);
-  if (!summary) {
-    fmt::print(stderr, "forebay-train: {}\n", summary.error().message());
-    return summary.error().code() == Code::kCancelled ? kExitStopped : 1;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "forebay: train: {}; forebay train --help says more\n", error.what());
+    return kExitWrongUsage;
   }
-  const bool missed = options.run.target_accuracy && !summary->reached_target;
-  return missed ? kExitNotReached : 0;
+  catch_interrupt();
+  try {
+    const auto summary = run(options, start_ns);
+    if (!summary) {
+      fmt::print(stderr, "forebay: train: {}\n", summary.error().message());
+      return summary.error().code() == Code::kCancelled ? kExitStopped : 1;
+    }
+    const bool missed = options.run.target_accuracy && !summary->reached_target;
+    return missed ? kExitNotReached : 0;
+  } catch (const std::exception& error) {  // libtorch's own, and no memory
+    fmt::print(stderr, "forebay: train: {}\n", error.what());
+    return 1;
+  }
 }

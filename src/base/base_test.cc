@@ -6,7 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
-#include "base/queue.h"
+#include "base/limits.h"
+#include "base/pixels.h"
 #include "base/random.h"
 #include "base/status.h"
 
@@ -127,18 +128,22 @@ TEST(Status, CarriesItsMessageUp) {
   EXPECT_EQ(status.message(), "quarter: 3 is odd");
 }
 
-TEST(Queue, GivesWhatIsLeftAfterClose) {
-  Queue<int> queue(2);
-  std::thread producer([&] {
-    for (int i = 0; i < 1000 && queue.push(i); ++i) {
-    }
-    queue.close();
-  });
-  int expected = 0;
-  while (auto item = queue.pop()) EXPECT_EQ(*item, expected++);
-  EXPECT_EQ(expected, 1000);
-  producer.join();
-  EXPECT_FALSE(queue.push(1));
+TEST(Pixels, CropKeepsTheRegionsRows) {
+  Pixels pixels;
+  pixels.reset(3, 4);
+  for (size_t i = 0; i < pixels.rgb.size(); ++i) pixels.rgb[i] = static_cast<uint8_t>(i);
+  pixels.crop({1, 2, 2, 2});
+  EXPECT_EQ(pixels.width, 2U);
+  EXPECT_EQ(pixels.height, 2U);
+  EXPECT_EQ(pixels.rgb, (ByteVector{21, 22, 23, 24, 25, 26, 30, 31, 32, 33, 34, 35}));
+}
+
+TEST(Pixels, ImageSizesHaveLimits) {
+  EXPECT_TRUE(check_image_size("X", kImageSideMax, kImagePixelsMax / kImageSideMax).ok());
+  EXPECT_EQ(check_image_size("X", kImageSideMax + 1, 1).code(), Code::kTooBig);
+  EXPECT_EQ(check_image_size("X", 1, kImageSideMax + 1).code(), Code::kTooBig);
+  EXPECT_EQ(check_image_size("X", kImageSideMax, kImagePixelsMax / kImageSideMax + 1).code(),
+            Code::kTooBig);
 }
 
 }  // namespace

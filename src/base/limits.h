@@ -29,7 +29,25 @@ inline constexpr uint64_t kChunkIndexBytesMax = 256ull << 20;
 inline constexpr uint64_t kSnapshotRootBytesMax = 64ull << 20;
 inline constexpr uint32_t kPartSamplesMax = 1u << 20;  // a part holds at most this many
 inline constexpr uint64_t kSamplesMax = 1ull << 40;
+// Enough for the block checksums of the largest part: a million keys of 1024 bytes.
+inline constexpr uint32_t kPartHeaderBytesMax = 1u << 20;
+inline constexpr uint64_t kHeadBytesMax = 4096;  // the file HEAD
+
+// Sources
 inline constexpr uint64_t kSourceEntriesMax = 100'000'000;  // files or tar members listed
+inline constexpr size_t kSourcePathBytesMax = 4096;
+inline constexpr int kFolderDepthMax = 32;  // a link that leads to a folder above nests for ever
+inline constexpr size_t kShardsMax = 1u << 20;
+inline constexpr size_t kTarNameBytesMax = 4096;
+inline constexpr size_t kTarExtendedBytesMax = 1u << 20;  // one pax or GNU extended header
+inline constexpr uint64_t kListingBytesMax = 64ull << 30;
+inline constexpr uint64_t kJournalBytesMax = 4ull << 30;
+
+// Weights
+inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; the format's own limit
+inline constexpr uint64_t kSafetensorsFileMax = 16'000'000'000;  // bytes that we read into memory
+inline constexpr size_t kSafetensorsRankMax = 16;
+inline constexpr int kSafetensorsJsonDepthMax = 4;
 
 // Running
 inline constexpr int kThreadsMax = 1024;

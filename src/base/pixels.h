@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/status.h"
 
 namespace forebay::base {
 
@@ -33,6 +34,11 @@ struct Pixels {
     height = new_height;
     rgb.resize(size_t{width} * height * 3);
   }
+  // Keeps `region`, which is inside.
+  void crop(const Rect& region);
 };
+
+// kTooBig when an image is above the limits; `what` begins the message: "JPEG".
+Status check_image_size(std::string_view what, uint32_t width, uint32_t height);
 
 }  // namespace forebay::base

@@ -155,7 +155,8 @@ Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
   if (options.shuffle && dataset->sample_count() < options.global_batch) {
     return fail(Code::kInvalid,
-                "feed: {} has {} samples, fewer than one global batch ({}); lower global_batch",
+                "feed: {} has {} samples, fewer than one global batch ({}); give a smaller batch "
+                "(global_batch)",
                 dataset->path(), dataset->sample_count(), options.global_batch);
   }
   return std::make_unique<FeedImpl>(fs, std::move(dataset), options);

@@ -410,7 +410,7 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.lanes = 0; }), HasSubstr("lanes"));
   EXPECT_THAT(message([](auto& o) { o.threads = -1; }), HasSubstr("threads"));
   EXPECT_THAT(message([](auto& o) { o.prefetch = 0; }), HasSubstr("prefetch"));
-  EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("lower global_batch"));
+  EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("give a smaller batch"));
   EXPECT_THAT(message([](auto& o) { o.transform = image::TrainTransform{.size = 0, .crop = {}}; }),
               HasSubstr("size"));
   const auto feed = open(options());

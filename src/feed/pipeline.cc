@@ -1,6 +1,7 @@
 #include "feed/pipeline.h"
 
 #include <algorithm>
+#include <new>
 
 #include "io/machine.h"
 
@@ -33,7 +34,7 @@ Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
                 base::human_bytes(plan.bytes_needed), base::human_bytes(batches),
                 base::human_bytes(options.memory_bytes_max),
                 plan.bytes_needed > batches ? "lanes or group_bytes (or pack smaller chunks)"
-                                            : "prefetch or global_batch");
+                                            : "prefetch or the batch");
   }
   return std::min(2 * plan.bytes_needed, options.memory_bytes_max - batches);
 }
@@ -190,7 +191,11 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
   block->status = {};
   block->bad.clear();
   for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
-    block->status = fill_slot(maker, block, slot);
+    try {
+      block->status = fill_slot(maker, block, slot);
+    } catch (const std::bad_alloc&) {
+      block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");
+    }
     block->failed_slot = slot;
     if (!block->status.ok()) return;
   }

@@ -93,7 +93,6 @@ class Pipeline {
   std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
   std::shared_ptr<Pending> current_ GUARDED_BY(mutex_);  // the one with slots to hand out
 
-  std::atomic<uint64_t> samples_ = 0;
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<int64_t> prepare_ns_ = 0;
   std::vector<std::thread> threads_;

@@ -1,6 +1,7 @@
 #include "feed/window.h"
 
 #include <algorithm>
+#include <new>
 
 #include "io/machine.h"
 
@@ -16,6 +17,7 @@ constexpr int kReaders = 2;        // one waits for the disk while the other cop
 constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
 // Between two reads a thread looks whether it is to stop.
 constexpr uint64_t kReadBytes = 8'000'000;
+constexpr std::string_view kMemoryAdvice = "lower lanes or group_bytes (or pack smaller chunks)";
 
 }  // namespace
 
@@ -109,7 +111,12 @@ std::optional<Window::Work> Window::next_work() {
 }
 
 void Window::make_plan(uint64_t epoch) {
-  auto plan = planner_.plan(epoch, 0);
+  Result<std::shared_ptr<EpochPlan>> plan;
+  try {
+    plan = planner_.plan(epoch, 0);
+  } catch (const std::bad_alloc&) {
+    plan = fail(Code::kNoMemory, "feed: no memory for the order of epoch {}", epoch);
+  }
   MutexLock lock(mutex_);
   planning_ = false;
   if (!plan) {
@@ -130,16 +137,25 @@ void Window::make_plan(uint64_t epoch) {
 }
 
 void Window::read(const EpochPlan& plan, Load& load) {
-  const Group& group = plan.order.groups()[load.group];
-  load.permutation = plan.order.permutation(group);
-  for (const Part& part : plan.order.parts(group)) {
-    load.parts.push_back(span_of(dataset_, part));
-    load.status = read_part(part, &load.parts.back());
-    if (!load.status.ok()) break;
+  try {
+    load.status = read_group(plan, load);
+  } catch (const std::bad_alloc&) {
+    load.status = fail(Code::kNoMemory, "feed: no memory for {} of chunks; {}",
+                       base::human_bytes(load.bytes), kMemoryAdvice);
   }
   MutexLock lock(mutex_);
   load.loaded.store(true, std::memory_order_release);
   ready_.notify_all();
+}
+
+Status Window::read_group(const EpochPlan& plan, Load& load) {
+  const Group& group = plan.order.groups()[load.group];
+  load.permutation = plan.order.permutation(group);
+  for (const Part& part : plan.order.parts(group)) {
+    load.parts.push_back(span_of(dataset_, part));
+    RETURN_IF_ERROR(read_part(part, &load.parts.back()));
+  }
+  return {};
 }
 
 // A chunk that ends too early still holds good samples: they are read one by one then. Anything

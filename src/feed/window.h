@@ -48,6 +48,7 @@ class Window {
   std::optional<Work> take() EXCLUDES(mutex_);
   std::optional<Work> next_work() REQUIRES(mutex_);
   void make_plan(uint64_t epoch) EXCLUDES(mutex_);
+  Status read_group(const EpochPlan& plan, Load& load);
   void read(const EpochPlan& plan, Load& load) EXCLUDES(mutex_);
   Status read_part(const Part& part, PartBytes* bytes);
 

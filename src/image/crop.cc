@@ -7,6 +7,8 @@
 #include <cfloat>
 #include <cmath>
 
+#include "base/limits.h"
+
 namespace forebay::image {
 namespace {
 
@@ -101,9 +103,16 @@ Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height
   return fallback_crop(options, width, height);
 }
 
-CentreCrop centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {
+Result<CentreCrop> centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {
+  FOREBAY_CHECK(size <= resize);
   const uint64_t shorter = std::min(width, height);
   const uint64_t longer = std::max(width, height);
+  if (resize * longer / shorter > base::kImageSideMax) {
+    return base::fail(base::Code::kTooBig,
+                      "{} x {} pixels resized to {} on the short side make more than {} on the "
+                      "long one",
+                      width, height, resize, base::kImageSideMax);
+  }
   const auto resized_longer = static_cast<uint32_t>(resize * longer / shorter);
   CentreCrop crop;
   crop.resized = width <= height ? Size{resize, resized_longer} : Size{resized_longer, resize};

@@ -26,8 +26,9 @@ struct CentreCrop {
   Size resized;
   Rect kept;
 };
-// `size` <= `resize` are pixels; width and height above 0.
-CentreCrop centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size);
+// `size` <= `resize` are pixels; width and height above 0. kTooBig when the resized image's long
+// side is above base::kImageSideMax, as a strip's may be.
+Result<CentreCrop> centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size);
 
 // exp(x) and log(x) by additions, multiplications and divisions only, so that every machine gives
 // the same bits; within 2 units in the last place for what crops need (|x| <= 4; x in [1/64, 64]).

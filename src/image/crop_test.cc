@@ -162,7 +162,7 @@ TEST(DrawCrop, FirstThousandDrawsNeverChange) {
 // Figures by torchvision's formulas in Python: int(256 * long / short), round((side - 224) / 2).
 TEST(CentreCrop, EqualsTorchvision) {
   const auto expect = [](uint32_t width, uint32_t height, Size resized, uint32_t x, uint32_t y) {
-    const CentreCrop crop = centre_crop(width, height, 256, 224);
+    const CentreCrop crop = *centre_crop(width, height, 256, 224);
     EXPECT_EQ(crop.resized, resized);
     EXPECT_EQ(crop.kept, (Rect{x, y, 224, 224}));
   };

@@ -27,18 +27,6 @@ Status check_bytes(Bytes file) {
               base::human_bytes(base::kImageBytesMax));
 }
 
-// Keeps `region` of `pixels`, in place: every row moves towards the front.
-void crop_pixels(const Rect& region, Pixels* pixels) {
-  const size_t from_stride = size_t{pixels->width} * 3;
-  const size_t to_stride = size_t{region.width} * 3;
-  uint8_t* const rgb = pixels->rgb.data();
-  for (size_t y = 0; y < region.height; ++y) {
-    std::memmove(rgb + y * to_stride, rgb + (region.y + y) * from_stride + size_t{region.x} * 3,
-                 to_stride);
-  }
-  pixels->reset(region.width, region.height);
-}
-
 }  // namespace
 
 Format sniff(Bytes file) {
@@ -91,7 +79,7 @@ Status ImageDecoder::decode(Bytes file, const std::optional<Rect>& region, Pixel
                 size.width, size.height);
   }
   RETURN_IF_ERROR(format == Format::kPng ? decode_png(file, out) : decode_webp(file, out));
-  if (region) crop_pixels(*region, out);
+  if (region) out->crop(*region);
   return {};
 }
 

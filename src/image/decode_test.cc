@@ -155,7 +155,7 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
     Preparer preparer(transform, {});
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
-      const Draw drawn = draw(transform, file.size, random);
+      const Draw drawn = *draw(transform, file.size, random);
       Pixels decoded;
       Pixels resized;
       ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded).ok());
@@ -173,9 +173,9 @@ TEST(Prepare, FlipsHalfOfTheTime) {
   int flips = 0;
   for (uint64_t sample = 0; sample < 10'000; ++sample) {
     const base::Random random(9, base::Purpose::kAugment, 1, sample);
-    flips += draw(TrainTransform{}, {500, 375}, random).flip ? 1 : 0;
-    EXPECT_FALSE(draw(TrainTransform{224, {}, false}, {500, 375}, random).flip);
-    EXPECT_FALSE(draw(EvalTransform{}, {500, 375}, random).flip);
+    flips += draw(TrainTransform{}, {500, 375}, random)->flip ? 1 : 0;
+    EXPECT_FALSE(draw(TrainTransform{224, {}, false}, {500, 375}, random)->flip);
+    EXPECT_FALSE(draw(EvalTransform{}, {500, 375}, random)->flip);
   }
   EXPECT_NEAR(flips, 5000, 250);
 }

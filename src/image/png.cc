@@ -110,11 +110,7 @@ Result<Size> read_png_size(Bytes file) {
   }
   const Size size{load_be32(file.data() + 16), load_be32(file.data() + 20)};
   if (size.width == 0 || size.height == 0) return fail(Code::kCorrupt, "PNG: has no pixels");
-  if (size.width > base::kImageSideMax || size.height > base::kImageSideMax ||
-      uint64_t{size.width} * size.height > base::kImagePixelsMax) {
-    return fail(Code::kTooBig, "PNG: {} x {} pixels; the limits are {} a side and {} in all",
-                size.width, size.height, base::kImageSideMax, base::kImagePixelsMax);
-  }
+  RETURN_IF_ERROR(base::check_image_size("PNG", size.width, size.height));
   return size;
 }
 

@@ -3,7 +3,7 @@
 namespace forebay::image {
 namespace {
 
-Draw draw_for(const TrainTransform& train, Size image, base::Random& random) {
+Result<Draw> draw_for(const TrainTransform& train, Size image, base::Random& random) {
   Draw result;
   result.region = draw_crop(train.crop, image.width, image.height, random);
   result.resized = {train.size, train.size};
@@ -13,14 +13,15 @@ Draw draw_for(const TrainTransform& train, Size image, base::Random& random) {
   return result;
 }
 
-Draw draw_for(const EvalTransform& eval, Size image, base::Random&) {
-  const CentreCrop crop = centre_crop(image.width, image.height, eval.resize, eval.size);
-  return {{0, 0, image.width, image.height}, crop.resized, crop.kept, false};
+Result<Draw> draw_for(const EvalTransform& eval, Size image, base::Random&) {
+  ASSIGN_OR_RETURN(const CentreCrop crop,
+                   centre_crop(image.width, image.height, eval.resize, eval.size));
+  return Draw{{0, 0, image.width, image.height}, crop.resized, crop.kept, false};
 }
 
 }  // namespace
 
-Draw draw(const Transform& transform, Size image, base::Random random) {
+Result<Draw> draw(const Transform& transform, Size image, base::Random random) {
   return std::visit([&](const auto& options) { return draw_for(options, image, random); },
                     transform);
 }
@@ -39,7 +40,7 @@ size_t Preparer::sample_bytes() const {
 
 Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
   ASSIGN_OR_RETURN(const Size size, read_size(file));
-  const Draw drawn = draw(transform_, size, random);
+  ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, size, random));
   RETURN_IF_ERROR(decoder_.decode(file, drawn.region, &decoded_));
   resizer_.resize(decoded_, drawn.resized, drawn.kept, &resized_);
   writer_.write(resized_, drawn.flip, out);

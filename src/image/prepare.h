@@ -30,7 +30,7 @@ struct Draw {
   Rect kept;  // of the resized region
   bool flip = false;
 };
-Draw draw(const Transform& transform, Size image, base::Random random);
+Result<Draw> draw(const Transform& transform, Size image, base::Random random);
 
 uint32_t output_size(const Transform& transform);
 

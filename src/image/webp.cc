@@ -23,11 +23,7 @@ Result<Size> read_webp_size(Bytes file) {
     return fail(Code::kUnsupported, "WebP: an animation, not an image");
   }
   const Size size{static_cast<uint32_t>(features.width), static_cast<uint32_t>(features.height)};
-  if (size.width > base::kImageSideMax || size.height > base::kImageSideMax ||
-      uint64_t{size.width} * size.height > base::kImagePixelsMax) {
-    return fail(Code::kTooBig, "WebP: {} x {} pixels; the limits are {} a side and {} in all",
-                size.width, size.height, base::kImageSideMax, base::kImagePixelsMax);
-  }
+  RETURN_IF_ERROR(base::check_image_size("WebP", size.width, size.height));
   return size;
 }
 

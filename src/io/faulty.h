@@ -33,6 +33,7 @@ class FaultyFileSystem final : public FileSystem {
   Status sync_dir(const std::string& path) override;
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
+  std::string canonical(const std::string& path) const override { return below_.canonical(path); }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
  private:

@@ -65,6 +65,7 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
+  // kUnsupported for what is no regular file; it never waits for one.
   virtual Result<std::unique_ptr<RandomFile>> open(const std::string& path) const = 0;
   // Creates or empties `path`.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
@@ -82,6 +83,8 @@ class FileSystem {
   virtual Result<std::vector<DirEntry>> list(const std::string& path) const = 0;
   // Follows symbolic links; kNotFound when nothing is there.
   virtual Result<FileInfo> stat(const std::string& path) const = 0;
+  // The absolute path without links and dots, as far as it exists; two names of one place agree.
+  virtual std::string canonical(const std::string& path) const = 0;
   // An exclusive lock between processes on the file `path`, which is made if need be; kBusy with
   // the holder's process id when another has it. It ends with the process.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;

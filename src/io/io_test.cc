@@ -1,5 +1,6 @@
 // io/: one test body over the real file system and the one in memory, then each one's own duties.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -88,6 +89,23 @@ TEST_P(FileSystemTest, LocksOnce) {
     EXPECT_EQ(fs_->lock(path("LOCK")).error().code(), Code::kBusy);
   }
   EXPECT_TRUE(fs_->lock(path("LOCK")));
+}
+
+// A bug once: a FIFO in the place of a file was waited for.
+TEST(PosixFileSystem, OpensRegularFilesOnly) {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / fmt::format("forebay_io_fifo_{}", ::getpid());
+  FileSystem& fs = posix_file_system();
+  ASSERT_TRUE(fs.make_dirs(folder).ok());
+  const std::string fifo = join_path(folder, "fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, folder, std::string("/dev/null")}) {
+    const auto file = fs.open(path);
+    ASSERT_FALSE(file) << path;
+    EXPECT_EQ(file.error().code(), Code::kUnsupported);
+    EXPECT_NE(file.error().message().find(path + ": not a regular file"), std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(MemoryFileSystem, PowerLossKeepsWhatWasSynced) {

@@ -14,6 +14,7 @@ using base::MutexLock;
 struct MemoryFileSystem::File {
   ByteVector data;
   uint64_t synced = 0;
+  int64_t modified_ns = 0;
 };
 
 struct MemoryFileSystem::State {
@@ -179,8 +180,11 @@ Result<std::vector<DirEntry>> MemoryFileSystem::list(const std::string& path) co
 Result<FileInfo> MemoryFileSystem::stat(const std::string& path) const {
   MutexLock lock(state_->mutex);
   if (const auto found = state_->files.find(path); found != state_->files.end()) {
-    const uint64_t size = found->second->data.size();
-    return FileInfo{.type = FileType::kFile, .size = size, .modified_ns = 0, .allocated = size};
+    const File& file = *found->second;
+    return FileInfo{.type = FileType::kFile,
+                    .size = file.data.size(),
+                    .modified_ns = file.modified_ns,
+                    .allocated = file.data.size()};
   }
   if (state_->directories.contains(path)) return FileInfo{.type = FileType::kDirectory};
   return fail(Code::kNotFound, "cannot stat {}: nothing of that name", path);
@@ -207,6 +211,11 @@ void MemoryFileSystem::power_loss(uint64_t torn_bytes) {
 ByteVector& MemoryFileSystem::content(const std::string& path) {
   MutexLock lock(state_->mutex);
   return state_->files.at(path)->data;
+}
+
+void MemoryFileSystem::set_modified(const std::string& path, int64_t modified_ns) {
+  MutexLock lock(state_->mutex);
+  state_->files.at(path)->modified_ns = modified_ns;
 }
 
 }  // namespace forebay::io

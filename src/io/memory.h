@@ -24,6 +24,7 @@ class MemoryFileSystem final : public FileSystem {
   Status sync_dir(const std::string& path) override;
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
+  std::string canonical(const std::string& path) const override { return path; }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
   // What a disk that keeps only what was asked of it holds after the power goes: the names as of
@@ -33,6 +34,8 @@ class MemoryFileSystem final : public FileSystem {
 
   // A file's bytes, to damage them.
   base::ByteVector& content(const std::string& path);
+  // Times of change are 0 until set.
+  void set_modified(const std::string& path, int64_t modified_ns);
 
  private:
   struct File;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "io/file_system.h"
@@ -145,9 +146,15 @@ class PosixLock final : public FileLock {
 class PosixFileSystem final : public FileSystem {
  public:
   Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override {
-    const int fd = open_retrying(path, O_RDONLY);
-    if (fd < 0) return fail_errno("open", path);
-    return std::make_unique<PosixRandomFile>(fd, path);
+    // Without O_NONBLOCK, opening a FIFO waits for a writer for ever.
+    Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
+    if (fd.get() < 0) return fail_errno("open", path);
+    struct stat info{};
+    if (::fstat(fd.get(), &info) != 0) return fail_errno("stat", path);
+    if (io::type_of(info.st_mode) != FileType::kFile) {
+      return fail(Code::kUnsupported, "cannot open {}: not a regular file", path);
+    }
+    return std::make_unique<PosixRandomFile>(fd.release(), path);
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
@@ -222,6 +229,15 @@ class PosixFileSystem final : public FileSystem {
                     .size = static_cast<uint64_t>(info.st_size),
                     .modified_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
                     .allocated = static_cast<uint64_t>(info.st_blocks) * 512};
+  }
+
+  std::string canonical(const std::string& path) const override {
+    std::error_code error;
+    const auto absolute = std::filesystem::absolute(path, error);
+    const auto found = std::filesystem::weakly_canonical(absolute, error);
+    std::string name = error ? absolute.lexically_normal().string() : found.string();
+    while (name.size() > 1 && name.back() == '/') name.pop_back();
+    return name;
   }
 
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {

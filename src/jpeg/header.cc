@@ -43,13 +43,7 @@ Status check_size(uint32_t width, uint32_t height) {
     return fail(Code::kUnsupported, "JPEG: the height is given behind the image (DNL)");
   }
   if (width == 0) return fail(Code::kCorrupt, "JPEG: the frame is 0 pixels wide");
-  const bool too_big = width > base::kImageSideMax || height > base::kImageSideMax ||
-                       uint64_t{width} * height > base::kImagePixelsMax;
-  if (too_big) {
-    return fail(Code::kTooBig, "JPEG: {} x {} pixels; the limit is {} a side and {} in all", width,
-                height, base::kImageSideMax, base::kImagePixelsMax);
-  }
-  return {};
+  return base::check_image_size("JPEG", width, height);
 }
 
 // SOFn: T.81 B.2.2.

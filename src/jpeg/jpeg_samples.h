@@ -110,16 +110,28 @@ inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
   return out;
 }
 
+// libjpeg with a good file, its header read.
+struct Reading {
+  explicit Reading(Bytes file) {
+    info.err = jpeg_std_error(&errors);
+    errors.output_message = [](j_common_ptr) {};
+    jpeg_create_decompress(&info);
+    jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+    jpeg_read_header(&info, TRUE);
+  }
+  ~Reading() { jpeg_destroy_decompress(&info); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+};
+
 // What libjpeg reads from a good file: all coefficients (real blocks only) and what belongs to
 // them, as one list of numbers.
 inline std::vector<int> coefficients(Bytes file) {
-  jpeg_decompress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  errors.output_message = [](j_common_ptr) {};
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
-  jpeg_read_header(&info, TRUE);
+  Reading reading(file);
+  jpeg_decompress_struct& info = reading.info;
   jvirt_barray_ptr* arrays = jpeg_read_coefficients(&info);
   std::vector<int> out = {static_cast<int>(info.image_width), static_cast<int>(info.image_height),
                           static_cast<int>(info.jpeg_color_space), info.saw_JFIF_marker,
@@ -136,20 +148,14 @@ inline std::vector<int> coefficients(Bytes file) {
       out.insert(out.end(), first, first + size_t{component.width_in_blocks} * 64);
     }
   }
-  out.push_back(static_cast<int>(errors.num_warnings));
-  jpeg_destroy_decompress(&info);
+  out.push_back(static_cast<int>(reading.errors.num_warnings));
   return out;
 }
 
 // libjpeg's own full decode to RGB, grey and YCC files only.
 inline std::vector<uint8_t> reference_pixels(Bytes file) {
-  jpeg_decompress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  errors.output_message = [](j_common_ptr) {};
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
-  jpeg_read_header(&info, TRUE);
+  Reading reading(file);
+  jpeg_decompress_struct& info = reading.info;
   info.out_color_space = JCS_RGB;
   jpeg_start_decompress(&info);
   std::vector<uint8_t> out(size_t{info.output_width} * info.output_height * 3);
@@ -157,7 +163,6 @@ inline std::vector<uint8_t> reference_pixels(Bytes file) {
     JSAMPROW row = out.data() + size_t{info.output_scanline} * info.output_width * 3;
     jpeg_read_scanlines(&info, &row, 1);
   }
-  jpeg_destroy_decompress(&info);
   return out;
 }
 

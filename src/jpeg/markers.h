@@ -18,7 +18,6 @@ inline constexpr uint8_t kSoi = 0xD8;
 inline constexpr uint8_t kEoi = 0xD9;
 inline constexpr uint8_t kSos = 0xDA;
 inline constexpr uint8_t kDqt = 0xDB;
-inline constexpr uint8_t kDnl = 0xDC;
 inline constexpr uint8_t kDri = 0xDD;
 inline constexpr uint8_t kApp0 = 0xE0;
 inline constexpr uint8_t kApp14 = 0xEE;

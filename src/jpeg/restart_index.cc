@@ -258,6 +258,19 @@ std::vector<ByteRange> byte_ranges(const RestartIndex& index,
   return out;
 }
 
+Result<RegionPlan> plan_region(const RestartIndex& index, Bytes header, const Rect& region) {
+  ASSIGN_OR_RETURN(const Header parsed, parse_header(header));
+  RETURN_IF_ERROR(check_header(index, header, parsed));
+  if (!region.inside(parsed.width, parsed.height)) {
+    return fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
+                region.width, region.height, region.x, region.y, parsed.width, parsed.height);
+  }
+  RegionPlan plan;
+  plan.segments = segments_for_region(parsed, region);
+  plan.places = byte_ranges(index, plan.segments);
+  return plan;
+}
+
 Result<ByteVector> compose_region(const RestartIndex& index, Bytes header,
                                   const std::vector<SegmentRange>& ranges,
                                   const std::vector<Bytes>& parts) {
@@ -281,6 +294,20 @@ Result<ByteVector> compose_region(const RestartIndex& index, Bytes header,
   }
   composer.fill(count, grey, last);
   return out;
+}
+
+Result<ByteVector> extract_region(const RestartIndex& index, Bytes file, const Rect& region) {
+  if (index.file_bytes() != file.size()) {
+    return fail(Code::kCorrupt, "JPEG: {} bytes, its index says {}", file.size(),
+                index.file_bytes());
+  }
+  const Bytes header = file.first(index.header_bytes);
+  ASSIGN_OR_RETURN(const RegionPlan plan, plan_region(index, header, region));
+  std::vector<Bytes> parts;
+  for (const ByteRange& place : plan.places) {
+    parts.push_back(file.subspan(place.offset, place.length));
+  }
+  return compose_region(index, header, plan.segments, parts);
 }
 
 }  // namespace forebay::jpeg

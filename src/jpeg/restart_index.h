@@ -47,9 +47,19 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 // Where these segments lie in the file, from the first byte of a range's first segment to the
-// last of its last.
+// last of its last. `ranges` are ascending and inside the index; plan_region() sees to that for
+// an index that came from outside.
 std::vector<ByteRange> byte_ranges(const RestartIndex& index,
                                    const std::vector<SegmentRange>& ranges);
+
+// What has to be read of a file for a region of its image: these segments, at these places.
+struct RegionPlan {
+  std::vector<SegmentRange> segments;
+  std::vector<ByteRange> places;
+};
+// `header` is the file's first header_bytes. Nothing is taken on trust: kCorrupt where the header
+// and the index contradict each other, kInvalid for a region outside the image.
+Result<RegionPlan> plan_region(const RestartIndex& index, Bytes header, const base::Rect& region);
 
 // A whole, valid JPEG from a part of one: `header` is the file's first header_bytes; `parts` are
 // the bytes of byte_ranges(). Segments that were not read become blocks of plain grey. Checks the
@@ -57,5 +67,8 @@ std::vector<ByteRange> byte_ranges(const RestartIndex& index,
 Result<base::ByteVector> compose_region(const RestartIndex& index, Bytes header,
                                         const std::vector<SegmentRange>& ranges,
                                         const std::vector<Bytes>& parts);
+// The same from a file that is in memory as a whole: plan_region(), then compose_region().
+Result<base::ByteVector> extract_region(const RestartIndex& index, Bytes file,
+                                        const base::Rect& region);
 
 }  // namespace forebay::jpeg

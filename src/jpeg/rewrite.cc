@@ -38,14 +38,13 @@ struct ChosenTables {
 
 size_t slots_of(const Header& header) { return header.component_count == 1 ? 2 : kSlots; }
 
+// The reasons of kUnsupported hold no numbers: pack counts the files that it keeps by them.
 Status check_supported(const Header& header) {
   if (header.coding == Coding::kOther || header.precision != 8) {
-    return fail(Code::kUnsupported, "JPEG: arithmetic, lossless or not 8 bits; kept as it is");
+    return fail(Code::kUnsupported, "JPEG: arithmetic, lossless or not 8 bits");
   }
   if (header.component_count != 1 && header.component_count != 3) {
-    return fail(Code::kUnsupported,
-                "JPEG: {} components; only grey and three colours are rewritten",
-                header.component_count);
+    return fail(Code::kUnsupported, "JPEG: neither grey nor three colours");
   }
   size_t blocks = 0;
   for (size_t i = 0; i < static_cast<size_t>(header.component_count); ++i) {
@@ -53,15 +52,21 @@ Status check_supported(const Header& header) {
     blocks += size_t{component.horizontal} * component.vertical;
     for (size_t j = 0; j < i; ++j) {
       if (header.components[j].id == component.id) {
-        return fail(Code::kUnsupported, "JPEG: two components have the id {}", component.id);
+        return fail(Code::kUnsupported, "JPEG: two components have the same id");
       }
     }
   }
   if (header.component_count > 1 && blocks > kBlocksPerMcu) {
-    return fail(Code::kUnsupported, "JPEG: {} blocks in an MCU; an interleaved scan holds {}",
-                blocks, kBlocksPerMcu);
+    return fail(Code::kUnsupported, "JPEG: more blocks in an MCU than an interleaved scan holds");
   }
   return {};
+}
+
+// Bytes behind the image belong to something that the rewrite would lose: more pictures (MPO), a
+// motion photo's film. Zeros are padding.
+Status check_end(Bytes behind) {
+  if (std::ranges::all_of(behind, [](uint8_t byte) { return byte == 0; })) return {};
+  return fail(Code::kUnsupported, "JPEG: more data behind the image (MPO, motion photo)");
 }
 
 // APPn and COM segments of the whole file, in order, as they are.
@@ -70,7 +75,7 @@ Status copy_metadata(Bytes source, ByteVector* out) {
   bool scanned = false;
   while (true) {
     ASSIGN_OR_RETURN(const Marker marker, reader.next());
-    if (marker.code == kEoi) return {};
+    if (marker.code == kEoi) return check_end(source.subspan(reader.position()));
     if (marker.code == kSos) {
       reader.skip_scan();
       scanned = true;
@@ -80,8 +85,7 @@ Status copy_metadata(Bytes source, ByteVector* out) {
     // libjpeg decides on the colours at the first scan. Such a marker behind it does not count
     // there, and would if it moved before it.
     if (scanned && (marker.code == kApp0 || marker.code == kApp14)) {
-      return fail(Code::kUnsupported, "JPEG: byte {}: APP{} behind the first scan", marker.offset,
-                  marker.code - kApp0);
+      return fail(Code::kUnsupported, "JPEG: APP0 or APP14 behind the first scan");
     }
     const size_t length = marker.payload.size() + 2;
     const uint8_t head[] = {0xFF, marker.code, static_cast<uint8_t>(length >> 8),

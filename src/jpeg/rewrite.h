@@ -31,7 +31,8 @@ struct Rewritten {
   int table_set = -1;
 };
 
-// Errors: kUnsupported for what is valid and cannot be rewritten (CMYK, 12-bit, arithmetic, …),
+// Errors: kUnsupported for what is valid and cannot be rewritten without loss (CMYK, 12-bit,
+// arithmetic, more data behind the image, …) with one of a few fixed reasons,
 // kCorrupt for what is damaged (any warning of libjpeg's counts), kTooBig. One bad file never
 // affects the next. Thread-safe.
 Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options = {});

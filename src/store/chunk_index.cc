@@ -27,7 +27,33 @@ constexpr size_t kSegmentBytesMin = 4;
 constexpr size_t kSampleBytesMin = 10;
 constexpr uint8_t kHasRestart = 0x80;
 
+// A sample's item in the first field of a kind.
+template <class T>
+const T* find_first(const Schema& schema, FieldKind kind, const std::vector<T>& items) {
+  const auto field = std::find_if(schema.fields.begin(), schema.fields.end(),
+                                  [&](const Field& f) { return f.kind == kind; });
+  const auto number = static_cast<size_t>(field - schema.fields.begin());
+  for (const T& item : items) {
+    if (item.field == number) return &item;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+const StoredFile* image_file(const Schema& schema, const IndexedSample& sample) {
+  return find_first(schema, FieldKind::kImage, sample.files);
+}
+
+const ScalarValue* class_value(const Schema& schema, const IndexedSample& sample) {
+  return find_first(schema, FieldKind::kClass, sample.scalars);
+}
+
+int64_t class_of(const Schema& schema, const IndexedSample& sample) {
+  const ScalarValue* value = class_value(schema, sample);
+  const int64_t* number = value == nullptr ? nullptr : std::get_if<int64_t>(&value->value);
+  return number == nullptr ? -1 : *number;
+}
 
 // Encoding
 
@@ -238,7 +264,7 @@ bool fields_unique(const std::vector<T>& items) {
 Result<IndexedSample> Decoder::decode_sample() {
   IndexedSample sample;
   sample.key = in.sized(base::kKeyBytesMax);
-  sample.source_path = in.sized(kSourcePathBytesMax);
+  sample.source_path = in.sized(base::kSourcePathBytesMax);
   if (!in.ok() || sample.key.empty()) {
     return fail(Code::kCorrupt, "its key or path is missing, cut off or too long");
   }

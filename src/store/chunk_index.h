@@ -16,9 +16,6 @@ using base::Status;
 
 inline constexpr std::string_view kChunkIndexName = "__forebay__";
 
-// The longest source_path.
-inline constexpr size_t kSourcePathBytesMax = 4096;
-
 // A file of a sample inside the chunk.
 struct StoredFile {
   uint16_t field = 0;  // number in the schema
@@ -55,6 +52,13 @@ struct ChunkIndex {
   std::vector<IndexedSample> samples;
   bool operator==(const ChunkIndex&) const = default;
 };
+
+// The image among a sample's files: that of the first field of kind kImage; null without one.
+const StoredFile* image_file(const Schema& schema, const IndexedSample& sample);
+// The value of the first field of kind kClass; null without one.
+const ScalarValue* class_value(const Schema& schema, const IndexedSample& sample);
+// Its number; -1 without one.
+int64_t class_of(const Schema& schema, const IndexedSample& sample);
 
 // How many bytes it gives does not depend on offsets, checksums, widths and heights: where the
 // first file begins follows from an encoding with zeros in their place.

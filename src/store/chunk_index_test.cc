@@ -218,8 +218,8 @@ TEST(ChunkIndex, LimitsFromBothSides) {
   const auto path = [&](size_t n) {
     return with([n](auto& i) { i.samples[0].source_path.assign(n, 'p'); });
   };
-  EXPECT_EQ(path(kSourcePathBytesMax), Code::kOk);
-  EXPECT_EQ(path(kSourcePathBytesMax + 1), Code::kCorrupt);
+  EXPECT_EQ(path(base::kSourcePathBytesMax), Code::kOk);
+  EXPECT_EQ(path(base::kSourcePathBytesMax + 1), Code::kCorrupt);
   const auto fields = [&](size_t n) {
     return with([n](auto& i) {
       while (i.schema.fields.size() < n) {

@@ -16,7 +16,7 @@ using base::Sha256;
 
 namespace {
 
-// The first sample and the first chunk of each part, in the dataset.
+// A part, and where in the dataset its samples begin.
 struct PlacedPart {
   Part part;
   uint64_t first_sample = 0;
@@ -42,6 +42,7 @@ class OpenDataset final : public Dataset {
   const Sha256& fingerprint() const override { return fingerprint_; }
 
   Result<std::string> key(uint64_t sample) const override;
+  Result<std::vector<std::string>> chunk_keys(uint32_t number) const override;
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
   Result<ChunkIndex> read_chunk_index(uint32_t number) const override;
 
@@ -59,9 +60,8 @@ class OpenDataset final : public Dataset {
 };
 
 Result<SnapshotRoot> read_root(const io::FileSystem& fs, const std::string& path) {
-  constexpr uint64_t kHeadBytesMax = 4096;
   const std::string head_file = head_path(path);
-  auto head = io::read_file(fs, head_file, kHeadBytesMax);
+  auto head = io::read_file(fs, head_file, base::kHeadBytesMax);
   if (!head && head.error().code() == Code::kNotFound) {
     return fail(Code::kNotFound,
                 "{}: no dataset there (it has no file HEAD); make one with `forebay pack`", path);
@@ -139,6 +139,14 @@ Result<std::string> OpenDataset::key(uint64_t sample) const {
   return placed.part.key(static_cast<uint32_t>(sample - placed.first_sample));
 }
 
+// A chunk lies in one part.
+Result<std::vector<std::string>> OpenDataset::chunk_keys(uint32_t number) const {
+  const ChunkInfo& info = chunk(number);
+  const PlacedPart& placed = part_of(info.first_sample);
+  const auto begin = static_cast<uint32_t>(info.first_sample - placed.first_sample);
+  return placed.part.keys(begin, begin + info.samples);
+}
+
 Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
   for (const PlacedPart& placed : parts_) {
     ASSIGN_OR_RETURN(const auto found, placed.part.find(key));
@@ -181,6 +189,15 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> Dataset::chunk_keys(uint32_t number) const {
+  const ChunkInfo& info = chunk(number);
+  std::vector<std::string> keys;
+  for (uint32_t i = 0; i < info.samples; ++i) {
+    ASSIGN_OR_RETURN(keys.emplace_back(), key(info.first_sample + i));
+  }
+  return keys;
+}
 
 Result<std::shared_ptr<const Dataset>> Dataset::open(const io::FileSystem& fs,
                                                      const std::string& path) {

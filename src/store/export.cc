@@ -2,7 +2,6 @@
 
 #include <set>
 
-#include "store/inspect.h"
 #include "store/source.h"
 
 namespace forebay::store {
@@ -36,13 +35,11 @@ class Exporter {
       : fs_(fs), dataset_(dataset), folder_(std::move(folder)), options_(options) {}
 
   Result<ExportReport> run() {
-    uint64_t done = 0;
     for (uint32_t number = 0; number < dataset_.chunk_count(); ++number) {
       ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
       ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(number)));
       for (const IndexedSample& sample : index.samples) {
         RETURN_IF_ERROR(write_sample(*chunk, index.schema, sample));
-        if (options_.progress) options_.progress(++done, dataset_.sample_count());
       }
     }
     return report_;

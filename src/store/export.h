@@ -1,8 +1,6 @@
 // A dataset back to plain files: a folder by class.
 #pragma once
 
-#include <functional>
-
 #include "store/dataset.h"
 
 namespace forebay::store {
@@ -11,7 +9,6 @@ struct ExportOptions {
   // Every file and value of a sample beside its image, as <name>.<suffix>; else images alone, as
   // an ImageFolder expects them.
   bool all_fields = false;
-  std::function<void(uint64_t samples_done, uint64_t samples)> progress;
 };
 
 struct ExportReport {

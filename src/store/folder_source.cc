@@ -16,18 +16,15 @@ using base::fail;
 
 namespace {
 
-// A symbolic link that leads back to a folder above it shows as endless nesting.
-constexpr int kFolderDepthMax = 32;
-
 using Walk = std::map<std::string, std::vector<io::DirEntry>>;
 
 Status walk(const io::FileSystem& fs, const std::string& root, const std::string& folder, int depth,
             Walk* out) {
   const std::string path = io::join_path(root, folder);
-  if (depth > kFolderDepthMax) {
+  if (depth > base::kFolderDepthMax) {
     return fail(Code::kUnsupported,
                 "{}: more than {} folders deep; does a symbolic link lead back to a folder above?",
-                path, kFolderDepthMax);
+                path, base::kFolderDepthMax);
   }
   ASSIGN_OR_RETURN(auto entries, fs.list(path));
   for (const auto& entry : entries) {
@@ -54,8 +51,11 @@ std::string escape_stem(std::string_view stem) {
   return out;
 }
 
+// The first folder's name is not escaped otherwise; a "%" at its start would be taken for this.
 std::string escape_key(std::string key) {
-  return key.starts_with("__") ? "%5F" + key.substr(1) : key;
+  if (key.starts_with("__")) return "%5F" + key.substr(1);
+  if (key.starts_with('%')) return "%25" + key.substr(1);
+  return key;
 }
 
 class FolderLister {

@@ -145,31 +145,19 @@ Result<RegionRead> read_region(const io::RandomFile& chunk, const StoredFile& fi
   const jpeg::RestartIndex& restart = *file.restart;
   ByteVector header_bytes(restart.header_bytes);
   RETURN_IF_ERROR(chunk.read(file.offset, header_bytes));
-  ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(header_bytes));
+  ASSIGN_OR_RETURN(jpeg::RegionPlan plan, jpeg::plan_region(restart, header_bytes, crop));
   RegionRead out;
-  out.segments = jpeg::segments_for_region(header, crop);
+  out.segments = std::move(plan.segments);
   out.bytes = header_bytes.size();
   out.reads = 1;
   std::vector<ByteVector> parts;
-  for (const jpeg::ByteRange& range : jpeg::byte_ranges(restart, out.segments)) {
-    if (!base::in_bounds(range.offset, range.length, file.length)) {
-      return fail(Code::kCorrupt, "{}: a segment lies outside its file", chunk.path());
-    }
+  for (const jpeg::ByteRange& range : plan.places) {
     RETURN_IF_ERROR(chunk.read(file.offset + range.offset, parts.emplace_back(range.length)));
     out.bytes += range.length;
     ++out.reads;
   }
   const std::vector<Bytes> views(parts.begin(), parts.end());
   ASSIGN_OR_RETURN(out.jpeg, jpeg::compose_region(restart, header_bytes, out.segments, views));
-  return out;
-}
-
-ByteVector cropped(const base::Pixels& full, const base::Rect& crop) {
-  ByteVector out;
-  for (uint32_t y = crop.y; y < crop.y + crop.height; ++y) {
-    const auto begin = full.rgb.begin() + (static_cast<ptrdiff_t>(y) * full.width + crop.x) * 3;
-    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(crop.width) * 3);
-  }
   return out;
 }
 
@@ -192,25 +180,6 @@ std::string describe_region(const RegionRead& read, const StoredFile& file) {
 }
 
 }  // namespace
-
-const StoredFile* image_file(const Schema& schema, const IndexedSample& sample) {
-  for (size_t field = 0; field < schema.fields.size(); ++field) {
-    if (schema.fields[field].kind != FieldKind::kImage) continue;
-    for (const StoredFile& file : sample.files) {
-      if (file.field == field) return &file;
-    }
-    return nullptr;
-  }
-  return nullptr;
-}
-
-int64_t class_of(const Schema& schema, const IndexedSample& sample) {
-  for (const ScalarValue& scalar : sample.scalars) {
-    if (schema.fields[scalar.field].kind != FieldKind::kClass) continue;
-    if (const auto* number = std::get_if<int64_t>(&scalar.value)) return *number;
-  }
-  return -1;
-}
 
 Status list_samples(const io::FileSystem& fs, const std::string& path,
                     const std::function<void(const SampleLine&)>& each) {
@@ -289,7 +258,8 @@ Result<std::string> describe_crop(const io::FileSystem& fs, const std::string& p
   ByteVector whole(file->length);
   RETURN_IF_ERROR(chunk->read(file->offset, whole));
   RETURN_IF_ERROR(decoder.decode(whole, std::nullopt, &full));
-  if (region.rgb != cropped(full, crop)) {
+  full.crop(crop);
+  if (region.rgb != full.rgb) {
     return fail(Code::kCorrupt, "{}: \"{}\": the crop's pixels are not those of a full decode",
                 chunk->path(), key);
   }

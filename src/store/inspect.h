@@ -35,9 +35,4 @@ Result<std::string> describe_item(const io::FileSystem& fs, const std::string& d
 Result<std::string> describe_crop(const io::FileSystem& fs, const std::string& dataset,
                                   const std::string& key, const base::Rect& crop);
 
-// The image among a sample's files; null when there is none.
-const StoredFile* image_file(const Schema& schema, const IndexedSample& sample);
-// The class of a sample; -1 when it has none.
-int64_t class_of(const Schema& schema, const IndexedSample& sample);
-
 }  // namespace forebay::store

@@ -1,6 +1,9 @@
 #include "store/journal.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+
+#include "base/limits.h"
+#include "store/json_guard.h"
 
 namespace forebay::store {
 
@@ -10,7 +13,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint64_t kJournalBytesMax = 4ull << 30;
 constexpr size_t kCheckDigits = 8;
 
 std::string encode_line(const json& value) {
@@ -39,16 +41,21 @@ json encode_record(const ChunkRecord& record) {
 }
 
 Result<ChunkRecord> decode_record(const json& value) {
-  for (const char* name : {"chunk", "bytes", "index_bytes"}) {
-    if (!value.contains(name) || !value[name].is_number_unsigned()) {
-      return fail(Code::kCorrupt, "a line without \"{}\"", name);
-    }
+  std::string id;
+  ASSIGN_OR_RETURN(ChunkRecord record, guarded<ChunkRecord>([&] {
+                     ChunkRecord out;
+                     out.number = count_of(value.at("chunk"));
+                     out.bytes = count_of(value.at("bytes"));
+                     out.index_bytes = count_of(value.at("index_bytes"));
+                     value.at("id").get_to(id);
+                     return out;
+                   }));
+  if (record.bytes > base::kChunkBytesMax ||
+      record.index_bytes > std::min(record.bytes, base::kChunkIndexBytesMax)) {
+    return fail(Code::kCorrupt, "a chunk of {} bytes with an index of {}", record.bytes,
+                record.index_bytes);
   }
-  ChunkRecord record;
-  record.number = value["chunk"];
-  record.bytes = value["bytes"];
-  record.index_bytes = value["index_bytes"];
-  ASSIGN_OR_RETURN(record.id, base::sha256_from_hex(value.value("id", "")));
+  ASSIGN_OR_RETURN(record.id, base::sha256_from_hex(id));
   ASSIGN_OR_RETURN(record.stats, stats_from_json(value.value("stats", json())));
   return record;
 }
@@ -60,7 +67,7 @@ std::string listing_path(const std::string& dataset) { return io::join_path(data
 
 Result<Journal::Content> Journal::read(const io::FileSystem& fs, const std::string& dataset) {
   const std::string path = journal_path(dataset);
-  ASSIGN_OR_RETURN(const auto data, io::read_file(fs, path, kJournalBytesMax));
+  ASSIGN_OR_RETURN(const auto data, io::read_file(fs, path, base::kJournalBytesMax));
   const std::string_view text = base::as_text(data);
   Content content;
   bool have_identity = false;
@@ -68,7 +75,7 @@ Result<Journal::Content> Journal::read(const io::FileSystem& fs, const std::stri
     const auto value = decode_line(text.substr(begin, end - begin));
     if (!value) break;
     if (!have_identity) {
-      if (value->value("forebay_journal", -1) != 0) {
+      if (value->value("forebay_journal", json()) != json(0)) {
         return fail(Code::kUnsupported, "{}: of another version of Forebay", path);
       }
       auto identity = identity_from_json(value->value("identity", json()));

@@ -192,7 +192,7 @@ Result<ByteVector> ChunkBuilder::keep_image(ByteVector data, const std::string& 
   RETURN_IF_ERROR(decoder_.decode(data, std::nullopt, &pixels_));
   stored->width = pixels_.width;
   stored->height = pixels_.height;
-  ++draft->stats.kept[is_jpeg ? "JPEG: " + why : why];
+  ++draft->stats.kept[why];  // a JPEG's begins with "JPEG: "
   if (is_jpeg) {
     if (const auto header = jpeg::parse_header(data)) stored->subsampling = header->subsampling();
     draft->stats.kept_jpegs.push_back({sample.source_path, why});

@@ -1,6 +1,6 @@
 #include "store/report.h"
 
-#include <nlohmann/json.hpp>
+#include "store/json_guard.h"
 
 namespace forebay::store {
 
@@ -22,16 +22,6 @@ std::vector<Remark> remarks_from_json(const json& list) {
     remarks.push_back({item.at(0).get<std::string>(), item.at(1).get<std::string>()});
   }
   return remarks;
-}
-
-// nlohmann reports by exceptions; here they become values again.
-template <class T, class Read>
-Result<T> guarded(Read read) {
-  try {
-    return read();
-  } catch (const json::exception& error) {
-    return fail(Code::kCorrupt, "not the JSON expected: {}", error.what());
-  }
 }
 
 void append_list(const std::vector<Remark>& remarks, std::string* out) {
@@ -86,6 +76,7 @@ json to_json(const PackReport& report) {
   out["chunks"] = report.chunks;
   out["dataset_bytes"] = report.dataset_bytes;
   out["ignored"] = report.ignored;
+  out["remarks"] = remarks_to_json(report.remarks);
   return out;
 }
 
@@ -96,12 +87,12 @@ std::string dump_json(const json& value) {
 Result<PackStats> stats_from_json(const json& value) {
   return guarded<PackStats>([&] {
     PackStats stats;
-    value.at("samples").get_to(stats.samples);
-    value.at("source_bytes").get_to(stats.source_bytes);
-    value.at("rewritten").get_to(stats.rewritten);
-    value.at("jpeg_bytes_in").get_to(stats.jpeg_bytes_in);
-    value.at("jpeg_bytes_out").get_to(stats.jpeg_bytes_out);
-    value.at("kept").get_to(stats.kept);
+    stats.samples = count_of(value.at("samples"));
+    stats.source_bytes = count_of(value.at("source_bytes"));
+    stats.rewritten = count_of(value.at("rewritten"));
+    stats.jpeg_bytes_in = count_of(value.at("jpeg_bytes_in"));
+    stats.jpeg_bytes_out = count_of(value.at("jpeg_bytes_out"));
+    for (const auto& [why, count] : value.at("kept").items()) stats.kept[why] = count_of(count);
     stats.kept_jpegs = remarks_from_json(value.at("kept_jpegs"));
     stats.refused = remarks_from_json(value.at("refused"));
     return stats;
@@ -113,9 +104,9 @@ Result<PackIdentity> identity_from_json(const json& value) {
   ASSIGN_OR_RETURN(PackIdentity identity, guarded<PackIdentity>([&] {
                      PackIdentity out;
                      value.at("listing").get_to(listing);
-                     value.at("chunk_bytes").get_to(out.chunk_bytes);
-                     value.at("seed").get_to(out.seed);
-                     value.at("limit").get_to(out.limit);
+                     out.chunk_bytes = count_of(value.at("chunk_bytes"));
+                     out.seed = count_of(value.at("seed"));
+                     out.limit = count_of(value.at("limit"));
                      value.at("tar_fields").get_to(out.tar_fields);
                      out.shuffled = value.at("order").get<std::string>() == "shuffled";
                      return out;
@@ -133,9 +124,10 @@ Result<PackReport> report_from_json(Bytes text) {
   ASSIGN_OR_RETURN(report.identity, identity_from_json(value["identity"]));
   ASSIGN_OR_RETURN(report.stats, stats_from_json(value));
   return guarded<PackReport>([&] {
-    value.at("chunks").get_to(report.chunks);
-    value.at("dataset_bytes").get_to(report.dataset_bytes);
-    value.at("ignored").get_to(report.ignored);
+    report.chunks = count_of(value.at("chunks"));
+    report.dataset_bytes = count_of(value.at("dataset_bytes"));
+    report.ignored = count_of(value.at("ignored"));
+    report.remarks = remarks_from_json(value.at("remarks"));
     return report;
   });
 }
@@ -177,6 +169,10 @@ std::string describe(const PackReport& report) {
   if (report.ignored > 0) {
     out +=
         fmt::format("  passed over: {} files that are no images by their names\n", report.ignored);
+  }
+  if (!report.remarks.empty()) {
+    out += fmt::format("  look at these shards: {}\n", report.remarks.size());
+    append_list(report.remarks, &out);
   }
   return out;
 }

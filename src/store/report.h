@@ -16,7 +16,7 @@ struct PackStats {
   uint64_t rewritten = 0;      // JPEGs
   uint64_t jpeg_bytes_in = 0;  // of those rewritten
   uint64_t jpeg_bytes_out = 0;
-  std::map<std::string, uint64_t> kept;  // images kept as they were, by why
+  std::map<std::string, uint64_t> kept;  // images kept as they were, by why: few fixed texts
   std::vector<Remark> kept_jpegs;        // of these, the JPEGs that could not be rewritten
   std::vector<Remark> refused;           // samples that are not in the dataset
   bool operator==(const PackStats&) const = default;
@@ -41,6 +41,7 @@ struct PackReport {
   uint64_t chunks = 0;
   uint64_t dataset_bytes = 0;   // of the chunks
   uint64_t ignored = 0;         // files of the source that are no images by their names
+  std::vector<Remark> remarks;  // shards that were taken and may lack something
   base::Sha256 root{};          // of the snapshot; not in the stored form, whose name it is
   bool was_complete = false;    // there was nothing to do; not stored
   uint64_t chunks_resumed = 0;  // were there from an earlier run; not stored

@@ -41,8 +41,8 @@ base::Status check_schema(const Schema& schema) {
   }
   for (const std::string& name : schema.classes) {
     if (name.size() > base::kFieldNameBytesMax) {
-      return fail(Code::kCorrupt, "schema: a class name has {} bytes, more than {}", name.size(),
-                  base::kFieldNameBytesMax);
+      return fail(Code::kTooBig, "schema: the class name \"{}…\" has {} bytes, more than {}",
+                  name.substr(0, 32), name.size(), base::kFieldNameBytesMax);
     }
   }
   return {};

@@ -24,8 +24,6 @@ constexpr size_t kFrameBytes = 8;  // magic and version
 constexpr uint64_t kColumnAlignment = 64;
 // Preamble, counts, file size, and an offset and a size for each column.
 constexpr size_t kPartFixedBytes = kPartPreambleBytes + 4 * 4 + 8 + 16 * kPartColumns;
-// Enough for the block checksums of the largest part: a million keys of 1024 bytes.
-constexpr uint32_t kPartHeaderBytesMax = 1u << 20;
 constexpr size_t kPartRefBytes = 32 + 32 + 4 * 3 + 8;
 
 uint64_t blocks_of(uint64_t bytes) { return (bytes + kPartBlockBytes - 1) / kPartBlockBytes; }
@@ -151,7 +149,7 @@ Result<SnapshotRoot> decode_root(Bytes data) {
     root.parts.push_back(decode_part_ref(&in));
     const PartRef& part = root.parts.back();
     samples += part.samples;
-    if (part.header_bytes < kPartFixedBytes || part.header_bytes > kPartHeaderBytesMax ||
+    if (part.header_bytes < kPartFixedBytes || part.header_bytes > base::kPartHeaderBytesMax ||
         part.header_bytes > part.bytes || part.samples > base::kPartSamplesMax ||
         samples > base::kSamplesMax) {
       return fail(Code::kCorrupt, "snapshot root: part {} has impossible sizes", i);
@@ -167,7 +165,7 @@ Result<uint32_t> decode_part_preamble(Bytes preamble) {
     return fail(Code::kCorrupt, "snapshot part: does not begin as one");
   }
   const auto header_bytes = base::load_le<uint32_t>(preamble.data() + kFrameBytes);
-  if (header_bytes < kPartFixedBytes + kCrcBytes || header_bytes > kPartHeaderBytesMax) {
+  if (header_bytes < kPartFixedBytes + kCrcBytes || header_bytes > base::kPartHeaderBytesMax) {
     return fail(Code::kCorrupt, "snapshot part: a header of {} bytes", header_bytes);
   }
   return header_bytes;

@@ -122,7 +122,7 @@ class SnapshotBuilder {
 
   // The next chunk. info.first_sample is not looked at; info.samples and `index` agree, the
   // index's schema is the snapshot's, every sample has an image, every key is unique in the
-  // dataset (which is not checked here). kInvalid names what is wrong; then the builder is as
+  // dataset (which is verify's to check: pack's sources make sure of it). kInvalid names what is wrong; then the builder is as
   // before.
   Status add_chunk(const ChunkInfo& info, const ChunkIndex& index);
   // Writes what is left and makes it the current snapshot: parts, then the root, each synced, then
@@ -137,8 +137,6 @@ class SnapshotBuilder {
   io::FileSystem& fs_;
   std::string dataset_;
   SnapshotRoot root_;
-  std::optional<size_t> image_field_;
-  std::optional<size_t> class_field_;
   PartBuilder part_;
   bool made_folder_ = false;
 };

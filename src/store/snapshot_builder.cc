@@ -9,37 +9,14 @@ namespace forebay::store {
 using base::Code;
 using base::fail;
 
-namespace {
-
-// The number of the first field of a kind.
-std::optional<size_t> first_field(const Schema& schema, FieldKind kind) {
-  for (size_t i = 0; i < schema.fields.size(); ++i) {
-    if (schema.fields[i].kind == kind) return i;
-  }
-  return std::nullopt;
-}
-
-template <class T>
-const T* find_field(const std::vector<T>& items, std::optional<size_t> field) {
-  for (const T& item : items) {
-    if (item.field == field) return &item;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema)
     : fs_(fs),
       dataset_(std::move(dataset)),
-      root_{.schema = std::move(schema), .parts = {}},
-      image_field_(first_field(root_.schema, FieldKind::kImage)),
-      class_field_(first_field(root_.schema, FieldKind::kClass)) {}
+      root_{.schema = std::move(schema), .parts = {}} {}
 
 Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) const {
   const std::string name = base::to_hex(info.id);
   RETURN_IF_ERROR(check_schema(root_.schema));
-  if (!image_field_) return fail(Code::kInvalid, "snapshot: the schema has no image field");
   if (index.schema != root_.schema) {
     return fail(Code::kInvalid, "chunk {}: its schema is not the snapshot's", name);
   }
@@ -48,9 +25,13 @@ Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) co
     return fail(Code::kInvalid, "chunk {}: {} samples, {} in its index; 1 to {} are allowed", name,
                 info.samples, index.samples.size(), base::kChunkSamplesMax);
   }
+  if (info.bytes > base::kChunkBytesMax) {
+    return fail(Code::kTooBig, "chunk {}: {} bytes, more than {}", name, info.bytes,
+                base::kChunkBytesMax);
+  }
   for (const IndexedSample& sample : index.samples) {
-    const StoredFile* image = find_field(sample.files, image_field_);
-    if (image == nullptr || image->length > UINT32_MAX ||
+    const StoredFile* image = image_file(root_.schema, sample);
+    if (image == nullptr || image->length > base::kFieldBytesMax ||
         !base::in_bounds(image->offset, image->length, info.bytes)) {
       return fail(Code::kInvalid, "chunk {}: sample {} has no image inside the chunk", name,
                   sample.key);
@@ -59,7 +40,7 @@ Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) co
       return fail(Code::kInvalid, "chunk {}: a key of {} bytes; 1 to {} are allowed", name,
                   sample.key.size(), base::kKeyBytesMax);
     }
-    const ScalarValue* label = find_field(sample.scalars, class_field_);
+    const ScalarValue* label = class_value(root_.schema, sample);
     const int64_t* number = label == nullptr ? nullptr : std::get_if<int64_t>(&label->value);
     if (label != nullptr && (number == nullptr || *number < 0 || *number > INT32_MAX)) {
       return fail(Code::kInvalid, "chunk {}: the class of sample {} is not a number from 0 to {}",
@@ -74,12 +55,11 @@ Status SnapshotBuilder::add_chunk(const ChunkInfo& info, const ChunkIndex& index
   if (part_.samples() + info.samples > base::kPartSamplesMax) RETURN_IF_ERROR(write_part());
   part_.add_chunk(info.id, info.bytes, info.index_bytes);
   for (const IndexedSample& sample : index.samples) {
-    const StoredFile& image = *find_field(sample.files, image_field_);
-    const ScalarValue* label = find_field(sample.scalars, class_field_);
-    Location location{.length = static_cast<uint32_t>(image.length),
-                      .offset = image.offset,
-                      .crc32c = image.crc32c};
-    if (label != nullptr) location.label = static_cast<int32_t>(std::get<int64_t>(label->value));
+    const StoredFile& image = *image_file(root_.schema, sample);
+    const Location location{.length = static_cast<uint32_t>(image.length),
+                            .offset = image.offset,
+                            .crc32c = image.crc32c,
+                            .label = static_cast<int32_t>(class_of(root_.schema, sample))};
     part_.add_sample(location, sample.key);
   }
   return {};

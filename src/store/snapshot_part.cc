@@ -85,7 +85,7 @@ Status Part::decode_chunks() {
     chunk.first_sample = samples;
     samples += chunk.samples;
     if (chunk.samples == 0 || chunk.samples > base::kChunkSamplesMax ||
-        chunk.index_bytes > chunk.bytes) {
+        chunk.bytes > base::kChunkBytesMax || chunk.index_bytes > chunk.bytes) {
       return fail(Code::kCorrupt, "{}: chunk {} has impossible sizes", file_->path(), i);
     }
   }
@@ -102,9 +102,12 @@ Status Part::check_locations() const {
     const auto first = static_cast<uint32_t>(chunk.first_sample);
     for (uint32_t i = first; i < first + chunk.samples; ++i) {
       const Location found = location(i);
-      if (!base::in_bounds(found.offset, found.length, chunk.bytes) || found.label < -1) {
-        return fail(Code::kCorrupt, "{}: sample {} lies outside its chunk, or has class {}",
-                    file_->path(), i, found.label);
+      if (!base::in_bounds(found.offset, found.length, chunk.bytes) ||
+          found.length > base::kFieldBytesMax || found.label < -1) {
+        return fail(Code::kCorrupt,
+                    "{}: sample {} of {} bytes lies outside its chunk, is above the limit of {}, or "
+                    "has class {}",
+                    file_->path(), i, found.length, base::kFieldBytesMax, found.label);
       }
     }
   }
@@ -159,6 +162,19 @@ Result<std::string> Part::key(uint32_t sample) const {
   ASSIGN_OR_RETURN(const auto offsets, key_offsets(sample, sample + 1));
   ASSIGN_OR_RETURN(const ByteVector key, read_range(PartColumn::kKeys, offsets[0], offsets[1]));
   return std::string(base::as_text(key));
+}
+
+Result<std::vector<std::string>> Part::keys(uint32_t begin, uint32_t end) const {
+  ASSIGN_OR_RETURN(const auto offsets, key_offsets(begin, end));
+  ASSIGN_OR_RETURN(const ByteVector text,
+                   read_range(PartColumn::kKeys, offsets.front(), offsets.back()));
+  std::vector<std::string> keys;
+  keys.reserve(end - begin);
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    keys.emplace_back(base::as_text(text).substr(offsets[i] - offsets[0],
+                                                 offsets[i + 1] - offsets[i]));
+  }
+  return keys;
 }
 
 Result<std::optional<uint32_t>> Part::find(std::string_view key) const {

@@ -23,6 +23,8 @@ class Part {
   Location location(uint32_t sample) const;
   // Reads two to four blocks from the disk.
   Result<std::string> key(uint32_t sample) const;
+  // Of samples [begin, end), each block read once.
+  Result<std::vector<std::string>> keys(uint32_t begin, uint32_t end) const;
   // Reads every key of the part, block by block: some 30 ms for a million. Keys are looked up by
   // people and tests; an index sorted by key would cost every open and every commit.
   Result<std::optional<uint32_t>> find(std::string_view key) const;

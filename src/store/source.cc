@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/limits.h"
+#include "store/schema_codec.h"
 
 namespace forebay::store {
 
@@ -12,8 +13,6 @@ using base::Code;
 using base::fail;
 
 namespace {
-
-constexpr size_t kShardsMax = 1u << 20;
 
 bool ends_with_tar(std::string_view name) { return lower_case(name).ends_with(".tar"); }
 
@@ -62,9 +61,7 @@ SourceSample decode_sample(base::ByteReader* from) {
   return sample;
 }
 
-}  // namespace
-
-Result<Listing> list_source(const io::FileSystem& fs, const std::string& source) {
+Result<Listing> list_any(const io::FileSystem& fs, const std::string& source) {
   if (source.empty()) return fail(Code::kInvalid, "the source's name is empty");
   if (source.find('{') != std::string::npos && !fs.stat(source)) {
     ASSIGN_OR_RETURN(const auto shards, expand_braces(source));
@@ -92,6 +89,40 @@ Result<Listing> list_source(const io::FileSystem& fs, const std::string& source)
   return shards.empty() ? list_folder(fs, path) : list_webdataset(fs, shards);
 }
 
+// What a person can do about a file of the source that cannot be read.
+Status advise(const Status& error) {
+  if (error.code() != Code::kIo) return error;
+  return {Code::kIo,
+          error.message() + "; make it readable (chmod), or leave it out of the source"};
+}
+
+tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
+  return fail(Code::kInvalid, "{}: the source changed while it was packed: {}", path, how);
+}
+
+Status check_unchanged(const io::FileSystem& fs, const std::string& path, uint64_t bytes,
+                       int64_t modified_ns) {
+  // Looked at before it is opened: opening a FIFO waits for a writer for ever.
+  const auto info = fs.stat(path);
+  if (!info && info.error().code() == Code::kNotFound) return changed(path, "it is gone");
+  if (!info) return advise(info.error());
+  if (info->type != io::FileType::kFile || info->size != bytes) {
+    return changed(path, fmt::format("{} bytes when listed, {} now", bytes, info->size));
+  }
+  if (info->modified_ns != modified_ns) return changed(path, "it was written to since");
+  return {};
+}
+
+}  // namespace
+
+Result<Listing> list_source(const io::FileSystem& fs, const std::string& source) {
+  auto listing = list_any(fs, source);
+  if (!listing) return tl::unexpected(advise(listing.error()));
+  // Now, and not when everything has been packed.
+  RETURN_IF_ERROR(check_schema(listing->schema).at(source));
+  return listing;
+}
+
 Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listing& listing,
                                           const SourceSample& sample, const SourceFile& file) {
   if (file.length > base::kFieldBytesMax) {
@@ -99,22 +130,18 @@ Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listin
                 base::kFieldBytesMax);
   }
   const bool in_shard = listing.kind == SourceKind::kWebDataset;
-  const std::string path =
-      in_shard ? listing.shards[file.shard].path : io::join_path(listing.root, sample.source_path);
-  const uint64_t bytes = in_shard ? listing.shards[file.shard].bytes : file.length;
-  // Looked at before it is opened: opening a FIFO waits for a writer for ever.
-  ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
-  if (info.type != io::FileType::kFile || info.size != bytes) {
-    return fail(Code::kInvalid,
-                "{}: the source changed while it was packed: {} bytes when listed, {} now", path,
-                bytes, info.size);
-  }
-  ASSIGN_OR_RETURN(const auto opened, fs.open(path));
+  const SourceShard from =
+      in_shard ? listing.shards[file.shard]
+               : SourceShard{.path = io::join_path(listing.root, sample.source_path),
+                             .bytes = file.length,
+                             .modified_ns = sample.modified_ns};
+  RETURN_IF_ERROR(check_unchanged(fs, from.path, from.bytes, from.modified_ns));
+  const auto opened = fs.open(from.path);
+  if (!opened && opened.error().code() == Code::kNotFound) return changed(from.path, "it is gone");
+  if (!opened) return tl::unexpected(advise(opened.error()));
   base::ByteVector data(file.length);
-  const Status status = opened->read(file.offset, data);
-  if (status.code() == Code::kCorrupt) {
-    return fail(Code::kInvalid, "the source changed while it was packed: {}", status.message());
-  }
+  const Status status = (*opened)->read(file.offset, data);
+  if (status.code() == Code::kCorrupt) return changed(from.path, status.message());
   RETURN_IF_ERROR(status);
   return data;
 }
@@ -205,8 +232,8 @@ Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
   const auto to = parse_number(std::string_view(pattern).substr(dots + 2, close - dots - 2));
   if (!from || !to || *from > *to) return bad();
   ASSIGN_OR_RETURN(const auto tails, expand_braces(pattern.substr(close + 1)));
-  if (*to - *from >= kShardsMax / tails.size()) {
-    return fail(Code::kTooBig, "{}: more than {} shards", pattern, kShardsMax);
+  if (*to - *from >= base::kShardsMax / tails.size()) {
+    return fail(Code::kTooBig, "{}: more than {} shards", pattern, base::kShardsMax);
   }
   std::vector<std::string> paths;
   for (uint64_t number = *from; number <= *to; ++number) {

@@ -4,9 +4,10 @@
 // Keys. A sample's key is what a WebDataset reader makes of its name in the chunk's tar: everything
 // up to the first dot of the last path component. So a key's last component has no dot: in a
 // folder source, "." becomes "%2E" and "%" becomes "%25" there, and a key that begins with "__",
-// which a WebDataset reader would skip, begins with "%5F_". Two files of a folder that differ in
-// nothing but the extension get the keys "a" and "a_png" (in listed order; "a_png_2" where that
-// is taken too). SourceSample::source_path keeps the name as it was.
+// which a WebDataset reader would skip, begins with "%5F_" (one that begins with "%", with "%25").
+// Two files of a folder that differ in nothing but the extension get the keys "a" and "a_png" (in
+// listed order; "a_png_2" where that is taken too). SourceSample::source_path keeps the name as it
+// was.
 #pragma once
 
 #include <optional>
@@ -62,6 +63,7 @@ struct Listing {
   Schema schema;
   std::vector<SourceSample> samples;
   std::vector<Remark> refused;  // not regular files, unfit names
+  std::vector<Remark> remarks;  // shards that were taken and may lack something
   uint64_t ignored = 0;         // files that are no images by their names
 };
 
@@ -70,7 +72,7 @@ struct Listing {
 Result<Listing> list_source(const io::FileSystem& fs, const std::string& source);
 
 // The bytes of one file. kCorrupt and kTooBig mean the content, all else the disk; a file that is
-// no longer as listed is kInvalid.
+// no longer as listed (its size, its time of change, or that it is there) is kInvalid.
 Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listing& listing,
                                           const SourceSample& sample, const SourceFile& file);
 

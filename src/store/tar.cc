@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
+
 namespace forebay::store {
 
 using base::ByteVector;
@@ -65,7 +67,7 @@ void append_header(const SplitName& name, uint64_t size, char type, ByteVector* 
 }  // namespace
 
 void append_tar_header(std::string_view name, uint64_t size, ByteVector* out) {
-  FOREBAY_CHECK(!name.empty() && name.size() <= kTarNameBytesMax && name.back() != '/' &&
+  FOREBAY_CHECK(!name.empty() && name.size() <= base::kTarNameBytesMax && name.back() != '/' &&
                 name.find('\0') == std::string_view::npos);
   FOREBAY_CHECK(size <= kTarMemberBytesMax);
   if (const auto split = split_name(name)) return append_header(*split, size, '0', out);

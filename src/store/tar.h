@@ -19,16 +19,13 @@ inline constexpr uint64_t kTarBlockBytes = 512;
 inline constexpr uint64_t kTarEndBytes = 2 * kTarBlockBytes;
 // The largest member that append_tar_header() describes (11 octal digits).
 inline constexpr uint64_t kTarMemberBytesMax = (1ull << 33) - 1;
-// The longest name read or written, and the longest extended header read.
-inline constexpr size_t kTarNameBytesMax = 4096;
-inline constexpr size_t kTarExtendedBytesMax = 1u << 20;
 
 // Writing: header, content, padding; for each member; then the end. The bytes depend on names,
 // sizes and contents alone: mode 0644, owner 0, time 0.
 
 // One 512-byte header; for a name that does not fit ustar's fields a pax header (1024 bytes or
-// more) before it. `name` has 1 to kTarNameBytesMax bytes, none of them zero, and does not end in
-// '/'; `size` is at most kTarMemberBytesMax.
+// more) before it. `name` has 1 to base::kTarNameBytesMax bytes, none of them zero, and does not
+// end in '/'; `size` is at most kTarMemberBytesMax.
 void append_tar_header(std::string_view name, uint64_t size, base::ByteVector* out);
 // The bytes of what append_tar_header() appends for `name`.
 uint64_t tar_header_bytes(std::string_view name);

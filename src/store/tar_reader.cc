@@ -275,9 +275,9 @@ Status TarReader::read_extended(const Header& header, Extended* extended) {
 }
 
 Result<ByteVector> TarReader::read_payload(const Header& header) {
-  if (header.size > kTarExtendedBytesMax) {
+  if (header.size > base::kTarExtendedBytesMax) {
     return fail(Code::kTooBig, "{}: the extended header at byte {} has {} bytes, more than {}",
-                file_.path(), header.at, header.size, kTarExtendedBytesMax);
+                file_.path(), header.at, header.size, base::kTarExtendedBytesMax);
   }
   const uint64_t padded = header.size + tar_padding_bytes(header.size);
   if (!base::in_bounds(position_, padded, *file_bytes_)) {
@@ -299,9 +299,9 @@ Result<TarMember> TarReader::make_member(const Header& header, Extended extended
                 "{}: member {} at byte {} is sparse; make the archive without --sparse",
                 file_.path(), member.name, header.at);
   }
-  if (member.name.size() > kTarNameBytesMax) {
+  if (member.name.size() > base::kTarNameBytesMax) {
     return fail(Code::kTooBig, "{}: the member at byte {} has a name of {} bytes, more than {}",
-                file_.path(), header.at, member.name.size(), kTarNameBytesMax);
+                file_.path(), header.at, member.name.size(), base::kTarNameBytesMax);
   }
   if (member.name.empty() || member.name.find('\0') != std::string::npos) {
     return fail(Code::kCorrupt, "{}: the member at byte {} has no valid name", file_.path(),

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "io/memory.h"
 
@@ -311,9 +312,9 @@ TEST(Tar, LimitsOfExtendedHeaders) {
   EXPECT_EQ(refused("8 path=\n", 'x'), Code::kCorrupt);
   EXPECT_EQ(refused("10 size=-1\n", 'x'), Code::kCorrupt);
   EXPECT_EQ(refused("junk", 'x'), Code::kCorrupt);
-  EXPECT_EQ(refused(std::string(kTarNameBytesMax, 'n'), 'L'), Code::kOk);
-  EXPECT_EQ(refused(std::string(kTarNameBytesMax + 1, 'n'), 'L'), Code::kTooBig);
-  EXPECT_EQ(refused(std::string(kTarExtendedBytesMax + 1, 'n'), 'L'), Code::kTooBig);
+  EXPECT_EQ(refused(std::string(base::kTarNameBytesMax, 'n'), 'L'), Code::kOk);
+  EXPECT_EQ(refused(std::string(base::kTarNameBytesMax + 1, 'n'), 'L'), Code::kTooBig);
+  EXPECT_EQ(refused(std::string(base::kTarExtendedBytesMax + 1, 'n'), 'L'), Code::kTooBig);
   EXPECT_EQ(refused("", 'L'), Code::kCorrupt);
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <thread>
 
+#include "base/limits.h"
 #include "base/mutex.h"
 #include "io/machine.h"
-#include "store/inspect.h"
+#include "store/report.h"
 #include "store/snapshot.h"
 #include "store/verify_chunk.h"
 
@@ -25,11 +27,14 @@ struct Task {
 
 // The chunks in the folder chunks/, whatever the snapshot says.
 std::vector<Task> chunks_on_disk(const io::FileSystem& fs, const std::string& dataset,
-                                 std::vector<std::string>* strange) {
+                                 VerifyReport* report) {
   std::vector<Task> tasks;
   const std::string folder = io::join_path(dataset, "chunks");
   const auto entries = fs.list(folder);
-  if (!entries) return tasks;
+  if (!entries) {
+    report->damages.push_back({folder, -1, {}, -1, entries.error().message()});
+    return tasks;
+  }
   for (const auto& entry : *entries) {
     const std::string path = io::join_path(folder, entry.name);
     const auto id = entry.name.ends_with(".tar")
@@ -38,7 +43,7 @@ std::vector<Task> chunks_on_disk(const io::FileSystem& fs, const std::string& da
     if (id) {
       tasks.push_back({path, *id, -1});
     } else {
-      strange->push_back(path);
+      report->leftovers.push_back(path);
     }
   }
   return tasks;
@@ -49,7 +54,10 @@ void check_snapshot_files(const io::FileSystem& fs, const std::string& dataset,
                           std::vector<Damage>* out) {
   const std::string folder = io::join_path(dataset, "snapshots");
   const auto entries = fs.list(folder);
-  if (!entries) return;
+  if (!entries) {
+    out->push_back({folder, -1, {}, -1, entries.error().message()});
+    return;
+  }
   for (const auto& entry : *entries) {
     if (entry.name.size() < 64) continue;
     const std::string stem = entry.name.substr(0, 64);
@@ -62,6 +70,29 @@ void check_snapshot_files(const io::FileSystem& fs, const std::string& dataset,
     } else if (base::to_hex(base::sha256(*data)) != stem) {
       out->push_back({path, -1, {}, -1, "its SHA-256 is not its name"});
     }
+  }
+}
+
+// What pack wrote down of itself, beside the root. A dataset that was made otherwise has none.
+void check_report(const io::FileSystem& fs, const Dataset& dataset, std::vector<Damage>* out) {
+  const auto head = io::read_file(fs, head_path(dataset.path()), base::kHeadBytesMax);
+  if (!head) return;
+  const auto root = decode_head(base::as_text(*head));
+  if (!root) return;
+  const std::string path = report_path(dataset.path(), *root);
+  const auto text = io::read_file(fs, path, base::kListingBytesMax);
+  if (!text && text.error().code() == Code::kNotFound) return;
+  const auto complain = [&](std::string what) {
+    out->push_back({path, -1, {}, -1, std::move(what)});
+  };
+  if (!text) return complain(text.error().message());
+  const auto report = report_from_json(*text);
+  if (!report) return complain(report.error().message());
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < dataset.chunk_count(); ++i) bytes += dataset.chunk(i).bytes;
+  if (report->stats.samples != dataset.sample_count() || report->chunks != dataset.chunk_count() ||
+      report->dataset_bytes != bytes || text->back() != '\n') {
+    complain("its counts of samples, chunks or bytes are not the snapshot's, or it is cut off");
   }
 }
 
@@ -82,6 +113,8 @@ void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier:
                fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
   }
   if (!(index.schema == dataset.schema())) add({}, -1, "another schema than the chunk's");
+  const auto keys = dataset.chunk_keys(number);
+  if (!keys) add({}, -1, "its keys cannot be read: " + keys.error().message());
   for (uint32_t i = 0; i < info.samples; ++i) {
     const IndexedSample& sample = index.samples[i];
     const Location location = dataset.location(info.first_sample + i);
@@ -97,12 +130,40 @@ void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier:
       add(sample.key, static_cast<int64_t>(location.offset),
           "place, length, checksum or label are not the chunk's");
     }
-    const auto key = dataset.key(info.first_sample + i);
-    if (!key) {
-      add(sample.key, -1, "its key cannot be read: " + key.error().message());
-    } else if (*key != sample.key) {
-      add(sample.key, -1, "its key is \"" + *key + "\" there");
+    if (keys && (*keys)[i] != sample.key) {
+      add(sample.key, -1, "its key is \"" + (*keys)[i] + "\" there");
     }
+  }
+}
+
+// The first half of a key's SHA-256, and its sample: equal keys meet when these are sorted, at 24
+// bytes a sample.
+struct KeyMark {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  uint64_t sample = 0;
+  auto operator<=>(const KeyMark&) const = default;
+};
+
+void append_marks(const ChunkIndex& index, uint64_t first_sample, std::vector<KeyMark>* out) {
+  for (uint64_t i = 0; i < index.samples.size(); ++i) {
+    const base::Sha256 hash = base::sha256(base::as_bytes(index.samples[i].key));
+    out->push_back({base::load_le<uint64_t>(hash.data()), base::load_le<uint64_t>(hash.data() + 8),
+                    first_sample + i});
+  }
+}
+
+void check_keys_unique(const Dataset& dataset, std::vector<KeyMark> marks,
+                       std::vector<Damage>* out) {
+  std::sort(marks.begin(), marks.end());
+  for (size_t i = 1; i < marks.size(); ++i) {
+    const KeyMark& first = marks[i - 1];
+    const KeyMark& second = marks[i];
+    if (first.high != second.high || first.low != second.low) continue;
+    const uint32_t chunk = dataset.chunk_of(second.sample);
+    out->push_back({dataset.chunk_path(chunk), chunk, dataset.key(second.sample).value_or("?"), -1,
+                    fmt::format("chunk {} has this key too; keys are unique in a dataset",
+                                dataset.chunk_of(first.sample))});
   }
 }
 
@@ -114,7 +175,7 @@ class Verification {
     found_.resize(tasks_.size());
   }
 
-  void run(VerifyReport* report) {
+  Status run(VerifyReport* report) {
     const auto wanted =
         static_cast<size_t>(options_.threads > 0 ? options_.threads : io::usable_cores());
     std::vector<std::thread> workers;
@@ -123,6 +184,7 @@ class Verification {
     }
     for (std::thread& worker : workers) worker.join();
     base::MutexLock lock(mutex_);
+    RETURN_IF_ERROR(error_);
     report->chunks = tasks_.size();
     report->samples = samples_;
     report->bytes = bytes_;
@@ -130,25 +192,40 @@ class Verification {
     for (auto& damages : found_) {
       report->damages.insert(report->damages.end(), damages.begin(), damages.end());
     }
+    if (dataset_ != nullptr) check_keys_unique(*dataset_, std::move(marks_), &report->damages);
+    return {};
   }
 
  private:
   void work() {
-    ChunkVerifier verifier(fs_, options_.pixels);
-    for (size_t i = next_++; i < tasks_.size(); i = next_++) {
-      const Task& task = tasks_[i];
-      auto outcome = verifier.check(task.path, task.id, task.number);
-      if (task.number >= 0 && outcome.index) {
-        check_columns(*dataset_, static_cast<uint32_t>(task.number), outcome, &outcome.damages);
-      }
+    try {
+      ChunkVerifier verifier(fs_, options_.pixels);
+      for (size_t i = next_++; i < tasks_.size(); i = next_++) check_chunk(i, &verifier);
+    } catch (const std::bad_alloc&) {
+      next_ = tasks_.size();  // the others end too
       base::MutexLock lock(mutex_);
-      found_[i] = std::move(outcome.damages);
-      samples_ += outcome.index ? outcome.index->samples.size() : 0;
-      bytes_ += outcome.bytes;
-      images_decoded_ += outcome.images_decoded;
-      ++done_;
-      if (options_.progress) options_.progress(done_, tasks_.size());
+      error_ = fail(Code::kNoMemory, "no memory for a chunk; give fewer --threads");
     }
+  }
+
+  void check_chunk(size_t i, ChunkVerifier* verifier) {
+    const Task& task = tasks_[i];
+    auto outcome = verifier->check(task.path, task.id, task.number);
+    const bool in_snapshot = task.number >= 0 && outcome.index;
+    if (in_snapshot) {
+      check_columns(*dataset_, static_cast<uint32_t>(task.number), outcome, &outcome.damages);
+    }
+    base::MutexLock lock(mutex_);
+    if (in_snapshot) {
+      const ChunkInfo& info = dataset_->chunk(static_cast<uint32_t>(task.number));
+      append_marks(*outcome.index, info.first_sample, &marks_);
+    }
+    found_[i] = std::move(outcome.damages);
+    samples_ += outcome.index ? outcome.index->samples.size() : 0;
+    bytes_ += outcome.bytes;
+    images_decoded_ += outcome.images_decoded;
+    ++done_;
+    if (options_.progress) options_.progress(done_, tasks_.size());
   }
 
   const io::FileSystem& fs_;
@@ -157,7 +234,9 @@ class Verification {
   const std::shared_ptr<const Dataset> dataset_;
   std::atomic<size_t> next_ = 0;
   base::Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
   std::vector<std::vector<Damage>> found_ GUARDED_BY(mutex_);
+  std::vector<KeyMark> marks_ GUARDED_BY(mutex_);
   uint64_t samples_ GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t images_decoded_ GUARDED_BY(mutex_) = 0;
@@ -176,7 +255,7 @@ Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& path,
   VerifyReport report;
   check_snapshot_files(fs, path, &report.damages);
   const auto dataset = Dataset::open(fs, path);
-  std::vector<Task> tasks = chunks_on_disk(fs, path, &report.leftovers);
+  std::vector<Task> tasks = chunks_on_disk(fs, path, &report);
   if (!dataset) {
     // The chunks describe themselves, so they are looked at all the same.
     report.damages.push_back({path, -1, {}, -1, "snapshot: " + dataset.error().message()});
@@ -194,8 +273,10 @@ Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& path,
       }
     }
     tasks = std::move(named);
+    check_report(fs, **dataset, &report.damages);
   }
-  Verification(fs, options, std::move(tasks), dataset ? *dataset : nullptr).run(&report);
+  Verification verification(fs, options, std::move(tasks), dataset ? *dataset : nullptr);
+  RETURN_IF_ERROR(verification.run(&report).at("verify"));
   return report;
 }
 

@@ -33,8 +33,9 @@ struct VerifyReport {
 };
 
 // Chunks: SHA-256 against the name, tar structure, the index, every file's CRC32C, every restart
-// segment. Snapshot: HEAD, root, parts, every column against the chunks' indexes. Damage is in the
-// report; errors are only what keeps from looking, such as kNotFound for no dataset at all.
+// segment, no key twice in the dataset. Snapshot: HEAD, root, parts, every column against the
+// chunks' indexes; of pack's report that it can be read and its counts are right. Damage is in the
+// report; errors are only what keeps from looking: kNotFound (no dataset at all), kNoMemory.
 Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& dataset,
                             const VerifyOptions& options);
 

@@ -1,8 +1,5 @@
 #include "store/verify_chunk.h"
 
-#include <algorithm>
-#include <unordered_map>
-
 #include "base/limits.h"
 #include "jpeg/restart_index.h"
 #include "store/tar.h"
@@ -17,15 +14,6 @@ namespace {
 std::string member_text(const ScalarValue& scalar) {
   if (const auto* number = std::get_if<int64_t>(&scalar.value)) return std::to_string(*number);
   return std::get<std::string>(scalar.value);
-}
-
-ByteVector cropped(const base::Pixels& full, const base::Rect& crop) {
-  ByteVector out;
-  for (uint32_t y = crop.y; y < crop.y + crop.height; ++y) {
-    const auto begin = full.rgb.begin() + (static_cast<ptrdiff_t>(y) * full.width + crop.x) * 3;
-    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(crop.width) * 3);
-  }
-  return out;
 }
 
 }  // namespace
@@ -76,6 +64,7 @@ void ChunkVerifier::add(std::string sample, int64_t offset, std::string what) {
 // laid out; between them only scalars, with the index's values.
 void ChunkVerifier::check_tar(const io::RandomFile& file) {
   std::unordered_map<uint64_t, std::pair<std::string, uint64_t>> expected;
+  SamplesByKey samples;
   TarReader reader(file);
   uint64_t at = 0;
   for (bool first = true;; first = false) {
@@ -104,6 +93,7 @@ void ChunkVerifier::check_tar(const io::RandomFile& file) {
       }
       out_.index = std::move(*index);
       for (const IndexedSample& sample : out_.index->samples) {
+        samples.emplace(sample.key, &sample);
         for (const StoredFile& stored : sample.files) {
           expected[stored.offset] = {sample.key + "." + stored.suffix, stored.length};
         }
@@ -112,7 +102,7 @@ void ChunkVerifier::check_tar(const io::RandomFile& file) {
     }
     const auto found = expected.find(member.offset);
     if (found == expected.end()) {
-      check_scalar_member(member.name, member.offset, content);
+      check_scalar_member(samples, member.name, member.offset, content);
       continue;
     }
     if (found->second != std::pair(member.name, member.size)) {
@@ -130,15 +120,13 @@ void ChunkVerifier::check_tar(const io::RandomFile& file) {
   }
 }
 
-void ChunkVerifier::check_scalar_member(const std::string& name, uint64_t offset, Bytes content) {
+void ChunkVerifier::check_scalar_member(const SamplesByKey& samples, const std::string& name,
+                                        uint64_t offset, Bytes content) {
   const size_t base = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
   const std::string key = name.substr(0, name.find('.', base));
-  const auto& samples = out_.index->samples;
-  // Members stand beside their sample's files, but a search is simple and scalars are few.
-  const auto sample = std::find_if(samples.begin(), samples.end(),
-                                   [&](const IndexedSample& s) { return s.key == key; });
+  const auto sample = samples.find(key);
   if (sample != samples.end()) {
-    for (const ScalarValue& scalar : sample->scalars) {
+    for (const ScalarValue& scalar : sample->second->scalars) {
       if (member_text(scalar) == base::as_text(content)) return;
     }
   }
@@ -206,31 +194,24 @@ void ChunkVerifier::check_pixels(const IndexedSample& sample, const StoredFile& 
         fmt::format(".{}: {} x {} pixels, the index has {} x {}", file.suffix, full.width,
                     full.height, file.width, file.height));
   } else if (file.restart) {
-    check_region(sample, file, bytes, full);
+    check_region(sample, file, bytes, std::move(full));
   }
 }
 
 // The middle of the image, decoded from its own segments, against the full decode.
 void ChunkVerifier::check_region(const IndexedSample& sample, const StoredFile& file, Bytes bytes,
-                                 const base::Pixels& full) {
+                                 base::Pixels full) {
   const base::Rect crop{full.width / 4, full.height / 4, (full.width + 1) / 2,
                         (full.height + 1) / 2};
   const auto decode = [&]() -> Result<base::Pixels> {
-    ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(bytes));
-    const auto segments = jpeg::segments_for_region(header, crop);
-    std::vector<Bytes> parts;
-    for (const auto& range : jpeg::byte_ranges(*file.restart, segments)) {
-      parts.push_back(bytes.subspan(range.offset, range.length));
-    }
-    ASSIGN_OR_RETURN(const ByteVector part,
-                     jpeg::compose_region(*file.restart, bytes.first(file.restart->header_bytes),
-                                          segments, parts));
+    ASSIGN_OR_RETURN(const ByteVector part, jpeg::extract_region(*file.restart, bytes, crop));
     base::Pixels region;
     RETURN_IF_ERROR(decoder_.decode(part, crop, &region));
     return region;
   };
   const auto region = decode();
-  if (region && region->rgb == cropped(full, crop)) return;
+  full.crop(crop);
+  if (region && region->rgb == full.rgb) return;
   add(sample.key, static_cast<int64_t>(file.offset),
       "." + file.suffix + ": its middle, decoded by itself, " +
           (region ? "has other pixels than the whole image"

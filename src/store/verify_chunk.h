@@ -1,6 +1,8 @@
 // The part of verify that looks at one chunk by itself.
 #pragma once
 
+#include <unordered_map>
+
 #include "image/decode.h"
 #include "store/verify.h"
 
@@ -23,12 +25,14 @@ class ChunkVerifier {
  private:
   void add(std::string sample, int64_t offset, std::string what);
   void check_tar(const io::RandomFile& file);
-  void check_scalar_member(const std::string& name, uint64_t offset, Bytes content);
+  using SamplesByKey = std::unordered_map<std::string_view, const IndexedSample*>;
+  void check_scalar_member(const SamplesByKey& samples, const std::string& name, uint64_t offset,
+                           Bytes content);
   void check_file(const IndexedSample& sample, const StoredFile& file);
   void check_restart(const IndexedSample& sample, const StoredFile& file, Bytes bytes);
   void check_pixels(const IndexedSample& sample, const StoredFile& file, Bytes bytes);
   void check_region(const IndexedSample& sample, const StoredFile& file, Bytes bytes,
-                    const base::Pixels& full);
+                    base::Pixels full);
 
   const io::FileSystem& fs_;
   const bool pixels_;

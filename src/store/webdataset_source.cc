@@ -66,8 +66,11 @@ std::string field_name(const std::string& suffix, bool is_image_of_sample) {
   if (is_image_of_sample) return "image";
   if (suffix == "cls") return "class";
   if (suffix == "txt") return "text";
-  // A suffix that is one of these names by chance stays apart from the field.
-  if (suffix == "image" || suffix == "class" || suffix == "text") return suffix + "_file";
+  // A suffix that is one of these names by chance stays apart from the field, and one that is
+  // "image_file" from that.
+  std::string_view stem = suffix;
+  while (stem.ends_with("_file")) stem.remove_suffix(5);
+  if (stem == "image" || stem == "class" || stem == "text") return suffix + "_file";
   return suffix;
 }
 
@@ -89,6 +92,11 @@ class ShardLister {
         return next.error().message().starts_with(path) ? next.error() : next.error().at(path);
       if (!*next) break;
       RETURN_IF_ERROR(add_member(path, **next));
+    }
+    if (!reader.has_end_mark()) {
+      out_->remarks.push_back({path.substr(path.rfind('/') + 1),
+                               "the two zero blocks at its end are missing: its writer leaves them "
+                               "out, or it was cut off and samples are missing"});
     }
     return finish_sample();
   }
@@ -145,6 +153,7 @@ class ShardLister {
       }
       sample_.key = split->key;
     }
+    if (split->field.empty()) return refuse("a name that ends in a dot, so that its field has none");
     if (split->field.size() > base::kFieldNameBytesMax) return refuse("a field name too long");
     for (const SourceFile& file : sample_.files) {
       if (file.suffix == split->field) return refuse("the sample has this field already");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
+#include "base/limits.h"
 #include "feed/state.h"
 
 namespace forebay::train {
@@ -91,7 +92,7 @@ std::string differences(const std::string& saved, const std::string& now) {
 
 Result<Progress> load(const io::FileSystem& fs, const std::string& path, const std::string& options,
                       const std::vector<Named>& tensors) {
-  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(fs, path, kSafetensorsFileMax));
+  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(fs, path, base::kSafetensorsFileMax));
   RETURN_IF_ERROR(check_seal(file));
   ASSIGN_OR_RETURN(const Safetensors content, decode_safetensors(file));
   ASSIGN_OR_RETURN(Progress progress, decode_progress(content.metadata));
@@ -155,7 +156,11 @@ Result<std::optional<Restored>> restore_checkpoint(const io::FileSystem& fs,
       restored.path = path;
       return restored;
     }
-    if (progress.error().code() == Code::kInvalid) return tl::unexpected(progress.error());
+    // A failing disk, too little memory or other options say nothing about the file.
+    const Code code = progress.error().code();
+    const bool damaged =
+        code == Code::kCorrupt || code == Code::kTooBig || code == Code::kUnsupported;
+    if (!damaged) return tl::unexpected(progress.error());
     restored.damaged.push_back(fmt::format("{}: {}", path, progress.error().message()));
   }
   if (paths.empty()) return std::nullopt;

@@ -40,7 +40,8 @@ class Learner {
   Learner(Model& model, const Options& options);
 
   // Learns from one batch; `step` counts over the whole run. Samples without a label take no part.
-  // kInvalid when the loss is not a number: the weights stay as they were.
+  // kInvalid when the loss is not a number: what is learned stays as it was (the batch norms'
+  // running statistics do not).
   Result<StepResult> step(const std::shared_ptr<const feed::Batch>& batch, uint64_t step);
 
   // Measures the model on one epoch of `feed`, each valid sample once.

@@ -1,7 +1,6 @@
 #include "train/model.h"
 
-#include "train/resnet18.h"
-#include "train/resnet9.h"
+#include "base/limits.h"
 
 namespace forebay::train {
 
@@ -25,9 +24,13 @@ Result<std::unique_ptr<Model>> make_model(const ModelOptions& options) {
   if (options.width < 1 || options.width > kWidthMax) {
     return fail(Code::kInvalid, "--width {}: use 1 to {}", options.width, kWidthMax);
   }
+  if (options.classes > static_cast<int64_t>(base::kClassesMax)) {
+    return fail(Code::kTooBig, "{} classes (the highest label and one); the limit is {}",
+                options.classes, base::kClassesMax);
+  }
   if (options.classes < 1) return fail(Code::kInvalid, "the dataset has no classes to learn");
-  if (options.name == "resnet9") return std::make_unique<ResNet9>(options);
-  if (options.name == "resnet18") return std::make_unique<ResNet18>(options);
+  if (options.name == "resnet9") return make_resnet9(options);
+  if (options.name == "resnet18") return make_resnet18(options);
   return fail(Code::kInvalid, "--model {}: use resnet9 or resnet18", options.name);
 }
 

@@ -56,6 +56,10 @@ class Model {
   std::vector<Named> buffers_;
 };
 
+// One for each file resnet*.cc; make_model() chooses and checks.
+std::unique_ptr<Model> make_resnet9(const ModelOptions& options);
+std::unique_ptr<Model> make_resnet18(const ModelOptions& options);
+
 // kInvalid for a name or width that is none.
 Result<std::unique_ptr<Model>> make_model(const ModelOptions& options);
 

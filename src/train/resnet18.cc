@@ -1,9 +1,43 @@
-#include "train/resnet18.h"
-
+// torchvision's resnet18 (He et al., "Deep Residual Learning", 2015): its names, shapes and first
+// weights, so that files of weights go both ways.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "train/layers.h"
+
 namespace forebay::train {
+
+namespace {
+
+class ResNet18 final : public Model {
+ public:
+  explicit ResNet18(const ModelOptions& options);
+  at::Tensor forward(const at::Tensor& images, bool training) override;
+  int64_t size_min() const override { return 8; }
+
+ private:
+  struct Shortcut {
+    Conv conv;
+    BatchNorm norm;
+  };
+  struct Block {
+    Conv conv1;
+    BatchNorm norm1;
+    Conv conv2;
+    BatchNorm norm2;
+    std::optional<Shortcut> downsample;
+    at::Tensor operator()(const at::Tensor& x, bool training) const;
+  };
+  static Block make_block(LayerMaker& make, const std::string& name, int64_t in, int64_t out,
+                          int64_t stride);
+
+  Conv conv1_;
+  BatchNorm norm1_;
+  std::vector<Block> blocks_;
+  Linear linear_;
+};
 
 ResNet18::ResNet18(const ModelOptions& options) {
   LayerMaker make(*this, options.seed);
@@ -45,6 +79,12 @@ at::Tensor ResNet18::forward(const at::Tensor& images, bool training) {
   x = at::max_pool2d(x, 3, 2, 1);
   for (const Block& block : blocks_) x = block(x, training);
   return linear_(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_resnet18(const ModelOptions& options) {
+  return std::make_unique<ResNet18>(options);
 }
 
 }  // namespace forebay::train

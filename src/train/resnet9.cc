@@ -1,6 +1,9 @@
-#include "train/resnet9.h"
-
+// The small residual network of David Page's "How to train your ResNet" (DAWNBench, 2018), for
+// images of about 32 pixels. Odd on purpose: pooling comes before the batch norm, which makes norm
+// and ReLU four times cheaper.
 #include <ATen/ATen.h>
+
+#include "train/layers.h"
 
 namespace forebay::train {
 
@@ -8,7 +11,24 @@ namespace {
 
 constexpr double kLogitScale = 0.125;
 
-}  // namespace
+class ResNet9 final : public Model {
+ public:
+  explicit ResNet9(const ModelOptions& options);
+  at::Tensor forward(const at::Tensor& images, bool training) override;
+  int64_t size_min() const override { return 8; }
+
+ private:
+  struct Block {
+    Conv conv;
+    BatchNorm norm;
+    bool pool = false;
+    at::Tensor operator()(const at::Tensor& x, bool training) const;
+  };
+  Block prepare_;
+  Block grow1_, residual1a_, residual1b_;
+  Block grow2_, grow3_, residual3a_, residual3b_;
+  Linear linear_;
+};
 
 ResNet9::ResNet9(const ModelOptions& options) {
   LayerMaker make(*this, options.seed);
@@ -42,6 +62,12 @@ at::Tensor ResNet9::forward(const at::Tensor& images, bool training) {
   x = x + residual3b_(residual3a_(x, training), training);
   x = at::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1);
   return linear_(x) * kLogitScale;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_resnet9(const ModelOptions& options) {
+  return std::make_unique<ResNet9>(options);
 }
 
 }  // namespace forebay::train

@@ -1,5 +1,7 @@
 #include "train/run.h"
 
+#include <set>
+
 #include "io/machine.h"
 
 namespace forebay::train {
@@ -63,7 +65,8 @@ class Run {
 
  private:
   Status begin() {
-    if (options_.out.empty()) return {};
+    if (options_.out.empty() && !options_.resume) return {};
+    if (options_.out.empty()) return fail(Code::kInvalid, "--resume needs the folder --out");
     RETURN_IF_ERROR(fs_.make_dirs(options_.out));
     if (options_.resume) return resume();
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
@@ -85,6 +88,11 @@ class Run {
     }
     progress_ = restored->progress;
     log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
+    // The run that wrote it may have ended at its target, or before it could look.
+    const bool epoch_is_done = progress_.feed.epoch > 0 && progress_.feed.position == 0;
+    if (options_.target_accuracy && validation_ != nullptr && epoch_is_done) {
+      RETURN_IF_ERROR(validate(progress_.feed.epoch - 1));
+    }
     return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
   }
 
@@ -99,6 +107,7 @@ class Run {
       const int64_t waited_ns = io::monotonic_ns() - asked_ns;
       if (!batch) break;
       RETURN_IF_ERROR(first_batch());
+      RETURN_IF_ERROR(show_bad(training_));
       auto result = learner_.step(batch, progress_.step);
       if (!result) return came_apart(result.error());
       ++progress_.step;
@@ -118,6 +127,19 @@ class Run {
     if (seen_batch_) return {};
     seen_batch_ = true;
     return options_.on_first_batch ? options_.on_first_batch() : Status();
+  }
+
+  // Names each bad sample once.
+  Status show_bad(const feed::Feed& feed) {
+    for (const feed::BadSample& bad : feed.state().bad) {
+      if (!bad_.emplace(bad.chunk, bad.key).second) continue;
+      const char* instead = &feed == validation_ ? "left out" : "replaced by another";
+      log_.say(fmt::format("warning: sample \"{}\" of chunk {} cannot be used and is {}: {}",
+                           bad.key, bad.chunk, instead, bad.reason));
+      RETURN_IF_ERROR(log_.event("bad_sample",
+                                 {{"key", bad.key}, {"chunk", bad.chunk}, {"reason", bad.reason}}));
+    }
+    return {};
   }
 
   Status came_apart(const Status& error) const {
@@ -172,30 +194,34 @@ class Run {
     // Before validation, so that a loss of power during it costs nothing.
     RETURN_IF_ERROR(checkpoint());
     if (validation_ != nullptr) {
-      ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, number));
+      RETURN_IF_ERROR(validate(number));
       const EvalResult& result = *summary_.validation;
       line +=
           fmt::format(", validation {:.2f} % (loss {:.3f})", 100 * result.accuracy(), result.loss);
       fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
-      summary_.reached_target =
-          options_.target_accuracy && result.accuracy() >= *options_.target_accuracy;
     }
     log_.say(line + fmt::format(", {:.0f} s", seconds_since(start_ns_)));
     return log_.event("epoch", fields);
   }
 
+  Status validate(uint64_t number) {
+    ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, number));
+    summary_.reached_target =
+        options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
+    return show_bad(*validation_);
+  }
+
   Result<Summary> end() {
     // A finished run that is resumed has validated nothing in this process.
     if (validation_ != nullptr && !summary_.validation) {
-      ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, options_.epochs));
-      summary_.reached_target =
-          options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
+      RETURN_IF_ERROR(validate(options_.epochs));
     }
     if (!options_.out.empty()) {
       const std::string path = io::join_path(options_.out, "model.safetensors");
       RETURN_IF_ERROR(write_weights(fs_, path, model_));
     }
     summary_.steps = progress_.step;
+    summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
     summary_.seconds = seconds_since(start_ns_);
     summary_.wait_share = ratio(static_cast<double>(wait_ns_) / 1e9, summary_.seconds);
@@ -214,6 +240,7 @@ class Run {
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
+  std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of those named
 };
 
 }  // namespace
@@ -221,10 +248,12 @@ class Run {
 Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
                       feed::Feed* validation, io::FileSystem& fs, Log& log,
                       const RunOptions& options) {
-  if (options.epochs == 0 || options.log_steps == 0 || training.steps() == 0) {
-    return fail(Code::kInvalid,
-                "nothing to do: {} epochs of {} steps; an epoch needs at least one whole batch",
-                options.epochs, training.steps());
+  if (options.log_steps == 0) return fail(Code::kInvalid, "log_steps must be above 0");
+  if (options.epochs > 0 && training.steps() == 0) {
+    return fail(Code::kInvalid, "nothing to learn from: an epoch needs at least one whole batch");
+  }
+  if (options.epochs == 0 && validation == nullptr) {
+    return fail(Code::kInvalid, "nothing to do: no epochs and nothing to measure on");
   }
   return Run(learner, model, training, validation, fs, log, options).go();
 }

@@ -36,6 +36,7 @@ struct Summary {
   double seconds = 0;                    // of this process's part
   double wait_share = 0;                 // of it, waiting for the training feed
   bool reached_target = false;
+  uint64_t bad_samples = 0;  // of both feeds
 };
 
 // `validation` may be null. Afterwards `out` also holds model.safetensors, the weights alone.

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/limits.h"
+
 namespace forebay::train {
 
 using base::Code;
@@ -16,14 +18,13 @@ namespace {
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 // A header nests objects two deep; a shape is a third level.
-constexpr int kDepthMax = 4;
 
 // Builds the JSON value, but stops at what the format cannot hold: nesting (which could exhaust the
 // stack) and a key that comes twice in one object (whose meaning would depend on the reader).
 class StrictParser {
  public:
   bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kDepthMax) problem_ = "nested too deeply";
+    if (depth > base::kSafetensorsJsonDepthMax) problem_ = "nested too deeply";
     if (event == json::parse_event_t::object_start) keys_.emplace_back();
     if (event == json::parse_event_t::object_end && !keys_.empty()) keys_.pop_back();
     if (event == json::parse_event_t::key && !keys_.empty()) {
@@ -43,9 +44,9 @@ Result<uint64_t> tensor_bytes(const TensorView& tensor) {
   if (element == 0) {
     return fail(Code::kCorrupt, "tensor {}: type \"{}\" is not known", tensor.name, tensor.type);
   }
-  if (tensor.shape.size() > kSafetensorsRankMax) {
+  if (tensor.shape.size() > base::kSafetensorsRankMax) {
     return fail(Code::kTooBig, "tensor {}: {} dimensions, more than {}", tensor.name,
-                tensor.shape.size(), kSafetensorsRankMax);
+                tensor.shape.size(), base::kSafetensorsRankMax);
   }
   uint64_t bytes = element;
   for (const int64_t side : tensor.shape) {
@@ -164,7 +165,7 @@ Result<std::string> encode_header(const Safetensors& content,
   // `replace`: text that is not UTF-8 must not throw here.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  if (text.size() > kSafetensorsHeaderMax || at > kSafetensorsFileMax) {
+  if (text.size() > base::kSafetensorsHeaderMax || at > base::kSafetensorsFileMax) {
     return fail(Code::kTooBig, "safetensors: header of {} bytes, data of {}", text.size(), at);
   }
   return text;
@@ -214,9 +215,9 @@ Result<Safetensors> decode_safetensors(Bytes file) {
     return fail(Code::kCorrupt, "{} bytes: too short for safetensors", file.size());
   }
   const auto header_bytes = base::load_le<uint64_t>(file.data());
-  if (header_bytes > kSafetensorsHeaderMax) {
+  if (header_bytes > base::kSafetensorsHeaderMax) {
     return fail(Code::kTooBig, "header of {} bytes, the limit is {}", header_bytes,
-                kSafetensorsHeaderMax);
+                base::kSafetensorsHeaderMax);
   }
   if (header_bytes > file.size() - kLengthBytes) {
     return fail(Code::kCorrupt, "header of {} bytes in a file of {}: cut off", header_bytes,

@@ -15,10 +15,6 @@ using base::ByteVector;
 using base::Result;
 using base::Status;
 
-inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // the format's own limit
-inline constexpr uint64_t kSafetensorsFileMax = 16'000'000'000;  // bytes that we read into memory
-inline constexpr size_t kSafetensorsRankMax = 16;
-
 // The format's names: "F32", "BF16", "I64" and so on.
 using TensorType = std::string;
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "base/random.h"
 
 namespace forebay::train {
@@ -90,9 +91,9 @@ TEST(Safetensors, HostileHeadersAreRefused) {
 
 TEST(Safetensors, HeaderLimit) {
   ByteVector file(16);
-  base::store_le(file.data(), kSafetensorsHeaderMax + 1);
+  base::store_le(file.data(), base::kSafetensorsHeaderMax + 1);
   EXPECT_EQ(decode_safetensors(file).error().code(), Code::kTooBig);
-  base::store_le(file.data(), kSafetensorsHeaderMax);
+  base::store_le(file.data(), base::kSafetensorsHeaderMax);
   EXPECT_EQ(decode_safetensors(file).error().code(), Code::kCorrupt);
 }
 

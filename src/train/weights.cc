@@ -4,6 +4,9 @@
 #include <c10/core/GradMode.h>
 #include <fmt/ranges.h>
 
+#include "base/checksum.h"
+#include "base/limits.h"
+
 namespace forebay::train {
 
 using base::Code;
@@ -70,6 +73,15 @@ Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors) 
     at::Tensor(named.tensor).copy_(row);
   }
   return {};
+}
+
+Result<uint32_t> read_weights(const io::FileSystem& fs, const std::string& path,
+                              const Model& model) {
+  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(fs, path, base::kSafetensorsFileMax));
+  auto content = decode_safetensors(file);
+  if (!content) return tl::unexpected(content.error().at(path));
+  RETURN_IF_ERROR(load_tensors(*content, model.state()).at(path));
+  return base::crc32c(file);
 }
 
 Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model) {

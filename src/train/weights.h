@@ -16,6 +16,11 @@ Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
 // are ignored.
 Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors);
 
+// Fills the model from a state_dict as PyTorch's safetensors package saves it; gives the file's
+// CRC32C. Errors as load_tensors, with the path.
+Result<uint32_t> read_weights(const io::FileSystem& fs, const std::string& path,
+                              const Model& model);
+
 // A state_dict that PyTorch's safetensors package loads.
 Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model);
 

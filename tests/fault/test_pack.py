@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ IMAGES = 400
 SEED = 20261121
 
 
-def forebay(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+def forebay(*args: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
     command = [FOREBAY, *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
 
@@ -109,7 +110,7 @@ def test_interrupt_stops_cleanly(source: Path, expected: dict[str, str], tmp_pat
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert "stopped on request" in errors and "run the same command again" in errors
     assert not list((dataset / "chunks").glob("*.tmp"))
     assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
@@ -185,3 +186,18 @@ def test_tar_lists_a_chunk(expected: dict[str, str], source: Path, tmp_path: Pat
             assert (a == np.asarray(Image.open(file))).all()
             seen += 1
     assert seen == IMAGES - IMAGES // 20
+
+
+def test_dataset_inside_its_source_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "images" / "cat"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    (tmp_path / "link").symlink_to(tmp_path / "images")
+    for source, dataset in (("images", "images/out"), ("images", "images"), ("link", "images/out"),
+                            ("images/", "link/new/out")):  # fmt: skip
+        done = forebay("pack", source, dataset, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "is inside its source" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["cat"]
+    # A name that only begins alike.
+    assert forebay("pack", "images", "images.forebay", cwd=tmp_path).returncode == 0

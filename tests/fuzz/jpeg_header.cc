@@ -21,13 +21,7 @@ void require(bool condition) {
 }
 
 void read_region(const jpeg::Rewritten& file, const Rect& region, jpeg::Decoder& decoder) {
-  const auto ranges = jpeg::segments_for_region(file.header, region);
-  std::vector<Bytes> parts;
-  for (const auto& range : jpeg::byte_ranges(file.index, ranges)) {
-    parts.push_back(Bytes(file.file).subspan(range.offset, range.length));
-  }
-  const Bytes header = Bytes(file.file).first(file.index.header_bytes);
-  const auto composed = jpeg::compose_region(file.index, header, ranges, parts);
+  const auto composed = jpeg::extract_region(file.index, file.file, region);
   require(composed.has_value());
   Pixels whole;
   Pixels part;
@@ -43,6 +37,11 @@ void compose_anything(Bytes data, const jpeg::Header& header) {
   index.header_crc32c = forebay::base::crc32c(data.first(header.header_bytes));
   index.segments.resize(header.segment_count());
   (void)jpeg::compose_region(index, data.first(header.header_bytes), {}, {});
+  // One segment too few, and everything.
+  const Rect all{0, 0, header.width, header.height};
+  (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
+  index.segments.pop_back();
+  (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
 }
 
 }  // namespace

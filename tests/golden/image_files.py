@@ -9,6 +9,7 @@ import io
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL
@@ -46,7 +47,7 @@ def interlaced(pixels: np.ndarray) -> bytes:
     return b"".join(plain(pixels[y::dy, x::dx]) for x, y, dx, dy in ADAM7)
 
 
-def saved(image: Image.Image, **options: object) -> bytes:
+def saved(image: Image.Image, **options: Any) -> bytes:
     out = io.BytesIO()
     image.save(out, **options)
     return out.getvalue()

@@ -59,13 +59,12 @@ def main() -> None:
     rng = random.Random(5)
     sizes = list(FIXED)
     while len(sizes) < 240:
-        sides = [max(1, int(2 ** rng.uniform(0, 9.5))) for _ in range(4)]
-        sizes.append(tuple(sides))
+        a, b, c, d = (max(1, int(2 ** rng.uniform(0, 9.5))) for _ in range(4))
+        sizes.append((a, b, c, d))
     lines = [f"# by image_resize.py with torch {torch.__version__}"]
     for seed, (width, height, out_width, out_height) in enumerate(sizes):
-        digest = hashlib.sha256(
-            resize(image(width, height, seed), out_width, out_height)
-        ).hexdigest()
+        pixels = resize(image(width, height, seed), out_width, out_height)
+        digest = hashlib.sha256(pixels.tobytes()).hexdigest()
         lines.append(f"{width} {height} {out_width} {out_height} {seed} {digest}")
     Path(__file__).with_suffix(".txt").write_text("\n".join(lines) + "\n")
 

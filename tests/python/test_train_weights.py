@@ -1,57 +1,107 @@
-"""Weights that forebay train writes load in PyTorch, with torchvision's names and shapes."""
+"""Weights go both ways between forebay train and PyTorch, and mean the same in both."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, str(Path(__file__).parent))
+from models import ResNet9, ResNet18
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
+CLASSES = ("a", "b", "c")
+EACH = 8
 
 
-def resnet18_shapes(classes: int) -> dict[str, tuple[int, ...]]:
-    """The state dict of torchvision's resnet18, from the published architecture."""
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def norm(name: str, channels: int) -> None:
-        for part in ("weight", "bias", "running_mean", "running_var"):
-            shapes[f"{name}.{part}"] = (channels,)
-        shapes[f"{name}.num_batches_tracked"] = ()
-
-    shapes["conv1.weight"] = (64, 3, 7, 7)
-    norm("bn1", 64)
-    before = 64
-    for layer, channels in enumerate((64, 128, 256, 512), start=1):
-        for block in range(2):
-            name = f"layer{layer}.{block}"
-            shapes[f"{name}.conv1.weight"] = (channels, before, 3, 3)
-            norm(f"{name}.bn1", channels)
-            shapes[f"{name}.conv2.weight"] = (channels, channels, 3, 3)
-            norm(f"{name}.bn2", channels)
-            if before != channels:
-                shapes[f"{name}.downsample.0.weight"] = (channels, before, 1, 1)
-                norm(f"{name}.downsample.1", channels)
-            before = channels
-    shapes["fc.weight"] = (classes, 512)
-    shapes["fc.bias"] = (classes,)
-    return shapes
+def forebay(*arguments: object) -> None:
+    subprocess.run([str(part) for part in (FOREBAY, *arguments)], check=True)
 
 
-def test_resnet18_weights_load_in_pytorch(tmp_path: Path) -> None:
-    """One short run from a folder of JPEGs; its model.safetensors has torchvision's keys."""
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of small random JPEGs by class, and beside it the dataset made of it."""
+    root = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
-    for name in ("a", "b", "c"):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(8):
-            pixels = random.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.jpg")
-    subprocess.run([FOREBAY, "pack", tmp_path / "images", tmp_path / "set"], check=True)
-    command = [FOREBAY, "train", tmp_path / "set", "--model", "resnet18", "--epochs", "1"]
-    command += ["--batch", "8", "--out", tmp_path / "run"]
-    subprocess.run([str(part) for part in command], check=True)
-    state = load_file(tmp_path / "run/model.safetensors")
-    assert {name: tuple(value.shape) for name, value in state.items()} == resnet18_shapes(3)
-    assert all(value.isfinite().all() for value in state.values())
+    for name in CLASSES:
+        (root / "folder" / name).mkdir(parents=True)
+        for number in range(EACH):
+            coarse = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            image = Image.fromarray(coarse).resize((32, 32), Image.Resampling.BICUBIC)
+            image.save(root / "folder" / name / f"{number}.jpg")
+    forebay("pack", root / "folder", root / "set")
+    return root
+
+
+def model_of(name: str) -> torch.nn.Module:
+    return ResNet9(4, len(CLASSES)) if name == "resnet9" else ResNet18(len(CLASSES))
+
+
+def loss_in_pytorch(model: torch.nn.Module, folder: Path) -> float:
+    """The mean cross-entropy over all images, as torchvision would prepare them."""
+    mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
+    deviation = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+    inputs, labels = [], []
+    for label, name in enumerate(CLASSES):
+        for path in sorted((folder / name).iterdir()):
+            pixels = torch.from_numpy(np.asarray(Image.open(path).convert("RGB")).copy())
+            inputs.append((pixels.permute(2, 0, 1) / 255 - mean) / deviation)
+            labels.append(label)
+    with torch.no_grad():
+        logits = model.eval()(torch.stack(inputs))
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(labels)).item()
+
+
+def train(images: Path, work: Path, name: str, *options: object) -> dict:
+    """One run of forebay train; its summary."""
+    log = work / "log.jsonl"
+    log.unlink(missing_ok=True)
+    forebay("train", images / "set", "--val", images / "set", "--model", name, "--width", 4,
+            "--batch", 8, "--precision", "fp32", "--log", log, *options)  # fmt: skip
+    return json.loads(log.read_text().splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ["resnet9", "resnet18"])
+def test_pytorch_weights_give_the_same_loss_in_forebay(
+    images: Path, tmp_path: Path, name: str
+) -> None:
+    torch.manual_seed(1)
+    model = model_of(name)
+    for part in model.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.get_buffer("running_mean").uniform_(-0.3, 0.3)
+            part.get_buffer("running_var").uniform_(0.5, 1.5)
+            torch.nn.init.uniform_(part.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(part.bias, -0.2, 0.2)
+    save_file(model.state_dict(), tmp_path / "init.safetensors")
+    summary = train(images, tmp_path, name, "--epochs", 0, "--init", tmp_path / "init.safetensors")
+    assert summary["val_loss"] == pytest.approx(loss_in_pytorch(model, images / "folder"), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["resnet9", "resnet18"])
+def test_trained_weights_give_the_same_loss_in_pytorch(
+    images: Path, tmp_path: Path, name: str
+) -> None:
+    summary = train(images, tmp_path, name, "--epochs", 2, "--lr", 0.02, "--out", tmp_path / "run")
+    model = model_of(name)
+    before = loss_in_pytorch(model, images / "folder")
+    model.load_state_dict(load_file(tmp_path / "run/model.safetensors"))  # every key, no other
+    assert summary["val_loss"] == pytest.approx(loss_in_pytorch(model, images / "folder"), rel=1e-4)
+    assert summary["val_loss"] != pytest.approx(before, rel=1e-3)
+
+
+def test_weights_of_another_model_are_refused(images: Path, tmp_path: Path) -> None:
+    save_file(ResNet9(4, 7).state_dict(), tmp_path / "seven.safetensors")
+    command = [FOREBAY, "train", images / "set", "--width", "4", "--batch", "8"]
+    command += ["--init", tmp_path / "seven.safetensors"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "seven.safetensors: tensor linear.weight" in done.stderr
+    assert "[7, 32]" in done.stderr and "[3, 32]" in done.stderr

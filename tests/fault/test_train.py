@@ -1,0 +1,137 @@
+"""forebay train, interrupted and gone on with: the weights do not tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
+IMAGES = 192
+SIDE = 16
+STOPPED = 130
+
+
+def train_command(dataset: Path, out: Path, *options: str) -> list[str]:
+    command = [FOREBAY, "train", str(dataset), "--width", "2", "--batch", "16", "--epochs", "3"]
+    return [*command, "--log-steps", "1", "--out", str(out), *options]
+
+
+def train(dataset: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = train_command(dataset, out, *options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("train")
+    random = np.random.default_rng(3)
+    for i in range(IMAGES):
+        folder = root / "images" / f"class{i % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = random.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i:03}.jpg")
+    subprocess.run([FOREBAY, "pack", root / "images", root / "set"], check=True)
+    return root / "set"
+
+
+@pytest.fixture(scope="module")
+def expected(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The weights of an uninterrupted run."""
+    out = tmp_path_factory.mktemp("expected")
+    done = train(dataset, out)
+    assert done.returncode == 0, done.stderr
+    return (out / "model.safetensors").read_bytes()
+
+
+def send_after_steps(command: list[str], steps: int, number: signal.Signals) -> tuple[int, str]:
+    """Starts a run and sends it a signal once it has said so many steps."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr
+        said = ""
+        for line in run.stderr:
+            said += line
+            steps -= " step " in line
+            if steps == 0:
+                run.send_signal(number)
+                break
+        said += run.stderr.read()
+    return run.returncode, said
+
+
+def test_same_weights_twice(dataset: Path, expected: bytes, tmp_path: Path) -> None:
+    assert train(dataset, tmp_path).returncode == 0
+    assert (tmp_path / "model.safetensors").read_bytes() == expected
+
+
+@pytest.mark.parametrize("steps", [1, 11, 17])
+def test_interrupted_run_goes_on_to_the_same_weights(
+    dataset: Path, expected: bytes, tmp_path: Path, steps: int
+) -> None:
+    code, said = send_after_steps(train_command(dataset, tmp_path), steps, signal.SIGINT)
+    assert code == STOPPED, said
+    assert "--resume goes on" in said
+    assert not (tmp_path / "model.safetensors").exists()
+    done = train(dataset, tmp_path, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"resumed .* at step \d+", done.stderr)
+    assert (tmp_path / "model.safetensors").read_bytes() == expected
+
+
+def test_killed_run_goes_on_to_the_same_weights(
+    dataset: Path, expected: bytes, tmp_path: Path
+) -> None:
+    command = train_command(dataset, tmp_path, "--checkpoint-steps", "5")
+    code, said = send_after_steps(command, 14, signal.SIGKILL)
+    assert code == -signal.SIGKILL, said
+    done = train(dataset, tmp_path, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "model.safetensors").read_bytes() == expected
+
+
+def test_torn_checkpoint_gives_way_to_the_one_before(
+    dataset: Path, expected: bytes, tmp_path: Path
+) -> None:
+    command = train_command(dataset, tmp_path, "--checkpoint-steps", "5")
+    send_after_steps(command, 14, signal.SIGKILL)
+    newest = max(tmp_path.glob("checkpoint-*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    done = train(dataset, tmp_path, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert f"warning: {newest}" in done.stderr
+    assert (tmp_path / "model.safetensors").read_bytes() == expected
+
+
+def test_other_options_are_refused_and_nothing_is_lost(dataset: Path, tmp_path: Path) -> None:
+    assert train(dataset, tmp_path).returncode == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for options, reason in (((), "--resume"), (("--resume", "--seed", "1"), "seed 0 (now 1)")):
+        done = train(dataset, tmp_path, *options)
+        assert done.returncode == 1
+        assert reason in done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_damaged_sample_is_named_and_replaced(dataset: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", dataset, copy], check=True)
+    (chunk,) = (copy / "chunks").iterdir()
+    content = bytearray(chunk.read_bytes())
+    content[content.rindex(b"\xff\xd9") - 9] ^= 0xFF  # in the last image's pixels
+    chunk.write_bytes(content)
+    done = train(copy, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r'warning: sample "class\d/\d+" of chunk .* is replaced by another', done.stderr
+    )
+    assert "; 1 bad samples" in done.stderr
+    done = train(copy, tmp_path / "strict", "--bad-samples-max", "0")
+    assert done.returncode == 1
+    assert re.search(r"class\d/\d+ in chunk .*: its bytes do not have the checksum", done.stderr)

@@ -1,0 +1,42 @@
+"""Chunk-wise shuffling of a pack in shuffled order learns as well as a full shuffle; without the
+shuffle at pack time it learns visibly worse. The long run is bench/shuffle.py on CIFAR-10."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
+
+
+def test_shuffled_pack_learns_as_a_full_shuffle_does(tmp_path: Path) -> None:
+    """1,797 handwritten digits in 30 chunks or more, each shuffled for itself."""
+    digits = load_digits()
+    for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        folder = tmp_path / ("val" if index % 5 == 0 else "train") / str(label)
+        folder.mkdir(parents=True, exist_ok=True)
+        grey = (pixels * (255 / 16)).round().astype(np.uint8)
+        Image.fromarray(grey).resize((32, 32)).save(folder / f"{index:04}.jpg", quality=95)
+    command = [sys.executable, ROOT / "bench/shuffle.py", tmp_path / "train", tmp_path / "val"]
+    command += ["--chunk-bytes", "65536", "--chunks-min", "30", "--lanes", "1", "--no-flip"]
+    command += ["--batch", "32", "--epochs", "2", "--seeds", "4"]
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, "FOREBAY_BIN": str(FOREBAY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+    figures = json.loads(done.stdout.splitlines()[-1])
+    # Twice the spread of single runs is some four standard errors of a difference of such means.
+    within = 2 * figures["spread"] + 0.01
+    assert abs(figures["shuffled_minus_full"]) < within
+    assert figures["ordered_minus_full"] < -within - 0.05
+    assert figures["ordered_minus_shuffled"] < -within - 0.05
