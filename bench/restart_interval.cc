@@ -1,4 +1,4 @@
-// deps: forebay_image nlohmann_json::nlohmann_json
+// deps: forebay_image forebay_io nlohmann_json::nlohmann_json
 // The curve behind the default restart intervals: what an interval costs in bytes, and what it
 // saves when only a crop is read.
 //   bench_restart_interval FOLDER [CROPS]
@@ -44,19 +44,8 @@ using Curve = std::map<uint32_t, Sums>;
   std::exit(1);
 }
 
-std::vector<Bytes> parts_of(Bytes file, const std::vector<jpeg::ByteRange>& ranges) {
-  std::vector<Bytes> parts;
-  for (const jpeg::ByteRange& range : ranges) {
-    parts.push_back(file.subspan(range.offset, range.length));
-  }
-  return parts;
-}
-
 void check_crop(const jpeg::Rewritten& image, const base::Rect& crop) {
-  const auto segments = jpeg::segments_for_region(image.header, crop);
-  const auto parts = parts_of(image.file, jpeg::byte_ranges(image.index, segments));
-  const auto header = Bytes(image.file).first(image.index.header_bytes);
-  const auto part = jpeg::compose_region(image.index, header, segments, parts);
+  const auto part = jpeg::extract_region(image.index, image.file, crop);
   if (!part) stop(part.error().message());
   jpeg::Decoder decoder;
   base::Pixels from_part;
@@ -79,14 +68,16 @@ void measure(Bytes source, uint64_t number, uint64_t crops, Curve* subsampled, C
     sums.source += source.size();
     sums.file += image->file.size();
     sums.index += image->index.segments.size() * kIndexBytesEach;
+    const Bytes header_bytes = Bytes(image->file).first(image->index.header_bytes);
     base::Random random(1, base::Purpose::kTest, 0, number);
     for (uint64_t i = 0; i < crops; ++i) {
       const base::Rect crop = image::draw_crop({}, header.width, header.height, random);
-      const auto ranges = jpeg::byte_ranges(image->index, jpeg::segments_for_region(header, crop));
-      uint64_t bytes = image->index.header_bytes;
-      for (const jpeg::ByteRange& range : ranges) bytes += range.length;
+      const auto plan = jpeg::plan_region(image->index, header_bytes, crop);
+      if (!plan) stop(plan.error().message());
+      uint64_t bytes = header_bytes.size();
+      for (const jpeg::ByteRange& range : plan->places) bytes += range.length;
       sums.read += static_cast<double>(bytes) / static_cast<double>(crops);
-      sums.reads += static_cast<double>(ranges.size()) / static_cast<double>(crops);
+      sums.reads += static_cast<double>(plan->places.size()) / static_cast<double>(crops);
       if (i == 0) check_crop(*image, crop);
     }
   }

@@ -1,3 +1,5 @@
+#include <iostream>
+
 #include "commands.h"
 #include "store/export.h"
 
@@ -16,7 +18,10 @@ int run(const Args& args) {
       store::export_dataset(io::posix_file_system(), args.dataset, args.folder, args.options);
   if (!report) return report_error(report.error());
   fmt::print("{}: {} files, {}\n", args.folder, report->files, base::human_bytes(report->bytes));
-  return 0;
+  for (const std::string& lost : report->lost) {
+    std::cerr << "forebay: export: left out, damaged: " << lost << "\n";
+  }
+  return report->lost.empty() ? 0 : kExitFailed;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
 #include "store/pack.h"
@@ -137,17 +138,22 @@ void add_pack(CLI::App& app, int* exit_code) {
                    "a folder by class, a .tar, a folder of .tar, or x-{000..010}.tar")
       ->required();
   command->add_option("dataset", args->dataset, "the folder to make")->required();
-  command->add_option("--threads", options.threads, "0: as many as cores; each holds one chunk");
+  command->add_option("--threads", options.threads, "0: as many as cores; each holds one chunk")
+      ->check(CLI::Range(0, base::kThreadsMax));
   command->add_option("--chunk-bytes", options.chunk_bytes, "size of a chunk")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   command->add_option("--order", args->order, "of the samples")
       ->check(CLI::IsMember({"shuffled", "listed"}))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "of the shuffled order")->capture_default_str();
+  command->add_option("--seed", options.seed, "of the shuffled order")
+      ->capture_default_str()
+      ->check(whole_number());
   command->add_option("--on-error", args->on_error, "what to do about a sample that is damaged")
       ->check(CLI::IsMember({"skip", "stop"}))
       ->capture_default_str();
-  command->add_option("--limit", options.limit, "pack only so many samples; 0: all");
+  command->add_option("--limit", options.limit, "pack only so many samples; 0: all")
+      ->check(whole_number());
   command->add_flag("--tar-fields", options.tar_fields,
                     "write a folder's classes as .cls files, for WebDataset readers");
   command->add_flag("--json", args->json, "progress and report as JSON lines");

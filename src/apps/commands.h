@@ -2,14 +2,10 @@
 // code (docs/errors.md): 0 done, 1 failed or found damage, kExitStopped.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "arguments.h"
 #include "base/status.h"
 
 namespace forebay::apps {
-
-inline constexpr int kExitWrongUsage = 2;
-inline constexpr int kExitStopped = 130;  // as a shell says of Ctrl-C
 
 void add_pack(CLI::App& app, int* exit_code);
 void add_ls(CLI::App& app, int* exit_code);

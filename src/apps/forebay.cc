@@ -2,7 +2,9 @@
 // program of its own, forebay-train, because it needs libtorch.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -15,7 +17,7 @@ namespace forebay::apps {
 int report_error(const base::Status& status) {
   std::cout.flush();
   std::cerr << "forebay: " << status.message() << std::endl;
-  return status.code() == base::Code::kCancelled ? kExitStopped : 1;
+  return status.code() == base::Code::kCancelled ? kExitStopped : kExitFailed;
 }
 
 namespace {
@@ -29,6 +31,9 @@ int run_train(char** argv) {
               << "; start forebay-train itself\n";
     return 1;
   }
+  // PyTorch's threads spin at their barriers by default. Beside the loader's threads, or anyone
+  // else's, that takes the processor from the very thread that is waited for.
+  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   const std::string program = (self.parent_path() / "forebay-train").string();
   argv[1] = argv[0];
   ::execv(program.c_str(), argv + 1);
@@ -45,6 +50,7 @@ int run(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argv);
   CLI::App app("Forebay: image datasets for training");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "forebay " FOREBAY_VERSION);
   int exit_code = 0;
   add_pack(app, &exit_code);
   add_ls(app, &exit_code);
@@ -52,6 +58,12 @@ int run(int argc, char** argv) {
   add_verify(app, &exit_code);
   add_export(app, &exit_code);
   app.add_subcommand("train", "train a model (forebay train --help)");
+  const auto commands = app.get_subcommands({});
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {
+    std::cerr << "forebay: there is no command " << argv[1] << "; forebay --help lists them\n";
+    return kExitWrongUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -62,13 +74,21 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// A list that is cut short by a full disk must not look complete.
+int check_output(int exit_code) {
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  std::cerr << "forebay: cannot write all of the output; is the disk full?\n";
+  return kExitFailed;
+}
+
 }  // namespace
 
 }  // namespace forebay::apps
 
 int main(int argc, char** argv) {
   try {
-    return forebay::apps::run(argc, argv);
+    return forebay::apps::check_output(forebay::apps::run(argc, argv));
   } catch (const std::bad_alloc&) {
     std::cerr << "forebay: no memory\n";
   } catch (const std::exception& error) {

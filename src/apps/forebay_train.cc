@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 
+#include "arguments.h"
+#include "base/limits.h"
 #include "io/machine.h"
 #include "train/run.h"
 #include "train/weights.h"
@@ -16,14 +18,10 @@
 namespace {
 
 using namespace forebay;
+using namespace forebay::apps;
 using base::Code;
 using base::Result;
 using base::Status;
-
-// docs/errors.md
-constexpr int kExitWrongUsage = 2;
-constexpr int kExitNotReached = 3;
-constexpr int kExitStopped = 130;
 
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -35,8 +33,8 @@ struct Options {
   train::Sgd::Options sgd;
   feed::FeedOptions feed;
   train::RunOptions run;
-  std::vector<float> mean = {0.485F, 0.456F, 0.406F};
-  std::vector<float> std = {0.229F, 0.224F, 0.225F};
+  std::vector<double> mean = {0.485, 0.456, 0.406};
+  std::vector<double> std = {0.229, 0.224, 0.225};
   std::string precision = "auto";
   std::string log;
   std::string init;
@@ -60,11 +58,14 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--epochs", o.run.epochs, "0: only measure on --val")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--batch", o.feed.global_batch, "Samples in a step")->capture_default_str();
+  app.add_option("--batch", o.feed.global_batch, "Samples in a step")
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
   app.add_option("--momentum", o.sgd.momentum)->capture_default_str()->check(CLI::Range(0.0, 1.0));
   app.add_option("--weight-decay", o.sgd.weight_decay, "Not on biases and batch norms")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--label-smoothing", o.label_smoothing)
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
@@ -76,33 +77,43 @@ void add_options(CLI::App& app, Options& o) {
                  "Smallest share of an image's area that a crop takes (0.8 up to 64 pixels, else "
                  "0.08)")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)");
-  app.add_option("--resize", o.resize, "Validation: short side before the centre crop");
+  app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)")
+      ->check(whole_number());
+  app.add_option("--resize", o.resize, "Validation: short side before the centre crop")
+      ->check(whole_number());
   app.add_option("--mean", o.mean, "Of the channels, on a scale of 0 to 1")->expected(3);
   app.add_option("--std", o.std)->expected(3);
-  app.add_option("--seed", o.feed.seed)->capture_default_str();
+  app.add_option("--seed", o.feed.seed)->capture_default_str()->check(whole_number());
   app.add_option("--lanes", o.feed.lanes, "Chunks that a step draws from side by side")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--group-bytes", o.feed.group_bytes, "Bytes of chunks shuffled together in a lane")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--prefetch", o.feed.prefetch, "Batches prepared ahead")->capture_default_str();
   app.add_option("--memory-bytes-max", o.feed.memory_bytes_max,
                  "For chunks and batches of one feed together")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--bad-samples-max", o.feed.bad_samples_max,
                  "Unreadable samples to replace before the run stops")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--precision", o.precision, "auto, bf16 or fp32")->capture_default_str();
   app.add_option("--init", o.init, "First weights: a safetensors file with the model's state_dict");
   app.add_option("--out", o.run.out, "Folder for checkpoints and model.safetensors");
   app.add_flag("--resume", o.run.resume, "Go on from the newest checkpoint in --out");
   app.add_option("--checkpoint-steps", o.run.checkpoint_steps,
-                 "Also write one every so many steps (0: at each epoch's end only)");
-  app.add_option("--threads", o.threads, "PyTorch's (0: the usable cores)");
-  app.add_option("--feed-threads", o.feed.threads, "The loader's (0: the usable cores)");
+                 "Also write one every so many steps (0: at each epoch's end only)")
+      ->check(whole_number());
+  app.add_option("--threads", o.threads, "PyTorch's (0: the usable cores)")
+      ->check(CLI::Range(0, base::kThreadsMax));
+  app.add_option("--feed-threads", o.feed.threads, "The loader's (0: the usable cores)")
+      ->check(CLI::Range(0, base::kThreadsMax));
   app.add_option("--log", o.log, "File for JSON lines");
   app.add_option("--log-steps", o.run.log_steps, "Steps between progress lines")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--target-accuracy", o.target_accuracy,
                  "Stop once validation reaches it (0 to 1); exit with 3 if it never does")
       ->check(CLI::Range(0.0, 1.0));
@@ -159,7 +170,18 @@ Status settle(const store::Dataset& dataset, Options& o) {
   if (o.crop_scale_min == 0) o.crop_scale_min = small ? 0.8 : 0.08;
   o.model.classes = class_count(dataset);
   o.model.seed = o.feed.seed;
+  for (const double number :
+       {o.lr, o.sgd.weight_decay, o.sgd.momentum, o.warmup_epochs, o.label_smoothing,
+        o.crop_scale_min, o.mean[0], o.mean[1], o.mean[2], o.std[0], o.std[1], o.std[2]}) {
+    if (!std::isfinite(number)) return {Code::kInvalid, "an option is not a finite number"};
+  }
   if (o.lr <= 0) return {Code::kInvalid, "--lr: must be above 0"};
+  for (const double std : o.std) {
+    if (std <= 0) return {Code::kInvalid, "--std: must be above 0"};
+  }
+  if (o.target_accuracy > 0 && o.validation.empty()) {
+    return {Code::kInvalid, "--target-accuracy needs --val"};
+  }
   if (o.resize < o.size) return {Code::kInvalid, "--resize: must be --size or more"};
   return {};
 }
@@ -170,8 +192,10 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
   out.tensor.layout = image::Layout::kNhwc;
   out.tensor.dtype =
       precision == train::Precision::kBf16 ? image::DType::kBfloat16 : image::DType::kFloat32;
-  std::copy_n(o.mean.begin(), 3, out.tensor.mean.begin());
-  std::copy_n(o.std.begin(), 3, out.tensor.std.begin());
+  for (size_t c = 0; c < 3; ++c) {
+    out.tensor.mean[c] = static_cast<float>(o.mean[c]);
+    out.tensor.std[c] = static_cast<float>(o.std[c]);
+  }
   if (training) {
     image::TrainTransform transform{.size = o.size, .crop = {}, .flip = o.flip};
     transform.crop.scale_min = o.crop_scale_min;
@@ -224,6 +248,10 @@ train::Learner::Options learner_options(const Options& o, train::Precision preci
 // A class must have the same number in both, or the accuracy says nothing.
 Status check_same_classes(const store::Dataset& training, const store::Dataset& validation,
                           int64_t classes) {
+  if (class_count(validation) == 0) {
+    return base::fail(Code::kInvalid, "{}: no sample has a label to measure with",
+                      validation.path());
+  }
   const auto& learned = training.schema().classes;
   const auto& measured = validation.schema().classes;
   if (class_count(validation) > classes) {
@@ -289,7 +317,6 @@ Result<train::Summary> run(Options& o, int64_t start_ns) {
   ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision(o.precision));
   ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, o.dataset));
   RETURN_IF_ERROR(settle(*dataset, o));
-  ASSIGN_OR_RETURN(const Feeds feeds, open_feeds(o, choice.precision, dataset));
 
   const int64_t torch_ns = io::monotonic_ns();
   at::set_num_threads(o.threads > 0 ? o.threads : io::usable_cores());
@@ -298,8 +325,9 @@ Result<train::Summary> run(Options& o, int64_t start_ns) {
     return base::fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", o.size, o.model.name,
                       model->size_min());
   }
-  train::Learner learner(*model, learner_options(o, choice.precision, feeds.training->steps()));
   const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
+  ASSIGN_OR_RETURN(const Feeds feeds, open_feeds(o, choice.precision, dataset));
+  train::Learner learner(*model, learner_options(o, choice.precision, feeds.training->steps()));
 
   log.say(fmt::format("{} of {} classes on {} samples of {} pixels, {} threads, {}", o.model.name,
                       o.model.classes, dataset->sample_count(), o.size, at::get_num_threads(),
@@ -350,12 +378,12 @@ int main(int argc, char** argv) {
     const auto summary = run(options, start_ns);
     if (!summary) {
       fmt::print(stderr, "forebay: train: {}\n", summary.error().message());
-      return summary.error().code() == Code::kCancelled ? kExitStopped : 1;
+      return summary.error().code() == Code::kCancelled ? kExitStopped : kExitFailed;
     }
     const bool missed = options.run.target_accuracy && !summary->reached_target;
     return missed ? kExitNotReached : 0;
   } catch (const std::exception& error) {  // libtorch's own, and no memory
     fmt::print(stderr, "forebay: train: {}\n", error.what());
-    return 1;
+    return kExitFailed;
   }
 }

@@ -390,7 +390,9 @@ TEST(Photographs, KeepCoefficientsPixelsAndMarkers) {
   }
   EXPECT_GE(files, 4) << "in " << folder;
   // Of a set that is large enough to say something of photographs.
-  if (files >= 100) EXPECT_LE(after, before + before / 50) << "in " << folder;
+  if (files >= 100) {
+    EXPECT_LE(after, before + before / 50) << "in " << folder;
+  }
   fmt::print("{} files, {} with private tables: {} B, rewritten {} B, {:.4f} x\n", files,
              own_tables, before, after, static_cast<double>(after) / static_cast<double>(before));
 }

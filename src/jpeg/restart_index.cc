@@ -152,6 +152,25 @@ Status check_header(const RestartIndex& index, Bytes header_bytes, const Header&
   return {};
 }
 
+// Where these segments lie in the file, from the first byte of a range's first segment to the last
+// of its last. `ranges` are ascending and inside the index.
+std::vector<ByteRange> byte_ranges(const RestartIndex& index,
+                                   const std::vector<SegmentRange>& ranges) {
+  std::vector<ByteRange> out;
+  out.reserve(ranges.size());
+  uint64_t offset = index.header_bytes;
+  uint32_t at = 0;
+  for (const SegmentRange& range : ranges) {
+    FOREBAY_CHECK(at <= range.begin && range.begin < range.end &&
+                  range.end <= index.segments.size());
+    for (; at < range.begin; ++at) offset += index.segments[at].length + kMarkerBytes;
+    const uint64_t begin = offset;
+    for (; at < range.end; ++at) offset += index.segments[at].length + kMarkerBytes;
+    out.push_back({begin, offset - kMarkerBytes - begin});
+  }
+  return out;
+}
+
 Status check_parts(const RestartIndex& index, const std::vector<SegmentRange>& ranges,
                    const std::vector<Bytes>& parts) {
   if (ranges.size() != parts.size()) {
@@ -237,23 +256,6 @@ std::vector<SegmentRange> segments_for_region(const Header& header, const Rect& 
     const uint32_t row = y * header.mcus_across();
     append_range(&out, {(row + left) / header.restart_interval,
                         (row + right) / header.restart_interval + 1});
-  }
-  return out;
-}
-
-std::vector<ByteRange> byte_ranges(const RestartIndex& index,
-                                   const std::vector<SegmentRange>& ranges) {
-  std::vector<ByteRange> out;
-  out.reserve(ranges.size());
-  uint64_t offset = index.header_bytes;
-  uint32_t at = 0;
-  for (const SegmentRange& range : ranges) {
-    FOREBAY_CHECK(at <= range.begin && range.begin < range.end &&
-                  range.end <= index.segments.size());
-    for (; at < range.begin; ++at) offset += index.segments[at].length + kMarkerBytes;
-    const uint64_t begin = offset;
-    for (; at < range.end; ++at) offset += index.segments[at].length + kMarkerBytes;
-    out.push_back({begin, offset - kMarkerBytes - begin});
   }
   return out;
 }

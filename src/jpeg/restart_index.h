@@ -46,11 +46,6 @@ struct ByteRange {
   uint64_t length = 0;
   bool operator==(const ByteRange&) const = default;
 };
-// Where these segments lie in the file, from the first byte of a range's first segment to the
-// last of its last. `ranges` are ascending and inside the index; plan_region() sees to that for
-// an index that came from outside.
-std::vector<ByteRange> byte_ranges(const RestartIndex& index,
-                                   const std::vector<SegmentRange>& ranges);
 
 // What has to be read of a file for a region of its image: these segments, at these places.
 struct RegionPlan {
@@ -62,8 +57,8 @@ struct RegionPlan {
 Result<RegionPlan> plan_region(const RestartIndex& index, Bytes header, const base::Rect& region);
 
 // A whole, valid JPEG from a part of one: `header` is the file's first header_bytes; `parts` are
-// the bytes of byte_ranges(). Segments that were not read become blocks of plain grey. Checks the
-// header's and every segment's checksum (kCorrupt, with the segment's number).
+// the bytes at plan_region()'s places. Segments that were not read become blocks of plain grey.
+// Checks the header's and every segment's checksum (kCorrupt, with the segment's number).
 Result<base::ByteVector> compose_region(const RestartIndex& index, Bytes header,
                                         const std::vector<SegmentRange>& ranges,
                                         const std::vector<Bytes>& parts);

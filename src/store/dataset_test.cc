@@ -6,8 +6,12 @@
 #include "base/random.h"
 #include "io/faulty.h"
 #include "io/memory.h"
+#include "jpeg/jpeg_samples.h"
+#include "jpeg/rewrite.h"
 #include "store/snapshot.h"
+#include "store/snapshot_part.h"
 #include "store/tar.h"
+#include "store/verify.h"
 
 namespace forebay::store {
 namespace {
@@ -25,43 +29,54 @@ struct Chunk {
   ByteVector bytes;
 };
 
+// Lays out a chunk of samples with one file each, whose contents are `images`.
+Chunk lay_out(ChunkIndex samples, const std::vector<ByteVector>& images) {
+  Chunk chunk{.info = {}, .index = std::move(samples), .bytes = {}};
+  for (size_t i = 0; i < images.size(); ++i) {
+    StoredFile& file = chunk.index.samples[i].files[0];
+    file.length = images[i].size();
+    file.crc32c = base::crc32c(images[i]);
+  }
+  chunk.info.index_bytes = encode_chunk_index(chunk.index).size();
+  chunk.info.samples = static_cast<uint32_t>(images.size());
+  uint64_t at = tar_member_bytes(kChunkIndexName, chunk.info.index_bytes);
+  for (auto& sample : chunk.index.samples) {
+    sample.files[0].offset = at + kTarBlockBytes;
+    at += tar_member_bytes(sample.key + ".jpg", sample.files[0].length);
+  }
+  const auto append = [&](const std::string& name, Bytes data) {
+    append_tar_header(name, data.size(), &chunk.bytes);
+    base::ByteWriter(&chunk.bytes).bytes(data);
+    append_tar_padding(data.size(), &chunk.bytes);
+  };
+  append(std::string(kChunkIndexName), encode_chunk_index(chunk.index));
+  for (size_t i = 0; i < images.size(); ++i) {
+    append(chunk.index.samples[i].key + ".jpg", images[i]);
+  }
+  append_tar_end(&chunk.bytes);
+  chunk.info.bytes = chunk.bytes.size();
+  chunk.info.id = base::sha256(chunk.bytes);
+  return chunk;
+}
+
 // A chunk of `count` samples that are numbered from `first`; each image is its key.
 Chunk make_chunk(uint64_t first, uint32_t count, const Schema& schema = kSchema) {
-  Chunk chunk{.info = {}, .index = {.schema = schema, .samples = {}}, .bytes = {}};
+  ChunkIndex index{.schema = schema, .samples = {}};
+  std::vector<ByteVector> images;
   for (uint32_t i = 0; i < count; ++i) {
     IndexedSample sample{.key = fmt::format("train/{:05}", first + i), .source_path = {}};
     sample.source_path = sample.key + ".JPEG";
-    sample.files.push_back({.field = 0, .suffix = "jpg", .length = sample.key.size()});
-    sample.files[0].crc32c = base::crc32c(base::as_bytes(sample.key));
+    sample.files.push_back({.field = 0, .suffix = "jpg"});
+    images.emplace_back(sample.key.begin(), sample.key.end());
     if ((first + i) % 3 != 2) {
       ScalarValue label;
       label.field = 1;
       label.value = static_cast<int64_t>((first + i) % 3);
       sample.scalars.push_back(label);
     }
-    chunk.index.samples.push_back(sample);
+    index.samples.push_back(sample);
   }
-  chunk.info.index_bytes = encode_chunk_index(chunk.index).size();
-  chunk.info.samples = count;
-  uint64_t at = tar_member_bytes(kChunkIndexName, chunk.info.index_bytes);
-  for (auto& sample : chunk.index.samples) {
-    sample.files[0].offset = at + kTarBlockBytes;
-    at += tar_member_bytes(sample.key + ".jpg", sample.key.size());
-  }
-  const ByteVector index = encode_chunk_index(chunk.index);
-  append_tar_header(kChunkIndexName, index.size(), &chunk.bytes);
-  base::ByteWriter out(&chunk.bytes);
-  out.bytes(index);
-  append_tar_padding(index.size(), &chunk.bytes);
-  for (const auto& sample : chunk.index.samples) {
-    append_tar_header(sample.key + ".jpg", sample.key.size(), &chunk.bytes);
-    out.bytes(base::as_bytes(sample.key));
-    append_tar_padding(sample.key.size(), &chunk.bytes);
-  }
-  append_tar_end(&chunk.bytes);
-  chunk.info.bytes = chunk.bytes.size();
-  chunk.info.id = base::sha256(chunk.bytes);
-  return chunk;
+  return lay_out(std::move(index), images);
 }
 
 constexpr std::array<uint32_t, 3> kCounts = {4, 1, 5};
@@ -262,7 +277,7 @@ TEST_F(DatasetTest, ManyPartsReadAsOne) {
       index.samples[i].files = {{.field = 0, .suffix = "jpg", .offset = i, .length = chunk}};
     }
     const ChunkInfo info{.id = base::sha256(Bytes(reinterpret_cast<const uint8_t*>(&chunk), 4)),
-                         .bytes = 5ull << 30,  // wide offsets
+                         .bytes = base::kChunkBytesMax,
                          .samples = kCount,
                          .index_bytes = 7};
     ASSERT_TRUE(builder.add_chunk(info, index).ok());
@@ -278,6 +293,82 @@ TEST_F(DatasetTest, ManyPartsReadAsOne) {
   EXPECT_EQ(dataset->location(1'000'007).offset, 7U);
   EXPECT_EQ(dataset->location(1'000'007).length, 2U);
   EXPECT_EQ(dataset->chunk_of(999'999), 1U);
+}
+
+TEST_F(DatasetTest, KeysOfAChunkAreThoseOfItsSamples) {
+  const auto dataset = *Dataset::open(fs_, kPath);
+  for (uint32_t chunk = 0; chunk < dataset->chunk_count(); ++chunk) {
+    const auto keys = dataset->chunk_keys(chunk);
+    ASSERT_TRUE(keys);
+    EXPECT_EQ(*keys, *dataset->Dataset::chunk_keys(chunk)) << "one by one";
+    ASSERT_EQ(keys->size(), kCounts[chunk]);
+    EXPECT_EQ(keys->front(), fmt::format("train/{:05}", dataset->chunk(chunk).first_sample));
+  }
+}
+
+std::vector<std::string> damages(const io::FileSystem& fs, bool pixels = false) {
+  const auto report = verify(fs, kPath, {.pixels = pixels, .threads = 2, .progress = {}});
+  if (!report) return {report.error().message()};
+  std::vector<std::string> out;
+  for (const Damage& damage : report->damages) out.push_back(describe(damage));
+  return out;
+}
+
+// A bug once: only the keys inside a chunk were compared.
+TEST(Verify, AKeyThatIsInTwoChunksIsDamage) {
+  io::MemoryFileSystem fs;
+  ASSERT_TRUE(write_dataset(fs, kPath, {make_chunk(0, 3), make_chunk(3, 2)}).ok());
+  EXPECT_THAT(damages(fs), ::testing::IsEmpty());
+  ASSERT_TRUE(write_dataset(fs, kPath, {make_chunk(0, 3), make_chunk(2, 2)}).ok());
+  const auto found = damages(fs);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_THAT(found[0], HasSubstr("sample \"train/00002\": (chunk 1) chunk 0 has this key too"));
+}
+
+// A bug once: with every checksum right and a segment too few, `verify --pixels` ended the process.
+TEST(Verify, AnIndexWithTooFewSegmentsIsDamage) {
+  auto image = jpeg::rewrite(jpeg::make_jpeg({.width = 100, .height = 100}));
+  ASSERT_TRUE(image);
+  auto& segments = image->index.segments;
+  while (segments.size() > 2) {
+    const jpeg::Segment last = segments.back();
+    segments.pop_back();
+    segments.back().length += 2 + last.length;
+  }
+  const uint32_t length = segments.back().length;
+  const Bytes merged = Bytes(image->file).last(length + 2).first(length);
+  segments.back().check = static_cast<uint16_t>(base::crc32c(merged));
+  ChunkIndex index{.schema = kSchema, .samples = {}};
+  index.samples.push_back({.key = "a", .source_path = "a.jpg"});
+  index.samples[0].files.push_back({.field = 0,
+                                    .suffix = "jpg",
+                                    .width = 100,
+                                    .height = 100,
+                                    .subsampling = image->header.subsampling(),
+                                    .restart = image->index});
+  io::MemoryFileSystem fs;
+  ASSERT_TRUE(write_dataset(fs, kPath, {lay_out(std::move(index), {image->file})}).ok());
+  const auto found = damages(fs, true);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_THAT(found[0], HasSubstr("number of segments than the index"));
+  EXPECT_THAT(found[1], HasSubstr("its middle, decoded by itself, fails"));
+}
+
+// Behind right checksums: lengths that nobody should allocate for.
+TEST(Part, LengthsAboveTheLimitsAreRefused) {
+  io::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.make_dirs("/d").ok());
+  const auto code = [&](uint64_t chunk_bytes, uint64_t length) {
+    PartBuilder builder;
+    builder.add_chunk({}, chunk_bytes, 100);
+    builder.add_sample({.length = static_cast<uint32_t>(length)}, "a");
+    const auto part = builder.encode();
+    EXPECT_TRUE(io::write_file_atomically(fs, "/d/p", part.data).ok());
+    return base::status_of(Part::open(fs, "/d/p", part.ref)).code();
+  };
+  EXPECT_EQ(code(base::kChunkBytesMax, base::kFieldBytesMax), Code::kOk);
+  EXPECT_EQ(code(base::kChunkBytesMax + 1, 1), Code::kCorrupt);
+  EXPECT_EQ(code(base::kChunkBytesMax, base::kFieldBytesMax + 1), Code::kCorrupt);
 }
 
 TEST_F(DatasetTest, EmptyDataset) {
@@ -300,6 +391,8 @@ TEST(SnapshotBuilder, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refused([](Chunk& c) { c.info.samples = 3; }), HasSubstr("3 samples, 2 in"));
   EXPECT_THAT(refused([](Chunk& c) { c.index.samples[0].files.clear(); }), HasSubstr("no image"));
   EXPECT_THAT(refused([](Chunk& c) { c.info.bytes = 100; }), HasSubstr("no image inside"));
+  EXPECT_THAT(refused([](Chunk& c) { c.info.bytes = base::kChunkBytesMax + 1; }),
+              HasSubstr("bytes, more than"));
   EXPECT_THAT(refused([](Chunk& c) { c.index.samples[0].key.clear(); }), HasSubstr("key of 0"));
   EXPECT_THAT(refused([](Chunk& c) { c.index.schema.classes.clear(); }), HasSubstr("schema"));
   EXPECT_THAT(refused([](Chunk& c) { c.index.samples[0].scalars[0].value = int64_t{-1}; }),

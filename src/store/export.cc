@@ -36,16 +36,28 @@ class Exporter {
 
   Result<ExportReport> run() {
     for (uint32_t number = 0; number < dataset_.chunk_count(); ++number) {
-      ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
-      ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(number)));
-      for (const IndexedSample& sample : index.samples) {
-        RETURN_IF_ERROR(write_sample(*chunk, index.schema, sample));
-      }
+      RETURN_IF_ERROR(or_lost(write_chunk(number)));
     }
     return report_;
   }
 
  private:
+  // Damage takes what it hit and no more.
+  Status or_lost(const Status& status) {
+    if (status.code() != Code::kCorrupt && status.code() != Code::kNotFound) return status;
+    report_.lost.push_back(status.message());
+    return {};
+  }
+
+  Status write_chunk(uint32_t number) {
+    ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
+    ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(number)));
+    for (const IndexedSample& sample : index.samples) {
+      RETURN_IF_ERROR(write_sample(*chunk, index.schema, sample));
+    }
+    return {};
+  }
+
   Status write_sample(const io::RandomFile& chunk, const Schema& schema,
                       const IndexedSample& sample) {
     const StoredFile* image = image_file(schema, sample);
@@ -56,12 +68,12 @@ class Exporter {
     const int64_t label = class_of(schema, sample);
     if (schema.classes.empty() && label >= 0) path = std::to_string(label) + "/" + path;
     RETURN_IF_ERROR(check_path(path).at(chunk.path()));
-    RETURN_IF_ERROR(write_file(chunk, *image, sample, path));
+    RETURN_IF_ERROR(write_file(chunk, *image, path));
     if (!options_.all_fields) return {};
     const std::string stem = path.substr(0, path.size() - file_extension(path).size());
     for (const StoredFile& file : sample.files) {
       if (&file == image) continue;
-      RETURN_IF_ERROR(write_file(chunk, file, sample, stem + file.suffix));
+      RETURN_IF_ERROR(write_file(chunk, file, stem + file.suffix));
     }
     for (const ScalarValue& scalar : sample.scalars) {
       RETURN_IF_ERROR(write_scalar(schema.fields[scalar.field], scalar, stem));
@@ -82,16 +94,14 @@ class Exporter {
     return write(stem + "cls", base::as_bytes(number));
   }
 
-  Status write_file(const io::RandomFile& chunk, const StoredFile& file,
-                    const IndexedSample& sample, const std::string& path) {
+  Status write_file(const io::RandomFile& chunk, const StoredFile& file, const std::string& path) {
     ByteVector data(file.length);
-    RETURN_IF_ERROR(chunk.read(file.offset, data));
-    if (base::crc32c(data) != file.crc32c) {
-      return fail(Code::kCorrupt,
-                  "{}: byte {}: sample \"{}\": its checksum does not match; forebay verify lists "
-                  "all damage",
-                  chunk.path(), file.offset, sample.key);
+    Status status = chunk.read(file.offset, data);
+    if (status.ok() && base::crc32c(data) != file.crc32c) {
+      status = fail(Code::kCorrupt, "{}: byte {}: its checksum does not match", chunk.path(),
+                    file.offset);
     }
+    if (!status.ok()) return or_lost(status.at(path));
     return write(path, data);
   }
 
@@ -102,7 +112,7 @@ class Exporter {
     const std::string parent = io::parent_path(target);
     if (made_.insert(parent).second) RETURN_IF_ERROR(fs_.make_dirs(parent));
     if (fs_.stat(target)) return fail(Code::kExists, "two samples have the source path {}", path);
-    const std::string temporary = target + ".forebay-tmp";
+    const std::string temporary = io::join_path(folder_, ".forebay-tmp");
     {
       ASSIGN_OR_RETURN(const auto file, fs_.create(temporary));
       Status status = file->append(data);

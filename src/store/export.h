@@ -14,12 +14,13 @@ struct ExportOptions {
 struct ExportReport {
   uint64_t files = 0;
   uint64_t bytes = 0;
+  std::vector<std::string> lost;  // what is damaged and was left out: where and why
 };
 
 // Writes every sample's image under its source path; where the source had class numbers without
 // names, in a folder of that number. `folder` is new or empty. Each file appears whole or not at
-// all. Errors: kExists (the folder is not empty), kCorrupt (a stored file is damaged, or a path
-// leads out of the folder), those of the disk.
+// all; damaged ones are left out and listed. Errors: kExists (the folder is not empty), kCorrupt (a
+// path leads out of the folder), those of the disk.
 Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& dataset,
                                     const std::string& folder, const ExportOptions& options);
 

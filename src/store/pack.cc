@@ -39,7 +39,8 @@ Result<PackReport> report_of_complete(const io::FileSystem& fs, const std::strin
   };
   const std::string report_file = report_path(dataset, *root);
   const auto stored = io::read_file(fs, report_file, base::kListingBytesMax);
-  if (!stored && stored.error().code() == Code::kNotFound) return other("not packed by one command");
+  if (!stored && stored.error().code() == Code::kNotFound)
+    return other("not packed by one command");
   RETURN_IF_ERROR(stored);
   auto report = report_from_json(*stored);
   if (!report) return tl::unexpected(report.error().at(report_file));
@@ -57,11 +58,12 @@ Status check_folder_is_free(const io::FileSystem& fs, const std::string& dataset
     if (entry.name == "chunks" || entry.name == "snapshots") {
       ASSIGN_OR_RETURN(const auto inside, fs.list(io::join_path(dataset, entry.name)));
       if (inside.empty()) continue;
-      return fail(Code::kExists,
-                  "{}/{} is not empty, and there is neither a HEAD nor the journal of a pack that "
-                  "goes on: choose another folder; or, if this dataset lost its HEAD, write it anew: "
-                  "one line, \"forebay 0 <hash>\", of a file snapshots/<hash>.root",
-                  dataset, entry.name);
+      return fail(
+          Code::kExists,
+          "{}/{} is not empty, and there is neither a HEAD nor the journal of a pack that "
+          "goes on: choose another folder; or, if this dataset lost its HEAD, write it anew: "
+          "one line, \"forebay 0 <hash>\", of a file snapshots/<hash>.root",
+          dataset, entry.name);
     }
     const bool ours = entry.name == "LOCK" || entry.name == "listing" ||
                       entry.name == "listing.tmp" || entry.name == "journal.tmp";

@@ -109,7 +109,8 @@ Status Packing::clean() {
   std::sort(known.begin(), known.end());
   ASSIGN_OR_RETURN(const auto entries, fs_.list(chunks_path(dataset_)));
   for (const auto& entry : entries) {
-    if (!is_made_here(entry.name) || std::binary_search(known.begin(), known.end(), entry.name)) continue;
+    if (!is_made_here(entry.name) || std::binary_search(known.begin(), known.end(), entry.name))
+      continue;
     RETURN_IF_ERROR(fs_.remove(io::join_path(chunks_path(dataset_), entry.name)));
   }
   return {};

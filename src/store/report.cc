@@ -127,7 +127,7 @@ Result<PackReport> report_from_json(Bytes text) {
     report.chunks = count_of(value.at("chunks"));
     report.dataset_bytes = count_of(value.at("dataset_bytes"));
     report.ignored = count_of(value.at("ignored"));
-    report.remarks = remarks_from_json(value.at("remarks"));
+    report.remarks = remarks_from_json(value.value("remarks", json::array()));
     return report;
   });
 }

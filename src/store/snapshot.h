@@ -122,8 +122,8 @@ class SnapshotBuilder {
 
   // The next chunk. info.first_sample is not looked at; info.samples and `index` agree, the
   // index's schema is the snapshot's, every sample has an image, every key is unique in the
-  // dataset (which is verify's to check: pack's sources make sure of it). kInvalid names what is wrong; then the builder is as
-  // before.
+  // dataset (which is verify's to check: pack's sources make sure of it). kInvalid names what is
+  // wrong; then the builder is as before.
   Status add_chunk(const ChunkInfo& info, const ChunkIndex& index);
   // Writes what is left and makes it the current snapshot: parts, then the root, each synced, then
   // HEAD is replaced atomically. The chunks themselves are on the disk before. Gives the root's

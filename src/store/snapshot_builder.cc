@@ -10,9 +10,7 @@ using base::Code;
 using base::fail;
 
 SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema)
-    : fs_(fs),
-      dataset_(std::move(dataset)),
-      root_{.schema = std::move(schema), .parts = {}} {}
+    : fs_(fs), dataset_(std::move(dataset)), root_{.schema = std::move(schema), .parts = {}} {}
 
 Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) const {
   const std::string name = base::to_hex(info.id);

@@ -104,10 +104,11 @@ Status Part::check_locations() const {
       const Location found = location(i);
       if (!base::in_bounds(found.offset, found.length, chunk.bytes) ||
           found.length > base::kFieldBytesMax || found.label < -1) {
-        return fail(Code::kCorrupt,
-                    "{}: sample {} of {} bytes lies outside its chunk, is above the limit of {}, or "
-                    "has class {}",
-                    file_->path(), i, found.length, base::kFieldBytesMax, found.label);
+        return fail(
+            Code::kCorrupt,
+            "{}: sample {} of {} bytes lies outside its chunk, is above the limit of {}, or "
+            "has class {}",
+            file_->path(), i, found.length, base::kFieldBytesMax, found.label);
       }
     }
   }
@@ -171,8 +172,8 @@ Result<std::vector<std::string>> Part::keys(uint32_t begin, uint32_t end) const 
   std::vector<std::string> keys;
   keys.reserve(end - begin);
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    keys.emplace_back(base::as_text(text).substr(offsets[i] - offsets[0],
-                                                 offsets[i + 1] - offsets[i]));
+    keys.emplace_back(
+        base::as_text(text).substr(offsets[i] - offsets[0], offsets[i + 1] - offsets[i]));
   }
   return keys;
 }

@@ -92,12 +92,14 @@ Result<Listing> list_any(const io::FileSystem& fs, const std::string& source) {
 // What a person can do about a file of the source that cannot be read.
 Status advise(const Status& error) {
   if (error.code() != Code::kIo) return error;
-  return {Code::kIo,
-          error.message() + "; make it readable (chmod), or leave it out of the source"};
+  return {Code::kIo, error.message() + "; make it readable (chmod), or leave it out of the source"};
 }
 
 tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
-  return fail(Code::kInvalid, "{}: the source changed while it was packed: {}", path, how);
+  return fail(Code::kInvalid,
+              "{}: the source changed while it was packed: {}; put it back to go on, or remove the "
+              "dataset's folder and pack anew",
+              path, how);
 }
 
 Status check_unchanged(const io::FileSystem& fs, const std::string& path, uint64_t bytes,

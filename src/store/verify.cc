@@ -75,8 +75,9 @@ void check_snapshot_files(const io::FileSystem& fs, const std::string& dataset,
 
 // What pack wrote down of itself, beside the root. A dataset that was made otherwise has none.
 void check_report(const io::FileSystem& fs, const Dataset& dataset, std::vector<Damage>* out) {
-  const auto head = io::read_file(fs, head_path(dataset.path()), base::kHeadBytesMax);
-  if (!head) return;
+  const std::string head_file = head_path(dataset.path());
+  const auto head = io::read_file(fs, head_file, base::kHeadBytesMax);
+  if (!head) return out->push_back({head_file, -1, {}, -1, head.error().message()});
   const auto root = decode_head(base::as_text(*head));
   if (!root) return;
   const std::string path = report_path(dataset.path(), *root);
@@ -145,12 +146,14 @@ struct KeyMark {
   auto operator<=>(const KeyMark&) const = default;
 };
 
-void append_marks(const ChunkIndex& index, uint64_t first_sample, std::vector<KeyMark>* out) {
+std::vector<KeyMark> key_marks(const ChunkIndex& index, uint64_t first_sample) {
+  std::vector<KeyMark> marks;
   for (uint64_t i = 0; i < index.samples.size(); ++i) {
     const base::Sha256 hash = base::sha256(base::as_bytes(index.samples[i].key));
-    out->push_back({base::load_le<uint64_t>(hash.data()), base::load_le<uint64_t>(hash.data() + 8),
-                    first_sample + i});
+    marks.push_back({base::load_le<uint64_t>(hash.data()), base::load_le<uint64_t>(hash.data() + 8),
+                     first_sample + i});
   }
+  return marks;
 }
 
 void check_keys_unique(const Dataset& dataset, std::vector<KeyMark> marks,
@@ -211,15 +214,17 @@ class Verification {
   void check_chunk(size_t i, ChunkVerifier* verifier) {
     const Task& task = tasks_[i];
     auto outcome = verifier->check(task.path, task.id, task.number);
-    const bool in_snapshot = task.number >= 0 && outcome.index;
-    if (in_snapshot) {
-      check_columns(*dataset_, static_cast<uint32_t>(task.number), outcome, &outcome.damages);
+    std::vector<KeyMark> marks;
+    if (task.number >= 0 && outcome.index) {
+      const auto number = static_cast<uint32_t>(task.number);
+      check_columns(*dataset_, number, outcome, &outcome.damages);
+      const ChunkInfo& info = dataset_->chunk(number);
+      if (info.samples == outcome.index->samples.size()) {
+        marks = key_marks(*outcome.index, info.first_sample);
+      }
     }
     base::MutexLock lock(mutex_);
-    if (in_snapshot) {
-      const ChunkInfo& info = dataset_->chunk(static_cast<uint32_t>(task.number));
-      append_marks(*outcome.index, info.first_sample, &marks_);
-    }
+    marks_.insert(marks_.end(), marks.begin(), marks.end());
     found_[i] = std::move(outcome.damages);
     samples_ += outcome.index ? outcome.index->samples.size() : 0;
     bytes_ += outcome.bytes;

@@ -153,7 +153,8 @@ class ShardLister {
       }
       sample_.key = split->key;
     }
-    if (split->field.empty()) return refuse("a name that ends in a dot, so that its field has none");
+    if (split->field.empty())
+      return refuse("a name that ends in a dot, so that its field has none");
     if (split->field.size() > base::kFieldNameBytesMax) return refuse("a field name too long");
     for (const SourceFile& file : sample_.files) {
       if (file.suffix == split->field) return refuse("the sample has this field already");

@@ -68,6 +68,7 @@ class Run {
     if (options_.out.empty() && !options_.resume) return {};
     if (options_.out.empty()) return fail(Code::kInvalid, "--resume needs the folder --out");
     RETURN_IF_ERROR(fs_.make_dirs(options_.out));
+    ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
     if (options_.resume) return resume();
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
     if (there.empty()) return {};
@@ -144,6 +145,8 @@ class Run {
 
   Status came_apart(const Status& error) const {
     if (error.code() != Code::kInvalid || options_.out.empty()) return error;
+    const auto there = list_checkpoints(fs_, options_.out);
+    if (!there || there->empty()) return error;
     return error.at(fmt::format("checkpoints up to now are in {}", options_.out));
   }
 
@@ -236,6 +239,7 @@ class Run {
   Log& log_;
   const RunOptions& options_;
   const int64_t start_ns_ = io::monotonic_ns();
+  std::unique_ptr<io::FileLock> lock_;  // on the checkpoints
   Progress progress_;
   Summary summary_;
   int64_t wait_ns_ = 0;

@@ -40,8 +40,8 @@ struct Summary {
 };
 
 // `validation` may be null. Afterwards `out` also holds model.safetensors, the weights alone.
-// Errors: kCancelled on `stop`; kExists when `out` holds checkpoints and `resume` is false; what
-// the feeds, the learner and the disk give.
+// Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when `out` holds
+// checkpoints and `resume` is false; what the feeds, the learner and the disk give.
 Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
                       feed::Feed* validation, io::FileSystem& fs, Log& log,
                       const RunOptions& options);

@@ -22,7 +22,9 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
-FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
+FOREBAY = str(
+    Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay")).resolve()
+)
 OPTIONS = ["--chunk-bytes", "200000", "--threads", "2"]
 IMAGES = 400
 SEED = 20261121
@@ -201,3 +203,61 @@ def test_dataset_inside_its_source_is_refused(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["cat"]
     # A name that only begins alike.
     assert forebay("pack", "images", "images.forebay", cwd=tmp_path).returncode == 0
+
+
+def test_sources_and_lost_datasets_are_never_deleted(source: Path, tmp_path: Path) -> None:
+    """A bug once: pack cleaned chunks/ of every *.tar when there was neither HEAD nor journal."""
+    dataset = tmp_path / "dataset"
+    assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
+    (dataset / "HEAD").unlink()
+    before = digest(dataset)
+    (tmp_path / "link").symlink_to(dataset / "chunks")
+    chunks = dataset / "chunks"
+    for inside in (chunks, sorted(chunks.iterdir())[0], tmp_path / "link"):
+        refused = forebay("pack", inside, dataset)
+        assert refused.returncode == 1 and "is inside the dataset" in refused.stderr
+    lost = forebay("pack", source, dataset, *OPTIONS)
+    assert lost.returncode == 1 and "chunks is not empty" in lost.stderr
+    assert digest(dataset) == before
+    # What the message says to do works.
+    (root,) = (dataset / "snapshots").glob("*.root")
+    (dataset / "HEAD").write_text(f"forebay 0 {root.stem}\n")
+    assert forebay("verify", dataset).returncode == 0
+
+
+def test_a_fifo_in_the_place_of_a_file_never_blocks(source: Path, tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    assert forebay("pack", source, dataset, *OPTIONS, "--limit", "30").returncode == 0
+    for path in sorted(path for path in dataset.rglob("*") if path.is_file()):
+        if path.name == "LOCK":
+            continue
+        content = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        done = forebay("verify", dataset)
+        assert done.returncode == 1, path
+        assert "not a regular file" in done.stdout + done.stderr, path
+        if path.suffix != ".json":
+            assert forebay("ls", dataset).returncode == 1, path
+        path.unlink()
+        path.write_bytes(content)
+    assert forebay("verify", dataset).returncode == 0
+
+
+def test_a_file_that_cannot_be_read_stops_with_advice(tmp_path: Path) -> None:
+    folder = tmp_path / "images" / "cat"
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
+    (folder / "b.png").chmod(0)
+    # Root may read everything: somebody else then.
+    somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    for parent in [tmp_path, *tmp_path.parents[:2]]:
+        parent.chmod(0o755)
+    tmp_path.chmod(0o777)
+    stopped = forebay("pack", tmp_path / "images", tmp_path / "dataset", **somebody)
+    assert stopped.returncode == 1
+    for part in ("b.png", "Permission denied", "chmod", "run the same command again"):
+        assert part in stopped.stderr
+    (folder / "b.png").chmod(0o600)
+    assert forebay("pack", tmp_path / "images", tmp_path / "dataset").returncode == 0

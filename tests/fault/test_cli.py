@@ -1,0 +1,104 @@
+"""The command line: what it says and how it ends when a call or the world is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
+
+
+def forebay(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [FOREBAY, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """Two classes of three PNGs, one of them with the longest name that a file can have."""
+    for number in range(6):
+        folder = tmp_path / "images" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        name = "x" * 251 if number == 5 else f"{number}"
+        Image.new("RGB", (9, 9), (40 * number, 9, 5)).save(folder / f"{name}.png")
+    assert forebay("pack", tmp_path / "images", tmp_path / "set").returncode == 0
+    return tmp_path / "set"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bogus"], "no command bogus"),
+        ([], "subcommand is required"),
+        (["pack", "a", "b", "--limit", "-1"], "-1 is not a whole number"),
+        (["pack", "a", "b", "--threads", "-1"], "-1 not in range"),
+        (["train", "set", "--batch", "4294967296"], "4294967296"),
+        (["train", "set", "--nonsense"], "--nonsense"),
+        (["train"], "dataset is required"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], said: str) -> None:
+    done = forebay(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("forebay: ") and said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--epochs", "0"], "nothing to do"),
+        (["--resume"], "--resume needs the folder --out"),
+        (["--target-accuracy", "0.5"], "needs --val"),
+        (["--lr", "nan"], "not a finite number"),
+        (["--std", "0", "1", "1"], "--std: must be above 0"),
+        (["--model", "vgg"], "use resnet9 or resnet18"),
+        (["--batch", "7"], "fewer than one global batch"),
+    ],
+)
+def test_options_that_make_no_sense(dataset: Path, options: list[str], said: str) -> None:
+    batch = [] if "--batch" in options else ["--batch", "2"]
+    done = forebay("train", dataset, *batch, *options)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]
+
+
+def test_validation_with_other_classes_is_refused(dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "other/b").mkdir(parents=True)
+    Image.new("RGB", (9, 7)).save(tmp_path / "other/b/1.png")
+    assert forebay("pack", tmp_path / "other", tmp_path / "val").returncode == 0
+    done = forebay("train", dataset, "--batch", 2, "--size", 8, "--val", tmp_path / "val")
+    assert done.returncode == 1
+    assert 'class 0 is "a"' in done.stderr and '"b"' in done.stderr
+
+
+@pytest.mark.parametrize("command", ["ls", "inspect", "verify"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_full_standard_output_is_an_error(dataset: Path, command: str, options: list[str]) -> None:
+    if command == "inspect" and options:
+        options = ["0"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [FOREBAY, command, str(dataset), *options], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"forebay: cannot write")
+
+
+def test_export_gives_back_what_is_not_damaged(dataset: Path, tmp_path: Path) -> None:
+    done = forebay("export", dataset, tmp_path / "whole")
+    assert done.returncode == 0, done.stderr
+    source = {p.relative_to(tmp_path / "images") for p in (tmp_path / "images").rglob("*.png")}
+    assert {p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*.*")} == source
+    (chunk,) = (dataset / "chunks").iterdir()
+    content = bytearray(chunk.read_bytes())
+    content[content.index(b"IDAT")] ^= 1
+    chunk.write_bytes(content)
+    done = forebay("export", dataset, tmp_path / "rest")
+    assert done.returncode == 1
+    assert done.stderr.count("left out, damaged") == 1 and "checksum" in done.stderr
+    assert len(list((tmp_path / "rest").rglob("*.png"))) == 5
