@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -31,9 +32,10 @@ int run_train(char** argv) {
               << "; start forebay-train itself\n";
     return 1;
   }
-  // PyTorch's threads spin at their barriers by default. Beside the loader's threads, or anyone
-  // else's, that takes the processor from the very thread that is waited for.
-  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  // How long PyTorch's threads spin at a barrier before they sleep: libgomp's own some milliseconds
+  // take the processor from the loader's threads, or anyone else's, which may be what they wait
+  // for.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
   const std::string program = (self.parent_path() / "forebay-train").string();
   argv[1] = argv[0];
   ::execv(program.c_str(), argv + 1);

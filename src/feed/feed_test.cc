@@ -1,5 +1,5 @@
-// feed/: the same batches whatever prepares them, at any world size, after any restart; bad
-// samples; memory; stopping.
+// feed/: the same batches whatever prepares them, at any world size, after any restart; memory;
+// stopping.
 #include "feed/feed.h"
 
 #include <gmock/gmock.h>
@@ -8,128 +8,14 @@
 #include <algorithm>
 #include <set>
 
-#include "feed/fake_dataset.h"
-#include "feed/order.h"
 #include "feed/state.h"
-#include "io/faulty.h"
+#include "feed/test_feed.h"
 
 namespace forebay::feed {
 namespace {
 
 using base::Code;
 using testing::HasSubstr;
-
-constexpr uint32_t kBatch = 24;
-constexpr uint32_t kSize = 8;
-constexpr size_t kSampleBytes = size_t{kSize} * kSize * 3;
-
-// What stands at a position, as one value to compare.
-struct Seen {
-  uint64_t sample = 0;
-  int32_t label = 0;
-  bool valid = false;
-  base::ByteVector image = {};
-  bool operator==(const Seen&) const = default;
-};
-using Epoch = std::vector<Seen>;  // by position
-
-class FeedTest : public testing::Test {
- protected:
-  static FeedOptions options(int threads = 2) {
-    FeedOptions out;
-    out.transform = image::TrainTransform{.size = kSize, .crop = {}};
-    out.tensor.dtype = image::DType::kUint8;
-    out.global_batch = kBatch;
-    out.seed = 5;
-    out.lanes = 6;
-    out.group_bytes = 40 * FakeDataset::kSlotBytes;
-    out.threads = threads;
-    return out;
-  }
-  static FeedOptions validation(int threads = 2) {
-    FeedOptions out = options(threads);
-    out.transform = image::EvalTransform{.size = kSize, .resize = 10};
-    out.shuffle = false;
-    return out;
-  }
-  std::unique_ptr<Feed> open(const FeedOptions& options) const {
-    auto feed = Feed::open(fs_, dataset_, options);
-    EXPECT_TRUE(feed) << feed.error().message();
-    return std::move(*feed);
-  }
-
-  static void copy(const Batch& batch, int rank, int world_size, Epoch* out) {
-    for (size_t slot = 0; slot < batch.samples.size(); ++slot) {
-      const size_t position =
-          batch.step * kBatch + slot * static_cast<size_t>(world_size) + static_cast<size_t>(rank);
-      if (out->size() <= position) out->resize(position + 1);
-      const uint8_t* image = batch.images + slot * kSampleBytes;
-      (*out)[position] = {batch.samples[slot], batch.labels[slot], batch.valid[slot] != 0,
-                          base::ByteVector(image, image + kSampleBytes)};
-    }
-  }
-
-  // The epoch from `from` on, of all ranks together; `bad` of all ranks, by sample.
-  Epoch run(FeedOptions options, int world_size = 1, const FeedState& from = {},
-            std::set<uint64_t>* bad = nullptr) const {
-    Epoch out;
-    options.world_size = world_size;
-    for (options.rank = 0; options.rank < world_size; ++options.rank) {
-      const auto feed = open(options);
-      const Status started = feed->start(from);
-      EXPECT_TRUE(started.ok()) << started.message();
-      for (;;) {
-        const auto batch = feed->next();
-        EXPECT_TRUE(batch) << batch.error().message();
-        if (!batch || *batch == nullptr) break;
-        EXPECT_EQ((*batch)->epoch, from.epoch);
-        copy(**batch, options.rank, world_size, &out);
-      }
-      if (bad == nullptr) continue;
-      for (const BadSample& sample : feed->state().bad) bad->insert(sample.sample);
-    }
-    return out;
-  }
-
-  std::vector<ChunkSize> chunk_sizes() const {
-    std::vector<ChunkSize> chunks;
-    for (uint32_t i = 0; i < dataset_->chunk_count(); ++i) {
-      const auto& chunk = dataset_->chunk(i);
-      chunks.push_back({chunk.first_sample, chunk.samples, chunk.bytes});
-    }
-    return chunks;
-  }
-  // The order that options() gives.
-  Order order(uint64_t epoch) const {
-    return Order::make(chunk_sizes(),
-                       {.seed = 5, .lanes = 6, .group_bytes = 40 * FakeDataset::kSlotBytes}, epoch)
-        .value();
-  }
-  // A sample prepared as the position of sample `drawn_for` wants it, without any of the feed.
-  Seen prepare(const FeedOptions& options, uint64_t epoch, uint64_t sample,
-               uint64_t drawn_for) const {
-    image::Preparer preparer(options.transform, options.tensor);
-    Seen seen{.sample = sample, .label = static_cast<int32_t>(sample % 10), .valid = true};
-    seen.image.resize(kSampleBytes);
-    const base::Random random(options.seed, base::Purpose::kAugment, epoch, drawn_for);
-    EXPECT_TRUE(preparer.prepare(dataset_->file(sample), random, seen.image.data()).ok());
-    return seen;
-  }
-  // The next position of the same lane whose sample is not in `bad`.
-  static uint64_t replacement(const Order& order, uint64_t position,
-                              const std::set<uint64_t>& bad) {
-    const uint64_t lane = position % order.lanes();
-    const uint64_t size = order.lane_size(static_cast<uint32_t>(lane));
-    for (uint64_t index = position / order.lanes();; ++index) {
-      const uint64_t sample = order.sample_at(index % size * order.lanes() + lane);
-      if (!bad.contains(sample)) return sample;
-    }
-  }
-
-  io::MemoryFileSystem fs_;
-  std::shared_ptr<FakeDataset> dataset_ = std::make_shared<FakeDataset>(
-      fs_, std::vector<uint32_t>{40, 7, 0, 33, 64, 1, 51, 29, 38, 60, 45, 12, 57, 44, 20});
-};
 
 std::string digest(const Epoch& epoch) {
   base::Sha256Stream stream;
@@ -223,113 +109,6 @@ TEST_F(FeedTest, ValidationCountsEverySampleOnceAtAnyWorldSize) {
   while (feed->next().value() != nullptr) continue;
   EXPECT_EQ(feed->state().position, 501u);
   EXPECT_TRUE(feed->start(feed->state()).ok());
-}
-
-TEST_F(FeedTest, BadSamplesAreReplacedTheSameEverywhere) {
-  const Order expected = order(0);
-  std::set<uint64_t> bad;
-  // 3 and 9, 251 and 257, 470 and 476 follow each other in a lane; 499 and 500 are past the
-  // last step, and only come as replacements.
-  for (const uint64_t position : {3u, 9u, 100u, 251u, 257u, 470u, 476u, 500u, 499u}) {
-    const uint64_t sample = expected.sample_at(position);
-    bad.insert(sample);
-    position % 2 == 0 ? dataset_->damage(sample) : dataset_->make_undecodable(sample);
-  }
-  for (const int world_size : {1, 2, 3, 8}) {
-    std::set<uint64_t> listed;
-    const Epoch epoch = run(options(world_size == 1 ? 5 : 1), world_size, {}, &listed);
-    ASSERT_EQ(epoch.size(), 480u);
-    std::set<uint64_t> listed_expected;
-    for (uint64_t p = 0; p < epoch.size(); ++p) {
-      const uint64_t own = expected.sample_at(p);
-      if (bad.contains(own)) listed_expected.insert(own);
-      ASSERT_EQ(epoch[p], prepare(options(), 0, replacement(expected, p, bad), own)) << p;
-    }
-    EXPECT_EQ(listed, listed_expected);
-  }
-}
-
-TEST_F(FeedTest, BadSamplesAreListedWhenTheyAreConsumedAndOnce) {
-  const Order first = order(0);
-  dataset_->damage(first.sample_at(30));
-  dataset_->damage(first.sample_at(26));
-  const auto feed = open(options());
-  ASSERT_TRUE(feed->start({}).ok());
-  ASSERT_TRUE(feed->next());
-  EXPECT_TRUE(feed->state().bad.empty());
-  ASSERT_TRUE(feed->next());
-  const auto bad = feed->state().bad;
-  ASSERT_EQ(bad.size(), 2u);
-  EXPECT_EQ(bad[0].sample, first.sample_at(26));
-  EXPECT_EQ(bad[1].sample, first.sample_at(30));
-  EXPECT_EQ(bad[0].key, fmt::format("key{}", bad[0].sample));
-  EXPECT_EQ(bad[0].chunk, base::to_hex(dataset_->chunk(dataset_->chunk_of(bad[0].sample)).id));
-  EXPECT_THAT(bad[0].reason, HasSubstr("checksum"));
-  while (feed->next().value() != nullptr) continue;
-  FeedState state = feed->state();
-  state.epoch = 1;
-  state.position = 0;
-  ASSERT_TRUE(feed->start(state).ok());
-  while (feed->next().value() != nullptr) continue;
-  EXPECT_EQ(feed->state().bad, bad);
-}
-
-TEST_F(FeedTest, ValidationMasksBadSamples) {
-  dataset_->damage(77);
-  for (const int world_size : {1, 3}) {
-    std::set<uint64_t> bad;
-    const Epoch epoch = run(validation(), world_size, {}, &bad);
-    EXPECT_FALSE(epoch[77].valid);
-    EXPECT_EQ(epoch[77].image, base::ByteVector(kSampleBytes));
-    EXPECT_EQ(bad, std::set<uint64_t>{77});
-  }
-}
-
-TEST_F(FeedTest, TooManyBadSamplesStopTheRun) {
-  const Order first = order(0);
-  for (const uint64_t position : {1u, 30u, 60u}) dataset_->damage(first.sample_at(position));
-  FeedOptions limited = options();
-  limited.bad_samples_max = 2;
-  const auto feed = open(limited);
-  ASSERT_TRUE(feed->start({}).ok());
-  ASSERT_TRUE(feed->next());
-  ASSERT_TRUE(feed->next());
-  const auto third = feed->next();
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().code(), Code::kCorrupt);
-  EXPECT_THAT(third.error().message(), HasSubstr(fmt::format("key{}", first.sample_at(60))));
-  EXPECT_EQ(feed->state().position, 48u);
-  EXPECT_EQ(feed->state().bad.size(), 2u);
-}
-
-TEST_F(FeedTest, ATruncatedChunkLosesOnlyItsLastSamples) {
-  auto& content = fs_.content(dataset_->chunk_path(4));
-  content.resize(content.size() - 3 * FakeDataset::kSlotBytes);
-  std::set<uint64_t> bad;
-  const Epoch epoch = run(validation(), 2, {}, &bad);
-  EXPECT_EQ(bad, (std::set<uint64_t>{141, 142, 143}));
-  EXPECT_TRUE(epoch[140].valid);
-}
-
-TEST_F(FeedTest, ADiskThatFailsIsAnErrorAndNoBadSample) {
-  for (const int64_t at : {0, 5, 17}) {
-    io::FaultyFileSystem faulty(
-        fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kIo});
-    const auto feed = Feed::open(faulty, dataset_, options()).value();
-    ASSERT_TRUE(feed->start({}).ok());
-    Result<std::shared_ptr<const Batch>> batch = feed->next();
-    while (batch && *batch != nullptr) batch = feed->next();
-    ASSERT_FALSE(batch);
-    EXPECT_EQ(batch.error().code(), Code::kIo);
-    EXPECT_TRUE(feed->state().bad.empty());
-  }
-  ASSERT_TRUE(fs_.remove(dataset_->chunk_path(4)).ok());
-  const auto feed = open(validation());
-  ASSERT_TRUE(feed->start({}).ok());
-  Result<std::shared_ptr<const Batch>> batch = feed->next();
-  while (batch && *batch != nullptr) batch = feed->next();
-  ASSERT_FALSE(batch);
-  EXPECT_EQ(batch.error().code(), Code::kNotFound);
 }
 
 TEST_F(FeedTest, MayBeDestroyedAtAnyPoint) {

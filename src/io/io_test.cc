@@ -1,5 +1,6 @@
 // io/: one test body over the real file system and the one in memory, then each one's own duties.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,6 +152,19 @@ TEST(Machine, ClocksGoForward) {
   EXPECT_GT(process_cpu_ns(), 0);
   EXPECT_GE(usable_cores(), 1);
   EXPECT_GT(resident_bytes(), 0u);
+}
+
+TEST(Machine, UsableCoresFollowTheAffinityMask) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_cores(), 1);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(Paths, JoinAndParent) {

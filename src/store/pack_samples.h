@@ -55,8 +55,9 @@ inline std::map<std::string, ByteVector> contents(const io::FileSystem& fs,
   return out;
 }
 
-inline std::vector<std::string> damages(const io::FileSystem& fs, const std::string& dataset) {
-  const auto report = verify(fs, dataset, {.pixels = true, .threads = 1, .progress = {}});
+inline std::vector<std::string> damages(const io::FileSystem& fs, const std::string& dataset,
+                                        bool pixels = true) {
+  const auto report = verify(fs, dataset, {.pixels = pixels, .threads = 1, .progress = {}});
   if (!report) return {report.error().message()};
   std::vector<std::string> out;
   for (const Damage& damage : report->damages) out.push_back(describe(damage));

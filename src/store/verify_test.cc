@@ -5,6 +5,9 @@
 
 #include "base/random.h"
 #include "io/faulty.h"
+#include "jpeg/jpeg_samples.h"
+#include "jpeg/rewrite.h"
+#include "store/dataset_samples.h"
 #include "store/inspect.h"
 #include "store/pack_samples.h"
 #include "store/report.h"
@@ -199,6 +202,46 @@ TEST_F(InspectTest, ACropOfADamagedFileIsAnError) {
     chunk[at] = good[at];
   }
   EXPECT_TRUE(describe_crop(fs_, "out", "cat/000", {100, 70, 20, 20}));
+}
+
+// A bug once: only the keys inside a chunk were compared.
+TEST(Verify, AKeyThatIsInTwoChunksIsDamage) {
+  io::MemoryFileSystem fs;
+  ASSERT_TRUE(write_dataset(fs, kPath, {make_chunk(0, 3), make_chunk(3, 2)}).ok());
+  EXPECT_THAT(damages(fs, kPath, false), ::testing::IsEmpty());
+  ASSERT_TRUE(write_dataset(fs, kPath, {make_chunk(0, 3), make_chunk(2, 2)}).ok());
+  const auto found = damages(fs, kPath, false);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_THAT(found[0], HasSubstr("sample \"train/00002\": (chunk 1) chunk 0 has this key too"));
+}
+
+// A bug once: with every checksum right and a segment too few, `verify --pixels` ended the process.
+TEST(Verify, AnIndexWithTooFewSegmentsIsDamage) {
+  auto image = jpeg::rewrite(jpeg::make_jpeg({.width = 100, .height = 100}));
+  ASSERT_TRUE(image);
+  auto& segments = image->index.segments;
+  while (segments.size() > 2) {
+    const jpeg::Segment last = segments.back();
+    segments.pop_back();
+    segments.back().length += 2 + last.length;
+  }
+  const uint32_t length = segments.back().length;
+  const Bytes merged = Bytes(image->file).last(length + 2).first(length);
+  segments.back().check = static_cast<uint16_t>(base::crc32c(merged));
+  ChunkIndex index{.schema = kSchema, .samples = {}};
+  index.samples.push_back({.key = "a", .source_path = "a.jpg"});
+  index.samples[0].files.push_back({.field = 0,
+                                    .suffix = "jpg",
+                                    .width = 100,
+                                    .height = 100,
+                                    .subsampling = image->header.subsampling(),
+                                    .restart = image->index});
+  io::MemoryFileSystem fs;
+  ASSERT_TRUE(write_dataset(fs, kPath, {lay_out(std::move(index), {image->file})}).ok());
+  const auto found = damages(fs, kPath);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_THAT(found[0], HasSubstr("number of segments than the index"));
+  EXPECT_THAT(found[1], HasSubstr("its middle, decoded by itself, fails"));
 }
 
 }  // namespace
