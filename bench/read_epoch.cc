@@ -127,7 +127,10 @@ Outcome read_chunks(const store::Dataset& dataset, int threads, uint64_t epoch) 
   run_threads(threads, order.size(), [&](size_t i) {
     const store::ChunkInfo& info = dataset.chunk(order[i]);
     const auto file = must(io::posix_file_system().open(dataset.chunk_path(order[i])));
-    base::ByteVector data(info.bytes);
+    // A thread keeps its memory from chunk to chunk.
+    static thread_local std::vector<uint8_t> memory;
+    if (memory.size() < info.bytes) memory.resize(info.bytes);
+    const auto data = std::span(memory).first(info.bytes);
     must(file->read(0, data));
     std::vector<uint32_t> inside(info.samples);
     for (uint32_t k = 0; k < info.samples; ++k) inside[k] = k;

@@ -83,10 +83,8 @@ base::Status measure(const std::string& path, int64_t width, uint32_t batch, int
   const io::FileSystem& fs = io::posix_file_system();
   ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, path));
   ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto"));
-  image::TrainTransform transform{.size = 32, .crop = {}, .flip = true};
-  transform.crop.scale_min = 0.8;
   feed::FeedOptions options;
-  options.transform = transform;
+  options.transform = image::TrainTransform{.size = 32, .crop = image::RandomPaddedCrop()};
   options.global_batch = batch;
   options.tensor.layout = image::Layout::kNhwc;
   options.tensor.dtype = choice.precision == train::Precision::kBf16 ? image::DType::kBfloat16

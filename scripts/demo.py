@@ -130,7 +130,7 @@ def main() -> int:
         return 0
 
     write_digits(work)
-    options = ["--batch", "64", "--no-flip", "--crop-scale-min", "0.7"]
+    options = ["--batch", "64", "--no-flip"]
     options += ["--epochs", str(arguments.epochs), "--target-accuracy", str(DIGITS_ACCURACY)]
     accuracy = train(work, *options)
     seconds = time.monotonic() - started

@@ -41,7 +41,9 @@ struct Options {
   double lr = 0.4;
   double warmup_epochs = 1.5;
   double label_smoothing = 0.1;
-  double crop_scale_min = 0;  // 0: by size
+  std::string crop;  // empty: by size
+  uint32_t crop_padding = 4;
+  double crop_scale_min = 0.08;
   bool flip = true;
   double target_accuracy = 0;
   uint32_t size = 0;    // 0: by the dataset
@@ -73,9 +75,15 @@ void add_options(CLI::App& app, Options& o) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-flip", o.flip, "Do not mirror training images at random");
+  app.add_option("--crop", o.crop,
+                 "Of training images, at random: padded (the usual up to 64 pixels) or resized")
+      ->check(CLI::IsMember({"padded", "resized"}));
+  app.add_option("--crop-padding", o.crop_padding, "Pixels on each side, mirrored")
+      ->capture_default_str()
+      ->check(whole_number());
   app.add_option("--crop-scale-min", o.crop_scale_min,
-                 "Smallest share of an image's area that a crop takes (0.8 up to 64 pixels, else "
-                 "0.08)")
+                 "Smallest share of an image's area that a resized crop takes")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)")
       ->check(whole_number());
@@ -167,7 +175,7 @@ Status settle(const store::Dataset& dataset, Options& o) {
   }
   const bool small = o.size <= kSmall;
   if (o.resize == 0) o.resize = small ? o.size : o.size * 8 / 7;
-  if (o.crop_scale_min == 0) o.crop_scale_min = small ? 0.8 : 0.08;
+  if (o.crop.empty()) o.crop = small ? "padded" : "resized";
   o.model.classes = class_count(dataset);
   o.model.seed = o.feed.seed;
   for (const double number :
@@ -197,8 +205,12 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
     out.tensor.std[c] = static_cast<float>(o.std[c]);
   }
   if (training) {
-    image::TrainTransform transform{.size = o.size, .crop = {}, .flip = o.flip};
-    transform.crop.scale_min = o.crop_scale_min;
+    image::TrainTransform transform{.size = o.size, .flip = o.flip};
+    if (o.crop == "padded") {
+      transform.crop = image::RandomPaddedCrop{.padding = o.crop_padding};
+    } else {
+      transform.crop = image::RandomResizedCrop{.scale_min = o.crop_scale_min};
+    }
     out.transform = transform;
   } else {
     out.transform = image::EvalTransform{.size = o.size, .resize = o.resize};
@@ -220,6 +232,8 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset, train::
                               {"weight-decay", o.sgd.weight_decay},
                               {"label-smoothing", o.label_smoothing},
                               {"warmup", o.warmup_epochs},
+                              {"crop", o.crop},
+                              {"crop-padding", o.crop_padding},
                               {"crop-scale-min", o.crop_scale_min},
                               {"flip", o.flip},
                               {"size", o.size},

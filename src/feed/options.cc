@@ -19,9 +19,11 @@ Status check_range(const char* name, T value, T min, T max) {
   return fail(Code::kInvalid, "feed: {} is {}, but must be from {} to {}", name, value, min, max);
 }
 
-Status check(const image::TrainTransform& transform) {
-  RETURN_IF_ERROR(check_range("size", transform.size, 1u, base::kImageSideMax));
-  const image::RandomResizedCrop& crop = transform.crop;
+Status check_crop(const image::RandomPaddedCrop& crop, uint32_t size) {
+  return check_range("crop padding", crop.padding, 0u, size - 1);
+}
+
+Status check_crop(const image::RandomResizedCrop& crop, uint32_t) {
   // Negated, so that a NaN does not pass.
   if (!(crop.scale_min > 0 && crop.scale_min <= crop.scale_max && crop.scale_max <= 1)) {
     return fail(Code::kInvalid, "feed: crop scales {} to {} must be ascending, above 0, up to 1",
@@ -34,6 +36,12 @@ Status check(const image::TrainTransform& transform) {
                 crop.ratio_min, crop.ratio_max);
   }
   return {};
+}
+
+Status check(const image::TrainTransform& transform) {
+  RETURN_IF_ERROR(check_range("size", transform.size, 1u, base::kImageSideMax));
+  return std::visit([&](const auto& crop) { return check_crop(crop, transform.size); },
+                    transform.crop);
 }
 
 Status check(const image::EvalTransform& transform) {

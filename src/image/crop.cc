@@ -6,6 +6,7 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 
 #include "base/limits.h"
 
@@ -101,6 +102,34 @@ Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height
     return {x, y, w, h};
   }
   return fallback_crop(options, width, height);
+}
+
+Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,
+                      uint32_t size, base::Random& random) {
+  const uint64_t room_down = uint64_t{height} + 2 * uint64_t{options.padding} - size;
+  const uint64_t room_across = uint64_t{width} + 2 * uint64_t{options.padding} - size;
+  const auto y = static_cast<uint32_t>(random.below(room_down + 1));
+  const auto x = static_cast<uint32_t>(random.below(room_across + 1));
+  return {x, y, size, size};
+}
+
+void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, base::Pixels* to) {
+  FOREBAY_CHECK(padding < from.width && padding < from.height &&
+                crop.inside(from.width + 2 * padding, from.height + 2 * padding));
+  // -1 is 1, n is n - 2: the border itself is not repeated.
+  const auto mirrored = [padding](uint32_t at, uint32_t sides) {
+    const int64_t inside = int64_t{at} - padding;
+    const int64_t last = int64_t{sides} - 1;
+    return static_cast<size_t>(inside < 0 ? -inside : inside > last ? 2 * last - inside : inside);
+  };
+  to->reset(crop.width, crop.height);
+  uint8_t* out = to->rgb.data();
+  for (uint32_t y = 0; y < crop.height; ++y) {
+    const uint8_t* row = from.rgb.data() + mirrored(crop.y + y, from.height) * from.width * 3;
+    for (uint32_t x = 0; x < crop.width; ++x, out += 3) {
+      std::memcpy(out, row + mirrored(crop.x + x, from.width) * 3, 3);
+    }
+  }
 }
 
 Result<CentreCrop> centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {

@@ -15,6 +15,22 @@ struct RandomResizedCrop {
   double ratio_max = 4.0 / 3.0;
 };
 
+// torchvision.transforms.v2.RandomCrop with padding_mode="reflect", behind a Resize of the short
+// side where the image has another size: usual for images of about 32 pixels, which a resized crop
+// would blur.
+struct RandomPaddedCrop {
+  uint32_t padding = 4;  // pixels on each side
+};
+
+// Where a crop of size x size of an image with `padding` around it begins: any place is as likely.
+// `width` and `height` without the padding, with it at least `size`.
+Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,
+                      uint32_t size, base::Random& random);
+
+// `crop` of `from` with `padding` around it, which mirrors the image at its border pixels; less
+// than either side.
+void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, base::Pixels* to);
+
 // Draws a crop with torchvision's distribution (ten tries, then the largest centre crop of an
 // allowed ratio). The same on any machine, compiler and device: only exactly rounded operations.
 Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,

@@ -159,7 +159,8 @@ TEST(DrawCrop, FirstThousandDrawsNeverChange) {
   EXPECT_EQ(base::crc32c(bytes), 0x98C03226u);
 }
 
-// Figures by torchvision's formulas in Python: int(256 * long / short), round((side - 224) / 2).
+// Figures by torchvision's formulas, worked out by hand: int(256 * long / short), round((side -
+// 224) / 2).
 TEST(CentreCrop, EqualsTorchvision) {
   const auto expect = [](uint32_t width, uint32_t height, Size resized, uint32_t x, uint32_t y) {
     const CentreCrop crop = *centre_crop(width, height, 256, 224);
@@ -172,6 +173,43 @@ TEST(CentreCrop, EqualsTorchvision) {
   expect(32, 32, {256, 256}, 16, 16);
   expect(259, 256, {259, 256}, 18, 16);  // 17.5
   expect(1, 3, {256, 768}, 16, 272);
+}
+
+TEST(CentreCrop, RefusesStripsThatBecomeTooLong) {
+  EXPECT_TRUE(centre_crop(1, 64, 256, 224));
+  EXPECT_EQ(base::status_of(centre_crop(1, 65, 256, 224)).code(), base::Code::kTooBig);
+}
+
+TEST(PaddedCrop, EqualsNumpysReflection) {
+  Pixels out;
+  size_t count = 0;
+  for (auto& line : golden_lines("image_padded.txt")) {
+    uint32_t width = 0;
+    uint32_t height = 0;
+    uint32_t seed = 0;
+    uint32_t padding = 0;
+    Rect crop;
+    std::string digest;
+    line >> width >> height >> seed >> padding >> crop.x >> crop.y >> crop.width >> digest;
+    crop.height = crop.width;
+    cut_padded(make_image(width, height, seed), padding, crop, &out);
+    EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), digest) << line.str();
+    ++count;
+  }
+  EXPECT_EQ(count, 60u);
+}
+
+TEST(PaddedCrop, EveryPlaceIsAsLikely) {
+  std::array<int, 81> seen{};
+  for (uint64_t sample = 0; sample < 81'000; ++sample) {
+    Random random(3, Purpose::kTest, 0, sample);
+    const Rect crop = draw_padded_crop({.padding = 4}, 32, 32, 32, random);
+    ASSERT_TRUE(crop.inside(40, 40));
+    ++seen.at(crop.y * 9 + crop.x);
+  }
+  double chi_square = 0;
+  for (const int count : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
+  EXPECT_LT(chi_square, 125);  // 80 degrees of freedom: 0.1 % is 124.8
 }
 
 }  // namespace

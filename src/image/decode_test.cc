@@ -151,7 +151,8 @@ TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
 TEST(Prepare, EqualsItsStepsOneByOne) {
   const File& file = files().at("rgb");
   for (const Transform transform :
-       {Transform(TrainTransform{8, {}, true}), Transform(EvalTransform{5, 6})}) {
+       {Transform(TrainTransform{8, {}, true}), Transform(EvalTransform{5, 6}),
+        Transform(TrainTransform{8, RandomPaddedCrop{3}, true})}) {
     Preparer preparer(transform, {});
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
@@ -159,7 +160,14 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
       Pixels decoded;
       Pixels resized;
       ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded).ok());
-      Resizer().resize(decoded, drawn.resized, drawn.kept, &resized);
+      if (drawn.padding == 0) {
+        Resizer().resize(decoded, drawn.resized, drawn.kept, &resized);
+      } else {
+        Pixels whole;
+        Resizer().resize(decoded, drawn.resized, {0, 0, drawn.resized.width, drawn.resized.height},
+                         &whole);
+        cut_padded(whole, drawn.padding, drawn.kept, &resized);
+      }
       ByteVector steps(preparer.sample_bytes());
       TensorWriter({}).write(resized, drawn.flip, steps.data());
       ByteVector out(preparer.sample_bytes());

@@ -3,11 +3,28 @@
 namespace forebay::image {
 namespace {
 
+Result<Draw> draw_crop_for(const RandomResizedCrop& crop, uint32_t size, Size image,
+                           base::Random& random) {
+  return Draw{.region = draw_crop(crop, image.width, image.height, random),
+              .resized = {size, size},
+              .kept = {0, 0, size, size}};
+}
+
+Result<Draw> draw_crop_for(const RandomPaddedCrop& crop, uint32_t size, Size image,
+                           base::Random& random) {
+  ASSIGN_OR_RETURN(const CentreCrop whole, centre_crop(image.width, image.height, size, size));
+  const Size resized = whole.resized;
+  return Draw{.region = {0, 0, image.width, image.height},
+              .resized = resized,
+              .padding = crop.padding,
+              .kept = draw_padded_crop(crop, resized.width, resized.height, size, random)};
+}
+
 Result<Draw> draw_for(const TrainTransform& train, Size image, base::Random& random) {
-  Draw result;
-  result.region = draw_crop(train.crop, image.width, image.height, random);
-  result.resized = {train.size, train.size};
-  result.kept = {0, 0, train.size, train.size};
+  ASSIGN_OR_RETURN(
+      Draw result,
+      std::visit([&](const auto& crop) { return draw_crop_for(crop, train.size, image, random); },
+                 train.crop));
   // The top bit: of the next number of the stream, after whatever the crop took.
   result.flip = train.flip && random.next_u32() >> 31 != 0;
   return result;
@@ -16,7 +33,8 @@ Result<Draw> draw_for(const TrainTransform& train, Size image, base::Random& ran
 Result<Draw> draw_for(const EvalTransform& eval, Size image, base::Random&) {
   ASSIGN_OR_RETURN(const CentreCrop crop,
                    centre_crop(image.width, image.height, eval.resize, eval.size));
-  return Draw{{0, 0, image.width, image.height}, crop.resized, crop.kept, false};
+  return Draw{
+      .region = {0, 0, image.width, image.height}, .resized = crop.resized, .kept = crop.kept};
 }
 
 }  // namespace
@@ -42,8 +60,14 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
   ASSIGN_OR_RETURN(const Size size, read_size(file));
   ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, size, random));
   RETURN_IF_ERROR(decoder_.decode(file, drawn.region, &decoded_));
-  resizer_.resize(decoded_, drawn.resized, drawn.kept, &resized_);
-  writer_.write(resized_, drawn.flip, out);
+  if (drawn.padding == 0) {
+    resizer_.resize(decoded_, drawn.resized, drawn.kept, &kept_);
+  } else {
+    const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
+    resizer_.resize(decoded_, drawn.resized, all, &resized_);
+    cut_padded(resized_, drawn.padding, drawn.kept, &kept_);
+  }
+  writer_.write(kept_, drawn.flip, out);
   return {};
 }
 

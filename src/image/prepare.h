@@ -9,10 +9,10 @@
 
 namespace forebay::image {
 
-// Training: a random crop resized to size x size, mirrored with probability 1/2 (or never).
+// Training: a random crop of size x size, mirrored with probability 1/2 (or never).
 struct TrainTransform {
   uint32_t size = 224;
-  RandomResizedCrop crop;
+  std::variant<RandomResizedCrop, RandomPaddedCrop> crop = {};
   bool flip = true;
 };
 // Validation: the short side resized to `resize`, then the centre size x size.
@@ -27,7 +27,8 @@ using Transform = std::variant<TrainTransform, EvalTransform>;
 struct Draw {
   Rect region;  // of the encoded image
   Size resized;
-  Rect kept;  // of the resized region
+  uint32_t padding = 0;  // around the resized region, mirrored
+  Rect kept;             // of the padded region
   bool flip = false;
 };
 Result<Draw> draw(const Transform& transform, Size image, base::Random random);
@@ -50,6 +51,7 @@ class Preparer {
   TensorWriter writer_;
   Pixels decoded_;
   Pixels resized_;
+  Pixels kept_;
 };
 
 }  // namespace forebay::image
