@@ -376,7 +376,7 @@ int main(int argc, char** argv) {
   const int64_t start_ns = io::monotonic_ns();
   keep_memory();
   Options options;
-  options.run.epochs = 6;
+  options.run.epochs = 8;
   options.feed.global_batch = 256;
   CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay-train");
   add_options(app, options);
