@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from lib.machine import machine
+
 FOREBAY = Path(os.environ["FOREBAY_BIN"])
 ROUNDS = 5
 
@@ -69,7 +71,7 @@ def main() -> None:
     load_ms()
     loads = [load_ms() for _ in range(ROUNDS)]
     result: dict[str, object] = {
-        "machine": f"{os.uname().machine}, {os.cpu_count()} cores",
+        "machine": machine(),
         "pytorch_load_ms": statistics.median(loads),
     }
     for name in ("first_batch_ms", "warm_first_batch_ms"):

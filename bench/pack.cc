@@ -18,7 +18,7 @@
 // clang-format on
 
 #include "jpeg/rewrite.h"
-#include "machine.h"
+#include "lib/machine.h"
 
 namespace jpeg = forebay::jpeg;
 using forebay::base::Bytes;

@@ -19,7 +19,7 @@
 #include "base/checksum.h"
 #include "base/random.h"
 #include "io/machine.h"
-#include "machine.h"
+#include "lib/machine.h"
 #include "store/dataset.h"
 
 namespace {

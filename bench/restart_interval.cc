@@ -16,7 +16,7 @@
 #include "image/crop.h"
 #include "jpeg/decode.h"
 #include "jpeg/rewrite.h"
-#include "machine.h"
+#include "lib/machine.h"
 
 namespace {
 

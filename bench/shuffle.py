@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lib.machine import machine
+
 FOREBAY = Path(os.environ["FOREBAY_BIN"])
 SHARE_MAX = 0.05  # of the set, shuffled together
 
@@ -81,7 +83,7 @@ def main() -> None:
     for name, values in found.items():
         print(f"{name:8}  mean {means[name]:.2%}, spread {statistics.stdev(values):.2%}")
     result = {
-        "machine": f"{os.uname().machine}, {os.cpu_count()} cores",
+        "machine": machine(),
         "chunks": chunks,
         "spread": spread,
         "shuffled_minus_full": means["shuffled"] - means["full"],

@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "io/machine.h"
-#include "machine.h"
+#include "lib/machine.h"
 #include "store/dataset.h"
 
 namespace {

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "machine.h"
+#include "lib/machine.h"
 #include "train/learner.h"
 
 namespace {

@@ -250,12 +250,16 @@ def test_a_file_that_cannot_be_read_stops_with_advice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
     (folder / "b.png").chmod(0)
-    # Root may read everything: somebody else then.
-    somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    # Root may read everything: somebody else then, with a program that he can reach.
+    program = shutil.copy(FOREBAY, tmp_path)
+    somebody: dict[str, Any] = (
+        {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    )
     for parent in [tmp_path, *tmp_path.parents[:2]]:
         parent.chmod(0o755)
     tmp_path.chmod(0o777)
-    stopped = forebay("pack", tmp_path / "images", tmp_path / "dataset", **somebody)
+    command = [program, "pack", tmp_path / "images", tmp_path / "dataset"]
+    stopped = subprocess.run(command, capture_output=True, text=True, timeout=120, **somebody)
     assert stopped.returncode == 1
     for part in ("b.png", "Permission denied", "chmod", "run the same command again"):
         assert part in stopped.stderr
