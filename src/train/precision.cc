@@ -15,7 +15,7 @@ base::Result<Choice> choose_precision(const std::string& option) {
   if (option == "auto" && bf16) return Choice{Precision::kBf16, "bf16: this processor has it"};
   if (option == "auto") return Choice{Precision::kFp32, "fp32: this processor has no bf16"};
   if (option == "fp32" && bf16) {
-    return Choice{Precision::kFp32, "fp32, as asked; bf16 would be about twice as fast here"};
+    return Choice{Precision::kFp32, "fp32, as asked; bf16 would be some 1.6 times as fast here"};
   }
   if (option == "fp32") return Choice{Precision::kFp32, "fp32, as asked"};
   if (option != "bf16") {
