@@ -73,7 +73,7 @@ TEST(Random, ShuffleGivesEveryPermutation) {
     Random random(seed, Purpose::kTest);
     std::array<int, 3> items{0, 1, 2};
     shuffle(std::span<int>(items), random);
-    ++seen[static_cast<size_t>(items[0] * 2 + (items[1] > items[2]))];
+    ++seen.at(static_cast<size_t>(items[0]) * 2 + (items[1] > items[2] ? 1 : 0));
   }
   for (const int n : seen) EXPECT_NEAR(n, 1000, 150);
 }

@@ -293,7 +293,7 @@ Result<ByteVector> TarReader::read_payload(const Header& header) {
 
 Result<TarMember> TarReader::make_member(const Header& header, Extended extended) {
   TarMember member;
-  member.name = extended.name ? std::move(*extended.name) : header.name;
+  member.name = std::move(extended.name).value_or(header.name);
   if (header.type == 'S' || extended.sparse) {
     return fail(Code::kUnsupported,
                 "{}: member {} at byte {} is sparse; make the archive without --sparse",
