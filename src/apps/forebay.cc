@@ -30,7 +30,7 @@ int run_train(char** argv) {
   if (error) {
     std::cerr << "forebay: cannot tell where forebay-train is: /proc/self/exe: " << error.message()
               << "; start forebay-train itself\n";
-    return 1;
+    return kExitFailed;
   }
   // How long PyTorch's threads spin at a barrier before they sleep: libgomp's own some milliseconds
   // take the processor from the loader's threads, or anyone else's, which may be what they wait
@@ -45,7 +45,7 @@ int run_train(char** argv) {
     std::cerr << "forebay: training is a program of its own, built where torch is installed: "
                  "configure with -DFOREBAY_TORCH=ON (the default) and build forebay-train\n";
   }
-  return 1;
+  return kExitFailed;
 }
 
 int run(int argc, char** argv) {
@@ -96,5 +96,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::cerr << "forebay: " << error.what() << "\n";
   }
-  return 1;
+  return forebay::apps::kExitFailed;
 }

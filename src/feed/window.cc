@@ -17,7 +17,6 @@ constexpr int kReaders = 2;        // one waits for the disk while the other cop
 constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
 // Between two reads a thread looks whether it is to stop.
 constexpr uint64_t kReadBytes = 8'000'000;
-constexpr std::string_view kMemoryAdvice = "lower lanes or group_bytes (or pack smaller chunks)";
 
 }  // namespace
 
@@ -140,8 +139,9 @@ void Window::read(const EpochPlan& plan, Load& load) {
   try {
     load.status = read_group(plan, load);
   } catch (const std::bad_alloc&) {
-    load.status = fail(Code::kNoMemory, "feed: no memory for {} of chunks; {}",
-                       base::human_bytes(load.bytes), kMemoryAdvice);
+    load.status =
+        fail(Code::kNoMemory, "feed: no memory for {} of chunks; lower lanes or group_bytes",
+             base::human_bytes(load.bytes));
   }
   MutexLock lock(mutex_);
   load.loaded.store(true, std::memory_order_release);

@@ -1,6 +1,7 @@
 #include "store/pack.h"
 
 #include "base/limits.h"
+#include "store/dataset.h"
 #include "store/journal.h"
 #include "store/packing.h"
 #include "store/snapshot.h"
@@ -26,6 +27,20 @@ Status check_options(const std::string& dataset, const PackOptions& options) {
   return {};
 }
 
+// "Already complete" must not be said of a dataset that lost a chunk.
+Status check_chunks_are_there(const io::FileSystem& fs, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const auto opened, Dataset::open(fs, dataset));
+  for (uint32_t i = 0; i < opened->chunk_count(); ++i) {
+    const std::string path = opened->chunk_path(i);
+    const auto info = fs.stat(path);
+    if (info && info->size == opened->chunk(i).bytes) continue;
+    return fail(Code::kCorrupt,
+                "{}: {}; `forebay verify` lists all damage; to make the dataset anew, remove {}",
+                path, info ? "not as long as it was written" : "missing", dataset);
+  }
+  return {};
+}
+
 // A dataset without a journal: complete with the same identity, or somebody else's.
 Result<PackReport> report_of_complete(const io::FileSystem& fs, const std::string& dataset,
                                       const PackIdentity& identity) {
@@ -45,6 +60,7 @@ Result<PackReport> report_of_complete(const io::FileSystem& fs, const std::strin
   auto report = report_from_json(*stored);
   if (!report) return tl::unexpected(report.error().at(report_file));
   if (report->identity != identity) return other(first_difference(report->identity, identity));
+  RETURN_IF_ERROR(check_chunks_are_there(fs, dataset));
   report->root = *root;
   report->was_complete = true;
   return report;

@@ -275,3 +275,19 @@ def test_a_file_that_cannot_be_read_stops_with_advice(tmp_path: Path) -> None:
         assert part in stopped.stderr
     (folder / "b.png").chmod(0o600)
     assert forebay("pack", tmp_path / "images", tmp_path / "dataset").returncode == 0
+
+
+def test_a_dataset_that_lost_a_chunk_is_not_complete(source: Path, tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
+    again = forebay("pack", source, dataset, *OPTIONS)
+    assert again.returncode == 0 and "already complete" in again.stdout
+    chunk = min((dataset / "chunks").iterdir())
+    content = chunk.read_bytes()
+    for kept, said in ((content[:-512], "not as long"), (None, "missing")):
+        chunk.unlink()
+        if kept is not None:
+            chunk.write_bytes(kept)
+        again = forebay("pack", source, dataset, *OPTIONS)
+        assert again.returncode == 1
+        assert chunk.name in again.stderr and said in again.stderr
