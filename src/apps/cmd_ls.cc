@@ -8,10 +8,20 @@ namespace forebay::apps {
 
 namespace {
 
+// Control characters as \xNN, so that a line stays a line and a terminal does nothing odd.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<uint8_t>(c);
+    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out;
+}
+
 void print_sample(const store::SampleLine& line, bool json) {
   if (!json) {
-    fmt::print("{}\t{}\t{}\t{}x{}\n", line.key, line.class_name, line.bytes, line.width,
-               line.height);
+    fmt::print("{}\t{}\t{}\t{}x{}\n", printable(line.key), printable(line.class_name), line.bytes,
+               line.width, line.height);
     return;
   }
   nlohmann::json out = {{"key", line.key},

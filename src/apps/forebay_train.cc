@@ -45,6 +45,8 @@ struct Options {
   uint32_t crop_padding = 4;
   double crop_scale_min = 0.08;
   bool flip = true;
+  double erase = 0;
+  bool val_flip = false;
   double target_accuracy = 0;
   uint32_t size = 0;    // 0: by the dataset
   uint32_t resize = 0;  // 0: by size
@@ -65,6 +67,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(whole_number());
   app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
   app.add_option("--momentum", o.sgd.momentum)->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--nesterov", o.sgd.nesterov, "Nesterov's momentum");
   app.add_option("--weight-decay", o.sgd.weight_decay, "Not on biases and batch norms")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
@@ -85,10 +88,18 @@ void add_options(CLI::App& app, Options& o) {
                  "Smallest share of an image's area that a resized crop takes")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--erase", o.erase, "Probability that a random part of a training image is erased")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)")
       ->check(whole_number());
   app.add_option("--resize", o.resize, "Validation: short side before the centre crop")
       ->check(whole_number());
+  app.add_option("--val-epochs", o.run.validation_epochs, "Epochs between validations")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_flag("--val-flip", o.val_flip,
+               "Validation: the mean of the predictions for each image and its mirror image");
   app.add_option("--mean", o.mean, "Of the channels, on a scale of 0 to 1")->expected(3);
   app.add_option("--std", o.std)->expected(3);
   app.add_option("--seed", o.feed.seed)->capture_default_str()->check(whole_number());
@@ -180,7 +191,7 @@ Status settle(const store::Dataset& dataset, Options& o) {
   o.model.seed = o.feed.seed;
   for (const double number :
        {o.lr, o.sgd.weight_decay, o.sgd.momentum, o.warmup_epochs, o.label_smoothing,
-        o.crop_scale_min, o.mean[0], o.mean[1], o.mean[2], o.std[0], o.std[1], o.std[2]}) {
+        o.crop_scale_min, o.erase, o.mean[0], o.mean[1], o.mean[2], o.std[0], o.std[1], o.std[2]}) {
     if (!std::isfinite(number)) return {Code::kInvalid, "an option is not a finite number"};
   }
   if (o.lr <= 0) return {Code::kInvalid, "--lr: must be above 0"};
@@ -205,7 +216,8 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
     out.tensor.std[c] = static_cast<float>(o.std[c]);
   }
   if (training) {
-    image::TrainTransform transform{.size = o.size, .flip = o.flip};
+    image::TrainTransform transform{
+        .size = o.size, .flip = o.flip, .erasing = {.probability = o.erase}};
     if (o.crop == "padded") {
       transform.crop = image::RandomPaddedCrop{.padding = o.crop_padding};
     } else {
@@ -229,6 +241,7 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset, train::
                               {"batch", o.feed.global_batch},
                               {"lr", o.lr},
                               {"momentum", o.sgd.momentum},
+                              {"nesterov", o.sgd.nesterov},
                               {"weight-decay", o.sgd.weight_decay},
                               {"label-smoothing", o.label_smoothing},
                               {"warmup", o.warmup_epochs},
@@ -236,6 +249,7 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset, train::
                               {"crop-padding", o.crop_padding},
                               {"crop-scale-min", o.crop_scale_min},
                               {"flip", o.flip},
+                              {"erase", o.erase},
                               {"size", o.size},
                               {"mean", o.mean},
                               {"std", o.std},
@@ -256,7 +270,8 @@ train::Learner::Options learner_options(const Options& o, train::Precision preci
   return {.precision = precision,
           .sgd = o.sgd,
           .schedule = {.peak = o.lr, .warmup_steps = warmup, .total_steps = total},
-          .label_smoothing = o.label_smoothing};
+          .label_smoothing = o.label_smoothing,
+          .evaluate_flipped = o.val_flip};
 }
 
 // A class must have the same number in both, or the accuracy says nothing.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "feed/state.h"
@@ -192,6 +193,12 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("give a smaller batch"));
   EXPECT_THAT(message([](auto& o) { o.transform = image::TrainTransform{.size = 0, .crop = {}}; }),
               HasSubstr("size"));
+  const auto erasing = [&](const image::RandomErasing& wrong) {
+    return message([&](auto& o) { o.transform = image::TrainTransform{.erasing = wrong}; });
+  };
+  EXPECT_THAT(erasing({.probability = std::nan("")}), HasSubstr("erasing probability"));
+  EXPECT_THAT(erasing({.scale_min = 0.5}), HasSubstr("erasing scales"));
+  EXPECT_THAT(erasing({.ratio_max = 100}), HasSubstr("erasing ratios"));
   const auto feed = open(options());
   EXPECT_EQ(feed->next().error().code(), Code::kInvalid);
   EXPECT_EQ(feed->start({.position = 25}).code(), Code::kInvalid);

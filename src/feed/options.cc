@@ -23,23 +23,32 @@ Status check_crop(const image::RandomPaddedCrop& crop, uint32_t size) {
   return check_range("crop padding", crop.padding, 0u, size - 1);
 }
 
-Status check_crop(const image::RandomResizedCrop& crop, uint32_t) {
+// Of a random rectangle: a RandomResizedCrop or a RandomErasing.
+template <class Options>
+Status check_shape(const char* what, const Options& options) {
   // Negated, so that a NaN does not pass.
-  if (!(crop.scale_min > 0 && crop.scale_min <= crop.scale_max && crop.scale_max <= 1)) {
-    return fail(Code::kInvalid, "feed: crop scales {} to {} must be ascending, above 0, up to 1",
-                crop.scale_min, crop.scale_max);
+  if (!(options.scale_min > 0 && options.scale_min <= options.scale_max &&
+        options.scale_max <= 1)) {
+    return fail(Code::kInvalid, "feed: {} scales {} to {} must be ascending, above 0, up to 1",
+                what, options.scale_min, options.scale_max);
   }
   constexpr double kRatioMax = 64;  // what image::exact_log is made for
-  if (!(crop.ratio_min >= 1 / kRatioMax && crop.ratio_min <= crop.ratio_max &&
-        crop.ratio_max <= kRatioMax)) {
-    return fail(Code::kInvalid, "feed: crop ratios {} to {} must be ascending, from 1/64 to 64",
-                crop.ratio_min, crop.ratio_max);
+  if (!(options.ratio_min >= 1 / kRatioMax && options.ratio_min <= options.ratio_max &&
+        options.ratio_max <= kRatioMax)) {
+    return fail(Code::kInvalid, "feed: {} ratios {} to {} must be ascending, from 1/64 to 64", what,
+                options.ratio_min, options.ratio_max);
   }
   return {};
 }
 
+Status check_crop(const image::RandomResizedCrop& crop, uint32_t) {
+  return check_shape("crop", crop);
+}
+
 Status check(const image::TrainTransform& transform) {
   RETURN_IF_ERROR(check_range("size", transform.size, 1u, base::kImageSideMax));
+  RETURN_IF_ERROR(check_range("erasing probability", transform.erasing.probability, 0.0, 1.0));
+  RETURN_IF_ERROR(check_shape("erasing", transform.erasing));
   return std::visit([&](const auto& crop) { return check_crop(crop, transform.size); },
                     transform.crop);
 }

@@ -40,6 +40,31 @@ uint32_t fit(double side, uint32_t limit) {
   return std::max(1u, round_half_even(side));
 }
 
+struct Shape {
+  uint32_t along = 0;
+  uint32_t across = 0;
+};
+
+// A rectangle of a share of `area`, uniform, and a ratio of along to across, uniform in its
+// logarithm.
+template <class Options>
+Shape draw_shape(const Options& options, double area, base::Random& random) {
+  const double log_min = exact_log(options.ratio_min);
+  const double log_max = exact_log(options.ratio_max);
+  const double share =
+      options.scale_min + (options.scale_max - options.scale_min) * random.uniform();
+  const double ratio = exact_exp(log_min + (log_max - log_min) * random.uniform());
+  return {.along = round_half_even(std::sqrt(area * share * ratio)),
+          .across = round_half_even(std::sqrt(area * share / ratio))};
+}
+
+// Anywhere inside, `y` drawn first.
+Rect draw_place(uint32_t w, uint32_t h, uint32_t width, uint32_t height, base::Random& random) {
+  const auto y = static_cast<uint32_t>(random.below(uint64_t{height} - h + 1));
+  const auto x = static_cast<uint32_t>(random.below(uint64_t{width} - w + 1));
+  return {x, y, w, h};
+}
+
 // The largest crop of an allowed ratio, in the centre.
 Rect fallback_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height) {
   Rect crop{0, 0, width, height};
@@ -88,29 +113,29 @@ double exact_log(double x) {
 Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,
                base::Random& random) {
   const double area = static_cast<double>(width) * static_cast<double>(height);
-  const double log_min = exact_log(options.ratio_min);
-  const double log_max = exact_log(options.ratio_max);
   for (int i = 0; i < kTries; ++i) {
-    const double share =
-        options.scale_min + (options.scale_max - options.scale_min) * random.uniform();
-    const double ratio = exact_exp(log_min + (log_max - log_min) * random.uniform());
-    const uint32_t w = round_half_even(std::sqrt(area * share * ratio));
-    const uint32_t h = round_half_even(std::sqrt(area * share / ratio));
+    const auto [w, h] = draw_shape(options, area, random);
     if (w == 0 || w > width || h == 0 || h > height) continue;
-    const auto y = static_cast<uint32_t>(random.below(uint64_t{height} - h + 1));
-    const auto x = static_cast<uint32_t>(random.below(uint64_t{width} - w + 1));
-    return {x, y, w, h};
+    return draw_place(w, h, width, height, random);
   }
   return fallback_crop(options, width, height);
 }
 
+std::optional<Rect> draw_erased(const RandomErasing& options, uint32_t size, base::Random& random) {
+  if (random.uniform() >= options.probability) return std::nullopt;
+  const double area = static_cast<double>(size) * static_cast<double>(size);
+  for (int i = 0; i < kTries; ++i) {
+    const auto [h, w] = draw_shape(options, area, random);
+    if (w >= size || h >= size) continue;
+    if (w == 0 || h == 0) return std::nullopt;
+    return draw_place(w, h, size, size, random);
+  }
+  return std::nullopt;
+}
+
 Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,
                       uint32_t size, base::Random& random) {
-  const uint64_t room_down = uint64_t{height} + 2 * uint64_t{options.padding} - size;
-  const uint64_t room_across = uint64_t{width} + 2 * uint64_t{options.padding} - size;
-  const auto y = static_cast<uint32_t>(random.below(room_down + 1));
-  const auto x = static_cast<uint32_t>(random.below(room_across + 1));
-  return {x, y, size, size};
+  return draw_place(size, size, width + 2 * options.padding, height + 2 * options.padding, random);
 }
 
 void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, base::Pixels* to) {

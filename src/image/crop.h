@@ -22,6 +22,20 @@ struct RandomPaddedCrop {
   uint32_t padding = 4;  // pixels on each side
 };
 
+// torchvision.transforms.v2.RandomErasing's parameters and defaults: a rectangle of a normalised
+// sample becomes 0 (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
+struct RandomErasing {
+  double probability = 0.5;
+  double scale_min = 0.02;  // share of the sample's area
+  double scale_max = 0.33;
+  double ratio_min = 0.3;  // height to width
+  double ratio_max = 3.3;
+};
+
+// What of a sample of size x size is erased, with torchvision's distribution: ten tries for a
+// rectangle that is smaller than the sample both ways, else nothing.
+std::optional<Rect> draw_erased(const RandomErasing& options, uint32_t size, base::Random& random);
+
 // Where a crop of size x size of an image with `padding` around it begins: any place is as likely.
 // `width` and `height` without the padding, with it at least `size`.
 Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,

@@ -41,33 +41,62 @@ std::array<double, 4> as_numbers(const Rect& crop) {
           static_cast<double>(crop.height)};
 }
 
+// Against mean and standard deviation of x, y, width and height, of a million each, in `line`.
+void expect_moments(const std::vector<Rect>& rects, std::istringstream& line) {
+  const auto count = static_cast<double>(rects.size());
+  for (size_t k = 0; k < 4; ++k) {
+    double sum = 0;
+    double square = 0;
+    for (const Rect& rect : rects) {
+      const double number = as_numbers(rect).at(k);
+      sum += number;
+      square += number * number;
+    }
+    double mean = 0;
+    double deviation = 0;
+    line >> mean >> deviation;
+    const double ours = sum / count;
+    EXPECT_NEAR(ours, mean, 5 * deviation * std::sqrt(1 / count + 1e-6) + 1e-6)
+        << line.str() << ", figure " << k;
+    EXPECT_NEAR(std::sqrt(std::max(0.0, square / count - ours * ours)), deviation,
+                0.015 * deviation + 1e-3);
+  }
+}
+
 TEST(DrawCrop, HasTorchvisionsMoments) {
-  constexpr int kDraws = 200'000;
   for (auto& line : golden_lines("image_crop.txt")) {
     uint32_t width = 0;
     uint32_t height = 0;
     line >> width >> height;
     Random random(1, Purpose::kTest, width, height);
-    std::array<double, 4> sum{};
-    std::array<double, 4> square{};
-    for (int i = 0; i < kDraws; ++i) {
-      const auto numbers = as_numbers(draw_crop({}, width, height, random));
-      for (size_t k = 0; k < 4; ++k) {
-        sum[k] += numbers[k];
-        square[k] += numbers[k] * numbers[k];
-      }
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      double mean = 0;
-      double deviation = 0;
-      line >> mean >> deviation;
-      const double ours = sum[k] / kDraws;
-      EXPECT_NEAR(ours, mean, 5 * deviation * std::sqrt(1.0 / kDraws + 1e-6) + 1e-6)
-          << width << " x " << height << ", figure " << k;
-      EXPECT_NEAR(std::sqrt(std::max(0.0, square[k] / kDraws - ours * ours)), deviation,
-                  0.015 * deviation + 1e-3);
-    }
+    std::vector<Rect> crops(200'000);
+    for (Rect& crop : crops) crop = draw_crop({}, width, height, random);
+    expect_moments(crops, line);
   }
+}
+
+TEST(DrawErased, HasTorchvisionsMoments) {
+  constexpr int kDraws = 400'000;
+  for (auto& line : golden_lines("image_erasing.txt")) {
+    uint32_t size = 0;
+    double share = 0;
+    line >> size >> share;
+    Random random(1, Purpose::kTest, size);
+    std::vector<Rect> erased;
+    for (int i = 0; i < kDraws; ++i) {
+      const auto rect = draw_erased({}, size, random);
+      if (!rect) continue;
+      ASSERT_TRUE(rect->inside(size, size));
+      erased.push_back(*rect);
+    }
+    EXPECT_NEAR(static_cast<double>(erased.size()) / kDraws, share, 0.005);
+    expect_moments(erased, line);
+  }
+}
+
+TEST(DrawErased, FindsNothingToEraseOnASinglePixel) {
+  Random random(1, Purpose::kTest);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(draw_erased({.probability = 1}, 1, random));
 }
 
 // torchvision's loop again, over the standard library.

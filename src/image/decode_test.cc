@@ -150,9 +150,11 @@ TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
 
 TEST(Prepare, EqualsItsStepsOneByOne) {
   const File& file = files().at("rgb");
-  for (const Transform transform :
-       {Transform(TrainTransform{8, {}, true}), Transform(EvalTransform{5, 6}),
-        Transform(TrainTransform{8, RandomPaddedCrop{3}, true})}) {
+  const std::array<Transform, 4> transforms{TrainTransform{8, {}, true}, EvalTransform{5, 6},
+                                            TrainTransform{8, RandomPaddedCrop{3}, true},
+                                            TrainTransform{8, {}, true, {}}};
+  size_t erased = 0;
+  for (const Transform& transform : transforms) {
     Preparer preparer(transform, {});
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
@@ -170,11 +172,16 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
       }
       ByteVector steps(preparer.sample_bytes());
       TensorWriter({}).write(resized, drawn.flip, steps.data());
+      if (drawn.erased) {
+        TensorWriter({}).erase(*drawn.erased, {8, 8}, steps.data());
+        ++erased;
+      }
       ByteVector out(preparer.sample_bytes());
       ASSERT_TRUE(preparer.prepare(file.bytes, random, out.data()).ok());
       ASSERT_EQ(out, steps);
     }
   }
+  EXPECT_GT(erased, 10u);
 }
 
 TEST(Prepare, FlipsHalfOfTheTime) {

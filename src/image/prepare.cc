@@ -27,6 +27,7 @@ Result<Draw> draw_for(const TrainTransform& train, Size image, base::Random& ran
                  train.crop));
   // The top bit: of the next number of the stream, after whatever the crop took.
   result.flip = train.flip && random.next_u32() >> 31 != 0;
+  if (train.erasing.probability > 0) result.erased = draw_erased(train.erasing, train.size, random);
   return result;
 }
 
@@ -68,6 +69,7 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
     cut_padded(resized_, drawn.padding, drawn.kept, &kept_);
   }
   writer_.write(kept_, drawn.flip, out);
+  if (drawn.erased) writer_.erase(*drawn.erased, {kept_.width, kept_.height}, out);
   return {};
 }
 

@@ -9,11 +9,13 @@
 
 namespace forebay::image {
 
-// Training: a random crop of size x size, mirrored with probability 1/2 (or never).
+// Training: a random crop of size x size, mirrored with probability 1/2 (or never), then part of it
+// erased.
 struct TrainTransform {
   uint32_t size = 224;
   std::variant<RandomResizedCrop, RandomPaddedCrop> crop = {};
   bool flip = true;
+  RandomErasing erasing = {.probability = 0};
 };
 // Validation: the short side resized to `resize`, then the centre size x size.
 struct EvalTransform {
@@ -22,14 +24,15 @@ struct EvalTransform {
 };
 using Transform = std::variant<TrainTransform, EvalTransform>;
 
-// What is drawn for a sample: its crop and flip. Needs no pixels, so a reader can know the crop
-// before it fetches the bytes.
+// What is drawn for a sample: its crop, flip and erased part. Needs no pixels, so a reader can know
+// the crop before it fetches the bytes.
 struct Draw {
   Rect region;  // of the encoded image
   Size resized;
   uint32_t padding = 0;  // around the resized region, mirrored
   Rect kept;             // of the padded region
   bool flip = false;
+  std::optional<Rect> erased = {};  // of the output
 };
 Result<Draw> draw(const Transform& transform, Size image, base::Random random);
 
@@ -39,8 +42,8 @@ uint32_t output_size(const Transform& transform);
 class Preparer {
  public:
   Preparer(const Transform& transform, const TensorOptions& options);
-  // Decodes, crops, resizes, flips and normalises `file` into `out` (sample_bytes() of room).
-  // On an error nothing of `out` may be used. Errors as ImageDecoder::decode.
+  // Decodes, crops, resizes, flips, normalises and erases `file` into `out` (sample_bytes() of
+  // room). On an error nothing of `out` may be used. Errors as ImageDecoder::decode.
   Status prepare(Bytes file, const base::Random& random, uint8_t* out);
   size_t sample_bytes() const;
 

@@ -97,4 +97,17 @@ void TensorWriter::write(const Pixels& pixels, bool flip, uint8_t* out) const {
   }
 }
 
+// All types have zero bytes for 0. NHWC is one plane of pixels of three elements.
+void TensorWriter::erase(const Rect& part, Size size, uint8_t* out) const {
+  FOREBAY_CHECK(part.inside(size.width, size.height));
+  const bool planar = options_.layout == Layout::kNchw;
+  const size_t pixel = dtype_bytes(options_.dtype) * (planar ? 1 : 3);
+  for (size_t plane = 0; plane < (planar ? 3 : 1); ++plane) {
+    for (size_t y = part.y; y < size_t{part.y} + part.height; ++y) {
+      const size_t first = (plane * size.height + y) * size.width + part.x;
+      std::memset(out + first * pixel, 0, part.width * pixel);
+    }
+  }
+}
+
 }  // namespace forebay::image

@@ -1,4 +1,5 @@
-// From 8-bit RGB to a sample of a batch tensor: flip, normalise, type and layout in one pass.
+// From 8-bit RGB to a sample of a batch tensor: flip, normalise, type and layout in one pass, and
+// erasing.
 #pragma once
 
 #include <array>
@@ -30,6 +31,8 @@ class TensorWriter {
   size_t sample_bytes(Size size) const;
   // Writes `pixels`, mirrored left to right when `flip`, to `out` (sample_bytes of room).
   void write(const Pixels& pixels, bool flip, uint8_t* out) const;
+  // Makes `part` of the sample at `out`, whose size is `size`, 0 in all channels.
+  void erase(const Rect& part, Size size, uint8_t* out) const;
 
  private:
   TensorOptions options_;

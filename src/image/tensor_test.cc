@@ -69,6 +69,32 @@ TEST(TensorWriter, EqualsANaiveLoop) {
   }
 }
 
+TEST(TensorWriter, ErasesThePartAndNothingElse) {
+  const Rect part{5, 2, 7, 9};
+  const Pixels pixels = make_image(17, 13, 4);
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      TensorOptions options;
+      options.dtype = dtype;
+      options.layout = layout;
+      const TensorWriter writer(options);
+      base::ByteVector out(writer.sample_bytes({17, 13}));
+      writer.write(pixels, false, out.data());
+      writer.erase(part, {17, 13}, out.data());
+      for (size_t i = 0; i < 17 * 13 * 3; ++i) {
+        const size_t channel = layout == Layout::kNchw ? i / (17 * 13) : i % 3;
+        const size_t place = layout == Layout::kNchw ? i % (17 * 13) : i / 3;
+        const size_t x = place % 17;
+        const size_t y = place / 17;
+        const bool inside = x >= 5 && x < 12 && y >= 2 && y < 11;
+        const uint8_t value = pixels.rgb[place * 3 + channel];
+        ASSERT_EQ(load_number(out.data(), i, dtype),
+                  inside ? 0 : expected(options, value, channel));
+      }
+    }
+  }
+}
+
 // With mean 0 and std 1/255 the values are about the bytes themselves, of which bfloat16's eight
 // bits hold every one; with std 1/510 and a mean of -1/510, odd numbers of nine bits are ties.
 TEST(TensorWriter, RoundsBfloat16TiesToEven) {

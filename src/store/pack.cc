@@ -124,7 +124,6 @@ Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
                               .tar_fields = options.tar_fields};
   const bool begun = exists(fs, journal_path(dataset));
   if (!begun && exists(fs, head_path(dataset))) return report_of_complete(fs, dataset, identity);
-  if (!begun) RETURN_IF_ERROR(check_folder_is_free(fs, dataset));
   PackPlan plan =
       make_plan(listing, options.chunk_bytes, options.shuffled, options.seed, options.limit);
   Packing packing(fs, dataset, listing, std::move(plan), identity, options);
@@ -152,6 +151,10 @@ Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std
     RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
     RETURN_IF_ERROR(fs.make_dirs(dataset));
     RETURN_IF_ERROR(fs.sync_dir(io::parent_path(dataset)));
+    // Before the lock, whose file has no place in a folder of others.
+    if (!exists(fs, journal_path(dataset)) && !exists(fs, head_path(dataset))) {
+      RETURN_IF_ERROR(check_folder_is_free(fs, dataset));
+    }
     ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(dataset, "LOCK")));
     return pack_locked(fs, dataset, listing, options);
   };

@@ -81,12 +81,18 @@ Result<Listing> list_any(const io::FileSystem& fs, const std::string& source) {
   }
   ASSIGN_OR_RETURN(const auto entries, fs.list(path));
   std::vector<std::string> shards;
+  std::vector<Remark> left_out;
   for (const auto& entry : entries) {
     if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
       shards.push_back(io::join_path(path, entry.name));
+    } else if (entry.type == io::FileType::kDirectory && !entry.name.starts_with('.')) {
+      left_out.push_back({entry.name, "a folder beside .tar files, of which only those are read"});
     }
   }
-  return shards.empty() ? list_folder(fs, path) : list_webdataset(fs, shards);
+  if (shards.empty()) return list_folder(fs, path);
+  ASSIGN_OR_RETURN(Listing listing, list_webdataset(fs, shards));
+  std::ranges::move(left_out, std::back_inserter(listing.refused));
+  return listing;
 }
 
 // What a person can do about a file of the source that cannot be read.

@@ -78,6 +78,42 @@ TEST(WebDatasetSource, AFieldWithoutANameIsRefused) {
   EXPECT_THAT(refused.error().message(), HasSubstr("ends in a dot"));
 }
 
+TEST(WebDatasetSource, SaysWhatSamplesWithoutAnImageHave) {
+  const auto refused = list_shard({"a.seg.png", "a.json"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kInvalid);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("the first, \"a\": no image: it has .seg.png .json, none of .jpg .jpeg"));
+}
+
+TEST(WebDatasetSource, AKeyThatComesTwiceIsRefusedWithBothPlaces) {
+  io::MemoryFileSystem fs;
+  for (const char* shard : {"set/1.tar", "set/2.tar"}) {
+    ByteVector tar;
+    add_member("a.jpg", base::as_bytes("x"), &tar);
+    append_tar_end(&tar);
+    put(fs, shard, tar);
+  }
+  const auto refused = list_source(fs, "set");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("set/2.tar: member a.jpg at byte 512"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("its key came before, in set/1.tar"));
+}
+
+TEST(WebDatasetSource, FoldersBesideShardsAreNamedAsLeftOut) {
+  io::MemoryFileSystem fs;
+  ByteVector tar;
+  add_member("a.jpg", base::as_bytes("x"), &tar);
+  append_tar_end(&tar);
+  put(fs, "set/1.tar", tar);
+  put(fs, "set/cats/1.jpg", base::as_bytes("x"));
+  put(fs, "set/.notes/1.txt", base::as_bytes("x"));
+  const auto listing = list_source(fs, "set");
+  ASSERT_TRUE(listing);
+  ASSERT_EQ(listing->refused.size(), 1u);
+  EXPECT_EQ(listing->refused[0].path, "cats");
+}
+
 TEST(WebDatasetSource, FieldsThatAreNamedLikeOursStayApart) {
   const auto listing =
       list_shard({"a.jpg", "a.image", "a.image_file", "a.cls", "a.class", "a.profile"});

@@ -3,10 +3,12 @@
 // field in lower case; what does not match, and `__name__` at the top, is passed over. Stricter
 // than there: a key that comes twice, a name that leads out of the archive, and links or devices
 // are errors, with member and offset, since each of them means another dataset than the one meant.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "base/limits.h"
 #include "store/source.h"
@@ -148,8 +150,12 @@ class ShardLister {
     if (split->key != sample_.key || sample_.files.empty()) {
       RETURN_IF_ERROR(finish_sample());
       if (split->key.size() > base::kKeyBytesMax) return refuse("a key that is too long");
-      if (!keys_.insert(split->key).second) {
-        return refuse("its key came before; the files of a sample stand together, once");
+      const auto shard = static_cast<uint32_t>(out_->shards.size() - 1);
+      if (const auto [first, is_new] = shard_of_key_.emplace(split->key, shard); !is_new) {
+        return refuse(
+            fmt::format("its key came before, in {}; the files of a sample stand "
+                        "together, once",
+                        out_->shards[first->second].path));
       }
       sample_.key = split->key;
     }
@@ -180,7 +186,10 @@ class ShardLister {
       }
     }
     if (image == sample.files.size()) {
-      out_->refused.push_back({sample.key, "no image: none of its fields is jpg, png, webp, …"});
+      std::string fields;
+      for (const SourceFile& file : sample.files) fields += " ." + file.suffix;
+      out_->refused.push_back({sample.key, fmt::format("no image: it has{}, none of .{}", fields,
+                                                       fmt::join(kImagePreference, " ."))});
       return {};
     }
     if (out_->samples.size() >= base::kSourceEntriesMax) {
@@ -201,7 +210,7 @@ class ShardLister {
   Listing* out_;
   SourceSample sample_;
   std::vector<std::string> names_;  // of sample_.files
-  std::unordered_set<std::string> keys_;
+  std::unordered_map<std::string, uint32_t> shard_of_key_;
   std::map<std::string, FieldKind> fields_;
 };
 
@@ -213,8 +222,12 @@ Result<Listing> list_webdataset(const io::FileSystem& fs, const std::vector<std:
   ShardLister lister(fs, &listing);
   for (const std::string& shard : shards) RETURN_IF_ERROR(lister.add_shard(shard));
   if (listing.samples.empty()) {
-    return fail(Code::kInvalid, "{}: no samples with an image in it",
-                shards.size() == 1 ? shards[0] : fmt::format("{} shards", shards.size()));
+    const std::string where =
+        shards.size() == 1 ? shards[0] : fmt::format("{} shards", shards.size());
+    if (listing.refused.empty()) return fail(Code::kInvalid, "{}: no samples in it", where);
+    const Remark& first = listing.refused[0];
+    return fail(Code::kInvalid, "{}: no sample with an image in it; the first, \"{}\": {}", where,
+                first.path, first.reason);
   }
   RETURN_IF_ERROR(lister.finish());
   return listing;

@@ -79,6 +79,13 @@ Result<StepResult> Learner::step(const std::shared_ptr<const feed::Batch>& batch
   return result;
 }
 
+at::Tensor Learner::predict(const at::Tensor& images) const {
+  constexpr int64_t kAcross = 3;
+  const at::Tensor logits = model_.forward(images, false);
+  if (!options_.evaluate_flipped) return logits;
+  return (logits + model_.forward(images.flip(kAcross), false)) / 2;
+}
+
 Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
   const c10::NoGradGuard no_grad;
   EvalResult result;
@@ -87,7 +94,7 @@ Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
     ASSIGN_OR_RETURN(const auto batch, feed.next());
     if (!batch) break;
     const at::Tensor labels = labels_of(*batch);
-    const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), false);
+    const at::Tensor logits = predict(wrap_images(batch, options_.precision));
     result.samples += count(labels.ne(kNoLabel));
     result.correct += count(logits.argmax(1).eq(labels));
     result.loss += loss_of(logits, labels, at::Reduction::Sum, 0).item<double>();

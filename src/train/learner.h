@@ -35,6 +35,8 @@ class Learner {
     Sgd::Options sgd;
     Schedule schedule;
     double label_smoothing = 0;
+    // evaluate() takes the mean of the logits of each image and of its mirror image.
+    bool evaluate_flipped = false;
   };
   // `model` outlives the learner.
   Learner(Model& model, const Options& options);
@@ -51,6 +53,8 @@ class Learner {
   std::vector<Named> state() const;
 
  private:
+  at::Tensor predict(const at::Tensor& images) const;
+
   Model& model_;
   Options options_;
   Sgd sgd_;

@@ -196,7 +196,9 @@ class Run {
                     fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
     // Before validation, so that a loss of power during it costs nothing.
     RETURN_IF_ERROR(checkpoint());
-    if (validation_ != nullptr) {
+    const bool due =
+        (number + 1) % options_.validation_epochs == 0 || number + 1 == options_.epochs;
+    if (validation_ != nullptr && due) {
       RETURN_IF_ERROR(validate(number));
       const EvalResult& result = *summary_.validation;
       line +=
@@ -252,7 +254,9 @@ class Run {
 Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
                       feed::Feed* validation, io::FileSystem& fs, Log& log,
                       const RunOptions& options) {
-  if (options.log_steps == 0) return fail(Code::kInvalid, "log_steps must be above 0");
+  if (options.log_steps == 0 || options.validation_epochs == 0) {
+    return fail(Code::kInvalid, "log_steps and validation_epochs must be above 0");
+  }
   if (options.epochs > 0 && training.steps() == 0) {
     return fail(Code::kInvalid, "nothing to learn from: an epoch needs at least one whole batch");
   }

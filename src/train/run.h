@@ -19,6 +19,8 @@ struct RunOptions {
   // Steps between checkpoints inside an epoch; 0: one at each epoch's end only.
   uint64_t checkpoint_steps = 0;
   uint64_t log_steps = 20;
+  // Epochs between validations; the last epoch is always followed by one.
+  uint64_t validation_epochs = 1;
   // Ends the run early once validation reaches it.
   std::optional<double> target_accuracy;
   // Options that the weights depend on (checkpoint.h).

@@ -42,6 +42,10 @@ void Sgd::step(double rate) {
                     options_.weight_decay);
   at::_foreach_mul_(momentum_, options_.momentum);
   at::_foreach_add_(momentum_, gradients);
+  if (options_.nesterov) {
+    at::_foreach_add_(all, gradients, -rate);
+    rate *= options_.momentum;
+  }
   at::_foreach_add_(all, momentum_, -rate);
 }
 

@@ -15,12 +15,13 @@ struct Schedule {
   double at(uint64_t step) const;
 };
 
-// torch.optim.SGD's rule: m = momentum m + (gradient + decay w); w -= rate m. The decay leaves
-// out biases and batch norms.
+// torch.optim.SGD's rule: g = gradient + decay w; m = momentum m + g; w -= rate m, or, with
+// Nesterov's momentum, w -= rate (g + momentum m). The decay leaves out biases and batch norms.
 class Sgd {
  public:
   struct Options {
     double momentum = 0.9;
+    bool nesterov = false;
     double weight_decay = 5e-4;
   };
   Sgd(const Model& model, const Options& options);

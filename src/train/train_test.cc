@@ -87,6 +87,34 @@ TEST(Sgd, FollowsTheRuleAndSparesBatchNormsFromDecay) {
   EXPECT_TRUE(at::allclose(spared, at::full({1}, 0.9 - 0.15)));
 }
 
+// The second step of torch.optim.SGD(lr=0.1, momentum=0.5, nesterov=True) on a gradient of 1: the
+// first goes 0.1 * (1 + 0.5), the second 0.1 * (1 + 0.5 * 1.5).
+TEST(Sgd, LooksAheadWithNesterov) {
+  const auto model = *make_model({"resnet9", 1, 2, 0});
+  Sgd sgd(*model, {.momentum = 0.5, .nesterov = true, .weight_decay = 0});
+  const at::Tensor weight = find(*model, "prepare.norm.weight");
+  for (const double expected : {0.85, 0.675}) {
+    for (const at::Tensor& each : sgd.weights()) each.mutable_grad() = at::ones_like(each);
+    sgd.step(0.1);
+    EXPECT_NEAR(weight.item<double>(), expected, 1e-6);
+  }
+}
+
+TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
+  const auto model = *make_model({"resnet9", 2, 3, 9});
+  FakeFeed feed({.steps = 1});
+  const auto batch = *feed.next();
+  const at::Tensor images = wrap_images(batch, Precision::kFp32);
+  const at::Tensor logits =
+      (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
+  const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);
+  Learner::Options options;
+  options.evaluate_flipped = true;
+  Learner learner(*model, options);
+  EXPECT_NEAR(learner.evaluate(feed, 0)->loss,
+              at::cross_entropy_loss(logits, labels).item<double>(), 1e-6);
+}
+
 // A whole run in memory.
 struct Bench {
   io::MemoryFileSystem& fs;
@@ -204,6 +232,20 @@ TEST(Run, LossThatIsNoNumberStopsBeforeTheWeightsSuffer) {
   for (const Named& named : bench.model->decayed()) {
     EXPECT_TRUE(named.tensor.isfinite().all().item<bool>()) << named.name;
   }
+}
+
+TEST(Run, ValidatesWhenItIsDueAndAfterTheLastEpoch) {
+  io::MemoryFileSystem fs;
+  Bench bench(fs);
+  bench.options.validation_epochs = 2;
+  bench.options.target_accuracy = 0.0;
+  EXPECT_EQ(bench.run()->epochs, 2U);
+  Bench last(fs);
+  last.options.out = "other";
+  last.options.validation_epochs = 5;
+  EXPECT_EQ(last.run()->validation->samples, 13U);
+  last.options.validation_epochs = 0;
+  EXPECT_EQ(last.run().error().code(), Code::kInvalid);
 }
 
 TEST(Run, EndsEarlyAtTheTargetAndWritesWeights) {

@@ -102,3 +102,18 @@ def test_export_gives_back_what_is_not_damaged(dataset: Path, tmp_path: Path) ->
     assert done.returncode == 1
     assert done.stderr.count("left out, damaged") == 1 and "checksum" in done.stderr
     assert len(list((tmp_path / "rest").rglob("*.png"))) == 5
+
+
+def test_a_refused_pack_leaves_nothing_in_a_folder_of_others(dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    done = forebay("pack", tmp_path / "images", tmp_path / "mine")
+    assert done.returncode == 1 and "holds other files (notes.txt)" in done.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_ls_shows_control_characters_as_escapes(tmp_path: Path) -> None:
+    (tmp_path / "images/c").mkdir(parents=True)
+    Image.new("RGB", (9, 9)).save(tmp_path / "images/c/a\t\x1b[2Jb.png")
+    assert forebay("pack", tmp_path / "images", tmp_path / "set").returncode == 0
+    assert forebay("ls", tmp_path / "set").stdout.startswith("c/a\\x09\\x1b[2Jb\tc\t")
