@@ -1,8 +1,10 @@
 """Reading a shuffled epoch: chunks against the file tree, on the same file system.
 
 CIFAR-10 (50,000 small files) and photographs repeated to at least 4 GB, with 1, 4 and 16 reader
-threads on both sides, page cache dropped (checked with mincore) and warm. Needs root to drop the
-caches. usage: ./dev bench read PHOTOS CIFAR_TRAIN [WORK_FOLDER]
+threads on both sides, page cache dropped (checked with mincore) and warm. Cold twice: chunks read
+around the page cache, as the feed reads a dataset that it could not hold ("cold"), and through it
+("cold_cached"). Needs root to drop the caches.
+usage: ./dev bench read PHOTOS CIFAR_TRAIN [WORK_FOLDER]
 """
 
 import json
@@ -37,7 +39,7 @@ def pack(source: Path, dataset: Path) -> None:
 
 
 def measure(tree: Path, dataset: Path, threads: int, rounds: int) -> dict:
-    """The tree's seconds over the chunks', cold and warm: the median of the rounds; the machine."""
+    """The tree's seconds over the chunks', each way: the median of the rounds; the machine."""
     run = subprocess.run(
         [READER, tree, dataset, str(threads), str(rounds)],
         check=True,
@@ -65,7 +67,7 @@ def main() -> None:
             ratios = measure(tree, dataset, threads, rounds=3 if threads == 1 else 1)
             figures["machine"] = ratios["machine"]
             suffix = "" if threads == 1 else f"_{threads}_threads"
-            for kind in ("cold", "warm"):
+            for kind in ("cold", "cold_cached", "warm"):
                 figures[f"{name}_{kind}_x{suffix}"] = ratios[f"{kind}_x"]
                 print(f"{name:7} {threads:2} threads {kind}: {ratios[f'{kind}_x']:.2f}x")
     print(json.dumps(figures))

@@ -1,7 +1,9 @@
 // deps: forebay_store
-// Reads one shuffled epoch from a tree of files and from a dataset's chunks, alternating, with a
-// cold and a warm page cache; every sample's bytes are read and a CRC32C is taken of them on both
-// sides, and both must see the same number of samples. bench/read.py makes the data and calls it:
+// Reads one shuffled epoch from a tree of files and from a dataset's chunks, alternating; every
+// sample's bytes are read and a CRC32C is taken of them on both sides, and both must see the same
+// number of samples. Three ways: "cold", chunks read around the page cache, as the feed reads what
+// the cache could not hold; "cold_cached", chunks read through it, as the feed reads what it could;
+// "warm", everything in it. bench/read.py makes the data and calls it:
 //   bench_read_epoch TREE DATASET THREADS ROUNDS  ->  one JSON line
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +21,7 @@
 
 #include "base/checksum.h"
 #include "base/random.h"
+#include "io/large_buffer.h"
 #include "io/machine.h"
 #include "lib/machine.h"
 #include "store/dataset.h"
@@ -116,7 +120,17 @@ Outcome read_tree(std::vector<std::string> files, int threads, uint64_t epoch) {
   return {files.size(), bytes, static_cast<double>(io::monotonic_ns() - start) * 1e-9};
 }
 
-Outcome read_chunks(const store::Dataset& dataset, int threads, uint64_t epoch) {
+// As feed/window.cc reads.
+void read_chunk(const std::string& path, bool cached, std::span<uint8_t> out) {
+  constexpr size_t kStep = 8u << 20;
+  const io::FileSystem& fs = io::posix_file_system();
+  const auto file = must(cached ? fs.open(path) : fs.open_uncached(path));
+  for (size_t at = 0; at < out.size(); at += kStep) {
+    must(file->read(at, out.subspan(at, std::min(kStep, out.size() - at))));
+  }
+}
+
+Outcome read_chunks(const store::Dataset& dataset, int threads, bool cached, uint64_t epoch) {
   const int64_t start = io::monotonic_ns();
   std::vector<uint32_t> order(dataset.chunk_count());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -126,12 +140,11 @@ Outcome read_chunks(const store::Dataset& dataset, int threads, uint64_t epoch) 
   std::atomic<uint64_t> samples = 0;
   run_threads(threads, order.size(), [&](size_t i) {
     const store::ChunkInfo& info = dataset.chunk(order[i]);
-    const auto file = must(io::posix_file_system().open(dataset.chunk_path(order[i])));
     // A thread keeps its memory from chunk to chunk.
-    static thread_local std::vector<uint8_t> memory;
-    if (memory.size() < info.bytes) memory.resize(info.bytes);
-    const auto data = std::span(memory).first(info.bytes);
-    must(file->read(0, data));
+    static thread_local io::LargeBuffer memory;
+    if (memory.size() < info.bytes) memory = io::LargeBuffer(info.bytes);
+    const std::span data(memory.data(), info.bytes);
+    read_chunk(dataset.chunk_path(order[i]), cached, data);
     std::vector<uint32_t> inside(info.samples);
     for (uint32_t k = 0; k < info.samples; ++k) inside[k] = k;
     base::Random group(1, base::Purpose::kTest, epoch, order[i] + 1);
@@ -165,34 +178,42 @@ int main(int argc, char** argv) {
   const int threads = std::atoi(argv[3]);
   const int rounds = std::atoi(argv[4]);
 
-  std::vector<double> cold;
-  std::vector<double> warm;
-  Outcome last_tree;
-  Outcome last_chunks;
+  constexpr std::array kWays{"cold", "cold_cached", "warm"};
+  std::array<std::vector<double>, kWays.size()> ratios;
   uint64_t epoch = 0;
   for (int round = 0; round < rounds; ++round) {
-    for (std::vector<double>* ratios : {&cold, &warm}) {
-      const bool is_cold = ratios == &cold;
-      if (is_cold) drop_caches(tree);
-      if (!is_cold) read_tree(tree, 2, ++epoch);  // brings it all in
-      last_tree = read_tree(tree, threads, ++epoch);
-      if (is_cold) drop_caches(chunks);
-      if (!is_cold) read_chunks(*dataset, 2, ++epoch);
-      last_chunks = read_chunks(*dataset, threads, ++epoch);
-      if (last_tree.samples != last_chunks.samples) {
-        std::fprintf(stderr, "bench_read_epoch: %lu files, %lu samples\n", last_tree.samples,
-                     last_chunks.samples);
+    for (size_t way = 0; way < kWays.size(); ++way) {
+      const bool is_warm = way == 2;
+      const bool cached = way != 0;
+      if (is_warm) {
+        read_tree(tree, 2, ++epoch);  // brings it all in
+      } else {
+        drop_caches(tree);
+      }
+      const Outcome files = read_tree(tree, threads, ++epoch);
+      if (is_warm) {
+        read_chunks(*dataset, 2, cached, ++epoch);
+      } else {
+        drop_caches(chunks);
+      }
+      const Outcome packed = read_chunks(*dataset, threads, cached, ++epoch);
+      if (files.samples != packed.samples) {
+        std::fprintf(stderr, "bench_read_epoch: %lu files, %lu samples\n", files.samples,
+                     packed.samples);
         return 1;
       }
-      ratios->push_back(last_tree.seconds / last_chunks.seconds);
-      std::fprintf(
-          stderr, "  %2d threads, %s: tree %7.3f s (%6.0f MB/s), chunks %7.3f s (%6.0f MB/s)\n",
-          threads, is_cold ? "cold" : "warm", last_tree.seconds,
-          static_cast<double>(last_tree.bytes) / last_tree.seconds * 1e-6, last_chunks.seconds,
-          static_cast<double>(last_chunks.bytes) / last_chunks.seconds * 1e-6);
+      ratios[way].push_back(files.seconds / packed.seconds);
+      std::fprintf(stderr,
+                   "  %2d threads, %-11s: tree %7.3f s (%6.0f MB/s), chunks %7.3f s (%6.0f MB/s)\n",
+                   threads, kWays[way], files.seconds,
+                   static_cast<double>(files.bytes) / files.seconds * 1e-6, packed.seconds,
+                   static_cast<double>(packed.bytes) / packed.seconds * 1e-6);
     }
   }
-  std::printf("{\"machine\": \"%s\", \"cold_x\": %.2f, \"warm_x\": %.2f}\n",
-              bench::machine().c_str(), median(cold), median(warm));
+  std::printf("{\"machine\": \"%s\"", bench::machine().c_str());
+  for (size_t way = 0; way < kWays.size(); ++way) {
+    std::printf(", \"%s_x\": %.2f", kWays[way], median(ratios[way]));
+  }
+  std::printf("}\n");
   return 0;
 }

@@ -36,6 +36,10 @@ struct FeedOptions {
   int prefetch = 2;
   // Chunks and batches together; past it an error (kNoMemory) says what would help.
   uint64_t memory_bytes_max = 4'000'000'000;
+  // Whether chunks are read around the system's page cache: always, never, or (unset) when the
+  // dataset is larger than half of the memory that is available, so that the cache could not hold
+  // it from one epoch to the next.
+  std::optional<bool> uncached;
   // Bad samples after which the run stops with an error; each one before is replaced and listed.
   // Each rank counts its own.
   uint64_t bad_samples_max = 100;

@@ -1,6 +1,8 @@
 // A folder of images, packed by the store and fed: the whole data wing together.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <set>
 
 #include "feed/fake_dataset.h"
@@ -13,12 +15,12 @@ namespace {
 
 constexpr uint64_t kSamples = 300;
 
-// Writes a folder by class with the fake dataset's images to `fs`.
-void write_folder(io::MemoryFileSystem& fs) {
+// Writes a folder by class with the fake dataset's images.
+void write_folder(io::FileSystem& fs, const std::string& root) {
   io::MemoryFileSystem from;
   const FakeDataset images(from, {kSamples});
   for (uint64_t sample = 0; sample < kSamples; ++sample) {
-    const std::string folder = fmt::format("/source/class{}", sample % 3);
+    const std::string folder = fmt::format("{}/class{}", root, sample % 3);
     ASSERT_TRUE(fs.make_dirs(folder).ok());
     ASSERT_TRUE(io::write_file_atomically(fs, fmt::format("{}/{:03}.png", folder, sample),
                                           images.file(sample))
@@ -28,7 +30,7 @@ void write_folder(io::MemoryFileSystem& fs) {
 
 TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   io::MemoryFileSystem fs;
-  write_folder(fs);
+  write_folder(fs, "/source");
   ASSERT_TRUE(fs.make_dirs("/packed").ok());
   store::PackOptions pack_options;
   pack_options.chunk_bytes = 64 << 10;
@@ -60,6 +62,41 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
     EXPECT_EQ(keys.size(), kSamples);
     EXPECT_TRUE((*feed)->state().bad.empty());
   }
+}
+
+// The images of one epoch, and what was read for them.
+std::pair<std::vector<base::ByteVector>, uint64_t> epoch(
+    const std::shared_ptr<const store::Dataset>& dataset, bool uncached) {
+  FeedOptions options;
+  options.transform = image::TrainTransform{.size = 8, .crop = {}};
+  options.global_batch = 20;
+  options.group_bytes = 100'000;
+  options.uncached = uncached;
+  const auto feed = Feed::open(io::posix_file_system(), dataset, options).value();
+  EXPECT_TRUE(feed->start({}).ok());
+  std::vector<base::ByteVector> images;
+  while (const auto batch = feed->next().value()) {
+    images.emplace_back(batch->images, batch->images + batch->images_bytes);
+  }
+  return {images, feed->stats().bytes_read};
+}
+
+TEST(PackedTest, ReadingAroundThePageCacheChangesNothing) {
+  const std::string root =
+      std::filesystem::temp_directory_path() / fmt::format("forebay_packed_test_{}", ::getpid());
+  io::FileSystem& fs = io::posix_file_system();
+  write_folder(fs, root + "/source");
+  store::PackOptions pack_options;
+  pack_options.chunk_bytes = 64 << 10;
+  ASSERT_TRUE(store::pack(fs, root + "/source", root + "/packed", pack_options));
+  const std::shared_ptr<const store::Dataset> dataset =
+      store::Dataset::open(fs, root + "/packed").value();
+  const auto [cached, cached_bytes] = epoch(dataset, false);
+  const auto [uncached, uncached_bytes] = epoch(dataset, true);
+  EXPECT_EQ(cached.size(), kSamples / 20);
+  EXPECT_TRUE(cached == uncached);
+  EXPECT_GT(uncached_bytes, 100'000u);
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -39,6 +39,15 @@ Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
   return std::min(2 * plan.bytes_needed, options.memory_bytes_max - batches);
 }
 
+// Whether the page cache could not hold the dataset beside everything else.
+bool exceeds_page_cache(const store::Dataset& dataset) {
+  uint64_t bytes = 0;
+  for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
+    bytes += dataset.chunk(chunk).bytes;
+  }
+  return bytes > io::available_memory_bytes() / 2;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const io::FileSystem& fs,
@@ -65,7 +74,8 @@ Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
       batch_size_(shape.samples),
       pool_(std::make_shared<BatchPool>(shape,
                                         static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
-      window_(fs, dataset, planner, std::move(first), window_bytes),
+      window_(fs, dataset, planner, std::move(first), window_bytes,
+              options.uncached.value_or(exceeds_page_cache(dataset))),
       next_step_(start.step) {
   const auto threads = static_cast<uint32_t>(thread_count(options));
   block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockMax);

@@ -59,7 +59,7 @@ PartBytes span_of(const store::Dataset& dataset, const Part& part) {
   const uint64_t end = std::min(last.offset + last.length, chunk_bytes);
   // Samples lie in the order of their numbers; what breaks that is read one by one.
   if (first.offset >= end) return {};
-  return {.offset = first.offset, .length = end - first.offset, .data = nullptr};
+  return {.offset = first.offset, .length = end - first.offset, .data = nullptr, .memory = {}};
 }
 
 Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)

@@ -6,6 +6,7 @@
 
 #include "feed/feed.h"
 #include "feed/order.h"
+#include "io/large_buffer.h"
 
 namespace forebay::feed {
 
@@ -21,11 +22,12 @@ struct Share {
   }
 };
 
-// The bytes of a part of a chunk; `data` is empty where they could not be read in one piece.
+// The bytes of a part of a chunk; `data` is null where they could not be read in one piece.
 struct PartBytes {
   uint64_t offset = 0;  // in the chunk
   uint64_t length = 0;
-  std::unique_ptr<uint8_t[]> data;
+  const uint8_t* data = nullptr;  // in `memory`
+  io::LargeBuffer memory;
 };
 
 // A group that this rank needs, from its first use to its last.

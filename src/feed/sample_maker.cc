@@ -64,7 +64,7 @@ Status SampleMaker::make_own(const Load& load, const Order::Place& place, const 
   const PartBytes& part = load.parts[place.part];
   if (part.data != nullptr && location.offset >= part.offset &&
       base::in_bounds(location.offset - part.offset, location.length, part.length)) {
-    const Bytes file(part.data.get() + (location.offset - part.offset), location.length);
+    const Bytes file(part.data + (location.offset - part.offset), location.length);
     return prepare(location, file, place.sample, slot);
   }
   ASSIGN_OR_RETURN(const Bytes file, read(location));

@@ -15,14 +15,14 @@ namespace {
 
 constexpr int kReaders = 2;        // one waits for the disk while the other copies
 constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
-// Between two reads a thread looks whether it is to stop.
-constexpr uint64_t kReadBytes = 8'000'000;
+// Between two reads a thread looks whether it is to stop. Whole blocks, for reads around the cache.
+constexpr uint64_t kReadBytes = 8u << 20;
 
 }  // namespace
 
 Window::Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
-               std::shared_ptr<EpochPlan> first, uint64_t bytes_max)
-    : fs_(fs), dataset_(dataset), planner_(planner), bytes_max_(bytes_max) {
+               std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached)
+    : fs_(fs), dataset_(dataset), planner_(planner), bytes_max_(bytes_max), uncached_(uncached) {
   reading_ = first;
   plans_.push_back(std::move(first));
   for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { run(); });
@@ -65,10 +65,10 @@ Status Window::wait(const Load& load) {
 
 void Window::release(Load& load) {
   if (load.uses_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  load.parts = std::vector<PartBytes>();
   load.permutation = std::vector<uint32_t>();
   MutexLock lock(mutex_);
   bytes_ -= load.bytes;
+  keep_buffers(load);
   work_.notify_all();
 }
 
@@ -101,6 +101,7 @@ std::optional<Window::Work> Window::next_work() {
     Load& load = *reading_->loads[next_load_];
     if (bytes_ + load.bytes > bytes_max_) return std::nullopt;
     bytes_ += load.bytes;
+    drop_buffers();
     ++next_load_;
     return Work{.plan = reading_, .load = &load, .epoch = reading_->epoch};
   }
@@ -162,19 +163,66 @@ Status Window::read_group(const EpochPlan& plan, Load& load) {
 // else that fails is no matter of single samples.
 Status Window::read_part(const Part& part, PartBytes* bytes) {
   if (bytes->length == 0) return {};
-  const auto file = fs_.open(dataset_.chunk_path(part.chunk));
+  const auto file = open_chunk(part.chunk);
   if (!file) return file.error().at("feed");
-  auto data = std::make_unique_for_overwrite<uint8_t[]>(bytes->length);
-  for (uint64_t at = 0; at < bytes->length; at += kReadBytes) {
+  // At the same place in a block as in the file (io::FileSystem::open_uncached).
+  const uint64_t first_block = bytes->offset % io::kDirectAlignment;
+  io::LargeBuffer memory = take_buffer(first_block + bytes->length);
+  uint8_t* const data = memory.data() + first_block;
+  for (uint64_t at = 0; at < bytes->length;) {
     if (stopped_) return fail(Code::kCancelled, "feed: stopped");
-    const uint64_t length = std::min(kReadBytes, bytes->length - at);
-    const Status status = (*file)->read(bytes->offset + at, {data.get() + at, length});
+    const uint64_t to_border = kReadBytes - (bytes->offset + at) % kReadBytes;
+    const uint64_t length = std::min(to_border, bytes->length - at);
+    const Status status = (*file)->read(bytes->offset + at, {data + at, length});
     if (status.code() == Code::kCorrupt) return {};
     if (!status.ok()) return status.at("feed");
+    at += length;
     bytes_read_ += length;
   }
-  bytes->data = std::move(data);
+  bytes->memory = std::move(memory);
+  bytes->data = data;
   return {};
+}
+
+Result<std::unique_ptr<io::RandomFile>> Window::open_chunk(uint32_t chunk) const {
+  const std::string path = dataset_.chunk_path(chunk);
+  return uncached_ ? fs_.open_uncached(path) : fs_.open(path);
+}
+
+// The smallest spare one that is large enough, or a new one.
+io::LargeBuffer Window::take_buffer(uint64_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    auto best = spare_.end();
+    for (auto it = spare_.begin(); it != spare_.end(); ++it) {
+      if (it->size() >= bytes && (best == spare_.end() || it->size() < best->size())) best = it;
+    }
+    if (best != spare_.end()) {
+      io::LargeBuffer buffer = std::move(*best);
+      spare_.erase(best);
+      spare_bytes_ -= buffer.size();
+      return buffer;
+    }
+  }
+  return io::LargeBuffer(bytes);
+}
+
+void Window::keep_buffers(Load& load) {
+  for (PartBytes& part : load.parts) {
+    if (part.memory.size() == 0) continue;
+    spare_bytes_ += part.memory.size();
+    spare_.push_back(std::move(part.memory));
+  }
+  load.parts = std::vector<PartBytes>();
+  drop_buffers();
+}
+
+// Spare memory counts too: the oldest goes.
+void Window::drop_buffers() {
+  while (!spare_.empty() && bytes_ + spare_bytes_ > bytes_max_) {
+    spare_bytes_ -= spare_.front().size();
+    spare_.erase(spare_.begin());
+  }
 }
 
 }  // namespace forebay::feed

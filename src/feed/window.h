@@ -13,9 +13,10 @@ namespace forebay::feed {
 // Any thread may call anything. The file system, dataset and planner outlive it.
 class Window {
  public:
-  // Holds at most `bytes_max` of chunks; `first` is planned already and fits.
+  // Holds at most `bytes_max` of chunks; `first` is planned already and fits. `uncached`: read
+  // around the page cache.
   Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
-         std::shared_ptr<EpochPlan> first, uint64_t bytes_max);
+         std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached);
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -50,12 +51,17 @@ class Window {
   void make_plan(uint64_t epoch) EXCLUDES(mutex_);
   Status read_group(const EpochPlan& plan, Load& load);
   void read(const EpochPlan& plan, Load& load) EXCLUDES(mutex_);
-  Status read_part(const Part& part, PartBytes* bytes);
+  Status read_part(const Part& part, PartBytes* bytes) EXCLUDES(mutex_);
+  Result<std::unique_ptr<io::RandomFile>> open_chunk(uint32_t chunk) const;
+  io::LargeBuffer take_buffer(uint64_t bytes) EXCLUDES(mutex_);
+  void keep_buffers(Load& load) REQUIRES(mutex_);
+  void drop_buffers() REQUIRES(mutex_);
 
   const io::FileSystem& fs_;
   const store::Dataset& dataset_;
   const Planner& planner_;
   const uint64_t bytes_max_;
+  const bool uncached_;
 
   base::Mutex mutex_;
   base::CondVar work_;   // for the reading threads
@@ -67,6 +73,9 @@ class Window {
   std::shared_ptr<EpochPlan> reading_ GUARDED_BY(mutex_);  // the plan whose loads are taken
   size_t next_load_ GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  // Memory of groups that are gone, for those to come: new memory costs a page fault a page.
+  std::vector<io::LargeBuffer> spare_ GUARDED_BY(mutex_);
+  uint64_t spare_bytes_ GUARDED_BY(mutex_) = 0;
 
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<int64_t> read_ns_ = 0;

@@ -67,6 +67,12 @@ class FileSystem {
 
   // kUnsupported for what is no regular file; it never waits for one.
   virtual Result<std::unique_ptr<RandomFile>> open(const std::string& path) const = 0;
+  // The same for a file whose bytes are not worth the page cache's memory: reads go around it
+  // where the system can. Fastest into a LargeBuffer at an address that differs from the position
+  // in the file by a multiple of kDirectAlignment.
+  virtual Result<std::unique_ptr<RandomFile>> open_uncached(const std::string& path) const {
+    return open(path);
+  }
   // Creates or empties `path`.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   // Opens `path` for appending after `keep_bytes`; what stands behind is cut off.

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/random.h"
 #include "io/faulty.h"
+#include "io/large_buffer.h"
 #include "io/machine.h"
 #include "io/memory.h"
 
@@ -55,6 +57,32 @@ TEST_P(FileSystemTest, SaysThatAFileEndsTooEarly) {
   EXPECT_NE(status.message().find("truncated"), std::string::npos);
 }
 
+TEST_P(FileSystemTest, ReadsAroundThePageCacheFromAnywhereToAnywhere) {
+  constexpr size_t kBytes = 3 * kDirectAlignment + 700;
+  base::ByteVector content(kBytes);
+  base::Random random(1, base::Purpose::kTest);
+  for (uint8_t& byte : content) byte = static_cast<uint8_t>(random.next_u32());
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), content).ok());
+  const auto file = fs_->open_uncached(path("a")).value();
+  EXPECT_EQ(*file->size(), kBytes);
+  const LargeBuffer buffer(kBytes + 2 * kDirectAlignment);
+  for (int i = 0; i < 3000; ++i) {
+    // Half of them at the same place in a block of the file and of memory.
+    const auto offset = static_cast<size_t>(random.below(kBytes));
+    const size_t length = random.below(kBytes - offset + 1);
+    const size_t at = i % 2 == 0 ? offset % kDirectAlignment : random.below(kDirectAlignment);
+    const base::MutableBytes out(buffer.data() + at, length + 1);
+    std::ranges::fill(out, uint8_t{0xA5});
+    ASSERT_TRUE(file->read(offset, out.first(length)).ok());
+    ASSERT_TRUE(std::equal(out.begin(), out.end() - 1, content.data() + offset));
+    ASSERT_EQ(out.back(), 0xA5);
+    const Status status = file->read(offset, {buffer.data() + at, kBytes - offset + 1});
+    ASSERT_EQ(status.code(), Code::kCorrupt);
+    ASSERT_NE(status.message().find("truncated"), std::string::npos);
+  }
+  EXPECT_EQ(base::status_of(fs_->open_uncached(path("none"))).code(), Code::kNotFound);
+}
+
 TEST_P(FileSystemTest, AppendsBehindWhatIsKept) {
   ASSERT_TRUE(write_file_atomically(*fs_, path("log"), as_bytes("one\ntwo\nhal")).ok());
   auto file = fs_->append_to(path("log"), 8).value();
@@ -90,6 +118,17 @@ TEST_P(FileSystemTest, LocksOnce) {
     EXPECT_EQ(fs_->lock(path("LOCK")).error().code(), Code::kBusy);
   }
   EXPECT_TRUE(fs_->lock(path("LOCK")));
+}
+
+TEST(LargeBuffer, IsAlignedAndAllWritable) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{5000}, size_t{1} << 20, size_t{5'000'001}}) {
+    const LargeBuffer buffer(bytes);
+    ASSERT_GE(buffer.size(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kDirectAlignment, 0u);
+    std::fill_n(buffer.data(), buffer.size(), uint8_t{1});
+  }
+  EXPECT_THROW(LargeBuffer(size_t{1} << 60), std::bad_alloc);
 }
 
 // A bug once: a FIFO in the place of a file was waited for.
@@ -152,6 +191,11 @@ TEST(Machine, ClocksGoForward) {
   EXPECT_GT(process_cpu_ns(), 0);
   EXPECT_GE(usable_cores(), 1);
   EXPECT_GT(resident_bytes(), 0u);
+}
+
+TEST(Machine, AvailableMemoryIsSomeAndBelowTheMachines) {
+  EXPECT_GT(available_memory_bytes(), 16u << 20);
+  EXPECT_LT(available_memory_bytes(), uint64_t{1} << 50);
 }
 
 TEST(Machine, UsableCoresFollowTheAffinityMask) {

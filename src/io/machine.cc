@@ -32,8 +32,17 @@ double quota_cores(const std::string& folder) {
   return 0;
 }
 
-// The least quota of this process's cgroup and of those above it.
-double cgroup_cores() {
+// Bytes by the limit of one cgroup folder (v2's or v1's file); 0 where there is none ("max").
+double limit_bytes(const std::string& folder) {
+  double limit = 0;
+  for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
+    if (std::ifstream file(folder + name); file >> limit) return limit;
+  }
+  return 0;
+}
+
+// The least that `limit_of` gives for this process's cgroup and those above it; 0 for no limit.
+double least_cgroup_limit(const std::string& controller, double (*limit_of)(const std::string&)) {
   double least = 0;
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -42,11 +51,12 @@ double cgroup_cores() {
     if (path_at == std::string::npos) continue;
     const std::string controllers = line.substr(colon + 1, path_at - colon - 1);
     const bool v2 = controllers.empty();
-    if (!v2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    if (!v2 && ("," + controllers + ",").find("," + controller + ",") == std::string::npos)
+      continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controller;
     for (std::string path = line.substr(path_at + 1);; path = path.substr(0, path.rfind('/'))) {
-      const double cores = quota_cores(path == "/" ? root : root + path);
-      if (cores > 0 && (least == 0 || cores < least)) least = cores;
+      const double limit = limit_of(path == "/" ? root : root + path);
+      if (limit > 0 && (least == 0 || limit < least)) least = limit;
       if (path.empty() || path == "/") break;
     }
   }
@@ -64,9 +74,22 @@ int usable_cores() {
   CPU_ZERO(&mask);
   int cores = 1;
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
-  const double quota = cgroup_cores();
+  const double quota = least_cgroup_limit("cpu", quota_cores);
   if (quota > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota)));
   return std::max(cores, 1);
+}
+
+uint64_t available_memory_bytes() {
+  double available = 0;
+  std::ifstream info("/proc/meminfo");
+  for (std::string name, rest; info >> name >> available; std::getline(info, rest)) {
+    if (name == "MemAvailable:") break;
+    available = 0;
+  }
+  available *= 1024;
+  const double limit = least_cgroup_limit("memory", limit_bytes);
+  if (limit > 0) available = std::min(available, limit);
+  return static_cast<uint64_t>(available);
 }
 
 uint64_t resident_bytes() {

@@ -16,6 +16,10 @@ int64_t thread_cpu_ns();
 // rounded up), whichever is less; at least 1.
 int usable_cores();
 
+// Bytes that can be had without swapping, now: what the system says, and at most what the cgroup's
+// memory limit allows.
+uint64_t available_memory_bytes();
+
 // Bytes of this process that are in memory, now.
 uint64_t resident_bytes();
 

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "io/file_system.h"
+#include "io/large_buffer.h"
 
 namespace forebay::io {
 namespace {
@@ -105,6 +106,68 @@ class PosixRandomFile final : public RandomFile {
   std::string path_;
 };
 
+// Reads around the page cache (O_DIRECT): whole blocks, to aligned addresses. What is not so goes
+// through a buffer.
+class DirectRandomFile final : public RandomFile {
+ public:
+  DirectRandomFile(int fd, std::string path) : plain_(fd, std::move(path)), fd_(fd) {}
+  const std::string& path() const override { return plain_.path(); }
+  Result<uint64_t> size() const override { return plain_.size(); }
+
+  Status read(uint64_t offset, MutableBytes out) const override {
+    while (!out.empty()) {
+      ASSIGN_OR_RETURN(const size_t got, read_some(offset, out));
+      if (got == 0) return plain_.read(offset, out);
+      offset += got;
+      out = out.subspan(got);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr size_t kBounceBytes = 1u << 20;
+
+  // Up to the file's end or a block that needs the other way; 0 leaves the rest to plain_.
+  Result<size_t> read_some(uint64_t offset, MutableBytes out) const {
+    const bool aligned = offset % kDirectAlignment == 0 && out.size() >= kDirectAlignment &&
+                         reinterpret_cast<uintptr_t>(out.data()) % kDirectAlignment == 0;
+    if (aligned) {
+      return read_blocks(offset, out.first(out.size() / kDirectAlignment * kDirectAlignment));
+    }
+    // To the next place from which blocks can be read straight, or through the buffer all the way.
+    const uint64_t first = offset / kDirectAlignment * kDirectAlignment;
+    const size_t skipped = static_cast<size_t>(offset - first);
+    const bool fits = (reinterpret_cast<uintptr_t>(out.data()) - skipped) % kDirectAlignment == 0;
+    const size_t most = fits ? kDirectAlignment : kBounceBytes;
+    const size_t wanted = std::min(out.size(), most - skipped);
+    const LargeBuffer bounce(skipped + wanted);
+    const size_t blocks = (skipped + wanted + kDirectAlignment - 1) / kDirectAlignment;
+    ASSIGN_OR_RETURN(const size_t got,
+                     read_blocks(first, {bounce.data(), blocks * kDirectAlignment}));
+    if (got <= skipped) return size_t{0};
+    const size_t useful = std::min(got - skipped, wanted);
+    std::memcpy(out.data(), bounce.data() + skipped, useful);
+    return useful;
+  }
+
+  Result<size_t> read_blocks(uint64_t offset, MutableBytes out) const {
+    while (true) {
+      const size_t step = std::min<size_t>(out.size(), 1u << 30);
+      const ssize_t got = ::pread(fd_, out.data(), step, static_cast<off_t>(offset));
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno == EINTR) continue;
+      if (errno != EINVAL) return fail_errno("read", path());
+      // The file system wants larger blocks than ours, or only said that it could.
+      const int flags = ::fcntl(fd_, F_GETFL);
+      if ((flags & O_DIRECT) == 0) return fail_errno("read", path());
+      ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT);
+    }
+  }
+
+  const PosixRandomFile plain_;
+  const int fd_;  // plain_'s
+};
+
 class PosixWritableFile final : public WritableFile {
  public:
   PosixWritableFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -155,6 +218,17 @@ class PosixFileSystem final : public FileSystem {
       return fail(Code::kUnsupported, "cannot open {}: not a regular file", path);
     }
     return std::make_unique<PosixRandomFile>(fd.release(), path);
+  }
+
+  Result<std::unique_ptr<RandomFile>> open_uncached(const std::string& path) const override {
+    // Not every file system knows O_DIRECT; what else is wrong, open() says.
+    const int fd = open_retrying(path, O_RDONLY | O_NONBLOCK | O_DIRECT);
+    if (fd < 0) return open(path);
+    auto file = std::make_unique<DirectRandomFile>(fd, path);
+    struct stat info{};
+    if (::fstat(fd, &info) != 0) return fail_errno("stat", path);
+    if (io::type_of(info.st_mode) != FileType::kFile) return open(path);
+    return file;
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {

@@ -1,0 +1,59 @@
+#include "io/large_buffer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace forebay::io {
+
+namespace {
+
+constexpr size_t kHugePage = 2u << 20;
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// From here on memory is mapped for itself.
+constexpr size_t kMappedMin = kHugePage / 2;
+
+// A mapping begins at any small page: one huge page more, and what is left over at both ends goes
+// back.
+uint8_t* map_huge(size_t bytes) {
+  const size_t mapped = bytes + kHugePage;
+  void* const at =
+      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  const size_t before = round_up(address, kHugePage) - address;
+  auto* const begin = static_cast<uint8_t*>(at) + before;
+  if (before > 0) ::munmap(at, before);
+  if (before < kHugePage) ::munmap(begin + bytes, kHugePage - before);
+  ::madvise(begin, bytes, MADV_HUGEPAGE);
+  return begin;
+}
+
+}  // namespace
+
+LargeBuffer::LargeBuffer(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
+  if (bytes >= kMappedMin) {
+    const size_t size = round_up(bytes, kHugePage);
+    memory_ = {map_huge(size), Release{size}};
+    return;
+  }
+  const size_t size = round_up(std::max<size_t>(bytes, 1), kDirectAlignment);
+  auto* const memory = static_cast<uint8_t*>(std::aligned_alloc(kDirectAlignment, size));
+  if (memory == nullptr) throw std::bad_alloc();
+  memory_ = {memory, Release{size}};
+}
+
+void LargeBuffer::Release::operator()(uint8_t* memory) const {
+  if (bytes >= kHugePage) {  // never of the other kind
+    ::munmap(memory, bytes);
+  } else {
+    std::free(memory);
+  }
+}
+
+}  // namespace forebay::io

@@ -1,0 +1,32 @@
+// Memory for large reads: aligned for reads around the page cache, and in huge pages where the
+// system has them, which direct reads of small pages are several times slower without.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace forebay::io {
+
+// What direct reads need of positions in files and of addresses.
+inline constexpr size_t kDirectAlignment = 4096;
+
+class LargeBuffer {
+ public:
+  LargeBuffer() = default;
+  // Not initialised. Throws std::bad_alloc.
+  explicit LargeBuffer(size_t bytes);
+
+  uint8_t* data() const { return memory_.get(); }
+  // At least what was asked for.
+  size_t size() const { return memory_ ? memory_.get_deleter().bytes : 0; }
+
+ private:
+  struct Release {
+    size_t bytes;
+    void operator()(uint8_t* memory) const;
+  };
+  std::unique_ptr<uint8_t[], Release> memory_{nullptr, Release{0}};
+};
+
+}  // namespace forebay::io
