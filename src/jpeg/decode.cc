@@ -1,165 +1,122 @@
 #include "jpeg/decode.h"
 
-#include <algorithm>
-
-#include "jpeg/turbo.h"
+#include "jpeg/row_maker.h"
+#include "jpeg/turbo_decode.h"
 
 namespace forebay::jpeg {
-namespace {
 
 using base::Code;
 using base::fail;
 using base::Pixels;
 using base::Rect;
 
-// Pillow's MULDIV255: a * b / 255, rounded.
-int scale_255(int a, int b) {
-  const int product = a * b + 128;
-  return ((product >> 8) + product) >> 8;
-}
+namespace {
 
-// Pillow takes every CMYK JPEG as inverted (Adobe's way) and then does cmyk2rgb.
-void cmyk_to_rgb(const uint8_t* cmyk, uint32_t count, uint8_t* rgb) {
-  for (uint32_t i = 0; i < count; ++i, cmyk += 4, rgb += 3) {
-    const int light = cmyk[3];
-    for (int c = 0; c < 3; ++c) {
-      rgb[c] = static_cast<uint8_t>(std::clamp(light - scale_255(255 - cmyk[c], light), 0, 255));
-    }
-  }
-}
-
-// Whether libjpeg will smooth blocks of a progressive file that lacks scans. It then looks at
-// neighbouring blocks, and a cropped decode would see fewer of them.
-bool is_smoothed(const jpeg_decompress_struct& info) {
-  if (!info.progressive_mode || info.coef_bits == nullptr) return false;
-  for (int component = 0; component < info.num_components; ++component) {
-    for (int k = 0; k < 10; ++k) {
-      if (info.coef_bits[component][k] != 0) return true;
-    }
-  }
-  return false;
-}
-
-Status check_supported(const Header& header) {
-  if (header.precision != 8) {
-    return fail(Code::kUnsupported, "JPEG: {} bits a sample; only 8 are read", header.precision);
-  }
-  if (header.component_count == 2) {
-    return fail(Code::kUnsupported, "JPEG: two components; colours unknown");
-  }
-  return {};
-}
-
-// A table that the file never defined is all zeros here (see TurboReader); T.81 forbids zeros.
-Status check_quantisation(const jpeg_decompress_struct& info) {
-  for (int i = 0; i < info.num_components; ++i) {
-    const JQUANT_TBL* table = info.comp_info[i].quant_table;
-    if (table == nullptr || std::ranges::count(table->quantval, 0) != 0) {
-      return fail(Code::kCorrupt, "JPEG: component {}: quantisation table missing or zero", i);
-    }
-  }
-  return {};
-}
+// Pixels of regions that are decoded together, at most: what the samples take in the cache.
+constexpr uint64_t kTogetherPixelsMax = 1u << 20;
 
 }  // namespace
 
 struct Decoder::State {
-  TurboReader reader;
-  base::ByteVector row;
+  // An image that goes our own way.
+  struct Waiting {
+    DecodeRequest* request = nullptr;
+    Scan scan;
+    Rect region;
+  };
 
-  Status start(const Header& header);
-  Status decode(const Header& header, const Rect& region, Pixels* out);
-  Status crop_columns(const Header& header, const Rect& region, uint32_t* left);
-  Status read_rows(const Rect& region, uint32_t left, Pixels* out);
+  explicit State(const DecoderOptions& options)
+      : segments_min(options.segments_min), scan_decoder(options.kernel) {}
+
+  void begin();
+  void take(DecodeRequest& request);
+  bool add(DecodeRequest& request, const Scan& scan, const Rect& region);
+  void run();
+  void finish(size_t image);
+
+  const uint32_t segments_min;
+  ScanDecoder scan_decoder;
+  std::vector<Waiting> waiting;
+  uint64_t pixels = 0;  // that wait
+  RowMaker rows;
+  TurboDecoder turbo;
 };
 
-Status Decoder::State::start(const Header& header) {
-  const bool four = header.component_count == 4;
-  return reader.run([four](jpeg_decompress_struct& info) {
-    info.out_color_space = four ? JCS_CMYK : JCS_RGB;
-    info.dct_method = JDCT_ISLOW;
-    info.do_fancy_upsampling = TRUE;
-    jpeg_start_decompress(&info);
-  });
+void Decoder::State::begin() {
+  scan_decoder.begin();
+  waiting.clear();
+  pixels = 0;
 }
 
-// Makes libjpeg leave out columns. Fancy upsampling looks one chroma sample beyond; a whole MCU
-// more on each side keeps the seam, where libjpeg treats the crop's border as the image's, away
-// from the region.
-Status Decoder::State::crop_columns(const Header& header, const Rect& region, uint32_t* left) {
-  *left = 0;
-  const uint32_t mcu = header.mcu_width();
-  const uint32_t first = region.x / mcu;
-  const uint32_t begin = first > 0 ? (first - 1) * mcu : 0;
-  const uint32_t end =
-      std::min(header.width, ((region.x + region.width + mcu - 1) / mcu + 1) * mcu);
-  if ((begin == 0 && end == header.width) || is_smoothed(reader.info())) return {};
-  JDIMENSION offset = begin;
-  JDIMENSION width = end - begin;
-  RETURN_IF_ERROR(reader.run([&offset, &width](jpeg_decompress_struct& info) {
-    jpeg_crop_scanline(&info, &offset, &width);
-  }));
-  *left = offset;
-  return {};
+void Decoder::State::take(DecodeRequest& request) {
+  const auto header = parse_header(request.file);
+  if (!header) {
+    request.status = header.error();
+    return;
+  }
+  const Rect region = request.region.value_or(Rect{0, 0, header->width, header->height});
+  if (!region.inside(header->width, header->height)) {
+    request.status =
+        fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
+             region.width, region.height, region.x, region.y, header->width, header->height);
+    return;
+  }
+  const bool ours = header->segment_count() >= segments_min;
+  const auto scan = ours ? read_scan(request.file, *header) : std::nullopt;
+  if (!scan || !add(request, *scan, region)) {
+    request.status = turbo.decode(request.file, *header, region, request.out);
+  }
 }
 
-// Rows above the region are decoded into one row that is written over: jpeg_skip_scanlines is
-// not exact for every sampling.
-Status Decoder::State::read_rows(const Rect& region, uint32_t left, Pixels* out) {
-  const jpeg_decompress_struct& info = reader.info();
-  const auto channels = static_cast<size_t>(info.output_components);
-  row.resize(info.output_width * channels);
-  const bool direct = channels == 3 && info.output_width == region.width;
-  uint8_t* const spare = row.data();
-  const auto read_row = [](jpeg_decompress_struct& i, uint8_t* to) {
-    JSAMPROW rows[1] = {to};
-    jpeg_read_scanlines(&i, rows, 1);
-  };
-  RETURN_IF_ERROR(reader.run([=, &region](jpeg_decompress_struct& i) {
-    while (i.output_scanline < region.y) read_row(i, spare);
-    for (uint32_t y = 0; y < region.height; ++y) {
-      uint8_t* to = out->rgb.data() + size_t{y} * region.width * 3;
-      read_row(i, direct ? to : spare);
-      if (direct) continue;
-      const uint8_t* from = spare + (region.x - left) * channels;
-      if (channels == 4) {
-        cmyk_to_rgb(from, region.width, to);
-      } else {
-        std::memcpy(to, from, size_t{region.width} * 3);
-      }
-    }
-    // The end of the file is looked at too when all rows were read.
-    if (i.output_scanline == i.output_height) jpeg_finish_decompress(&i);
-  }));
-  return {};
+bool Decoder::State::add(DecodeRequest& request, const Scan& scan, const Rect& region) {
+  if (!scan_decoder.add(scan, request.file, region)) {
+    if (waiting.empty()) return false;
+    run();  // its tables may not have found a place beside those of the others
+    if (!scan_decoder.add(scan, request.file, region)) return false;
+  }
+  waiting.push_back({&request, scan, region});
+  pixels += uint64_t{region.width} * region.height;
+  if (!scan_decoder.wants_more() || pixels > kTogetherPixelsMax) run();
+  return true;
 }
 
-Status Decoder::State::decode(const Header& header, const Rect& region, Pixels* out) {
-  RETURN_IF_ERROR(start(header));
-  RETURN_IF_ERROR(check_quantisation(reader.info()));
-  uint32_t left = 0;
-  RETURN_IF_ERROR(crop_columns(header, region, &left));
-  out->reset(region.width, region.height);
-  return read_rows(region, left, out);
+void Decoder::State::run() {
+  scan_decoder.run();
+  for (size_t image = 0; image < waiting.size(); ++image) finish(image);
+  begin();
 }
 
-Decoder::Decoder() : state_(std::make_unique<State>()) {}
+void Decoder::State::finish(size_t image) {
+  const Waiting& done = waiting[image];
+  const Rect& region = done.region;
+  Pixels& out = *done.request->out;
+  if (!scan_decoder.good(image)) {
+    done.request->status = turbo.decode(done.request->file, done.scan.header, region, &out);
+    return;
+  }
+  out.reset(region.width, region.height);
+  rows.begin(done.scan, scan_decoder, image, region);
+  for (uint32_t y = 0; y < region.height; ++y) {
+    rows.make(region.y + y, out.rgb.data() + size_t{y} * region.width * 3);
+  }
+  done.request->status = {};
+}
+
+Decoder::Decoder(const DecoderOptions& options) : state_(std::make_unique<State>(options)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
+void Decoder::decode(std::span<DecodeRequest> requests) {
+  state_->begin();
+  for (DecodeRequest& request : requests) state_->take(request);
+  state_->run();
+}
+
 Status Decoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
-  ASSIGN_OR_RETURN(const Header header, parse_header(file));
-  RETURN_IF_ERROR(check_supported(header));
-  const Rect rect = region.value_or(Rect{0, 0, header.width, header.height});
-  if (!rect.inside(header.width, header.height)) {
-    return fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
-                rect.width, rect.height, rect.x, rect.y, header.width, header.height);
-  }
-  RETURN_IF_ERROR(state_->reader.open(file, header));
-  Status status = state_->decode(header, rect, out);
-  state_->reader.close();
-  return status;
+  DecodeRequest request{file, region, out};
+  decode({&request, 1});
+  return request.status;
 }
 
 }  // namespace forebay::jpeg

@@ -4,6 +4,11 @@
 #include <vector>
 
 namespace forebay::jpeg {
+
+using base::Bytes;
+using base::Code;
+using base::fail;
+
 namespace {
 
 // A symbol or, with 256, the reserved code of all ones.
@@ -118,6 +123,26 @@ uint64_t code_bits(const HuffmanCodes& codes, const Histogram& histogram) {
   uint64_t bits = 0;
   for (size_t i = 0; i < 256; ++i) bits += uint64_t{histogram[i]} * codes.length[i];
   return bits;
+}
+
+base::Status read_table(Bytes payload, size_t* at, std::array<HuffmanTable, 8>* tables) {
+  const Bytes rest = payload.subspan(*at);
+  const auto bad = [] { return fail(Code::kCorrupt, "JPEG: a broken Huffman table"); };
+  if (rest.size() < 17 || (rest[0] & 0xEC) != 0) return bad();
+  HuffmanTable table;
+  std::copy_n(rest.begin() + 1, 16, table.bits.begin());
+  uint32_t room = 1;  // unused codes of the current length, the one of all ones among them
+  for (const uint8_t count : table.bits) {
+    room *= 2;
+    if (count >= room) return bad();
+    room -= count;
+    table.count += count;
+  }
+  if (table.count > 256 || table.count > rest.size() - 17) return bad();
+  std::copy_n(rest.begin() + 17, table.count, table.values.begin());
+  (*tables)[(rest[0] >> 4u) * 4u + (rest[0] & 3u)] = table;
+  *at += table.dht_bytes();
+  return {};
 }
 
 bool is_legal_symbol(bool ac, int symbol) {

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "jpeg/header.h"
+#include "jpeg/huffman_table.h"
 
 namespace forebay::jpeg {
 
@@ -150,6 +151,39 @@ inline std::vector<int> coefficients(Bytes file) {
   }
   out.push_back(static_cast<int>(reading.errors.num_warnings));
   return out;
+}
+
+// The image again, coded with other Huffman tables; `make(ac)` gives each. They must have codes for
+// all symbols of the image.
+inline std::vector<uint8_t> with_tables(Bytes file, int restart,
+                                        const std::function<HuffmanTable(bool)>& make) {
+  Reading reading(file);
+  jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&reading.info);
+  jpeg_compress_struct out{};
+  out.err = &reading.errors;
+  jpeg_create_compress(&out);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&out, &memory, &size);
+  jpeg_copy_critical_parameters(&reading.info, &out);
+  out.restart_interval = static_cast<unsigned>(restart);
+  const auto replace = [&](JHUFF_TBL** slot, bool ac) {
+    const HuffmanTable table = make(ac);
+    if (*slot == nullptr) *slot = jpeg_alloc_huff_table(reinterpret_cast<j_common_ptr>(&out));
+    std::copy(table.bits.begin(), table.bits.end(), (*slot)->bits + 1);
+    std::copy(table.values.begin(), table.values.end(), (*slot)->huffval);
+    (*slot)->sent_table = FALSE;
+  };
+  for (int i = 0; i < 2; ++i) {
+    replace(&out.dc_huff_tbl_ptrs[i], false);
+    replace(&out.ac_huff_tbl_ptrs[i], true);
+  }
+  jpeg_write_coefficients(&out, coefficients);
+  jpeg_finish_compress(&out);
+  std::vector<uint8_t> bytes(memory, memory + size);
+  std::free(memory);
+  jpeg_destroy_compress(&out);
+  return bytes;
 }
 
 // libjpeg's own full decode to RGB, grey and YCC files only.

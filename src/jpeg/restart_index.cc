@@ -53,27 +53,6 @@ struct FillCodes {
   uint32_t blocks = 0;  // of an MCU
 };
 
-// Reads one table of a DHT segment at payload[*at], and moves behind it.
-Status read_table(Bytes payload, size_t* at, std::array<HuffmanTable, 8>* tables) {
-  const Bytes rest = payload.subspan(*at);
-  const auto bad = [] { return fail(Code::kCorrupt, "JPEG: a broken Huffman table"); };
-  if (rest.size() < 17 || (rest[0] & 0xEC) != 0) return bad();
-  HuffmanTable table;
-  std::copy_n(rest.begin() + 1, 16, table.bits.begin());
-  uint32_t room = 1;  // unused codes of the current length, the one of all ones among them
-  for (const uint8_t count : table.bits) {
-    room *= 2;
-    if (count >= room) return bad();
-    room -= count;
-    table.count += count;
-  }
-  if (table.count > 256 || table.count > rest.size() - 17) return bad();
-  std::copy_n(rest.begin() + 17, table.count, table.values.begin());
-  (*tables)[(rest[0] >> 4u) * 4u + (rest[0] & 3u)] = table;
-  *at += table.dht_bytes();
-  return {};
-}
-
 Status find_code(const HuffmanTable& table, FillCodes* fill) {
   const HuffmanCodes codes = codes_of(table);
   if (codes.length[0] == 0) {

@@ -8,14 +8,9 @@
 
 #include "jpeg/huffman_table.h"
 #include "jpeg/turbo.h"
+#include "jpeg/zigzag.h"
 
 namespace forebay::jpeg {
-
-// Positions of the zigzag order in rows of 8: T.81 figure A.6.
-inline constexpr std::array<uint8_t, 64> kZigzagToNatural = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 // A symbol with its value bits: bits 0 to 7 the symbol, 8 and 9 the slot, 16 to 31 the value.
 using Token = uint32_t;

@@ -1,0 +1,220 @@
+// deps: forebay_image forebay_io JPEG::JPEG PkgConfig::hwy nlohmann_json::nlohmann_json
+// How fast one core decodes, against libjpeg-turbo doing the same work:
+//   bench_jpeg PHOTOS CIFAR [ROUNDS]
+// Image by image in turn, thread CPU time, the best of the rounds for each; the results compared.
+// A crop is a random resized one of 224 pixels, flipped every second time, normalised to float32;
+// libjpeg-turbo skips rows and columns, and our own resize follows on both sides. Figures: their
+// time / ours; with "_portable", our entropy decoding without AVX-512 and the rest with AVX2.
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+// clang-format off: jpeglib.h needs cstdio before it
+#include <jpeglib.h>
+// clang-format on
+
+#include "image/prepare.h"
+#include "jpeg/decode.h"
+#include "jpeg/rewrite.h"
+#include "lib/machine.h"
+
+namespace {
+
+using namespace forebay;
+using base::Bytes;
+using base::ByteVector;
+using base::Pixels;
+using base::Rect;
+
+constexpr uint32_t kSize = 224;
+constexpr size_t kSmallTogether = 64;  // images of a batch
+constexpr size_t kPlainTogether = 32;
+
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+[[noreturn]] void stop(const std::string& why) {
+  fmt::print(stderr, "bench_jpeg: {}\n", why);
+  std::exit(1);
+}
+
+// libjpeg-turbo, its object kept between images. Errors end the program.
+class Turbo {
+ public:
+  Turbo() {
+    info_.err = jpeg_std_error(&errors_);
+    jpeg_create_decompress(&info_);
+  }
+  ~Turbo() { jpeg_destroy_decompress(&info_); }
+  Turbo(const Turbo&) = delete;
+  Turbo& operator=(const Turbo&) = delete;
+
+  // Exact where its cropping is: chroma at the sides of subsampled crops may differ by a little.
+  void decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
+    jpeg_mem_src(&info_, file.data(), static_cast<unsigned long>(file.size()));
+    jpeg_read_header(&info_, TRUE);
+    info_.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&info_);
+    const Rect rect = region.value_or(Rect{0, 0, info_.image_width, info_.image_height});
+    JDIMENSION left = rect.x;
+    JDIMENSION width = rect.width;
+    if (width != info_.image_width) jpeg_crop_scanline(&info_, &left, &width);
+    if (rect.y > 0) jpeg_skip_scanlines(&info_, rect.y);
+    out->reset(rect.width, rect.height);
+    row_.resize(size_t{info_.output_width} * 3);
+    for (uint32_t y = 0; y < rect.height; ++y) {
+      uint8_t* const to = out->rgb.data() + size_t{y} * rect.width * 3;
+      JSAMPROW rows[1] = {width == rect.width ? to : row_.data()};
+      jpeg_read_scanlines(&info_, rows, 1);
+      if (rows[0] != to) std::copy_n(row_.data() + (rect.x - left) * 3, rect.width * 3, to);
+    }
+    jpeg_abort_decompress(&info_);
+  }
+
+ private:
+  jpeg_error_mgr errors_{};
+  jpeg_decompress_struct info_{};
+  ByteVector row_;
+};
+
+struct Job {
+  Bytes file;
+  std::optional<Rect> region;
+};
+
+// What both sides do behind decoding.
+class Finish {
+ public:
+  void operator()(const Pixels& pixels, bool flip) {
+    resizer_.resize(pixels, {kSize, kSize}, {0, 0, kSize, kSize}, &resized_);
+    out_.resize(writer_.sample_bytes({kSize, kSize}));
+    writer_.write(resized_, flip, out_.data());
+  }
+
+ private:
+  image::Resizer resizer_;
+  image::TensorWriter writer_{image::TensorOptions{}};
+  Pixels resized_;
+  ByteVector out_;
+};
+
+// Their time over ours, for `jobs` in groups of `together`.
+double measure(jpeg::EntropyKernel kernel, const std::vector<Job>& jobs, size_t together,
+               bool finish, int rounds) {
+  jpeg::Decoder ours({.kernel = kernel});
+  Turbo theirs;
+  Finish end;
+  std::vector<Pixels> out(together);
+  std::vector<Pixels> expected(together);
+  double our_sum = 0;
+  double their_sum = 0;
+  for (size_t at = 0; at < jobs.size(); at += together) {
+    const size_t count = std::min(together, jobs.size() - at);
+    double our_best = 1e9;
+    double their_best = 1e9;
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<jpeg::DecodeRequest> requests;
+      for (size_t i = 0; i < count; ++i) {
+        requests.push_back({jobs[at + i].file, jobs[at + i].region, &out[i]});
+      }
+      const double start = now();
+      ours.decode(requests);
+      for (size_t i = 0; finish && i < count; ++i) end(out[i], i % 2 != 0);
+      const double middle = now();
+      for (size_t i = 0; i < count; ++i) {
+        theirs.decode(jobs[at + i].file, jobs[at + i].region, &expected[i]);
+        if (finish) end(expected[i], i % 2 != 0);
+      }
+      const double behind = now();
+      our_best = std::min(our_best, middle - start);
+      their_best = std::min(their_best, behind - middle);
+      for (size_t i = 0; i < count; ++i) {
+        if (!requests[i].status.ok()) stop(requests[i].status.message());
+        const bool whole = !jobs[at + i].region.has_value();
+        if (whole && out[i].rgb != expected[i].rgb) stop("the pixels differ");
+      }
+    }
+    our_sum += our_best;
+    their_sum += their_best;
+  }
+  fmt::print(stderr, "  ours {:.1f} us, libjpeg-turbo {:.1f} us\n",
+             our_sum / static_cast<double>(jobs.size()) * 1e6,
+             their_sum / static_cast<double>(jobs.size()) * 1e6);
+  return their_sum / our_sum;
+}
+
+std::vector<ByteVector> read_all(const char* folder, size_t limit) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  std::vector<ByteVector> files;
+  const size_t step = std::max<size_t>(1, paths.size() / limit);
+  for (size_t i = 0; i < paths.size() && files.size() < limit; i += step) {
+    std::ifstream in(paths[i], std::ios::binary);
+    files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return files;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) stop("usage: bench_jpeg PHOTOS CIFAR [ROUNDS]");
+  const int rounds = argc > 3 ? std::max(1, std::atoi(argv[3])) : 5;
+  const auto photos = read_all(argv[1], 500);
+  const auto small = read_all(argv[2], 2048);
+  std::vector<ByteVector> packed;
+  std::vector<ByteVector> packed_small;
+  std::vector<Job> whole;
+  std::vector<Job> crops;
+  std::vector<Job> plain_crops;
+  for (const ByteVector& file : photos) {
+    auto rewritten =
+        jpeg::rewrite(file, {.tables = jpeg::TableChoice::kShared, .restart_interval = {}});
+    packed.push_back(rewritten ? std::move(rewritten->file) : file);
+  }
+  for (const ByteVector& file : small) packed_small.push_back(jpeg::rewrite(file)->file);
+  for (size_t i = 0; i < packed.size(); ++i) {
+    const auto header = jpeg::parse_header(packed[i]);
+    base::Random random(1, base::Purpose::kTest, 0, i);
+    const Rect crop = image::draw_crop({}, header->width, header->height, random);
+    whole.push_back({packed[i], std::nullopt});
+    crops.push_back({packed[i], crop});
+    plain_crops.push_back({photos[i], crop});
+  }
+  std::vector<Job> small_jobs;
+  for (const ByteVector& file : packed_small) small_jobs.push_back({file, std::nullopt});
+
+  nlohmann::ordered_json figures{{"machine", bench::machine()}};
+  const auto run = [&](jpeg::EntropyKernel kernel, const std::string& suffix) {
+    const auto add = [&](const std::string& name, const std::vector<Job>& jobs, size_t together,
+                         bool finish) {
+      const double ratio = measure(kernel, jobs, together, finish, rounds);
+      fmt::print("{:<24}{:>8.2f}x\n", name + suffix, ratio);
+      figures[name + suffix] = ratio;
+    };
+    add("rgb_x", whole, 1, false);
+    add("crop_x", crops, 1, true);
+    add("crop_plain_x", plain_crops, kPlainTogether, true);
+    add("cifar_x", small_jobs, kSmallTogether, false);
+  };
+  if (jpeg::best_entropy_kernel() == jpeg::EntropyKernel::kAvx512) {
+    run(jpeg::EntropyKernel::kAvx512, "");
+    hwy::SetSupportedTargetsForTest(hwy::SupportedTargets() & ~(2 * HWY_AVX3 - 1));
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  run(jpeg::EntropyKernel::kPortable, "_portable");
+  fmt::print("{}\n", figures.dump());
+  return 0;
+}

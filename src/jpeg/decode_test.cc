@@ -1,0 +1,254 @@
+// The decoder's kernels against libjpeg-turbo, pixel for pixel, and against each other.
+#include "jpeg/decode.h"
+
+#include <gtest/gtest.h>
+
+#include "jpeg/jpeg_samples.h"
+#include "jpeg/rewrite.h"
+#include "jpeg/scan_decoder.h"
+#include "jpeg/turbo_decode.h"
+
+namespace forebay::jpeg {
+namespace {
+
+using base::ByteVector;
+using base::Pixels;
+using base::Purpose;
+using base::Random;
+using base::Rect;
+
+std::vector<EntropyKernel> kernels() {
+  std::vector<EntropyKernel> all{EntropyKernel::kPortable};
+  if (best_entropy_kernel() != EntropyKernel::kPortable) all.push_back(best_entropy_kernel());
+  return all;
+}
+
+// One decoder for each kernel, and libjpeg-turbo.
+struct Decoders {
+  struct Ours {
+    explicit Ours(EntropyKernel kernel) : decoder({kernel, 1}), scan_decoder(kernel) {}
+    Decoder decoder;
+    ScanDecoder scan_decoder;
+  };
+  std::vector<std::unique_ptr<Ours>> ours;
+  TurboDecoder turbo;
+  Pixels expected;
+  Pixels out;
+
+  Decoders() {
+    for (const EntropyKernel kernel : kernels()) ours.push_back(std::make_unique<Ours>(kernel));
+  }
+
+  // Whether our own way takes the file, and pixels equal libjpeg-turbo's for `region`.
+  void check(Bytes file, const Rect& region) {
+    const Header header = *parse_header(file);
+    ASSERT_TRUE(turbo.decode(file, header, region, &expected).ok());
+    const auto scan = read_scan(file, header);
+    ASSERT_TRUE(scan);
+    for (const auto& each : ours) {
+      each->scan_decoder.begin();
+      ASSERT_TRUE(each->scan_decoder.add(*scan, file, region));
+      each->scan_decoder.run();
+      ASSERT_TRUE(each->scan_decoder.good(0));
+      ASSERT_TRUE(each->decoder.decode(file, region, &out).ok());
+      ASSERT_TRUE(out.rgb == expected.rgb);
+    }
+  }
+};
+
+Rect random_region(uint32_t width, uint32_t height, Random& random) {
+  Rect region;
+  region.width = 1 + static_cast<uint32_t>(random.below(width));
+  region.height = 1 + static_cast<uint32_t>(random.below(height));
+  region.x = static_cast<uint32_t>(random.below(width - region.width + 1));
+  region.y = static_cast<uint32_t>(random.below(height - region.height + 1));
+  return region;
+}
+
+constexpr int kFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {1, 4}, {3, 1}};
+
+TEST(DecodeKernels, EqualTurboAtEverySizeAndSubsampling) {
+  Decoders decoders;
+  Random random(11, Purpose::kTest);
+  for (uint32_t width = 1; width <= 130; width += width < 36 ? 1 : 9) {
+    for (uint32_t height = 1; height <= 130; height += height < 36 ? 1 : 9) {
+      const auto& factors = kFactors[random.below(std::size(kFactors))];
+      Sample sample{.width = width,
+                    .height = height,
+                    .components = random.below(5) == 0 ? 1 : 3,
+                    .across = factors[0],
+                    .down = factors[1],
+                    .quality = 1 + static_cast<int>(random.below(100)),
+                    .restart = static_cast<int>(random.below(7))};
+      sample.rgb = sample.components == 3 && random.below(6) == 0;
+      SCOPED_TRACE(sample.name());
+      const ByteVector file = make_jpeg(sample, random.next_u64());
+      decoders.check(file, {0, 0, width, height});
+      decoders.check(file, random_region(width, height, random));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
+  Decoders decoders;
+  Random random(12, Purpose::kTest);
+  for (int i = 0; i < 60; ++i) {
+    const auto& factors = kFactors[random.below(4)];
+    const Sample sample{.width = 64 + static_cast<uint32_t>(random.below(300)),
+                        .height = 64 + static_cast<uint32_t>(random.below(300)),
+                        .components = i % 6 == 0 ? 1 : 3,
+                        .across = factors[0],
+                        .down = factors[1],
+                        .quality = 40 + static_cast<int>(random.below(61)),
+                        .progressive = i % 3 == 0};
+    SCOPED_TRACE(sample.name());
+    RewriteOptions options;
+    options.tables = static_cast<TableChoice>(i % 3);
+    if (i % 4 == 0) options.restart_interval = static_cast<uint32_t>(random.below(40));
+    const auto file = rewrite(make_jpeg(sample, random.next_u64()), options);
+    ASSERT_TRUE(file);
+    decoders.check(file->file, {0, 0, sample.width, sample.height});
+    for (int crop = 0; crop < 4; ++crop) {
+      decoders.check(file->file, random_region(sample.width, sample.height, random));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Random tables have codes of all lengths, many too long for a lookup.
+HuffmanTable random_table(bool ac, Random& random) {
+  Histogram histogram{};
+  for (int symbol = 0; symbol < 256; ++symbol) {
+    if (!is_legal_symbol(ac, symbol)) continue;
+    histogram[static_cast<size_t>(symbol)] = 1u << random.below(26);
+  }
+  return optimal_table(histogram);
+}
+
+TEST(DecodeKernels, EqualTurboWithAnyHuffmanTables) {
+  Decoders decoders;
+  Random random(13, Purpose::kTest);
+  for (int i = 0; i < 60; ++i) {
+    const Sample sample{.width = 90, .height = 70, .across = 1 + i % 2, .quality = 60 + i % 40};
+    const ByteVector plain = make_jpeg(sample, random.next_u64());
+    const ByteVector file =
+        with_tables(plain, i % 5, [&](bool ac) { return random_table(ac, random); });
+    decoders.check(file, {0, 0, 90, 70});
+    decoders.check(file, random_region(90, 70, random));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A table of one symbol: difference 0, and end of block.
+TEST(DecodeKernels, EqualTurboWithTablesOfOneSymbol) {
+  Decoders decoders;
+  const ByteVector grey = make_jpeg({.width = 90, .height = 70, .plain = {128, 128, 128}});
+  const ByteVector file = with_tables(grey, 3, [](bool) { return optimal_table({}); });
+  decoders.check(file, {0, 0, 90, 70});
+  decoders.check(file, {33, 8, 20, 50});
+}
+
+TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
+  Random random(15, Purpose::kTest);
+  std::vector<ByteVector> files;
+  for (int i = 0; i < 150; ++i) {
+    const uint32_t side = 8 + static_cast<uint32_t>(random.below(40));
+    ByteVector file = make_jpeg({.width = side,
+                                 .height = 32,
+                                 .components = i % 7 == 0 ? 1 : 3,
+                                 .across = 1 + i % 2,
+                                 .quality = 50 + i % 50,
+                                 .progressive = i % 31 == 0,
+                                 .restart = i % 5 == 0 ? 1 : 0},
+                                random.next_u64());
+    // Some have tables that no other has, some are damaged.
+    if (i % 3 == 0) file = with_tables(file, 0, [&](bool ac) { return random_table(ac, random); });
+    if (i % 13 == 5) file.resize(file.size() - 9);
+    files.push_back(file);
+  }
+  Decoder alone;
+  for (const EntropyKernel kernel : kernels()) {
+    Decoder decoder({kernel, 1});
+    std::vector<Pixels> out(files.size());
+    std::vector<DecodeRequest> requests;
+    for (size_t i = 0; i < files.size(); ++i) requests.push_back({files[i], std::nullopt, &out[i]});
+    decoder.decode(requests);
+    for (size_t i = 0; i < files.size(); ++i) {
+      Pixels expected;
+      const Status status = alone.decode(files[i], std::nullopt, &expected);
+      EXPECT_EQ(requests[i].status.code(), status.code()) << i;
+      EXPECT_EQ(status.ok(), i % 13 != 5) << i;
+      if (status.ok()) {
+        EXPECT_TRUE(out[i].rgb == expected.rgb) << i;
+      }
+    }
+  }
+}
+
+// What libjpeg-turbo calls damaged, so do we. Where damage leaves a valid file, its coefficients
+// may be beyond what libjpeg-turbo's SIMD code and its plain code agree on; the kernels do agree,
+// and the fuzzer (tests/fuzz/jpeg_header.cc) compares them with the plain code.
+TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
+  Decoders decoders;
+  Random random(14, Purpose::kTest);
+  size_t refused = 0;
+  size_t taken = 0;
+  for (const int restart : {0, 2}) {
+    const ByteVector good =
+        make_jpeg({.width = 60, .height = 40, .across = 2, .down = 2, .restart = restart});
+    const uint32_t scan = parse_header(good)->header_bytes;
+    for (size_t at = scan; at < good.size(); ++at) {
+      ByteVector bad = good;
+      bad[at] = static_cast<uint8_t>(bad[at] ^ (1u << random.below(8)));
+      const bool fine =
+          decoders.turbo.decode(bad, *parse_header(bad), {0, 0, 60, 40}, &decoders.out).ok();
+      ++(fine ? taken : refused);
+      for (const auto& ours : decoders.ours) {
+        ASSERT_EQ(ours->decoder.decode(bad, std::nullopt, &decoders.out).ok(), fine) << at;
+        if (&ours == &decoders.ours.front()) decoders.expected = decoders.out;
+        ASSERT_TRUE(!fine || decoders.out.rgb == decoders.expected.rgb) << at;
+      }
+    }
+  }
+  EXPECT_GT(refused, 100u);
+  EXPECT_GT(taken, 100u);
+}
+
+// From ordinary blocks to such as no encoder makes: SIMD and plain arithmetic agree on all.
+TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
+  Random random(16, Purpose::kTest);
+  constexpr size_t kBlocks = 11;  // no multiple of what goes into a vector
+  constexpr size_t kStride = 8 * kBlocks + 3;
+  for (int i = 0; i < 4000; ++i) {
+    std::array<uint16_t, 64> quant{};
+    const uint64_t most_quant = uint64_t{1} << random.below(17);
+    for (uint16_t& step : quant) step = static_cast<uint16_t>(1 + random.below(most_quant) % 65535);
+    Dequantiser dequantiser = make_dequantiser(quant);
+    std::vector<int16_t> coefficients(kBlocks * 64);
+    const int64_t most = int64_t{1} << random.below(16);
+    const uint64_t share = 1 + random.below(20);
+    for (int16_t& coefficient : coefficients) {
+      const int64_t value =
+          static_cast<int64_t>(random.below(static_cast<uint64_t>(2 * most))) - most;
+      coefficient = static_cast<int16_t>(random.below(share) == 0 ? value : 0);
+    }
+    if (most > 2048) dequantiser.may_overflow = true;  // as RegionScan does
+    std::vector<int16_t> copy = coefficients;
+    std::vector<uint8_t> samples(8 * kStride);
+    std::vector<uint8_t> expected(8 * kStride);
+    std::vector<BlockPlace> places;
+    for (size_t block = 0; block < kBlocks; ++block) {
+      // Some are neighbours, some are not.
+      const size_t at = i % 2 == 0 ? block : kBlocks - 1 - block;
+      places.push_back({coefficients.data() + block * 64, samples.data() + at * 8});
+      transform_plain({copy.data() + block * 64, expected.data() + at * 8}, dequantiser, kStride);
+    }
+    transform_blocks(places, dequantiser, kStride);
+    ASSERT_TRUE(samples == expected) << i;
+    ASSERT_EQ(std::ranges::count(coefficients, 0), std::ssize(coefficients));
+  }
+}
+
+}  // namespace
+}  // namespace forebay::jpeg

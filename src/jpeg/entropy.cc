@@ -1,0 +1,223 @@
+#include "jpeg/entropy.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace forebay::jpeg {
+namespace {
+
+constexpr uint32_t kPositions = 64;   // of a block
+constexpr int kLookupsPerRefill = 5;  // of 57 bits
+static_assert(kLookupsPerRefill * kLookupBits <= 57);
+
+// One stream on its way. Positions count up to 0, the slice's end, so that they are negative as
+// long as there is work.
+struct Lane {
+  uint64_t buffer = 0;  // the next bits, the first on top
+  const Entry* table = nullptr;
+  const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
+  int16_t* end = nullptr;
+  int64_t position = 0;
+  uint64_t bit = 0;
+  int64_t overrun = 0;  // negative when a run left its block
+  Stream* stream = nullptr;
+};
+
+// What decode_slices_portable() works with; the buffers of idle lanes.
+template <size_t kLanes>
+class Interleaved {
+ public:
+  Interleaved(const Entry* arena, std::span<Stream> streams) : arena_(arena), streams_(streams) {}
+
+  void run() {
+    for (Lane& lane : lanes_) begin_next(lane);
+    while (active_ > 0) {
+      for (Lane& lane : lanes_) refill(lane);
+      for (int i = 0; i < kLookupsPerRefill; ++i) {
+        for (Lane& lane : lanes_) step(lane);
+      }
+      int64_t all = -1;
+      for (const Lane& lane : lanes_) all &= lane.position;
+      if (all >= 0) end_finished();
+    }
+  }
+
+ private:
+  void refill(Lane& lane) { lane.buffer = peek_bits(*lane.stream, lane.bit); }
+
+  void step(Lane& lane) {
+    const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
+    if (entry_flag(entry) == kSlow) [[unlikely]] {
+      take_slow(lane);
+      return;
+    }
+    const uint32_t length = entry_length(entry);
+    lane.buffer <<= length;
+    lane.bit += length;
+    const uint64_t values = entry >> 16;
+    std::memcpy(lane.end + lane.position + entry_at(entry) - 1, &values, sizeof values);
+
+    const int64_t k = lane.position & (kPositions - 1);
+    const int64_t advance = entry_advance(entry);
+    const int64_t to_end = (entry >> 14 & 1) * (kPositions - 1);
+    lane.overrun |= int64_t{kPositions} - (k + advance);
+    lane.position = (lane.position + advance + to_end) & ~to_end;
+    const uint32_t of_position = lane.slots[lane.position];
+    const uint32_t of_value = LookupArena::kValueSlots - 1 + entry_size(entry);
+    const bool value_next = (entry >> 15 & 1) != 0;
+    lane.table = arena_ + size_t{value_next ? of_value : of_position} * kLookupEntries;
+  }
+
+  [[gnu::noinline]] void take_slow(Lane& lane) {
+    const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
+    const auto position = static_cast<uint32_t>(lane.position + positions);
+    const int32_t moved = decode_slow(*lane.stream, position, &lane.bit);
+    if (moved < 0) lane.overrun = -1;
+    lane.position = moved < 0 ? 0 : moved - positions;
+    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
+    refill(lane);  // it may have taken more bits than a lookup does
+  }
+
+  void end_finished() {
+    for (Lane& lane : lanes_) {
+      if (lane.position < 0 || lane.table != idle_) continue;
+      Stream& stream = *lane.stream;
+      stream.bit = lane.bit;
+      stream.bad = lane.overrun < 0 || lane.position > 0 || lane.bit > stream.bits;
+      --active_;
+      begin_next(lane);
+    }
+  }
+
+  void begin_next(Lane& lane) {
+    if (next_ == streams_.size()) {
+      begin_idle(lane);
+      return;
+    }
+    Stream& stream = streams_[next_++];
+    ++active_;
+    lane.stream = &stream;
+    lane.slots = stream.tables->slots_from_end();
+    lane.position = -static_cast<int64_t>(stream.blocks) * kPositions;
+    lane.end = stream.out - lane.position;
+    lane.bit = stream.bit;
+    lane.overrun = 0;
+    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
+  }
+
+  void begin_idle(Lane& lane) {
+    lane.stream = &idle_stream_;
+    lane.slots = idle_slots_.data() + kPositions;
+    lane.position = -1;
+    lane.end = idle_out_.data() + kPositions;
+    lane.bit = 0;
+    lane.overrun = 0;
+    lane.table = idle_;
+  }
+
+  const Entry* const arena_;
+  const Entry* const idle_ = arena_ + size_t{LookupArena::kIdleSlot} * kLookupEntries;
+  std::span<Stream> streams_;
+  size_t next_ = 0;
+  size_t active_ = 0;
+  std::array<Lane, kLanes> lanes_{};
+  std::array<uint8_t, 2 * kPositions> idle_slots_{};
+  std::array<int16_t, kPositions + kSlicePadding> idle_out_{};
+  std::array<uint8_t, kStreamPadding> idle_data_{};
+  Stream idle_stream_{.data = idle_data_.data()};
+};
+
+// Walks the code's bits: T.81 figure F.16. -1 for no code.
+int32_t slow_symbol(const CanonicalTable& table, uint64_t buffer, uint32_t* length) {
+  const auto top = static_cast<int32_t>(buffer >> 48);
+  for (*length = 1; *length <= 16; ++*length) {
+    if (top >= table.code_end[*length]) continue;
+    return table.values[static_cast<size_t>(table.first[*length] + (top >> (16 - *length)))];
+  }
+  return -1;
+}
+
+}  // namespace
+
+CanonicalTable canonical_table(const HuffmanTable& table) {
+  CanonicalTable out;
+  out.values = table.values;
+  int32_t code = 0;
+  int32_t at = 0;
+  for (uint32_t length = 1; length <= 16; ++length) {
+    out.first[length] = at - code;
+    at += table.bits[length - 1];
+    code += table.bits[length - 1];
+    out.code_end[length] = code << (16 - length);
+    code <<= 1;
+  }
+  return out;
+}
+
+void StreamTables::complete(uint32_t blocks) {
+  uint8_t* to = slot_at.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
+  for (uint32_t block = 0; block < blocks; ++block, to += kPositions) {
+    const uint8_t* const of_pair = slots.data() + (pairs >> block & 1) * 4;
+    to[0] = of_pair[kDc];
+    std::memset(to + 1, of_pair[kAcChained], kSingleFrom - 1);
+    std::memset(to + kSingleFrom, of_pair[kAcSingle], kPositions - kSingleFrom);
+  }
+  std::memset(to, LookupArena::kIdleSlot, kSlicePadding);
+}
+
+LookupArena::LookupArena()
+    : entries_(std::make_unique_for_overwrite<Entry[]>(kSlots * kLookupEntries)) {
+  std::ranges::fill(slot(kIdleSlot), Entry{1} << 4);
+  for (uint32_t size = 1; size <= kLookupBits; ++size) {
+    build_value_lookup(size, slot(kValueSlots - 1 + size));
+  }
+}
+
+int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
+  const uint32_t k = position % kPositions;
+  const uint32_t pair = stream.tables->pairs >> (position / kPositions) & 1;
+  const CanonicalTable& table = *stream.tables->canonical[pair * 2 + (k == 0 ? 0 : 1)];
+  const uint64_t buffer = peek_bits(stream, *bit);
+  uint32_t length = 0;
+  const int32_t symbol = slow_symbol(table, buffer, &length);
+  if (symbol < 0 || !is_legal_symbol(k > 0, symbol)) return -1;
+  *bit += length;
+  if (k > 0 && symbol == 0) return static_cast<int32_t>(position - k + kPositions);
+  const uint32_t run = k == 0 ? 0 : static_cast<uint32_t>(symbol) >> 4;
+  const uint32_t size = k == 0 ? static_cast<uint32_t>(symbol) : static_cast<uint32_t>(symbol) & 15;
+  if (k + run >= kPositions) return -1;
+  if (size > 0) {
+    const auto bits = static_cast<uint32_t>(buffer << length >> (64 - size));
+    stream.out[position + run] = static_cast<int16_t>(extend(bits, size));
+    *bit += size;
+  }
+  return static_cast<int32_t>(position + run + 1);
+}
+
+void decode_slices_portable(const Entry* arena, std::span<Stream> streams) {
+  constexpr size_t kLanes = 6;
+  Interleaved<kLanes>(arena, streams).run();
+}
+
+EntropyKernel best_entropy_kernel() {
+#ifdef FOREBAY_AVX512
+  const bool all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512vbmi");
+  if (all) return EntropyKernel::kAvx512;
+#endif
+  return EntropyKernel::kPortable;
+}
+
+void decode_slices(EntropyKernel kernel, const LookupArena& arena, std::span<Stream> streams) {
+#ifdef FOREBAY_AVX512
+  if (kernel == EntropyKernel::kAvx512) {
+    decode_slices_avx512(arena.entries(), streams.data(), streams.size());
+    return;
+  }
+#endif
+  FOREBAY_CHECK(kernel == EntropyKernel::kPortable);
+  decode_slices_portable(arena.entries(), streams);
+}
+
+}  // namespace forebay::jpeg

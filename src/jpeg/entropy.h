@@ -1,0 +1,98 @@
+// Entropy decoding of many streams side by side: T.81 F.2.2, for baseline and extended Huffman
+// images of 8 bits. A stream is a restart segment, or an image without restart markers; one alone
+// is bound by latency, since each code's place depends on the one before.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "jpeg/lookup.h"
+
+namespace forebay::jpeg {
+
+// T.81 F.2.2.3: codes by length, for what a lookup is too short for.
+struct CanonicalTable {
+  std::array<int32_t, 18> code_end{};  // by length: the codes below it are not longer; left-aligned
+  std::array<int32_t, 17> first{};     // by length: index of its first symbol - its first code
+  std::array<uint8_t, 256> values{};
+};
+CanonicalTable canonical_table(const HuffmanTable& table);
+
+// Bytes that must be readable behind a stream's data, whatever they are.
+inline constexpr size_t kStreamPadding = 16;
+// Coefficients that may be written behind a slice's last block.
+inline constexpr size_t kSlicePadding = 32;
+// Blocks of a slice, at most.
+inline constexpr uint32_t kSliceBlocksMax = 30;
+
+// The tables of a stream's blocks. Components share one of two pairs of tables.
+struct StreamTables {
+  enum Kind : uint8_t { kDc, kAcChained, kAcSingle };
+  // Lookups in the arena by pair * 4 + kind.
+  std::array<uint8_t, 8> slots{};
+  // Bit b: the pair of a slice's block b.
+  uint32_t pairs = 0;
+  std::array<const CanonicalTable*, 4> canonical{};  // by pair * 2 + (0 DC, 1 AC)
+  // The lookup at each position of the longest slice, and the idle one behind its end; a shorter
+  // slice's positions are the last ones. By complete().
+  std::array<uint8_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> slot_at{};
+
+  // Fills slot_at; `blocks`: of the longest slice.
+  void complete(uint32_t blocks);
+  const uint8_t* slots_from_end() const { return slot_at.data() + size_t{kSliceBlocksMax} * 64; }
+};
+
+struct Stream {
+  const uint8_t* data = nullptr;  // no byte stuffing
+  uint64_t bits = 0;              // its length
+  uint64_t bit = 0;               // where it stands; moves behind the slice
+  const StreamTables* tables = nullptr;
+  // The slice that is decoded now: `blocks` blocks, a whole number of MCUs, in zigzag order, with
+  // DC differences. Must be zero before; kSlicePadding behind it are garbage afterwards.
+  int16_t* out = nullptr;
+  uint32_t blocks = 0;
+  // Afterwards: a code that is none, a run beyond its block, or more bits than there are. What is
+  // in `out` then means nothing.
+  bool bad = false;
+};
+
+enum class EntropyKernel : uint8_t { kPortable, kAvx512 };
+// The fastest that this machine runs.
+EntropyKernel best_entropy_kernel();
+
+// The lookup tables of one thread. The first slots hold what every image needs.
+class LookupArena {
+ public:
+  static constexpr uint32_t kIdleSlot = 0;    // consumes nothing
+  static constexpr uint32_t kValueSlots = 1;  // and on: kValueSlots - 1 + size
+  static constexpr uint32_t kFirstFree = 12;
+  static constexpr uint32_t kSlots = 96;
+
+  LookupArena();
+  const Entry* entries() const { return entries_.get(); }
+  Lookup slot(uint32_t number) {
+    return Lookup(entries_.get() + number * kLookupEntries, kLookupEntries);
+  }
+
+ private:
+  std::unique_ptr<Entry[]> entries_;
+};
+
+// Decodes the slice of every stream. Longer ones first is faster.
+void decode_slices(EntropyKernel kernel, const LookupArena& arena, std::span<Stream> streams);
+
+// The kernels; decode_slices() chooses.
+void decode_slices_portable(const Entry* arena, std::span<Stream> streams);
+void decode_slices_avx512(const Entry* arena, Stream* streams, size_t count);
+
+// One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet
+// a kSlow entry. Returns the new position, or -1 for no such code; moves *bit.
+int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit);
+
+// The 57 or more bits from `bit` on, the first one on top.
+inline uint64_t peek_bits(const Stream& stream, uint64_t bit) {
+  const uint64_t byte = std::min(bit, stream.bits) >> 3;
+  return __builtin_bswap64(base::load_le<uint64_t>(stream.data + byte)) << (bit & 7);
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,499 @@
+// Compiled once for each instruction set by Highway.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "jpeg/idct.cc"
+#include <hwy/foreach_target.h>
+// clang-format off: foreach_target comes first
+#include <hwy/highway.h>
+// clang-format on
+
+#include "jpeg/idct.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::jpeg::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A 128-bit lane of every vector belongs to one block.
+using D16 = hn::CappedTag<int16_t, 32>;
+using D8 = hn::Repartition<uint8_t, D16>;
+using D32 = hn::Repartition<int32_t, D16>;
+constexpr D16 d16;
+constexpr D8 d8;
+constexpr D32 d32;
+using V16 = hn::Vec<D16>;
+using V8 = hn::Vec<D8>;
+using V32 = hn::Vec<D32>;
+constexpr size_t kBlocks = hn::MaxLanes(d16) / 8;
+
+// jidctint.c: FIX(x) is x times 2^13, rounded.
+constexpr int16_t kFix0298 = 2446;
+constexpr int16_t kFix0390 = 3196;
+constexpr int16_t kFix0541 = 4433;
+constexpr int16_t kFix0765 = 6270;
+constexpr int16_t kFix0899 = 7373;
+constexpr int16_t kFix1175 = 9633;
+constexpr int16_t kFix1501 = 12299;
+constexpr int16_t kFix1847 = 15137;
+constexpr int16_t kFix1961 = 16069;
+constexpr int16_t kFix2053 = 16819;
+constexpr int16_t kFix2562 = 20995;
+constexpr int16_t kFix3072 = 25172;
+constexpr int kConstBits = 13;
+constexpr int kPass1Bits = 2;
+
+constexpr uint8_t kNaturalToZigzag[64] = {
+    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
+    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
+    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
+
+#if HWY_TARGET <= HWY_AVX3
+
+// Half of a block's rows, in their order, from its coefficients in zigzag order.
+struct HalfRows {
+  alignas(64) uint16_t at[2][32];
+};
+constexpr HalfRows make_half_rows() {
+  HalfRows out{};
+  for (size_t i = 0; i < 64; ++i) out.at[i / 32][i % 32] = kNaturalToZigzag[i];
+  return out;
+}
+constexpr HalfRows kHalfRows = make_half_rows();
+
+// Four blocks' rows of four: from a vector for each block to a vector for each row.
+HWY_INLINE void gather_rows(const __m512i* blocks, V16* rows) {
+  const __m512i a = _mm512_shuffle_i64x2(blocks[0], blocks[1], 0x44);
+  const __m512i b = _mm512_shuffle_i64x2(blocks[2], blocks[3], 0x44);
+  const __m512i c = _mm512_shuffle_i64x2(blocks[0], blocks[1], 0xEE);
+  const __m512i d = _mm512_shuffle_i64x2(blocks[2], blocks[3], 0xEE);
+  rows[0] = V16{_mm512_shuffle_i64x2(a, b, 0x88)};
+  rows[1] = V16{_mm512_shuffle_i64x2(a, b, 0xDD)};
+  rows[2] = V16{_mm512_shuffle_i64x2(c, d, 0x88)};
+  rows[3] = V16{_mm512_shuffle_i64x2(c, d, 0xDD)};
+}
+
+// The rows of dequantised coefficients. False, with kChecked, when one does not fit.
+template <bool kChecked>
+HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+  const __m512i upper = _mm512_load_si512(kHalfRows.at[0]);
+  const __m512i lower = _mm512_load_si512(kHalfRows.at[1]);
+  __m512i up[4];
+  __m512i down[4];
+  __mmask32 overflow = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    __m512i half[2];
+    for (size_t h = 0; h < 2; ++h) {
+      const __m512i raw = _mm512_loadu_si512(blocks[i].coefficients + 32 * h);
+      const __m512i steps = _mm512_load_si512(dequantiser.steps.data() + 32 * h);
+      half[h] = _mm512_mullo_epi16(raw, steps);
+      if constexpr (kChecked) {
+        overflow |= _mm512_cmpneq_epi16_mask(_mm512_mulhi_epi16(raw, steps),
+                                             _mm512_srai_epi16(half[h], 15));
+      }
+    }
+    up[i] = _mm512_permutex2var_epi16(half[0], upper, half[1]);
+    down[i] = _mm512_permutex2var_epi16(half[0], lower, half[1]);
+  }
+  gather_rows(up, rows);
+  gather_rows(down, rows + 4);
+  return overflow == 0;
+}
+
+#else
+
+// The position in zigzag order of each coefficient of a row, as bytes of the vector v of eight
+// coefficients; 0x80 where it lies in another vector.
+struct Unzigzag {
+  alignas(16) uint8_t bytes[8][8][16];  // by row, by vector
+  bool used[8][8];
+};
+constexpr Unzigzag make_unzigzag() {
+  Unzigzag table{};
+  for (size_t row = 0; row < 8; ++row) {
+    for (size_t vector = 0; vector < 8; ++vector) {
+      for (size_t column = 0; column < 8; ++column) {
+        const size_t at = kNaturalToZigzag[row * 8 + column];
+        const bool here = at / 8 == vector;
+        table.used[row][vector] |= here;
+        for (size_t byte = 0; byte < 2; ++byte) {
+          table.bytes[row][vector][column * 2 + byte] =
+              here ? static_cast<uint8_t>(at % 8 * 2 + byte) : 0x80;
+        }
+      }
+    }
+  }
+  return table;
+}
+constexpr Unzigzag kUnzigzag = make_unzigzag();
+
+// Eight coefficients of each block.
+template <class D>
+HWY_INLINE hn::Vec<D> load_lanes(D d, const BlockPlace* blocks, size_t at) {
+  if constexpr (hn::MaxLanes(D()) == 8) {
+    return hn::LoadU(d, blocks[0].coefficients + at);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_lanes(half, blocks + hn::MaxLanes(half) / 8, at),
+                       load_lanes(half, blocks, at));
+  }
+}
+
+template <size_t kRow, size_t kVector>
+HWY_INLINE V16 add_part(const V16* zigzag, V16 sum) {
+  if constexpr (kVector == 8) {
+    return sum;
+  } else {
+    if constexpr (kUnzigzag.used[kRow][kVector]) {
+      const V8 part = hn::TableLookupBytesOr0(hn::BitCast(d8, zigzag[kVector]),
+                                              hn::LoadDup128(d8, kUnzigzag.bytes[kRow][kVector]));
+      sum = hn::Or(sum, hn::BitCast(d16, part));
+    }
+    return add_part<kRow, kVector + 1>(zigzag, sum);
+  }
+}
+
+template <size_t kRow = 0>
+HWY_INLINE void unzigzag(const V16* zigzag, V16* rows) {
+  if constexpr (kRow < 8) {
+    rows[kRow] = add_part<kRow, 0>(zigzag, hn::Zero(d16));
+    unzigzag<kRow + 1>(zigzag, rows);
+  }
+}
+
+// The rows of dequantised coefficients. False, with kChecked, when one does not fit.
+template <bool kChecked>
+HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+  V16 zigzag[8];
+  V16 overflow = hn::Zero(d16);
+  for (size_t i = 0; i < 8; ++i) {
+    const V16 raw = load_lanes(d16, blocks, i * 8);
+    const V16 steps = hn::LoadDup128(d16, dequantiser.steps.data() + i * 8);
+    zigzag[i] = hn::Mul(raw, steps);
+    if constexpr (kChecked) {
+      const V16 high = hn::MulHigh(raw, steps);
+      overflow = hn::Or(overflow, hn::Xor(high, hn::ShiftRight<15>(zigzag[i])));
+    }
+  }
+  unzigzag(zigzag, rows);
+  return !kChecked || hn::AllTrue(d16, hn::Eq(overflow, hn::Zero(d16)));
+}
+
+#endif
+
+HWY_INLINE V32 multiply_pairs(V16 pairs, int16_t even, int16_t odd) {
+  const V16 factors = hn::BitCast(
+      d16,
+      hn::Set(d32, static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(odd)) << 16 |
+                                        static_cast<uint16_t>(even))));
+  V32 odd_sum = hn::Zero(d32);
+  const V32 sum = hn::ReorderWidenMulAccumulate(d32, pairs, factors, hn::Zero(d32), odd_sum);
+  return hn::RearrangeToOddPlusEven(sum, odd_sum);
+}
+
+// 16-bit lanes as the high half of 32 bits, shifted down to 13 bits up.
+template <bool kUpper>
+HWY_INLINE V32 widen(V16 v) {
+  const V16 zero = hn::Zero(d16);
+  const auto high = kUpper ? hn::InterleaveUpper(d16, zero, v) : hn::InterleaveLower(d16, zero, v);
+  return hn::ShiftRight<16 - kConstBits>(hn::BitCast(d32, high));
+}
+
+template <bool kUpper>
+HWY_INLINE V16 interleave(V16 a, V16 b) {
+  return kUpper ? hn::InterleaveUpper(d16, a, b) : hn::InterleaveLower(d16, a, b);
+}
+
+// Half of the columns of one pass: the sums and differences before rounding.
+template <bool kUpper, int kShift>
+HWY_INLINE void half_pass(const V16* in, V32* out) {
+  const V16 even = interleave<kUpper>(in[2], in[6]);
+  const V32 tmp2 = multiply_pairs(even, kFix0541, kFix0541 - kFix1847);
+  const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, kFix0541);
+  const V32 tmp0 = widen<kUpper>(hn::Add(in[0], in[4]));
+  const V32 tmp1 = widen<kUpper>(hn::Sub(in[0], in[4]));
+  const V32 rounding = hn::Set(d32, 1 << (kShift - 1));
+  const V32 tmp10 = hn::Add(hn::Add(tmp0, tmp3), rounding);
+  const V32 tmp13 = hn::Add(hn::Sub(tmp0, tmp3), rounding);
+  const V32 tmp11 = hn::Add(hn::Add(tmp1, tmp2), rounding);
+  const V32 tmp12 = hn::Add(hn::Sub(tmp1, tmp2), rounding);
+
+  const V16 z = interleave<kUpper>(hn::Add(in[7], in[3]), hn::Add(in[5], in[1]));
+  const V32 z3 = multiply_pairs(z, kFix1175 - kFix1961, kFix1175);
+  const V32 z4 = multiply_pairs(z, kFix1175, kFix1175 - kFix0390);
+  const V16 pair71 = interleave<kUpper>(in[7], in[1]);
+  const V16 pair53 = interleave<kUpper>(in[5], in[3]);
+  const V32 odd0 = hn::Add(multiply_pairs(pair71, kFix0298 - kFix0899, -kFix0899), z3);
+  const V32 odd3 = hn::Add(multiply_pairs(pair71, -kFix0899, kFix1501 - kFix0899), z4);
+  const V32 odd1 = hn::Add(multiply_pairs(pair53, kFix2053 - kFix2562, -kFix2562), z4);
+  const V32 odd2 = hn::Add(multiply_pairs(pair53, -kFix2562, kFix3072 - kFix2562), z3);
+
+  out[0] = hn::ShiftRight<kShift>(hn::Add(tmp10, odd3));
+  out[7] = hn::ShiftRight<kShift>(hn::Sub(tmp10, odd3));
+  out[1] = hn::ShiftRight<kShift>(hn::Add(tmp11, odd2));
+  out[6] = hn::ShiftRight<kShift>(hn::Sub(tmp11, odd2));
+  out[2] = hn::ShiftRight<kShift>(hn::Add(tmp12, odd1));
+  out[5] = hn::ShiftRight<kShift>(hn::Sub(tmp12, odd1));
+  out[3] = hn::ShiftRight<kShift>(hn::Add(tmp13, odd0));
+  out[4] = hn::ShiftRight<kShift>(hn::Sub(tmp13, odd0));
+}
+
+template <int kShift>
+HWY_INLINE void pass(V16* v) {
+  V32 low[8];
+  V32 high[8];
+  half_pass<false, kShift>(v, low);
+  half_pass<true, kShift>(v, high);
+  // Inside each lane: four of low, four of high, saturated.
+  for (size_t i = 0; i < 8; ++i) v[i] = hn::ReorderDemote2To(d16, low[i], high[i]);
+}
+
+HWY_INLINE void transpose(V16* v) {
+  V16 a[8];
+  for (size_t i = 0; i < 4; ++i) {
+    a[2 * i] = hn::InterleaveLower(d16, v[i], v[i + 4]);
+    a[2 * i + 1] = hn::InterleaveUpper(d16, v[i], v[i + 4]);
+  }
+  V16 b[8];
+  for (size_t i = 0; i < 4; ++i) {
+    b[2 * i] = hn::InterleaveLower(d16, a[i], a[i + 4]);
+    b[2 * i + 1] = hn::InterleaveUpper(d16, a[i], a[i + 4]);
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    v[2 * i] = hn::InterleaveLower(d16, b[i], b[i + 4]);
+    v[2 * i + 1] = hn::InterleaveUpper(d16, b[i], b[i + 4]);
+  }
+}
+
+// Two vectors to bytes, saturated, those of `a` before those of `b` in each lane.
+HWY_INLINE V8 pack(V16 a, V16 b) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::BitCast(d8, hn::Vec<hn::RebindToSigned<D8>>{_mm512_packs_epi16(a.raw, b.raw)});
+#elif HWY_TARGET == HWY_AVX2
+  return hn::BitCast(d8, hn::Vec<hn::RebindToSigned<D8>>{_mm256_packs_epi16(a.raw, b.raw)});
+#else
+  const hn::Half<hn::RebindToSigned<D8>> half;
+  return hn::BitCast(
+      d8, hn::Combine(hn::RebindToSigned<D8>(), hn::DemoteTo(half, b), hn::DemoteTo(half, a)));
+#endif
+}
+
+// Columns of 16 bits to rows of bytes: vector i holds rows 2i and 2i + 1. Each interleaving of two
+// vectors moves the bit of the number of the column in which they differ below the others.
+HWY_INLINE void pack_rows(const V16* columns, V8* rows) {
+  const V8 centre = hn::Set(d8, 128);
+  V8 a[2][2];
+  for (size_t bit0 = 0; bit0 < 2; ++bit0) {
+    const V8 low = pack(columns[bit0], columns[bit0 + 2]);
+    const V8 high = pack(columns[bit0 + 4], columns[bit0 + 6]);
+    const V8 x = hn::InterleaveLower(d8, low, high);
+    const V8 y = hn::InterleaveUpper(d8, low, high);
+    a[0][bit0] = hn::InterleaveLower(d8, x, y);
+    a[1][bit0] = hn::InterleaveUpper(d8, x, y);
+  }
+  for (size_t half = 0; half < 2; ++half) {
+    rows[2 * half] = hn::Add(hn::InterleaveLower(d8, a[half][0], a[half][1]), centre);
+    rows[2 * half + 1] = hn::Add(hn::InterleaveUpper(d8, a[half][0], a[half][1]), centre);
+  }
+}
+
+HWY_INLINE bool are_neighbours(const BlockPlace* blocks) {
+  bool all = true;
+  for (size_t i = 1; i < kBlocks; ++i) all &= blocks[i].samples == blocks[0].samples + 8 * i;
+  return all;
+}
+
+// Neighbours' rows are stored as one.
+HWY_INLINE void store_neighbours(const V8* rows, uint8_t* to, size_t stride) {
+  for (size_t i = 0; i < 4; ++i, to += 2 * stride) {
+#if HWY_TARGET <= HWY_AVX3
+    const __m512i apart =
+        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), rows[i].raw);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(apart));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + stride),
+                        _mm512_extracti64x4_epi64(apart, 1));
+#elif HWY_TARGET == HWY_AVX2
+    const __m256i apart = _mm256_permute4x64_epi64(rows[i].raw, 0xD8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(apart));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + stride), _mm256_extracti128_si256(apart, 1));
+#else
+    alignas(16) uint8_t bytes[16];
+    hn::Store(rows[i], d8, bytes);
+    __builtin_memcpy(to, bytes, 8);
+    __builtin_memcpy(to + stride, bytes + 8, 8);
+#endif
+  }
+}
+
+HWY_INLINE void store_rows(const V8* rows, const BlockPlace* blocks, size_t stride) {
+  if (are_neighbours(blocks)) {
+    store_neighbours(rows, blocks[0].samples, stride);
+    return;
+  }
+  alignas(64) uint8_t bytes[4][kBlocks * 16];
+  for (size_t i = 0; i < 4; ++i) hn::Store(rows[i], d8, bytes[i]);
+  for (size_t block = 0; block < kBlocks; ++block) {
+    for (size_t row = 0; row < 8; ++row) {
+      __builtin_memcpy(blocks[block].samples + row * stride,
+                       bytes[row / 2] + block * 16 + row % 2 * 8, 8);
+    }
+  }
+}
+
+HWY_INLINE void clear(const BlockPlace* blocks) {
+  for (size_t i = 0; i < kBlocks; ++i) {
+    for (size_t at = 0; at < 64; at += hn::MaxLanes(d16)) {
+      hn::StoreU(hn::Zero(d16), d16, blocks[i].coefficients + at);
+    }
+  }
+}
+
+// A pass multiplies by less than 1.4, the first one also by 2^kPass1Bits. Where the sum of what
+// goes into it stays below these, 16 bits hold its own sums, and of the first pass what comes out.
+constexpr int16_t kFirstSumMax = 5800;
+constexpr int16_t kSecondSumMax = 32767;
+HWY_INLINE bool sums_are_below(int16_t most, const V16* v) {
+  V16 sum = hn::Abs(v[0]);
+  for (size_t i = 1; i < 8; ++i) sum = hn::SaturatedAdd(sum, hn::Abs(v[i]));
+  return hn::AllTrue(d16, hn::Lt(sum, hn::Set(d16, most)));
+}
+
+// Whether these are what libjpeg's plain code limits by saturating, as `pack` does. What is further
+// away it takes modulo 1024.
+HWY_INLINE bool are_near(const V16* samples) {
+  V16 all = hn::Zero(d16);
+  for (size_t i = 0; i < 8; ++i) all = hn::Or(all, hn::Add(samples[i], hn::Set(d16, 512)));
+  return hn::AllTrue(d16, hn::Eq(hn::And(all, hn::Set(d16, ~1023)), hn::Zero(d16)));
+}
+
+void transform_plainly(const BlockPlace* blocks, const Dequantiser& dequantiser, size_t stride) {
+  for (size_t i = 0; i < kBlocks; ++i) {
+    const bool again = i > 0 && blocks[i].samples == blocks[i - 1].samples;
+    if (!again) transform_plain(blocks[i], dequantiser, stride);
+  }
+}
+
+template <bool kChecked>
+HWY_INLINE void transform_group(const BlockPlace* blocks, const Dequantiser& dequantiser,
+                                size_t stride) {
+  V16 rows[8];
+  if (!load_rows<kChecked>(blocks, dequantiser, rows) || !sums_are_below(kFirstSumMax, rows)) {
+    transform_plainly(blocks, dequantiser, stride);
+    return;
+  }
+  pass<kConstBits - kPass1Bits>(rows);
+  transpose(rows);
+  const bool small = sums_are_below(kSecondSumMax, rows);
+  pass<kConstBits + kPass1Bits + 3>(rows);
+  if (!small || !are_near(rows)) {
+    transform_plainly(blocks, dequantiser, stride);
+    return;
+  }
+  clear(blocks);
+  V8 packed[4];
+  pack_rows(rows, packed);
+  store_rows(packed, blocks, stride);
+}
+
+template <bool kChecked>
+void transform_all(const BlockPlace* blocks, size_t count, const Dequantiser& dequantiser,
+                   size_t stride) {
+  size_t at = 0;
+  for (; at + kBlocks <= count; at += kBlocks) {
+    transform_group<kChecked>(blocks + at, dequantiser, stride);
+  }
+  if (at == count) return;
+  BlockPlace rest[kBlocks];  // the last one again and again
+  for (size_t i = 0; i < kBlocks; ++i) rest[i] = blocks[at + i < count ? at + i : count - 1];
+  transform_group<kChecked>(rest, dequantiser, stride);
+}
+
+void transform(const BlockPlace* blocks, size_t count, const Dequantiser& dequantiser,
+               size_t stride) {
+  dequantiser.may_overflow ? transform_all<true>(blocks, count, dequantiser, stride)
+                           : transform_all<false>(blocks, count, dequantiser, stride);
+}
+
+}  // namespace
+}  // namespace forebay::jpeg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+
+#include "jpeg/zigzag.h"
+
+namespace forebay::jpeg {
+
+HWY_EXPORT(transform);
+
+Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
+  constexpr int kCoefficientMax = 2048;  // of baseline: 11 bits and a sign
+  Dequantiser out;
+  for (size_t k = 0; k < 64; ++k) {
+    out.steps[k] = static_cast<int16_t>(quant[k]);
+    out.may_overflow |= quant[k] * kCoefficientMax > INT16_MAX + 1;
+  }
+  return out;
+}
+
+void transform_blocks(std::span<const BlockPlace> blocks, const Dequantiser& dequantiser,
+                      size_t stride) {
+  if (blocks.empty()) return;
+  HWY_DYNAMIC_DISPATCH(transform)(blocks.data(), blocks.size(), dequantiser, stride);
+}
+
+namespace {
+
+// jidctint.c's arithmetic, in 64 bits.
+void plain_pass(const std::array<int64_t, 8>& in, int shift, std::array<int64_t, 8>* out) {
+  const int64_t z1 = (in[2] + in[6]) * 4433;
+  const int64_t tmp2 = z1 - in[6] * 15137;
+  const int64_t tmp3 = z1 + in[2] * 6270;
+  const int64_t tmp0 = (in[0] + in[4]) * 8192;
+  const int64_t tmp1 = (in[0] - in[4]) * 8192;
+  const std::array<int64_t, 4> even{tmp0 + tmp3, tmp1 + tmp2, tmp1 - tmp2, tmp0 - tmp3};
+
+  const int64_t z5 = (in[7] + in[3] + in[5] + in[1]) * 9633;
+  const int64_t z3 = z5 - (in[7] + in[3]) * 16069;
+  const int64_t z4 = z5 - (in[5] + in[1]) * 3196;
+  const int64_t outer = (in[7] + in[1]) * -7373;
+  const int64_t inner = (in[5] + in[3]) * -20995;
+  const std::array<int64_t, 4> odd{in[1] * 12299 + outer + z4, in[3] * 25172 + inner + z3,
+                                   in[5] * 16819 + inner + z4, in[7] * 2446 + outer + z3};
+  const int64_t rounding = int64_t{1} << (shift - 1);
+  for (size_t i = 0; i < 4; ++i) {
+    (*out)[i] = (even[i] + odd[i] + rounding) >> shift;
+    (*out)[7 - i] = (even[i] - odd[i] + rounding) >> shift;
+  }
+}
+
+// libjpeg's range limit: ten bits are looked at, as a signed number around 128.
+uint8_t limit(int64_t value) {
+  const int64_t wrapped = ((value + 512) & 1023) - 512;
+  return static_cast<uint8_t>(std::clamp<int64_t>(wrapped + 128, 0, 255));
+}
+
+}  // namespace
+
+void transform_plain(const BlockPlace& block, const Dequantiser& dequantiser, size_t stride) {
+  std::array<std::array<int64_t, 8>, 8> columns{};
+  for (size_t k = 0; k < 64; ++k) {
+    const size_t at = kZigzagToNatural[k];
+    columns[at % 8][at / 8] = int64_t{block.coefficients[k]} * dequantiser.steps[k];
+  }
+  for (auto& column : columns) {
+    const auto in = column;
+    plain_pass(in, 11, &column);
+  }
+  for (size_t y = 0; y < 8; ++y) {
+    std::array<int64_t, 8> row{};
+    for (size_t x = 0; x < 8; ++x) row[x] = static_cast<int32_t>(columns[x][y]);
+    const auto in = row;
+    plain_pass(in, 18, &row);
+    for (size_t x = 0; x < 8; ++x) block.samples[y * stride + x] = limit(row[x]);
+  }
+  std::fill_n(block.coefficients, 64, int16_t{0});
+}
+
+}  // namespace forebay::jpeg
+#endif  // HWY_ONCE

@@ -1,0 +1,109 @@
+#include "jpeg/lookup.h"
+
+#include <algorithm>
+
+namespace forebay::jpeg {
+namespace {
+
+constexpr Entry kSlowEntry = Entry{kSlow} << 14 | Entry{1} << 4;
+constexpr uint32_t kEndOfBlockSymbol = 0x00;
+
+Entry make_entry(uint32_t length, uint32_t at, uint32_t advance, Flag flag) {
+  return length | at << 4 | advance << 9 | Entry{flag} << 14;
+}
+
+Entry coefficient(int32_t value, uint32_t slot) {
+  return Entry{static_cast<uint16_t>(value)} << (16 + 16 * slot);
+}
+
+// Fills all entries that begin with the code, for a coefficient `run` positions further on.
+void fill_symbol(uint32_t code, uint32_t length, uint32_t run, uint32_t size, Lookup out) {
+  const uint32_t free_bits = kLookupBits - length;
+  const auto all = out.subspan(size_t{code} << free_bits, size_t{1} << free_bits);
+  const uint32_t moved = run + 1;
+  if (size > free_bits) {
+    std::ranges::fill(all, make_entry(length, moved, moved, kValueNext) | Entry{size} << 60);
+    return;
+  }
+  const size_t each = size_t{1} << (free_bits - size);
+  for (uint32_t bits = 0; bits < 1u << size; ++bits) {
+    const int32_t value = size == 0 ? 0 : extend(bits, size);
+    std::ranges::fill(all.subspan(bits * each, each),
+                      make_entry(length + size, moved, moved, kPlain) | coefficient(value, 0));
+  }
+}
+
+void fill_ac_symbol(uint32_t code, uint32_t length, uint32_t symbol, Lookup out) {
+  if (symbol == kEndOfBlockSymbol) {
+    const uint32_t free_bits = kLookupBits - length;
+    std::ranges::fill(out.subspan(size_t{code} << free_bits, size_t{1} << free_bits),
+                      make_entry(length, 1, 0, kEndOfBlock));
+  } else if (is_legal_symbol(true, static_cast<int>(symbol))) {
+    fill_symbol(code, length, symbol >> 4, symbol & 15, out);
+  }
+}
+
+template <class Fill>
+void for_short_codes(const HuffmanTable& table, Fill fill) {
+  uint32_t code = 0;
+  uint32_t at = 0;
+  for (uint32_t length = 1; length <= kLookupBits; ++length) {
+    for (uint32_t i = 0; i < table.bits[length - 1]; ++i) fill(code++, length, table.values[at++]);
+    code <<= 1;
+  }
+}
+
+// Joins what stands behind `first` to it, as long as it fits into the bits, into the three
+// coefficients, and into a block that the first may begin at kSingleFrom - 1.
+Entry chain(Entry first, uint32_t index, Lookup single) {
+  constexpr uint32_t kAdvanceMax = 64 - kSingleFrom;
+  Entry entry = first;
+  while (entry_flag(entry) == kPlain && entry_advance(entry) <= kAdvanceMax) {
+    const uint32_t used = entry_length(entry);
+    const Entry next = single[index << used & (kLookupEntries - 1)];
+    const Flag flag = entry_flag(next);
+    const uint32_t length = used + entry_length(next);
+    if (flag == kSlow || length > kLookupBits) break;
+    const uint32_t advance = entry_advance(entry) + entry_advance(next);
+    const uint32_t slot = advance - entry_at(first);  // of the next coefficient
+    // The size of a kValueNext lies where the third coefficient would be; the value's own store
+    // must go over it.
+    if (flag != kEndOfBlock && slot > 2) break;
+    const Entry kept = entry & ~Entry{0xFFFF};
+    const Entry added = flag == kPlain       ? (next >> 16 & 0xFFFF) << (16 + 16 * slot)
+                        : flag == kValueNext ? next & Entry{15} << 60
+                                             : 0;
+    entry = make_entry(length, entry_at(first), advance, flag) | kept | added;
+  }
+  return entry;
+}
+
+}  // namespace
+
+void build_dc_lookup(const HuffmanTable& table, Lookup out) {
+  std::ranges::fill(out, kSlowEntry);
+  for_short_codes(table, [&](uint32_t code, uint32_t length, uint32_t symbol) {
+    if (is_legal_symbol(false, static_cast<int>(symbol))) {
+      fill_symbol(code, length, 0, symbol, out);
+    }
+  });
+}
+
+void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single) {
+  std::ranges::fill(single, kSlowEntry);
+  for_short_codes(table, [&](uint32_t code, uint32_t length, uint32_t symbol) {
+    fill_ac_symbol(code, length, symbol, single);
+  });
+  for (uint32_t index = 0; index < kLookupEntries; ++index) {
+    chained[index] = chain(single[index], index, single);
+  }
+}
+
+void build_value_lookup(uint32_t size, Lookup out) {
+  const uint32_t free_bits = kLookupBits - size;
+  for (uint32_t index = 0; index < kLookupEntries; ++index) {
+    out[index] = make_entry(size, 0, 0, kPlain) | coefficient(extend(index >> free_bits, size), 0);
+  }
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,49 @@
+// Lookup tables for entropy decoding: what the next kLookupBits bits of a scan say, up to three
+// coefficients at once.
+#pragma once
+
+#include "jpeg/huffman_table.h"
+
+namespace forebay::jpeg {
+
+inline constexpr uint32_t kLookupBits = 11;
+inline constexpr size_t kLookupEntries = size_t{1} << kLookupBits;
+
+// An entry, from its lowest bit:
+//   0  length   4  bits that it consumes
+//   4  at       5  the coefficients go to position - 1 + at, four int16 in a row; the fourth is 0
+//   9  advance  5  positions that it moves on
+//  14  flags    2  Flag
+//  16  three int16 coefficients; of a kValueNext, the value's size in the highest four bits
+using Entry = uint64_t;
+enum Flag : uint32_t {
+  kPlain = 0,
+  kEndOfBlock = 1,  // behind its coefficients
+  kValueNext = 2,   // the last position moved over gets its value from the bits that follow
+  kSlow = 3,        // nothing is consumed: a long code, or none
+};
+inline constexpr uint32_t entry_length(Entry entry) { return entry & 15; }
+inline constexpr uint32_t entry_at(Entry entry) { return entry >> 4 & 31; }
+inline constexpr uint32_t entry_advance(Entry entry) { return entry >> 9 & 31; }
+inline constexpr Flag entry_flag(Entry entry) { return static_cast<Flag>(entry >> 14 & 3); }
+inline constexpr uint32_t entry_size(Entry entry) { return static_cast<uint32_t>(entry >> 60); }
+
+// From this position in a block on, a lookup may find one symbol only: blocks end without a mark
+// when position 63 is coded, and behind them other tables count.
+inline constexpr uint32_t kSingleFrom = 58;
+
+using Lookup = std::span<Entry, kLookupEntries>;
+
+// Symbols that baseline does not allow are kSlow.
+void build_dc_lookup(const HuffmanTable& table, Lookup out);
+void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single);
+// The value of `size` bits (1 to 11) that come next.
+void build_value_lookup(uint32_t size, Lookup out);
+
+// T.81 figure F.12: the value that `size` bits (1 to 15) stand for.
+inline constexpr int32_t extend(uint32_t bits, uint32_t size) {
+  const auto value = static_cast<int32_t>(bits);
+  return bits >> (size - 1) != 0 ? value : value - (1 << size) + 1;
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,263 @@
+#include "jpeg/region_scan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "jpeg/markers.h"
+
+namespace forebay::jpeg {
+namespace {
+
+using base::Rect;
+
+constexpr uint32_t kBlockCoefficients = 64;
+constexpr size_t kRowSlack = 64;        // before each row of a plane, and as much behind
+constexpr uint32_t kMcuBlocksMax = 10;  // T.81 B.2.3
+constexpr int kDcMax = 2047;            // of 8-bit samples
+// Fancy upsampling looks at one sample of half size beyond the region: two pixels.
+constexpr uint32_t kContext = 2;
+
+uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+// Copies without the zeros that stand behind bytes of 0xFF. `to` has room for all.
+size_t remove_stuffing(Bytes from, uint8_t* to) {
+  uint8_t* const begin = to;
+  while (!from.empty()) {
+    const auto* const mark =
+        static_cast<const uint8_t*>(std::memchr(from.data(), 0xFF, from.size()));
+    const size_t plain =
+        mark == nullptr ? from.size() : static_cast<size_t>(mark - from.data()) + 1;
+    std::memcpy(to, from.data(), plain);
+    to += plain;
+    from = from.subspan(std::min(from.size(), plain + (mark == nullptr ? 0 : 1)));
+  }
+  return static_cast<size_t>(to - begin);
+}
+
+// The first 0xFF from `at` on that no zero follows; the size when there is none.
+size_t find_marker(Bytes bits, size_t at) {
+  while (at + 1 < bits.size()) {
+    const auto* const mark =
+        static_cast<const uint8_t*>(std::memchr(bits.data() + at, 0xFF, bits.size() - 1 - at));
+    if (mark == nullptr) break;
+    at = static_cast<size_t>(mark - bits.data());
+    if (bits[at + 1] != 0) return at;
+    at += 2;
+  }
+  return bits.size();
+}
+
+}  // namespace
+
+bool RegionScan::begin(const Scan& scan, Bytes file, const Rect& region, LookupCache& cache) {
+  std::array<uint32_t, 3> pair_of{};
+  lay_out(scan.header, region);
+  if (!cache.find(scan, &tables_, &pair_of) || !add_blocks(scan, pair_of)) return false;
+  make_planes(scan);
+  return find_segments(file.subspan(scan.header.header_bytes));
+}
+
+void RegionScan::lay_out(const Header& header, const Rect& region) {
+  const uint32_t mcu_width = header.mcu_width();
+  const uint32_t mcu_height = header.mcu_height();
+  Layout& l = layout_;
+  l.across = header.mcus_across();
+  l.mcus = header.mcu_count();
+  l.left = (region.x - std::min(region.x, kContext)) / mcu_width;
+  l.top = (region.y - std::min(region.y, kContext)) / mcu_height;
+  l.right = std::min(l.across, divide_up(region.x + region.width + kContext, mcu_width));
+  l.bottom =
+      std::min(header.mcus_down(), divide_up(region.y + region.height + kContext, mcu_height));
+  l.interval = header.restart_interval == 0 ? l.mcus : header.restart_interval;
+}
+
+bool RegionScan::add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pair_of) {
+  const uint32_t across = scan.header.mcu_width() / 8;
+  const uint32_t down = scan.header.mcu_height() / 8;
+  uint32_t blocks = 0;
+  for (uint8_t c = 0; c < scan.component_count; ++c) {
+    const ScanComponent& from = scan.components[c];
+    const bool whole_factor = across % from.horizontal == 0 && down % from.vertical == 0;
+    if (!whole_factor || blocks + from.horizontal * from.vertical > kMcuBlocksMax) return false;
+    Component& to = components_[c];
+    to.mcu_width = from.horizontal * 8;
+    to.mcu_height = from.vertical * 8;
+    to.dequantiser = make_dequantiser(from.quant);
+    to.waiting.clear();
+    for (uint8_t y = 0; y < from.vertical; ++y) {
+      for (uint32_t x = 0; x < from.horizontal; ++x) blocks_[blocks++] = {c, y};
+    }
+  }
+  layout_.blocks = blocks;
+  layout_.slice = std::min(kSliceBlocksMax / blocks, layout_.interval);
+  tables_.pairs = 0;
+  for (uint32_t b = 0; b < layout_.slice * blocks; ++b) {
+    tables_.pairs |= pair_of[blocks_[b % blocks].component] << b;
+  }
+  tables_.complete(layout_.slice * blocks);
+  return true;
+}
+
+void RegionScan::make_planes(const Scan& scan) {
+  const Header& header = scan.header;
+  const uint32_t across = header.mcu_width() / 8;
+  const uint32_t down = header.mcu_height() / 8;
+  size_t bytes = 0;
+  std::array<size_t, 3> offsets{};
+  for (size_t c = 0; c < static_cast<size_t>(scan.component_count); ++c) {
+    const ScanComponent& component = scan.components[c];
+    Plane& plane = planes_[c];
+    plane.left = layout_.left * component.horizontal * 8;
+    plane.top = layout_.top * component.vertical * 8;
+    plane.width = divide_up(header.width * component.horizontal, across);
+    plane.height = divide_up(header.height * component.vertical, down);
+    plane.stride =
+        (layout_.right - layout_.left) * size_t{component.horizontal} * 8 + 2 * kRowSlack;
+    offsets[c] = bytes + kRowSlack;
+    bytes += (layout_.bottom - layout_.top) * component.vertical * 8 * plane.stride;
+  }
+  if (samples_.size() < bytes + 2 * kRowSlack) samples_.resize(bytes + 2 * kRowSlack);
+  for (size_t c = 0; c < 3; ++c) planes_[c].samples = samples_.data() + offsets[c];
+}
+
+bool RegionScan::find_segments(Bytes bits) {
+  segments_.clear();
+  data_used_ = 0;
+  const uint32_t count = divide_up(layout_.mcus, layout_.interval);
+  const uint32_t needed =
+      divide_up((layout_.bottom - 1) * layout_.across + layout_.right, layout_.interval);
+  const size_t room = bits.size() + size_t{needed} * kStreamPadding;
+  if (data_.size() < room) data_.resize(room);
+  size_t at = 0;
+  for (uint32_t number = 0; number < needed; ++number) {
+    const size_t end = find_marker(bits, at);
+    if (end == bits.size()) return false;
+    const uint8_t expected = number + 1 == count ? kEoi : static_cast<uint8_t>(kRst0 + number % 8);
+    if (bits[end + 1] != expected) return false;
+    add_segment(number, bits.subspan(at, end - at));
+    at = end + 2;
+  }
+  return true;
+}
+
+void RegionScan::add_segment(uint32_t number, Bytes stuffed) {
+  Segment segment;
+  segment.next_mcu = number * layout_.interval;
+  segment.whole_end = std::min(layout_.mcus, segment.next_mcu + layout_.interval);
+  segment.end_mcu = needed_end(segment.next_mcu, segment.whole_end);
+  if (segment.done()) return;
+  segment.data = data_.data() + data_used_;
+  const size_t bytes = remove_stuffing(stuffed, data_.data() + data_used_);
+  segment.bits = uint64_t{bytes} * 8;
+  data_used_ += bytes + kStreamPadding;
+  segments_.push_back(segment);
+}
+
+// Behind the last MCU of [first, end) that the region needs; `first` when there is none.
+uint32_t RegionScan::needed_end(uint32_t first, uint32_t end) const {
+  const Layout& l = layout_;
+  for (uint32_t row = (end - 1) / l.across + 1; row-- > first / l.across;) {
+    const uint32_t begin_needed = std::max(first, row * l.across + l.left);
+    const uint32_t end_needed = std::min(end, row * l.across + l.right);
+    if (row >= l.top && row < l.bottom && begin_needed < end_needed) return end_needed;
+  }
+  return first;
+}
+
+Stream RegionScan::slice(const Segment& segment, int16_t* out) const {
+  const uint32_t mcus = std::min(layout_.slice, segment.end_mcu - segment.next_mcu);
+  return {.data = segment.data,
+          .bits = segment.bits,
+          .bit = segment.bit,
+          .tables = &tables_,
+          .out = out,
+          .blocks = mcus * layout_.blocks};
+}
+
+bool RegionScan::take(Segment& segment, const Stream& stream) {
+  if (stream.bad) return false;
+  const Layout& l = layout_;
+  const uint32_t end = segment.next_mcu + stream.blocks / l.blocks;
+  sum_dc(segment, stream);
+  // By runs of MCUs that are needed and lie in one row.
+  const size_t mcu_coefficients = size_t{l.blocks} * kBlockCoefficients;
+  int16_t* coefficients = stream.out;
+  for (uint32_t mcu = segment.next_mcu; mcu < end;) {
+    const Run run = run_from(mcu, end);
+    if (run.needed) {
+      place_run(mcu / l.across, mcu % l.across, run.end - mcu, coefficients);
+    } else {
+      std::fill_n(coefficients, (run.end - mcu) * mcu_coefficients, int16_t{0});
+    }
+    coefficients += (run.end - mcu) * mcu_coefficients;
+    mcu = run.end;
+  }
+  std::fill_n(coefficients, kSlicePadding, int16_t{0});
+  segment.next_mcu = end;
+  segment.bit = stream.bit;
+  // A byte that nobody read is not in order.
+  return end < segment.whole_end || segment.bits - segment.bit < 8;
+}
+
+// How far the MCUs from `mcu` on, which lies before `end`, are alike: needed in one row, or not
+// needed.
+RegionScan::Run RegionScan::run_from(uint32_t mcu, uint32_t end) const {
+  const Layout& l = layout_;
+  const uint32_t row = mcu / l.across;
+  const uint32_t column = mcu % l.across;
+  if (row >= l.top && row < l.bottom && column < l.right) {
+    const uint32_t row_begin = row * l.across;
+    if (column >= l.left) return {true, std::min(end, row_begin + l.right)};
+    return {false, std::min(end, row_begin + l.left)};
+  }
+  const uint32_t next_row = std::max(row + 1, l.top);
+  return {false, next_row < l.bottom ? std::min(end, next_row * l.across + l.left) : end};
+}
+
+// From differences to DC coefficients.
+void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
+  int16_t* coefficient = stream.out;
+  for (uint32_t block = 0, b = 0; block < stream.blocks; ++block) {
+    const uint8_t component = blocks_[b].component;
+    b = b + 1 == layout_.blocks ? 0 : b + 1;
+    int16_t& dc = segment.dc[component];
+    dc = static_cast<int16_t>(dc + *coefficient);
+    *coefficient = dc;
+    coefficient += kBlockCoefficients;
+    if (dc > kDcMax || dc < -kDcMax - 1) components_[component].dequantiser.may_overflow = true;
+  }
+}
+
+// `count` MCUs side by side: by component and row of blocks, so that neighbours follow each other.
+void RegionScan::place_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients) {
+  const size_t mcu_coefficients = size_t{layout_.blocks} * kBlockCoefficients;
+  for (uint32_t b = 0; b < layout_.blocks;) {
+    const BlockOfMcu& block = blocks_[b];
+    Component& component = components_[block.component];
+    const Plane& plane = planes_[block.component];
+    uint8_t* samples =
+        plane.samples +
+        (size_t{row - layout_.top} * component.mcu_height + block.y * 8u) * plane.stride +
+        size_t{column - layout_.left} * component.mcu_width;
+    int16_t* from = coefficients + b * kBlockCoefficients;
+    const uint32_t across = component.mcu_width / 8;
+    size_t at = component.waiting.size();
+    component.waiting.resize(at + size_t{count} * across);
+    for (uint32_t mcu = 0; mcu < count; ++mcu, from += mcu_coefficients) {
+      for (uint32_t x = 0; x < across; ++x, samples += 8) {
+        component.waiting[at++] = {from + x * kBlockCoefficients, samples};
+      }
+    }
+    b += across;
+  }
+}
+
+void RegionScan::transform() {
+  for (size_t c = 0; c < components_.size(); ++c) {
+    Component& component = components_[c];
+    transform_blocks(component.waiting, component.dequantiser, planes_[c].stride);
+    component.waiting.clear();
+  }
+}
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,103 @@
+// A region of a sequential JPEG on its way from the bits of its scan to the samples of its
+// components: what is needed of it, where that lies, and how far it is.
+#pragma once
+
+#include "jpeg/entropy.h"
+#include "jpeg/idct.h"
+#include "jpeg/lookup_cache.h"
+
+namespace forebay::jpeg {
+
+// The samples of one component, of whole blocks: more than the region on all sides.
+struct Plane {
+  uint8_t* samples = nullptr;  // of column `left` and row `top`; one before and some behind each
+  size_t stride = 0;           // row may be written
+  uint32_t left = 0;           // in the component's own samples
+  uint32_t top = 0;
+  uint32_t width = 0;  // of the whole component, edges of blocks not counted
+  uint32_t height = 0;
+
+  uint8_t* row(uint32_t y) const { return samples + size_t{y - top} * stride; }
+};
+
+// Keeps its buffers between images.
+class RegionScan {
+ public:
+  // A restart segment, or the whole scan.
+  struct Segment {
+    const uint8_t* data = nullptr;  // without stuffing
+    uint64_t bits = 0;
+    uint64_t bit = 0;
+    uint32_t next_mcu = 0;
+    uint32_t end_mcu = 0;    // behind the last one that is needed
+    uint32_t whole_end = 0;  // behind the last one
+    std::array<int16_t, 3> dc{};
+
+    bool done() const { return next_mcu == end_mcu; }
+  };
+
+  // Finds what `region` needs, the samples around it that upsampling looks at included. False when
+  // anything is not quite in order: libjpeg-turbo then says what it is.
+  bool begin(const Scan& scan, Bytes file, const base::Rect& region, LookupCache& cache);
+
+  std::vector<Segment>& segments() { return segments_; }
+  // The next slice of a segment, whose coefficients go to `out`.
+  Stream slice(const Segment& segment, int16_t* out) const;
+  // Takes a decoded slice: its blocks wait for transform(), and so must their coefficients; those
+  // that are not needed are zero again. False as begin().
+  bool take(Segment& segment, const Stream& stream);
+  // Turns the blocks that wait into samples, and their coefficients into zeros.
+  void transform();
+
+  const Plane& plane(size_t component) const { return planes_[component]; }
+
+ private:
+  struct Layout {
+    uint32_t across = 0;  // MCUs of the image
+    uint32_t mcus = 0;
+    uint32_t left = 0;  // MCUs that the region needs: [left, right) x [top, bottom)
+    uint32_t right = 0;
+    uint32_t top = 0;
+    uint32_t bottom = 0;
+    uint32_t interval = 0;  // MCUs of a segment
+    uint32_t blocks = 0;    // of an MCU
+    uint32_t slice = 0;     // MCUs of a slice, at most
+  };
+  struct BlockOfMcu {
+    uint8_t component = 0;
+    uint8_t y = 0;  // in blocks
+  };
+  struct Component {
+    uint32_t mcu_width = 8;  // samples
+    uint32_t mcu_height = 8;
+    Dequantiser dequantiser;
+    std::vector<BlockPlace> waiting;
+  };
+
+  struct Run {
+    bool needed = false;
+    uint32_t end = 0;
+  };
+
+  void lay_out(const Header& header, const base::Rect& region);
+  bool add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pair_of);
+  void make_planes(const Scan& scan);
+  bool find_segments(Bytes bits);
+  void add_segment(uint32_t number, Bytes stuffed);
+  uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
+  Run run_from(uint32_t mcu, uint32_t end) const;
+  void sum_dc(Segment& segment, const Stream& stream);
+  void place_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
+
+  Layout layout_;
+  std::array<BlockOfMcu, kSliceBlocksMax> blocks_{};
+  StreamTables tables_;
+  std::array<Component, 3> components_;
+  std::array<Plane, 3> planes_{};
+  std::vector<uint8_t> samples_;
+  std::vector<uint8_t> data_;
+  size_t data_used_ = 0;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,57 @@
+// Decodes the segments of one or several images side by side.
+#pragma once
+
+#include "jpeg/region_scan.h"
+
+namespace forebay::jpeg {
+
+// Keeps its buffers between images. One thread at a time.
+class ScanDecoder {
+ public:
+  explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel) {}
+
+  // Forgets all images. Up to kImagesMax can be added then.
+  void begin();
+  // As RegionScan::begin(); what could not be added takes no place.
+  bool add(const Scan& scan, Bytes file, const base::Rect& region);
+  size_t count() const { return count_; }
+  // Whether more images would make it faster.
+  bool wants_more() const { return segments_ < kWindow && count_ < kImagesMax; }
+  // Decodes all images that were added.
+  void run();
+  // Of an image by the order in which they were added: false as RegionScan::begin().
+  bool good(size_t image) const { return images_[image]->good; }
+  const Plane& plane(size_t image, size_t component) const {
+    return images_[image]->scan.plane(component);
+  }
+
+ private:
+  static constexpr size_t kImagesMax = 64;
+  // Segments that are decoded side by side before their blocks are transformed.
+  static constexpr size_t kWindow = 64;
+
+  struct Image {
+    RegionScan scan;
+    bool good = true;
+  };
+  // A segment's number, under its image's, under its length.
+  using Key = uint64_t;
+  static uint32_t image_of(Key key) { return key >> 24 & 0xFF; }
+  static uint32_t segment_of(Key key) { return key & 0xFFFFFF; }
+
+  void sort_segments();
+  void decode_window();
+
+  const EntropyKernel kernel_;
+  LookupCache cache_;
+  std::vector<std::unique_ptr<Image>> images_;
+  size_t count_ = 0;
+  size_t segments_ = 0;
+  std::vector<Key> order_;
+  std::vector<Key> active_;
+  std::vector<Stream> streams_;        // of active_
+  std::vector<int16_t> coefficients_;  // all zero between windows
+  bool dirty_ = false;                 // they are not, as memory ran out
+};
+
+}  // namespace forebay::jpeg

@@ -1,0 +1,26 @@
+// Decoding through libjpeg-turbo: for what our own decoder leaves to it, and to compare with.
+#pragma once
+
+#include <memory>
+
+#include "jpeg/header.h"
+
+namespace forebay::jpeg {
+
+// Keeps its buffers between images. One thread at a time.
+class TurboDecoder {
+ public:
+  TurboDecoder();
+  ~TurboDecoder();
+  TurboDecoder(TurboDecoder&&) noexcept;
+  TurboDecoder& operator=(TurboDecoder&&) noexcept;
+
+  // As Decoder::decode(); `header` is the file's, `region` inside its image.
+  Status decode(Bytes file, const Header& header, const base::Rect& region, base::Pixels* out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace forebay::jpeg
