@@ -180,9 +180,9 @@ int main(int argc, char** argv) {
   std::vector<Job> crops;
   std::vector<Job> plain_crops;
   for (const ByteVector& file : photos) {
-    auto rewritten =
+    const auto rewritten =
         jpeg::rewrite(file, {.tables = jpeg::TableChoice::kShared, .restart_interval = {}});
-    packed.push_back(rewritten ? std::move(rewritten->file) : file);
+    packed.push_back(rewritten ? rewritten->file : file);
   }
   for (const ByteVector& file : small) packed_small.push_back(jpeg::rewrite(file)->file);
   for (size_t i = 0; i < packed.size(); ++i) {

@@ -17,12 +17,15 @@ constexpr int kReaders = 2;        // one waits for the disk while the other cop
 constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
 // Between two reads a thread looks whether it is to stop. Whole blocks, for reads around the cache.
 constexpr uint64_t kReadBytes = 8u << 20;
+constexpr uint64_t kBufferUnit = 2u << 20;  // that io::LargeBuffer rounds to
+constexpr size_t kSpareMax = 256;           // buffers
 
 }  // namespace
 
 Window::Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
                std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached)
     : fs_(fs), dataset_(dataset), planner_(planner), bytes_max_(bytes_max), uncached_(uncached) {
+  spare_.reserve(kSpareMax);
   reading_ = first;
   plans_.push_back(std::move(first));
   for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { run(); });
@@ -189,13 +192,15 @@ Result<std::unique_ptr<io::RandomFile>> Window::open_chunk(uint32_t chunk) const
   return uncached_ ? fs_.open_uncached(path) : fs_.open(path);
 }
 
-// The smallest spare one that is large enough, or a new one.
+// The smallest spare one that is large enough and not much larger, as only what is asked for is
+// counted; or a new one.
 io::LargeBuffer Window::take_buffer(uint64_t bytes) {
   {
     MutexLock lock(mutex_);
     auto best = spare_.end();
     for (auto it = spare_.begin(); it != spare_.end(); ++it) {
-      if (it->size() >= bytes && (best == spare_.end() || it->size() < best->size())) best = it;
+      const bool fits = it->size() >= bytes && it->size() <= bytes + bytes / 8 + kBufferUnit;
+      if (fits && (best == spare_.end() || it->size() < best->size())) best = it;
     }
     if (best != spare_.end()) {
       io::LargeBuffer buffer = std::move(*best);
@@ -207,9 +212,10 @@ io::LargeBuffer Window::take_buffer(uint64_t bytes) {
   return io::LargeBuffer(bytes);
 }
 
+// Allocates nothing: it must not fail.
 void Window::keep_buffers(Load& load) {
   for (PartBytes& part : load.parts) {
-    if (part.memory.size() == 0) continue;
+    if (part.memory.size() == 0 || spare_.size() == kSpareMax) continue;
     spare_bytes_ += part.memory.size();
     spare_.push_back(std::move(part.memory));
   }

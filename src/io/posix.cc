@@ -74,6 +74,11 @@ FileType type_of(mode_t mode) {
   return FileType::kOther;
 }
 
+tl::unexpected<Status> fail_truncated(const std::string& path, uint64_t offset, size_t missing) {
+  return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected", path,
+              offset, missing);
+}
+
 class PosixRandomFile final : public RandomFile {
  public:
   PosixRandomFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -91,10 +96,7 @@ class PosixRandomFile final : public RandomFile {
       const ssize_t got = ::pread(fd_.get(), out.data(), step, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return fail_errno("read", path_);
-      if (got == 0) {
-        return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected",
-                    path_, offset, out.size());
-      }
+      if (got == 0) return fail_truncated(path_, offset, out.size());
       offset += static_cast<uint64_t>(got);
       out = out.subspan(static_cast<size_t>(got));
     }
@@ -117,7 +119,7 @@ class DirectRandomFile final : public RandomFile {
   Status read(uint64_t offset, MutableBytes out) const override {
     while (!out.empty()) {
       ASSIGN_OR_RETURN(const size_t got, read_some(offset, out));
-      if (got == 0) return plain_.read(offset, out);
+      if (got == 0) return fail_truncated(path(), offset, out.size());
       offset += got;
       out = out.subspan(got);
     }
@@ -127,7 +129,7 @@ class DirectRandomFile final : public RandomFile {
  private:
   static constexpr size_t kBounceBytes = 1u << 20;
 
-  // Up to the file's end or a block that needs the other way; 0 leaves the rest to plain_.
+  // Some of it; 0 at the file's end.
   Result<size_t> read_some(uint64_t offset, MutableBytes out) const {
     const bool aligned = offset % kDirectAlignment == 0 && out.size() >= kDirectAlignment &&
                          reinterpret_cast<uintptr_t>(out.data()) % kDirectAlignment == 0;
@@ -151,16 +153,18 @@ class DirectRandomFile final : public RandomFile {
   }
 
   Result<size_t> read_blocks(uint64_t offset, MutableBytes out) const {
+    bool plain = false;
     while (true) {
       const size_t step = std::min<size_t>(out.size(), 1u << 30);
       const ssize_t got = ::pread(fd_, out.data(), step, static_cast<off_t>(offset));
       if (got >= 0) return static_cast<size_t>(got);
       if (errno == EINTR) continue;
-      if (errno != EINVAL) return fail_errno("read", path());
+      if (errno != EINVAL || std::exchange(plain, true)) return fail_errno("read", path());
       // The file system wants larger blocks than ours, or only said that it could.
       const int flags = ::fcntl(fd_, F_GETFL);
-      if ((flags & O_DIRECT) == 0) return fail_errno("read", path());
-      ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT);
+      if (flags < 0 || ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT) != 0) {
+        return fail_errno("read", path());
+      }
     }
   }
 
@@ -222,13 +226,12 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<RandomFile>> open_uncached(const std::string& path) const override {
     // Not every file system knows O_DIRECT; what else is wrong, open() says.
-    const int fd = open_retrying(path, O_RDONLY | O_NONBLOCK | O_DIRECT);
-    if (fd < 0) return open(path);
-    auto file = std::make_unique<DirectRandomFile>(fd, path);
+    Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK | O_DIRECT));
     struct stat info{};
-    if (::fstat(fd, &info) != 0) return fail_errno("stat", path);
-    if (io::type_of(info.st_mode) != FileType::kFile) return open(path);
-    return file;
+    const bool usable = fd.get() >= 0 && ::fstat(fd.get(), &info) == 0 &&
+                        io::type_of(info.st_mode) == FileType::kFile;
+    if (!usable) return open(path);
+    return std::make_unique<DirectRandomFile>(fd.release(), path);
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {

@@ -215,6 +215,24 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
   EXPECT_GT(taken, 100u);
 }
 
+// A product of exactly -32768, whose absolute value 16 bits do not have: wrong pixels once.
+TEST(Transform, TakesTheLeastProductForWhatItIs) {
+  std::array<uint16_t, 64> quant{};
+  quant.fill(16);
+  std::array<std::array<int16_t, 64>, 2> coefficients{};
+  for (auto& block : coefficients) {
+    block[0] = -2048;
+    block[2] = 100;
+    block[14] = 362;
+  }
+  std::array<std::array<uint8_t, 64>, 2> samples{};
+  const Dequantiser dequantiser = make_dequantiser(quant);
+  const BlockPlace place{coefficients[0].data(), samples[0].data()};
+  transform_blocks({&place, 1}, dequantiser, 8);
+  transform_plain({coefficients[1].data(), samples[1].data()}, dequantiser, 8);
+  EXPECT_EQ(samples[0], samples[1]);
+}
+
 // From ordinary blocks to such as no encoder makes: SIMD and plain arithmetic agree on all.
 TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
   Random random(16, Purpose::kTest);

@@ -132,7 +132,8 @@ int32_t slow_symbol(const CanonicalTable& table, uint64_t buffer, uint32_t* leng
   const auto top = static_cast<int32_t>(buffer >> 48);
   for (*length = 1; *length <= 16; ++*length) {
     if (top >= table.code_end[*length]) continue;
-    return table.values[static_cast<size_t>(table.first[*length] + (top >> (16 - *length)))];
+    const int32_t index = table.first[*length] + (top >> (16 - *length));
+    return table.values[static_cast<size_t>(index)];
   }
   return -1;
 }

@@ -352,8 +352,11 @@ HWY_INLINE void clear(const BlockPlace* blocks) {
 constexpr int16_t kFirstSumMax = 5800;
 constexpr int16_t kSecondSumMax = 32767;
 HWY_INLINE bool sums_are_below(int16_t most, const V16* v) {
-  V16 sum = hn::Abs(v[0]);
-  for (size_t i = 1; i < 8; ++i) sum = hn::SaturatedAdd(sum, hn::Abs(v[i]));
+  V16 sum = hn::Zero(d16);
+  for (size_t i = 0; i < 8; ++i) {
+    // Not Abs(), which leaves -32768 as it is.
+    sum = hn::SaturatedAdd(sum, hn::Max(v[i], hn::SaturatedSub(hn::Zero(d16), v[i])));
+  }
   return hn::AllTrue(d16, hn::Lt(sum, hn::Set(d16, most)));
 }
 

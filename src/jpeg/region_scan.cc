@@ -50,6 +50,8 @@ size_t find_marker(Bytes bits, size_t at) {
 }  // namespace
 
 bool RegionScan::begin(const Scan& scan, Bytes file, const Rect& region, LookupCache& cache) {
+  // Something may be left from an image that ended early.
+  for (Component& component : components_) component.waiting.clear();
   std::array<uint32_t, 3> pair_of{};
   lay_out(scan.header, region);
   if (!cache.find(scan, &tables_, &pair_of) || !add_blocks(scan, pair_of)) return false;
@@ -83,7 +85,6 @@ bool RegionScan::add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pai
     to.mcu_width = from.horizontal * 8;
     to.mcu_height = from.vertical * 8;
     to.dequantiser = make_dequantiser(from.quant);
-    to.waiting.clear();
     for (uint8_t y = 0; y < from.vertical; ++y) {
       for (uint32_t x = 0; x < from.horizontal; ++x) blocks_[blocks++] = {c, y};
     }

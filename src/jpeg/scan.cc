@@ -7,6 +7,8 @@
 namespace forebay::jpeg {
 namespace {
 
+constexpr std::string_view kJfif("JFIF\0", 5);
+
 // What the markers before a scan define.
 struct Definitions {
   std::array<std::optional<std::array<uint16_t, 64>>, 4> quant;
@@ -51,7 +53,7 @@ bool read_definition(const Marker& marker, Definitions* to) {
     case kDht:
       return read_huffman(marker.payload, to);
     case kApp0:
-      if (marker.payload.size() < 14 || !begins_with(marker.payload, {"JFIF", 5})) return true;
+      if (marker.payload.size() < 14 || !begins_with(marker.payload, kJfif)) return true;
       to->jfif = true;
       return marker.payload[5] == 1;  // libjpeg warns of other versions
     case kApp14:
@@ -59,8 +61,14 @@ bool read_definition(const Marker& marker, Definitions* to) {
         to->adobe_transform = marker.payload[11];
       }
       return true;
-    default:
+    case kSoi:  // parse_header has seen that it comes once
+    case kDri:
+    case kSof0:
+    case kSof1:
+    case kCom:
       return true;
+    default:
+      return marker.code > kApp0 && marker.code <= kApp15;
   }
 }
 
@@ -89,8 +97,13 @@ bool read_selectors(Bytes scan_header, const Definitions& definitions, Scan* sca
     to.dc = selectors >> 4;
     to.ac = static_cast<uint8_t>(4 + (selectors & 15));
     const auto& quant = definitions.quant[from.quant_table];
-    const bool fits = scan_header[1 + 2 * i] == from.id && to.dc < 4 && to.ac < 8 && quant &&
-                      definitions.huffman[to.dc].count > 0 && definitions.huffman[to.ac].count > 0;
+    if (to.dc > 3 || to.ac > 7) return false;
+    const HuffmanTable& dc = definitions.huffman[to.dc];
+    // libjpeg takes no such table, even where the symbol does not come.
+    const auto dc_end = dc.values.begin() + dc.count;
+    if (std::any_of(dc.values.begin(), dc_end, [](uint8_t v) { return v > 15; })) return false;
+    const bool fits = scan_header[1 + 2 * i] == from.id && quant && dc.count > 0 &&
+                      definitions.huffman[to.ac].count > 0;
     if (!fits) return false;
     to.quant = *quant;
     if (count > 1) {

@@ -126,6 +126,7 @@ void TurboReader::reset_tables(bool standard) {
 }
 
 Status TurboReader::open(Bytes file, const Header& header) {
+  close();  // an image that memory ran out for may be open still
   // libjpeg gives the standard tables to sequential files only.
   reset_tables(header.coding != Coding::kProgressive);
   RETURN_IF_ERROR(run([&file](jpeg_decompress_struct& info) {
