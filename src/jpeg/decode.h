@@ -35,8 +35,7 @@ class Decoder {
   Decoder& operator=(Decoder&&) noexcept;
 
   // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
-  // pixels equal those of a full decode, cropped. Several small images, or images without restart
-  // markers, take less time together than one by one. Errors: kCorrupt (damaged: any warning of
+  // pixels equal those of a full decode, cropped. Errors: kCorrupt (damaged: any warning of
   // libjpeg's counts; what the region does not need may go unseen), kTooBig, kUnsupported, kInvalid
   // (the region is not inside the image).
   void decode(std::span<DecodeRequest> requests);

@@ -56,15 +56,6 @@ struct Decoders {
   }
 };
 
-Rect random_region(uint32_t width, uint32_t height, Random& random) {
-  Rect region;
-  region.width = 1 + static_cast<uint32_t>(random.below(width));
-  region.height = 1 + static_cast<uint32_t>(random.below(height));
-  region.x = static_cast<uint32_t>(random.below(width - region.width + 1));
-  region.y = static_cast<uint32_t>(random.below(height - region.height + 1));
-  return region;
-}
-
 constexpr int kFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {1, 4}, {3, 1}};
 
 TEST(DecodeKernels, EqualTurboAtEverySizeAndSubsampling) {

@@ -73,29 +73,36 @@ struct Work {
   return _mm512_maskz_mov_epi32(_mm512_cmplt_epu32_mask(g.position, g.end), slot);
 }
 
-[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, __mmask16 slow, Group* g) {
+// What is looked at lane by lane.
+struct Spilled {
+  explicit Spilled(const Group& g) {
+    _mm512_store_si512(position, g.position);
+    _mm512_store_si512(bit, g.bit);
+    _mm512_store_si512(reach, g.reach);
+  }
   alignas(64) uint32_t position[kLanes];
   alignas(64) uint32_t bit[kLanes];
   alignas(64) uint32_t reach[kLanes];
-  _mm512_store_si512(position, g->position);
-  _mm512_store_si512(bit, g->bit);
-  _mm512_store_si512(reach, g->reach);
+};
+
+[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, __mmask16 slow, Group* g) {
+  Spilled spilled(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const Stream& stream = *lanes.stream[lane];
-    uint64_t at = bit[lane];
-    const int32_t moved = decode_slow(stream, position[lane], &at);
-    bit[lane] = static_cast<uint32_t>(at);
+    uint64_t at = spilled.bit[lane];
+    const int32_t moved = decode_slow(stream, spilled.position[lane], &at);
+    spilled.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
-      reach[lane] = ~0u;
-      position[lane] = stream.blocks << kBlockShift;
+      spilled.reach[lane] = ~0u;
+      spilled.position[lane] = stream.blocks << kBlockShift;
     } else {
-      position[lane] = static_cast<uint32_t>(moved);
+      spilled.position[lane] = static_cast<uint32_t>(moved);
     }
   }
-  g->position = _mm512_load_si512(position);
-  g->bit = _mm512_load_si512(bit);
-  g->reach = _mm512_load_si512(reach);
+  g->position = _mm512_load_si512(spilled.position);
+  g->bit = _mm512_load_si512(spilled.bit);
+  g->reach = _mm512_load_si512(spilled.reach);
   g->slot = _mm512_mask_mov_epi32(g->slot, slow, slots_at(c, *g));
   refill(c, *g);
 }
@@ -167,18 +174,13 @@ void begin_lane(int lane, Stream* stream, Lanes* lanes, Group* g) {
 // Takes what is finished out of the lanes and gives them new streams.
 [[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, Work* work,
                                     Lanes* lanes, Group* g) {
-  alignas(64) uint32_t position[kLanes];
-  alignas(64) uint32_t bit[kLanes];
-  alignas(64) uint32_t reach[kLanes];
-  _mm512_store_si512(position, g->position);
-  _mm512_store_si512(bit, g->bit);
-  _mm512_store_si512(reach, g->reach);
+  const Spilled spilled(*g);
   for (uint32_t left = finished; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     Stream& stream = *lanes->stream[lane];
-    stream.bit = bit[lane];
-    stream.bad = reach[lane] > 64 || position[lane] != stream.blocks << kBlockShift ||
-                 stream.bit > stream.bits;
+    stream.bit = spilled.bit[lane];
+    stream.bad = spilled.reach[lane] > 64 ||
+                 spilled.position[lane] != stream.blocks << kBlockShift || stream.bit > stream.bits;
     lanes->active = static_cast<__mmask16>(lanes->active & ~(1u << lane));
     if (work->next != work->end) begin_lane(lane, work->next++, lanes, g);
   }

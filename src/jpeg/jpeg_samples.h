@@ -18,6 +18,15 @@
 
 namespace forebay::jpeg {
 
+inline base::Rect random_region(uint32_t width, uint32_t height, base::Random& random) {
+  base::Rect region;
+  region.width = 1 + static_cast<uint32_t>(random.below(width));
+  region.height = 1 + static_cast<uint32_t>(random.below(height));
+  region.x = static_cast<uint32_t>(random.below(width - region.width + 1));
+  region.y = static_cast<uint32_t>(random.below(height - region.height + 1));
+  return region;
+}
+
 struct Sample {
   uint32_t width = 16;
   uint32_t height = 16;

@@ -23,15 +23,6 @@ using base::Purpose;
 using base::Random;
 using base::Rect;
 
-Rect random_region(const Header& header, Random& random) {
-  Rect region;
-  region.width = 1 + static_cast<uint32_t>(random.below(header.width));
-  region.height = 1 + static_cast<uint32_t>(random.below(header.height));
-  region.x = static_cast<uint32_t>(random.below(header.width - region.width + 1));
-  region.y = static_cast<uint32_t>(random.below(header.height - region.height + 1));
-  return region;
-}
-
 ByteVector crop(const Pixels& pixels, const Rect& region) {
   ByteVector out;
   for (uint32_t y = 0; y < region.height; ++y) {
@@ -75,7 +66,7 @@ void check_file(Bytes source, const RewriteOptions& options, Random& random, int
   ASSERT_TRUE(full.rgb == before.rgb);
   ASSERT_TRUE(full.rgb == reference_pixels(source));
   for (int i = 0; i < crops; ++i) {
-    const Rect region = random_region(rewritten->header, random);
+    const Rect region = random_region(rewritten->header.width, rewritten->header.height, random);
     SCOPED_TRACE(
         fmt::format("{} x {} at ({}, {})", region.width, region.height, region.x, region.y));
     const ByteVector expected = crop(full, region);

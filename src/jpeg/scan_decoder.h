@@ -14,7 +14,6 @@ class ScanDecoder {
   void begin();
   // As RegionScan::begin(); what could not be added takes no place.
   bool add(const Scan& scan, Bytes file, const base::Rect& region);
-  size_t count() const { return count_; }
   // Whether more images would make it faster.
   bool wants_more() const { return segments_ < kWindow && count_ < kImagesMax; }
   // Decodes all images that were added.

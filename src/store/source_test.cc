@@ -62,12 +62,17 @@ TEST(FolderSource, AClassNameThatIsTooLongIsRefusedAtOnce) {
   EXPECT_THAT(refused.error().message(), HasSubstr("has 129 bytes, more than 128"));
 }
 
-Result<Listing> list_shard(const std::vector<std::string>& names) {
-  io::MemoryFileSystem fs;
+void put_shard(io::MemoryFileSystem& fs, const std::string& path,
+               const std::vector<std::string>& names) {
   ByteVector tar;
   for (const auto& name : names) add_member(name, base::as_bytes("x"), &tar);
   append_tar_end(&tar);
-  put(fs, "x.tar", tar);
+  put(fs, path, tar);
+}
+
+Result<Listing> list_shard(const std::vector<std::string>& names) {
+  io::MemoryFileSystem fs;
+  put_shard(fs, "x.tar", names);
   return list_source(fs, "x.tar");
 }
 
@@ -88,12 +93,7 @@ TEST(WebDatasetSource, SaysWhatSamplesWithoutAnImageHave) {
 
 TEST(WebDatasetSource, AKeyThatComesTwiceIsRefusedWithBothPlaces) {
   io::MemoryFileSystem fs;
-  for (const char* shard : {"set/1.tar", "set/2.tar"}) {
-    ByteVector tar;
-    add_member("a.jpg", base::as_bytes("x"), &tar);
-    append_tar_end(&tar);
-    put(fs, shard, tar);
-  }
+  for (const char* shard : {"set/1.tar", "set/2.tar"}) put_shard(fs, shard, {"a.jpg"});
   const auto refused = list_source(fs, "set");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("set/2.tar: member a.jpg at byte 512"));
@@ -102,10 +102,7 @@ TEST(WebDatasetSource, AKeyThatComesTwiceIsRefusedWithBothPlaces) {
 
 TEST(WebDatasetSource, FoldersBesideShardsAreNamedAsLeftOut) {
   io::MemoryFileSystem fs;
-  ByteVector tar;
-  add_member("a.jpg", base::as_bytes("x"), &tar);
-  append_tar_end(&tar);
-  put(fs, "set/1.tar", tar);
+  put_shard(fs, "set/1.tar", {"a.jpg"});
   put(fs, "set/cats/1.jpg", base::as_bytes("x"));
   put(fs, "set/.notes/1.txt", base::as_bytes("x"));
   const auto listing = list_source(fs, "set");
@@ -152,10 +149,7 @@ TEST(Source, AFileThatChangesWhileItIsPackedIsNoticed) {
 
 TEST(Source, AShardThatWasWrittenToIsNoticed) {
   io::MemoryFileSystem fs;
-  ByteVector tar;
-  add_member("a.jpg", base::as_bytes("x"), &tar);
-  append_tar_end(&tar);
-  put(fs, "x.tar", tar);
+  put_shard(fs, "x.tar", {"a.jpg"});
   const auto listing = list_source(fs, "x.tar").value();
   fs.set_modified("x.tar", 1);
   const auto read = read_source_file(fs, listing, listing.samples[0], listing.samples[0].files[0]);
