@@ -164,7 +164,8 @@ Result<uint32_t> first_image_side(const store::Dataset& dataset) {
   ASSIGN_OR_RETURN(const auto file, io::posix_file_system().open(path));
   base::ByteVector bytes(at.length);
   RETURN_IF_ERROR(file->read(at.offset, bytes).at(path));
-  ASSIGN_OR_RETURN(const image::Size size, image::read_size(bytes));
+  ASSIGN_OR_RETURN(const image::Encoded source, image::read_header(bytes));
+  const image::Size& size = source.size;
   return std::min(size.width, size.height);
 }
 

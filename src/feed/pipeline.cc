@@ -13,7 +13,7 @@ using base::MutexLock;
 
 namespace {
 
-constexpr uint32_t kBlockMax = 16;    // slots a thread takes at once: amortises the lock
+constexpr uint32_t kBlockMax = 32;    // slots a thread takes at once: amortises the lock
 constexpr uint32_t kBlocksEach = 4;   // of a batch, for each thread at least: keeps all busy
 constexpr uint64_t kBatchesHeld = 2;  // by the user, besides those prepared ahead
 
@@ -200,33 +200,42 @@ void Pipeline::begin_batch() {
 void Pipeline::fill(SampleMaker& maker, Block* block) {
   block->status = {};
   block->bad.clear();
-  for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
-    try {
-      block->status = fill_slot(maker, block, slot);
-    } catch (const std::bad_alloc&) {
-      block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");
+  std::vector<Task>& tasks = block->tasks;
+  try {
+    begin_tasks(maker, block);
+    maker.make(*block->pending->plan, window_, tasks);
+  } catch (const std::bad_alloc&) {
+    block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");
+    block->failed_slot = block->first;
+    return;
+  }
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const auto slot = block->first + static_cast<uint32_t>(i);
+    if (!tasks[i].status.ok()) {
+      block->status = std::move(tasks[i].status);
+      block->failed_slot = slot;
+      return;
     }
-    block->failed_slot = slot;
-    if (!block->status.ok()) return;
+    if (tasks[i].bad) block->bad.emplace_back(slot, std::move(*tasks[i].bad));
   }
 }
 
-Status Pipeline::fill_slot(SampleMaker& maker, Block* block, uint32_t slot) {
+// Those of the block's slots that have a position; the others, at the epoch's end, are empty.
+void Pipeline::begin_tasks(const SampleMaker& maker, Block* block) const {
   Batch& batch = *block->pending->batch;
-  const EpochPlan& plan = *block->pending->plan;
-  const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
-                 .label = &batch.labels[slot],
-                 .sample = &batch.samples[slot],
-                 .valid = &batch.valid[slot]};
-  const uint64_t position = planner_.share().position(block->pending->step, slot);
-  if (position >= plan.end) {
-    maker.leave_empty(out, kNoSample);
-    return {};
+  block->tasks.clear();
+  for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
+    const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
+                   .label = &batch.labels[slot],
+                   .sample = &batch.samples[slot],
+                   .valid = &batch.valid[slot]};
+    const uint64_t position = planner_.share().position(block->pending->step, slot);
+    if (position < block->pending->plan->end) {
+      block->tasks.push_back({.position = position, .slot = out});
+    } else {
+      maker.leave_empty(out, kNoSample);
+    }
   }
-  std::optional<BadSample> bad;
-  RETURN_IF_ERROR(maker.make(plan, window_, position, out, &bad));
-  if (bad) block->bad.emplace_back(slot, std::move(*bad));
-  return {};
 }
 
 void Pipeline::finish(Block* block) {

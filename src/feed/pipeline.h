@@ -54,6 +54,7 @@ class Pipeline {
     std::shared_ptr<Pending> pending;
     uint32_t first = 0;
     uint32_t count = 0;
+    std::vector<Task> tasks;
     std::vector<std::pair<uint32_t, BadSample>> bad;
     Status status;
     uint32_t failed_slot = 0;
@@ -67,7 +68,7 @@ class Pipeline {
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
-  Status fill_slot(SampleMaker& maker, Block* block, uint32_t slot);
+  void begin_tasks(const SampleMaker& maker, Block* block) const;
   void finish(Block* block) EXCLUDES(mutex_);
 
   const io::FileSystem& fs_;

@@ -21,35 +21,34 @@ bool is_bad_sample(Code code) {
          code == Code::kInvalid;
 }
 
+Status check(Bytes file, const store::Location& location) {
+  if (base::crc32c(file) == location.crc32c) return {};
+  return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
+}
+
 }  // namespace
 
 SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
                          const FeedOptions& options)
-    : fs_(fs),
-      dataset_(dataset),
-      options_(options),
-      preparer_(options.transform, options.tensor),
-      random_(options.seed, Purpose::kAugment) {}
+    : fs_(fs), dataset_(dataset), options_(options), preparer_(options.transform, options.tensor) {}
 
-Status SampleMaker::make(const EpochPlan& plan, Window& window, uint64_t position, const Slot& slot,
-                         std::optional<BadSample>* bad) {
+void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks) {
   const Order& order = plan.order;
-  const auto lane = static_cast<uint32_t>(position % order.lanes());
-  const uint64_t index = position / order.lanes();
-  const size_t number = order.group_of(lane, index);
-  const Group& group = order.groups()[number];
-  Load& load = *plan.load_of_group[number];
-  RETURN_IF_ERROR(window.wait(load));
-  const Order::Place place = order.place(group, load.permutation, index - group.first_index);
-  random_ = Random(options_.seed, Purpose::kAugment, plan.epoch, place.sample);
-  const Status status = make_own(load, place, slot);
-  window.release(load);
-  if (status.ok()) return {};
-  if (!is_bad_sample(status.code())) return status;
-  *bad = describe(place.sample, status);
-  if (options_.shuffle) return replace(plan, position, slot);
-  leave_empty(slot, place.sample);
-  return {};
+  begun_.clear();
+  requests_.clear();
+  for (Task& task : tasks) {
+    const auto lane = static_cast<uint32_t>(task.position % order.lanes());
+    const uint64_t index = task.position / order.lanes();
+    const size_t number = order.group_of(lane, index);
+    const Group& group = order.groups()[number];
+    Load& load = *plan.load_of_group[number];
+    // There may be no room for it before the groups in use here are gone.
+    if (!load.loaded && !finish(plan, window)) return;
+    task.status = window.wait(load);
+    if (!task.status.ok()) break;
+    begin(plan, load, order.place(group, load.permutation, index - group.first_index), &task);
+  }
+  finish(plan, window);
 }
 
 void SampleMaker::leave_empty(const Slot& slot, uint64_t sample) const {
@@ -59,62 +58,111 @@ void SampleMaker::leave_empty(const Slot& slot, uint64_t sample) const {
   *slot.valid = 0;
 }
 
-Status SampleMaker::make_own(const Load& load, const Order::Place& place, const Slot& slot) {
+void SampleMaker::begin(const EpochPlan& plan, Load& load, const Order::Place& place, Task* task) {
   const store::Location location = dataset_.location(place.sample);
-  const PartBytes& part = load.parts[place.part];
-  if (part.data != nullptr && location.offset >= part.offset &&
-      base::in_bounds(location.offset - part.offset, location.length, part.length)) {
-    const Bytes file(part.data + (location.offset - part.offset), location.length);
-    return prepare(location, file, place.sample, slot);
+  Begun& begun = begun_.emplace_back();
+  begun.task = task;
+  begun.load = &load;
+  begun.sample = place.sample;
+  begun.label = location.label;
+  const auto file = find(place, location, &begun);
+  begun.requested = file.has_value();
+  if (file) {
+    requests_.push_back({*file, random_of(plan, place.sample), task->slot.image});
+  } else {
+    begun.status = file.error();
   }
-  ASSIGN_OR_RETURN(const Bytes file, read(location));
-  return prepare(location, file, place.sample, slot);
 }
 
-Status SampleMaker::prepare(const store::Location& location, Bytes file, uint64_t sample,
-                            const Slot& slot) {
-  if (base::crc32c(file) != location.crc32c) {
-    return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
-  }
-  RETURN_IF_ERROR(preparer_.prepare(file, random_, slot.image));
-  *slot.label = location.label;
-  *slot.sample = sample;
-  *slot.valid = 1;
-  return {};
+// Its bytes, checked.
+Result<Bytes> SampleMaker::find(const Order::Place& place, const store::Location& location,
+                                Begun* begun) {
+  const PartBytes& part = begun->load->parts[place.part];
+  const bool here = part.data != nullptr && location.offset >= part.offset &&
+                    base::in_bounds(location.offset - part.offset, location.length, part.length);
+  if (!here) return read(location, &begun->file);
+  const Bytes file(part.data + (location.offset - part.offset), location.length);
+  RETURN_IF_ERROR(check(file, location));
+  return file;
 }
 
-Result<Bytes> SampleMaker::read(const store::Location& location) {
+Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVector* file) {
   if (location.length > base::kImageBytesMax) {
     return fail(Code::kTooBig, "{} are more than an image may have",
                 base::human_bytes(location.length));
   }
-  ASSIGN_OR_RETURN(const auto file, fs_.open(dataset_.chunk_path(location.chunk)));
-  file_.resize(location.length);
-  RETURN_IF_ERROR(file->read(location.offset, file_));
+  ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(location.chunk)));
+  file->resize(location.length);
+  RETURN_IF_ERROR(chunk->read(location.offset, *file));
   bytes_read_ += location.length;
-  return Bytes(file_);
+  RETURN_IF_ERROR(check(*file, location));
+  return Bytes(*file);
+}
+
+// False when a task failed.
+bool SampleMaker::finish(const EpochPlan& plan, Window& window) {
+  preparer_.prepare(requests_);
+  bool good = true;
+  size_t request = 0;
+  for (Begun& begun : begun_) {
+    window.release(*begun.load);
+    Status status = begun.requested ? requests_[request++].status : begun.status;
+    Task& task = *begun.task;
+    task.status = settle(plan, task, begun.sample, begun.label, std::move(status));
+    good &= task.status.ok();
+  }
+  begun_.clear();
+  requests_.clear();
+  return good;
+}
+
+// `status`: of the sample.
+Status SampleMaker::settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label,
+                           Status status) {
+  const Slot& slot = task.slot;
+  if (status.ok()) {
+    *slot.label = label;
+    *slot.sample = sample;
+    *slot.valid = 1;
+    return {};
+  }
+  if (!is_bad_sample(status.code())) return status;
+  task.bad = describe(sample, status);
+  if (options_.shuffle) return replace(plan, sample, task);
+  leave_empty(slot, sample);
+  return {};
 }
 
 // The next good sample of the lane, prepared as the position's own would have been. More tries
 // than samples may be bad are of no use: as many bad ones stop the run anyway.
-Status SampleMaker::replace(const EpochPlan& plan, uint64_t position, const Slot& slot) {
+Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& task) {
   const Order& order = plan.order;
-  const auto lane = static_cast<uint32_t>(position % order.lanes());
-  const uint64_t index = position / order.lanes();
+  const auto lane = static_cast<uint32_t>(task.position % order.lanes());
+  const uint64_t index = task.position / order.lanes();
   const uint64_t size = order.lane_size(lane);
   const uint64_t tries = std::min(size - 1, std::max<uint64_t>(1, options_.bad_samples_max));
   for (uint64_t next = 1; next <= tries; ++next) {
     // Its group may not be this rank's, or be gone already.
-    const uint64_t sample = order.sample_at((index + next) % size * order.lanes() + lane);
-    const store::Location location = dataset_.location(sample);
-    const auto file = read(location);
-    const Status status = file ? prepare(location, *file, sample, slot) : file.error();
-    if (status.ok() || !is_bad_sample(status.code())) return status;
+    const uint64_t other = order.sample_at((index + next) % size * order.lanes() + lane);
+    const store::Location location = dataset_.location(other);
+    const auto file = read(location, &file_);
+    const Status status =
+        file ? preparer_.prepare(*file, random_of(plan, sample), task.slot.image) : file.error();
+    if (!status.ok() && is_bad_sample(status.code())) continue;
+    if (!status.ok()) return status;
+    *task.slot.label = location.label;
+    *task.slot.sample = other;
+    *task.slot.valid = 1;
+    return {};
   }
   return fail(Code::kCorrupt,
               "feed: {} samples in a row cannot be used (epoch {}, position {}, lane {}); see "
               "`forebay verify`",
-              tries + 1, plan.epoch, position, lane);
+              tries + 1, plan.epoch, task.position, lane);
+}
+
+Random SampleMaker::random_of(const EpochPlan& plan, uint64_t sample) const {
+  return {options_.seed, Purpose::kAugment, plan.epoch, sample};
 }
 
 BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {

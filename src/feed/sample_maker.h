@@ -1,5 +1,5 @@
-// One sample's way into its slot of a batch: its bytes out of the window, checked, prepared; a bad
-// one replaced.
+// Samples' way into their slots of a batch: their bytes out of the window, checked, prepared; bad
+// ones replaced.
 #pragma once
 
 #include "feed/window.h"
@@ -14,35 +14,57 @@ struct Slot {
   uint8_t* valid = nullptr;
 };
 
+// A slot to fill.
+struct Task {
+  uint64_t position = 0;  // one of this rank's
+  Slot slot;
+  // Afterwards. Errors: kIo and others that are no single sample's; kCorrupt when no good sample
+  // takes the place; kCancelled.
+  Status status = {};
+  std::optional<BadSample> bad = {};  // when the position's own sample could not be used
+};
+
 // One thread at a time. What it is given outlives it.
 class SampleMaker {
  public:
   SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options);
 
-  // Fills the slot of `position`, which is one of this rank's. `bad` is set when the position's own
-  // sample could not be used. Errors: kIo and others that are no single sample's; kCorrupt when no
-  // good sample takes the place; kCancelled.
-  Status make(const EpochPlan& plan, Window& window, uint64_t position, const Slot& slot,
-              std::optional<BadSample>* bad);
+  // Works on tasks in order, several at once; those behind one that fails may not be worked on.
+  void make(const EpochPlan& plan, Window& window, std::span<Task> tasks);
   // A slot without a sample.
   void leave_empty(const Slot& slot, uint64_t sample) const;
 
   uint64_t bytes_read() const { return bytes_read_; }
 
  private:
-  Status make_own(const Load& load, const Order::Place& place, const Slot& slot);
-  Status prepare(const store::Location& location, base::Bytes file, uint64_t sample,
-                 const Slot& slot);
-  Result<base::Bytes> read(const store::Location& location);
-  Status replace(const EpochPlan& plan, uint64_t position, const Slot& slot);
+  // A task on its way; its group stays in memory until it is finished.
+  struct Begun {
+    Task* task = nullptr;
+    Load* load = nullptr;
+    uint64_t sample = 0;
+    int32_t label = -1;
+    base::ByteVector file;  // when its bytes were not in the window
+    Status status;          // unless requested
+    bool requested = false;
+  };
+
+  void begin(const EpochPlan& plan, Load& load, const Order::Place& place, Task* task);
+  Result<base::Bytes> find(const Order::Place& place, const store::Location& location,
+                           Begun* begun);
+  Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
+  bool finish(const EpochPlan& plan, Window& window);
+  Status settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label, Status status);
+  Status replace(const EpochPlan& plan, uint64_t sample, const Task& task);
+  base::Random random_of(const EpochPlan& plan, uint64_t sample) const;
   BadSample describe(uint64_t sample, const Status& reason) const;
 
   const io::FileSystem& fs_;
   const store::Dataset& dataset_;
   const FeedOptions& options_;
   image::Preparer preparer_;
-  base::Random random_;  // of the position that is filled
-  base::ByteVector file_;
+  std::vector<Begun> begun_;
+  std::vector<image::PrepareRequest> requests_;  // of those of begun_ that are requested
+  base::ByteVector file_;                        // of a replacement
   uint64_t bytes_read_ = 0;
 };
 

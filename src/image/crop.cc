@@ -148,12 +148,20 @@ void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, ba
     return static_cast<size_t>(inside < 0 ? -inside : inside > last ? 2 * last - inside : inside);
   };
   to->reset(crop.width, crop.height);
-  uint8_t* out = to->rgb.data();
+  // Columns [begin, end) of the crop lie in the image.
+  const uint32_t begin = std::clamp(padding, crop.x, crop.x + crop.width) - crop.x;
+  const uint32_t end = std::clamp(padding + from.width, crop.x, crop.x + crop.width) - crop.x;
   for (uint32_t y = 0; y < crop.height; ++y) {
-    const uint8_t* row = from.rgb.data() + mirrored(crop.y + y, from.height) * from.width * 3;
-    for (uint32_t x = 0; x < crop.width; ++x, out += 3) {
-      std::memcpy(out, row + mirrored(crop.x + x, from.width) * 3, 3);
+    const uint8_t* const row = from.rgb.data() + mirrored(crop.y + y, from.height) * from.width * 3;
+    uint8_t* const out = to->rgb.data() + size_t{y} * crop.width * 3;
+    const auto copy_mirrored = [&](uint32_t x) {
+      std::memcpy(out + x * 3, row + mirrored(crop.x + x, from.width) * 3, 3);
+    };
+    for (uint32_t x = 0; x < begin; ++x) copy_mirrored(x);
+    if (begin < end) {
+      std::memcpy(out + begin * 3, row + (crop.x + begin - padding) * 3, (end - begin) * 3);
     }
+    for (uint32_t x = end; x < crop.width; ++x) copy_mirrored(x);
   }
 }
 

@@ -50,37 +50,71 @@ std::string_view format_name(Format format) {
   return "unknown";
 }
 
-Result<Size> read_size(Bytes file) {
+Result<Encoded> read_header(Bytes file) {
   RETURN_IF_ERROR(check_bytes(file));
-  switch (sniff(file)) {
+  Encoded source{.file = file, .format = sniff(file), .size = {}, .jpeg = {}};
+  switch (source.format) {
     case Format::kJpeg: {
-      ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(file));
-      return Size{header.width, header.height};
+      ASSIGN_OR_RETURN(source.jpeg, jpeg::parse_header(file));
+      source.size = {source.jpeg.width, source.jpeg.height};
+      return source;
     }
-    case Format::kPng:
-      return read_png_size(file);
-    case Format::kWebp:
-      return read_webp_size(file);
+    case Format::kPng: {
+      ASSIGN_OR_RETURN(source.size, read_png_size(file));
+      return source;
+    }
+    case Format::kWebp: {
+      ASSIGN_OR_RETURN(source.size, read_webp_size(file));
+      return source;
+    }
     case Format::kUnknown:
       break;
   }
   return unknown_format(file);
 }
 
-Status ImageDecoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
-  RETURN_IF_ERROR(check_bytes(file));
-  const Format format = sniff(file);
-  if (format == Format::kJpeg) return jpeg_.decode(file, region, out);
-  if (format == Format::kUnknown) return unknown_format(file);
-  ASSIGN_OR_RETURN(const Size size, read_size(file));
-  if (region && !region->inside(size.width, size.height)) {
+void ImageDecoder::decode(std::span<const DecodeRequest> requests, const Take& take) {
+  jpegs_.clear();
+  numbers_.clear();
+  for (size_t number = 0; number < requests.size(); ++number) {
+    const auto& [source, region] = requests[number];
+    if (source.format == Format::kJpeg) {
+      jpegs_.push_back({source.file, source.jpeg, region});
+      numbers_.push_back(number);
+    } else {
+      take(number, decode_other(requests[number]), pixels_);
+    }
+  }
+  jpeg_.decode(jpegs_, [&](size_t number, Status status, Pixels& pixels) {
+    take(numbers_[number], std::move(status), pixels);
+  });
+}
+
+// The pixels go to pixels_.
+Status ImageDecoder::decode_other(const DecodeRequest& request) {
+  const auto& [source, region] = request;
+  const Size& size = source.size;
+  if (!region.inside(size.width, size.height)) {
     return fail(Code::kInvalid, "{}: region {} x {} at ({}, {}) is not inside {} x {} pixels",
-                format_name(format), region->width, region->height, region->x, region->y,
+                format_name(source.format), region.width, region.height, region.x, region.y,
                 size.width, size.height);
   }
-  RETURN_IF_ERROR(format == Format::kPng ? decode_png(file, out) : decode_webp(file, out));
-  if (region) out->crop(*region);
+  const bool png = source.format == Format::kPng;
+  RETURN_IF_ERROR(png ? decode_png(source.file, &pixels_) : decode_webp(source.file, &pixels_));
+  pixels_.crop(region);
   return {};
+}
+
+Status ImageDecoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
+  ASSIGN_OR_RETURN(const Encoded source, read_header(file));
+  const Rect whole{0, 0, source.size.width, source.size.height};
+  const DecodeRequest request{source, region.value_or(whole)};
+  Status result;
+  decode({&request, 1}, [&](size_t, Status status, Pixels& pixels) {
+    result = std::move(status);
+    if (result.ok()) std::swap(*out, pixels);
+  });
+  return result;
 }
 
 }  // namespace forebay::image

@@ -23,18 +23,40 @@ struct Size {
   uint32_t height = 0;
   bool operator==(const Size&) const = default;
 };
+
+// An image whose header was read.
+struct Encoded {
+  Bytes file;
+  Format format = Format::kUnknown;
+  Size size;
+  jpeg::Header jpeg;  // of a JPEG
+};
 // From the header alone. Errors as ImageDecoder::decode.
-Result<Size> read_size(Bytes file);
+Result<Encoded> read_header(Bytes file);
+
+struct DecodeRequest {
+  Encoded source;
+  Rect region;
+};
 
 // Keeps its buffers between images. One thread at a time.
 class ImageDecoder {
  public:
+  using Take = jpeg::Decoder::Take;
+
   // As jpeg::Decoder::decode. Transparency is dropped, 16 bits become 8 and palettes and grey RGB,
   // as Pillow's convert("RGB") does; orientation tags are not applied.
+  void decode(std::span<const DecodeRequest> requests, const Take& take);
+  // One image; all of it when `region` is unset.
   Status decode(Bytes file, const std::optional<Rect>& region, Pixels* out);
 
  private:
+  Status decode_other(const DecodeRequest& request);
+
   jpeg::Decoder jpeg_;
+  std::vector<jpeg::DecodeRequest> jpegs_;
+  std::vector<size_t> numbers_;  // of jpegs_, among all requests
+  Pixels pixels_;                // of an image of another format
 };
 
 }  // namespace forebay::image

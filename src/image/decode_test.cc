@@ -52,7 +52,7 @@ TEST(Decode, EqualsPillow) {
     const Status status = decoder.decode(file.bytes, std::nullopt, &out);
     ASSERT_TRUE(status.ok()) << name << ": " << status.message();
     EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), file.digest) << name;
-    EXPECT_EQ(read_size(file.bytes).value(), file.size) << name;
+    EXPECT_EQ(read_header(file.bytes).value().size, file.size) << name;
     EXPECT_EQ(sniff(file.bytes), name.starts_with("webp") ? Format::kWebp : Format::kPng);
   }
 }
@@ -123,7 +123,7 @@ TEST(Decode, NamesTheFirstBytesOfOtherFormats) {
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("4749463839612e2e"), std::string::npos) << status.message();
   EXPECT_EQ(ImageDecoder().decode({}, std::nullopt, &out).code(), Code::kUnsupported);
-  EXPECT_EQ(base::status_of(read_size(base::as_bytes("BM"))).code(), Code::kUnsupported);
+  EXPECT_EQ(base::status_of(read_header(base::as_bytes("BM"))).code(), Code::kUnsupported);
 }
 
 ByteVector png_of_size(uint32_t width, uint32_t height) {
@@ -137,11 +137,11 @@ ByteVector png_of_size(uint32_t width, uint32_t height) {
 
 TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
   constexpr uint32_t kSide = base::kImageSideMax;
-  EXPECT_EQ(base::status_of(read_size(png_of_size(kSide + 1, 1))).code(), Code::kTooBig);
-  EXPECT_EQ(base::status_of(read_size(png_of_size(1, kSide + 1))).code(), Code::kTooBig);
-  EXPECT_EQ(base::status_of(read_size(png_of_size(kSide, 4097))).code(), Code::kTooBig);
-  EXPECT_TRUE(read_size(png_of_size(kSide, 4096)));
-  EXPECT_EQ(base::status_of(read_size(png_of_size(0, 1))).code(), Code::kCorrupt);
+  EXPECT_EQ(base::status_of(read_header(png_of_size(kSide + 1, 1))).code(), Code::kTooBig);
+  EXPECT_EQ(base::status_of(read_header(png_of_size(1, kSide + 1))).code(), Code::kTooBig);
+  EXPECT_EQ(base::status_of(read_header(png_of_size(kSide, 4097))).code(), Code::kTooBig);
+  EXPECT_TRUE(read_header(png_of_size(kSide, 4096)));
+  EXPECT_EQ(base::status_of(read_header(png_of_size(0, 1))).code(), Code::kCorrupt);
   Pixels out;
   const ByteVector huge = png_of_size(~0u, ~0u);
   EXPECT_EQ(ImageDecoder().decode(huge, std::nullopt, &out).code(), Code::kTooBig);

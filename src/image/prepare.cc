@@ -57,20 +57,44 @@ size_t Preparer::sample_bytes() const {
   return writer_.sample_bytes({size, size});
 }
 
+void Preparer::prepare(std::span<PrepareRequest> requests) {
+  decodes_.clear();
+  draws_.clear();
+  numbers_.clear();
+  for (size_t number = 0; number < requests.size(); ++number) {
+    PrepareRequest& request = requests[number];
+    const auto source = read_header(request.file);
+    const auto drawn = source ? draw(transform_, source->size, request.random)
+                              : Result<Draw>(tl::unexpected(source.error()));
+    request.status = base::status_of(drawn);
+    if (!drawn) continue;
+    decodes_.push_back({*source, drawn->region});
+    draws_.push_back(*drawn);
+    numbers_.push_back(number);
+  }
+  decoder_.decode(decodes_, [&](size_t decode, Status status, const Pixels& pixels) {
+    PrepareRequest& request = requests[numbers_[decode]];
+    request.status = std::move(status);
+    if (request.status.ok()) finish(pixels, draws_[decode], request.out);
+  });
+}
+
 Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
-  ASSIGN_OR_RETURN(const Size size, read_size(file));
-  ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, size, random));
-  RETURN_IF_ERROR(decoder_.decode(file, drawn.region, &decoded_));
+  PrepareRequest request{.file = file, .random = random, .out = out};
+  prepare({&request, 1});
+  return request.status;
+}
+
+void Preparer::finish(const Pixels& decoded, const Draw& drawn, uint8_t* out) {
   if (drawn.padding == 0) {
-    resizer_.resize(decoded_, drawn.resized, drawn.kept, &kept_);
+    resizer_.resize(decoded, drawn.resized, drawn.kept, &kept_);
   } else {
     const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
-    resizer_.resize(decoded_, drawn.resized, all, &resized_);
+    resizer_.resize(decoded, drawn.resized, all, &resized_);
     cut_padded(resized_, drawn.padding, drawn.kept, &kept_);
   }
   writer_.write(kept_, drawn.flip, out);
   if (drawn.erased) writer_.erase(*drawn.erased, {kept_.width, kept_.height}, out);
-  return {};
 }
 
 }  // namespace forebay::image

@@ -38,21 +38,33 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random);
 
 uint32_t output_size(const Transform& transform);
 
+struct PrepareRequest {
+  Bytes file;
+  base::Random random;
+  uint8_t* out = nullptr;  // sample_bytes() of room
+  Status status = {};      // afterwards; on an error nothing of `out` may be used
+};
+
 // Keeps its buffers between samples. One thread at a time.
 class Preparer {
  public:
   Preparer(const Transform& transform, const TensorOptions& options);
-  // Decodes, crops, resizes, flips, normalises and erases `file` into `out` (sample_bytes() of
-  // room). On an error nothing of `out` may be used. Errors as ImageDecoder::decode.
+  // Decodes, crops, resizes, flips, normalises and erases. Small images are faster several at
+  // once. Errors as ImageDecoder::decode.
+  void prepare(std::span<PrepareRequest> requests);
   Status prepare(Bytes file, const base::Random& random, uint8_t* out);
   size_t sample_bytes() const;
 
  private:
+  void finish(const Pixels& decoded, const Draw& drawn, uint8_t* out);
+
   Transform transform_;
   ImageDecoder decoder_;
   Resizer resizer_;
   TensorWriter writer_;
-  Pixels decoded_;
+  std::vector<DecodeRequest> decodes_;
+  std::vector<Draw> draws_;      // of decodes_
+  std::vector<size_t> numbers_;  // of decodes_, among all requests
   Pixels resized_;
   Pixels kept_;
 };

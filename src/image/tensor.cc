@@ -1,9 +1,26 @@
 #include "image/tensor.h"
 
+#include <hwy/highway.h>
+
 #include <cmath>
 
 namespace forebay::image {
 namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As many pixels as a vector holds float32 numbers.
+using DF = hn::CappedTag<float, 8>;
+using D32 = hn::RebindToSigned<DF>;
+using D8 = hn::Rebind<uint8_t, DF>;
+using D16 = hn::Rebind<uint16_t, DF>;
+constexpr DF df;
+constexpr D32 d32;
+constexpr D8 d8;
+constexpr D16 d16;
+constexpr size_t kLanes = hn::MaxLanes(df);
+using V32 = hn::Vec<D32>;
+using VF = hn::Vec<DF>;
 
 // Nearest, halves to even; not for NaN.
 uint16_t to_bfloat16(float value) {
@@ -11,44 +28,127 @@ uint16_t to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-struct Identity {
-  uint8_t operator[](uint8_t value) const { return value; }
+TensorWriter::Formula make_formula(double mean, double std) {
+  // v - mean is exact when the mean has few bits behind the point.
+  constexpr double kMeanSteps = 1 << 15;
+  TensorWriter::Formula out;
+  const double scale = 1 / (255 * std);
+  out.mean = static_cast<float>(std::round(255 * mean * kMeanSteps) / kMeanSteps);
+  out.mean_low = static_cast<float>((double{out.mean} - 255 * mean) * scale);
+  out.scale = static_cast<float>(scale);
+  out.scale_low = static_cast<float>(scale - double{out.scale});
+  return out;
+}
+
+HWY_INLINE VF normalise(V32 value, const TensorWriter::Formula& f) {
+  const VF d = hn::Sub(hn::ConvertTo(df, value), hn::Set(df, f.mean));
+  const VF low = hn::MulAdd(d, hn::Set(df, f.scale_low), hn::Set(df, f.mean_low));
+  return hn::MulAdd(d, hn::Set(df, f.scale), low);
+}
+
+// What a type is made of: one channel's values of kLanes pixels.
+struct ToUint8 {
+  using D = D8;
+  HWY_INLINE auto operator()(V32 value, size_t) const { return hn::DemoteTo(d8, value); }
+};
+struct ToFloat32 {
+  using D = DF;
+  const std::array<TensorWriter::Formula, 3>& formulas;
+  HWY_INLINE auto operator()(V32 value, size_t channel) const {
+    return normalise(value, formulas[channel]);
+  }
+};
+struct ToBfloat16 {
+  using D = D16;
+  const std::array<TensorWriter::Formula, 3>& formulas;
+  HWY_INLINE auto operator()(V32 value, size_t channel) const {
+    const hn::RebindToUnsigned<D32> du32;
+    const auto bits = hn::BitCast(du32, normalise(value, formulas[channel]));
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
+    const auto sum = hn::Add(hn::Add(bits, odd), hn::Set(du32, 0x7fff));
+    return hn::DemoteTo(d16, hn::BitCast(d32, hn::ShiftRight<16>(sum)));
+  }
 };
 
-// One row to three places, `step` elements between pixels. `flip` is known to the compiler.
-template <bool kFlip, class Out, class Table>
-void write_row(const uint8_t* rgb, size_t width, const std::array<Table, 3>& tables,
-               const std::array<Out*, 3>& to, size_t step) {
-  Out* const red = to[0];
-  Out* const green = to[1];
-  Out* const blue = to[2];
-  for (size_t x = 0; x < width; ++x) {
-    const uint8_t* const pixel = rgb + (kFlip ? width - 1 - x : x) * 3;
-    red[x * step] = tables[0][pixel[0]];
-    green[x * step] = tables[1][pixel[1]];
-    blue[x * step] = tables[2][pixel[2]];
+// kLanes pixels at `rgb` to `out`: to three planes, or interleaved at out[0].
+template <bool kFlip, bool kPlanar, class Convert, class Out>
+HWY_INLINE void write_lanes(const uint8_t* rgb, const Convert& convert,
+                            const std::array<Out*, 3>& out, size_t at) {
+  hn::Vec<D8> bytes[3];
+  hn::LoadInterleaved3(d8, rgb, bytes[0], bytes[1], bytes[2]);
+  hn::Vec<typename Convert::D> values[3];
+  for (size_t c = 0; c < 3; ++c) {
+    V32 value = hn::PromoteTo(d32, bytes[c]);
+    if constexpr (kFlip) value = hn::Reverse(d32, value);
+    values[c] = convert(value, c);
+  }
+  const typename Convert::D d;
+  if constexpr (kPlanar) {
+    for (size_t c = 0; c < 3; ++c) hn::StoreU(values[c], d, out[c] + at);
+  } else {
+    hn::StoreInterleaved3(values[0], values[1], values[2], d, out[0] + 3 * at);
   }
 }
 
-template <class Out, class Table>
-void write_all(const Pixels& pixels, bool flip, Layout layout, const std::array<Table, 3>& tables,
-               uint8_t* out) {
+template <bool kFlip, bool kPlanar, class Convert, class Out>
+HWY_INLINE void write_row(const uint8_t* rgb, size_t width, const Convert& convert,
+                          const std::array<Out*, 3>& out) {
+  size_t at = 0;
+  for (; at + kLanes <= width; at += kLanes) {
+    const size_t from = kFlip ? width - kLanes - at : at;
+    write_lanes<kFlip, kPlanar>(rgb + from * 3, convert, out, at);
+  }
+  if (at == width) return;
+  const size_t rest = width - at;
+  std::array<uint8_t, 3 * kLanes> in{};
+  std::array<Out, 3 * kLanes> made;
+  // A flipped row's rest is its beginning, and comes out at the vector's end.
+  const size_t skipped = kFlip ? kLanes - rest : 0;
+  std::memcpy(in.data(), rgb + (kFlip ? 0 : at * 3), rest * 3);
+  const std::array<Out*, 3> to{made.data(), made.data() + kLanes, made.data() + 2 * kLanes};
+  write_lanes<kFlip, kPlanar>(in.data(), convert, to, 0);
+  for (size_t c = 0; kPlanar && c < 3; ++c) {
+    std::memcpy(out[c] + at, to[c] + skipped, rest * sizeof(Out));
+  }
+  if (!kPlanar) std::memcpy(out[0] + 3 * at, to[0] + 3 * skipped, rest * 3 * sizeof(Out));
+}
+
+template <bool kFlip, bool kPlanar, class Out, class Convert>
+void write_all(const Pixels& pixels, const Convert& convert, Out* out) {
   const size_t width = pixels.width;
   const size_t area = width * pixels.height;
-  auto* const to = reinterpret_cast<Out*>(out);
   for (size_t y = 0; y < pixels.height; ++y) {
-    const uint8_t* const rgb = pixels.rgb.data() + y * width * 3;
-    Out* const row = to + y * width;
-    Out* const row3 = to + y * width * 3;
-    const std::array<Out*, 3> planes{row, row + area, row + 2 * area};
-    const std::array<Out*, 3> pixel{row3, row3 + 1, row3 + 2};
-    if (layout == Layout::kNchw) {
-      flip ? write_row<true>(rgb, width, tables, planes, 1)
-           : write_row<false>(rgb, width, tables, planes, 1);
-    } else {
-      flip ? write_row<true>(rgb, width, tables, pixel, 3)
-           : write_row<false>(rgb, width, tables, pixel, 3);
-    }
+    Out* const row = out + y * width * (kPlanar ? 1 : 3);
+    write_row<kFlip, kPlanar>(pixels.rgb.data() + y * width * 3, width, convert,
+                              std::array<Out*, 3>{row, row + area, row + 2 * area});
+  }
+}
+
+template <class Out, class Convert>
+void write_as(const Pixels& pixels, bool flip, Layout layout, const Convert& convert,
+              uint8_t* bytes) {
+  auto* const out = reinterpret_cast<Out*>(bytes);
+  if (layout == Layout::kNchw) {
+    flip ? write_all<true, true>(pixels, convert, out)
+         : write_all<false, true>(pixels, convert, out);
+  } else {
+    flip ? write_all<true, false>(pixels, convert, out)
+         : write_all<false, false>(pixels, convert, out);
+  }
+}
+
+// By tables, where the formulas are not exact.
+template <class Out>
+void write_by_table(const Pixels& pixels, bool flip, Layout layout,
+                    const std::array<std::array<Out, 256>, 3>& tables, uint8_t* bytes) {
+  auto* const out = reinterpret_cast<Out*>(bytes);
+  const size_t width = pixels.width;
+  const size_t area = width * pixels.height;
+  const bool planar = layout == Layout::kNchw;
+  for (size_t at = 0; at < area; ++at) {
+    const size_t x = at % width;
+    const uint8_t* const rgb = pixels.rgb.data() + (flip ? at - x + width - 1 - x : at) * 3;
+    for (size_t c = 0; c < 3; ++c) out[planar ? c * area + at : 3 * at + c] = tables[c][rgb[c]];
   }
 }
 
@@ -70,12 +170,30 @@ TensorWriter::TensorWriter(const TensorOptions& options) : options_(options) {
   for (size_t channel = 0; channel < 3; ++channel) {
     const double mean = options.mean[channel];
     const double std = options.std[channel];
+    formulas_[channel] = make_formula(mean, std);
     for (size_t value = 0; value < 256; ++value) {
       const double exact = (static_cast<double>(value) / 255 - mean) / std;
       float32_[channel][value] = static_cast<float>(exact);
       bfloat16_[channel][value] = to_bfloat16(float32_[channel][value]);
     }
   }
+  exact_ = formula_is_exact();
+}
+
+// For every byte value, on this machine.
+bool TensorWriter::formula_is_exact() const {
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t value = 0; value < 256; value += kLanes) {
+      const V32 values = hn::Iota(d32, static_cast<int32_t>(value));
+      std::array<float, kLanes> made{};
+      hn::StoreU(normalise(values, formulas_[channel]), df, made.data());
+      // As bits: NaN would equal nothing, and 0 has a sign.
+      if (std::memcmp(made.data(), float32_[channel].data() + value, sizeof made) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 size_t TensorWriter::sample_bytes(Size size) const {
@@ -83,17 +201,16 @@ size_t TensorWriter::sample_bytes(Size size) const {
 }
 
 void TensorWriter::write(const Pixels& pixels, bool flip, uint8_t* out) const {
+  const Layout layout = options_.layout;
   switch (options_.dtype) {
     case DType::kUint8:
-      if (options_.layout == Layout::kNhwc && !flip) {
-        std::memcpy(out, pixels.rgb.data(), pixels.rgb.size());
-        return;
-      }
-      return write_all<uint8_t>(pixels, flip, options_.layout, std::array<Identity, 3>{}, out);
+      return write_as<uint8_t>(pixels, flip, layout, ToUint8{}, out);
     case DType::kFloat32:
-      return write_all<float>(pixels, flip, options_.layout, float32_, out);
+      return exact_ ? write_as<float>(pixels, flip, layout, ToFloat32{formulas_}, out)
+                    : write_by_table(pixels, flip, layout, float32_, out);
     case DType::kBfloat16:
-      return write_all<uint16_t>(pixels, flip, options_.layout, bfloat16_, out);
+      return exact_ ? write_as<uint16_t>(pixels, flip, layout, ToBfloat16{formulas_}, out)
+                    : write_by_table(pixels, flip, layout, bfloat16_, out);
   }
 }
 

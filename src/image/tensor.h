@@ -34,8 +34,21 @@ class TensorWriter {
   // Makes `part` of the sample at `out`, whose size is `size`, 0 in all channels.
   void erase(const Rect& part, Size size, uint8_t* out) const;
 
+  // A byte value v as (d * scale, rounded once), d = v - mean; the parts named low make the
+  // difference to what float32 holds.
+  struct Formula {
+    float mean = 0;
+    float scale = 0;
+    float scale_low = 0;
+    float mean_low = 0;  // times scale, negative
+  };
+
  private:
+  bool formula_is_exact() const;
+
   TensorOptions options_;
+  std::array<Formula, 3> formulas_;
+  bool exact_ = false;  // the formulas give what the tables hold
   std::array<std::array<float, 256>, 3> float32_{};
   std::array<std::array<uint16_t, 256>, 3> bfloat16_{};
 };

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/random.h"
 #include "image/test_images.h"
 
 namespace forebay::image {
@@ -108,6 +109,24 @@ TEST(TensorWriter, RoundsBfloat16TiesToEven) {
   options.mean = {-257, -259, -261};  // at v = 0: ties
   options.std = {1, 1, 1};
   check(options, make_image(64, 64, 0), false);
+}
+
+// Some of them are not to be had by the fast formula.
+TEST(TensorWriter, IsExactForAnyMeanAndDeviation) {
+  base::Random random(3, base::Purpose::kTest);
+  const Pixels pixels = make_image(43, 30, 7);
+  for (int i = 0; i < 200; ++i) {
+    TensorOptions options;
+    options.dtype = i % 2 == 0 ? DType::kFloat32 : DType::kBfloat16;
+    options.layout = i % 3 == 0 ? Layout::kNhwc : Layout::kNchw;
+    for (size_t c = 0; c < 3; ++c) {
+      const double size = i % 10 == 0 ? 1e6 : 1;
+      options.mean[c] = static_cast<float>((random.uniform() - 0.3) * size);
+      options.std[c] = static_cast<float>(0.01 + random.uniform());
+    }
+    check(options, pixels, i % 4 < 2);
+    if (HasFatalFailure()) return;
+  }
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include <algorithm>
+
 #include "jpeg/colour.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -14,146 +16,239 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D8 = hn::CappedTag<uint8_t, 64>;
-using D16 = hn::Repartition<int16_t, D8>;
-using D32 = hn::Repartition<int32_t, D8>;
-constexpr D8 d8;
-constexpr D16 d16;
-constexpr D32 d32;
-using V8 = hn::Vec<D8>;
-using V16 = hn::Vec<D16>;
-using V32 = hn::Vec<D32>;
-constexpr size_t kBytes = hn::MaxLanes(d8);
-
-// Bytes of a vector by their places' parity, each in 16 bits.
-HWY_INLINE V16 even(V8 v) { return hn::And(hn::BitCast(d16, v), hn::Set(d16, 0xFF)); }
-HWY_INLINE V16 odd(V8 v) {
-  const hn::RebindToUnsigned<D16> du16;
-  return hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, v)));
-}
-HWY_INLINE V8 join(V16 even_bytes, V16 odd_bytes) {
-  return hn::BitCast(d8, hn::Or(even_bytes, hn::ShiftLeft<8>(odd_bytes)));
-}
-
-// 3 near + far, in 16 bits.
-HWY_INLINE V16 weigh(V16 near, V16 far) { return hn::Add(hn::Add(hn::Add(near, near), near), far); }
-
-template <int kShift>
-HWY_INLINE V16 descale(V16 sum, int bias) {
-  return hn::ShiftRight<kShift>(hn::Add(sum, hn::Set(d16, static_cast<int16_t>(bias))));
-}
-
-// Two rows of sums in turn: a0 b0 a1 b1 …, all below 256.
-HWY_INLINE void store_alternating(V16 a_even, V16 a_odd, V16 b_even, V16 b_odd, uint8_t* out) {
-  hn::StoreInterleaved2(join(a_even, a_odd), join(b_even, b_odd), d8, out);
-}
-
-void double_across_row(const uint8_t* in, size_t count, uint8_t* out) {
-  for (size_t i = 0; i < count; i += kBytes) {
-    const V8 left = hn::LoadU(d8, in + i - 1);
-    const V8 here = hn::LoadU(d8, in + i);
-    const V8 right = hn::LoadU(d8, in + i + 1);
-    store_alternating(descale<2>(weigh(even(here), even(left)), 1),
-                      descale<2>(weigh(odd(here), odd(left)), 1),
-                      descale<2>(weigh(even(here), even(right)), 2),
-                      descale<2>(weigh(odd(here), odd(right)), 2), out + 2 * i);
-  }
-}
-
-void blend_down_row(const uint8_t* near, const uint8_t* far, size_t count, int bias, uint8_t* out) {
-  for (size_t i = 0; i < count; i += kBytes) {
-    const V8 a = hn::LoadU(d8, near + i);
-    const V8 b = hn::LoadU(d8, far + i);
-    hn::StoreU(
-        join(descale<2>(weigh(even(a), even(b)), bias), descale<2>(weigh(odd(a), odd(b)), bias)),
-        d8, out + i);
-  }
-}
-
-void double_both_row(const uint8_t* near, const uint8_t* far, size_t count, uint8_t* out) {
-  for (size_t i = 0; i < count; i += kBytes) {
-    V16 sum[3][2];  // left, here, right; even and odd
-    for (size_t k = 0; k < 3; ++k) {
-      const V8 a = hn::LoadU(d8, near + i + k - 1);
-      const V8 b = hn::LoadU(d8, far + i + k - 1);
-      sum[k][0] = weigh(even(a), even(b));
-      sum[k][1] = weigh(odd(a), odd(b));
-    }
-    store_alternating(descale<4>(weigh(sum[1][0], sum[0][0]), 8),
-                      descale<4>(weigh(sum[1][1], sum[0][1]), 8),
-                      descale<4>(weigh(sum[1][0], sum[2][0]), 7),
-                      descale<4>(weigh(sum[1][1], sum[2][1]), 7), out + 2 * i);
-  }
-}
-
-// jdcolor.c: factors of 2^16, what is above 1 or 2 added apart.
-constexpr int16_t kRedOfCr = 26345;     // 1.40200 - 1
-constexpr int16_t kBlueOfCb = -14942;   // 1.77200 - 2
+// jdcolor.c's factors: of 2^14, rounding to the same numbers for each of the 256 samples there are;
+constexpr int16_t kRedOfCr = 22970;   // 1.40200
+constexpr int16_t kBlueOfCb = 29033;  // 1.77200
+// and of 2^16, for which both samples are summed.
 constexpr int16_t kGreenOfCb = -22554;  // -0.34414
 constexpr int16_t kGreenOfCr = 18734;   // -0.71414 + 1
 
-HWY_INLINE V16 clamp(V16 v) { return hn::Min(hn::Max(v, hn::Zero(d16)), hn::Set(d16, 255)); }
+// With vectors of at most `kBytes`: narrow images would leave most of a wide one empty.
+template <size_t kBytesMax>
+struct Rows {
+  using D8 = hn::CappedTag<uint8_t, kBytesMax>;
+  using D16 = hn::Repartition<int16_t, D8>;
+  using D32 = hn::Repartition<int32_t, D8>;
+  using V8 = hn::Vec<D8>;
+  using V16 = hn::Vec<D16>;
+  using V32 = hn::Vec<D32>;
+  static constexpr D8 d8{};
+  static constexpr D16 d16{};
+  static constexpr D32 d32{};
+  static constexpr size_t kBytes = hn::MaxLanes(D8());
 
-// factor x / 2^16, rounded as libjpeg does.
-HWY_INLINE V16 scale(V16 x, int16_t factor) {
-  const V16 doubled = hn::MulHigh(hn::Add(x, x), hn::Set(d16, factor));
-  return hn::ShiftRight<1>(hn::Add(doubled, hn::Set(d16, 1)));
-}
-
-template <bool kUpper>
-HWY_INLINE V32 green_sum(V16 cb, V16 cr) {
-  const V16 pairs = kUpper ? hn::InterleaveUpper(d16, cb, cr) : hn::InterleaveLower(d16, cb, cr);
-  const V16 factors = hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(kGreenOfCr) << 16 |
-                                                        static_cast<uint16_t>(kGreenOfCb)));
-  V32 odd_sum = hn::Zero(d32);
-  const V32 sum = hn::ReorderWidenMulAccumulate(d32, pairs, factors, hn::Set(d32, 32768), odd_sum);
-  return hn::ShiftRight<16>(hn::RearrangeToOddPlusEven(sum, odd_sum));
-}
-
-struct Rgb16 {
-  V16 r, g, b;
-};
-HWY_INLINE Rgb16 convert(V16 y, V16 cb_raw, V16 cr_raw) {
-  const V16 centre = hn::Set(d16, 128);
-  const V16 cb = hn::Sub(cb_raw, centre);
-  const V16 cr = hn::Sub(cr_raw, centre);
-  const V16 green = hn::ReorderDemote2To(d16, green_sum<false>(cb, cr), green_sum<true>(cb, cr));
-  return {clamp(hn::Add(hn::Add(y, cr), scale(cr, kRedOfCr))),
-          clamp(hn::Add(hn::Sub(y, cr), green)),
-          clamp(hn::Add(hn::Add(y, hn::Add(cb, cb)), scale(cb, kBlueOfCb)))};
-}
-
-struct Rgb8 {
-  V8 r, g, b;
-};
-HWY_INLINE Rgb8 convert(V8 y, V8 cb, V8 cr) {
-  const Rgb16 e = convert(even(y), even(cb), even(cr));
-  const Rgb16 o = convert(odd(y), odd(cb), odd(cr));
-  return {join(e.r, o.r), join(e.g, o.g), join(e.b, o.b)};
-}
-
-template <class Convert>
-HWY_INLINE void convert_row(const uint8_t* const* in, size_t count, uint8_t* rgb, Convert to_rgb) {
-  const auto load = [&](size_t at) HWY_ATTR {
-    return to_rgb(hn::LoadU(d8, in[0] + at), hn::LoadU(d8, in[1] + at), hn::LoadU(d8, in[2] + at));
-  };
-  size_t at = 0;
-  for (; at + kBytes <= count; at += kBytes) {
-    const Rgb8 out = load(at);
-    hn::StoreInterleaved3(out.r, out.g, out.b, d8, rgb + 3 * at);
+  // Bytes of a vector by their places' parity, each in 16 bits.
+  static HWY_INLINE V16 even(V8 v) { return hn::And(hn::BitCast(d16, v), hn::Set(d16, 0xFF)); }
+  static HWY_INLINE V16 odd(V8 v) {
+    const hn::RebindToUnsigned<D16> du16;
+    return hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, v)));
   }
-  if (at == count) return;
-  alignas(64) uint8_t rest[3 * kBytes];
-  const Rgb8 out = load(at);
-  hn::StoreInterleaved3(out.r, out.g, out.b, d8, rest);
-  __builtin_memcpy(rgb + 3 * at, rest, 3 * (count - at));
-}
+  static HWY_INLINE V8 join(V16 even_bytes, V16 odd_bytes) {
+    return hn::BitCast(d8, hn::Or(even_bytes, hn::ShiftLeft<8>(odd_bytes)));
+  }
 
-void ycc_row(const uint8_t* const* in, size_t count, uint8_t* rgb) {
-  convert_row(in, count, rgb, [](V8 y, V8 cb, V8 cr) HWY_ATTR { return convert(y, cb, cr); });
-}
-void interleave_row(const uint8_t* const* in, size_t count, uint8_t* rgb) {
-  convert_row(in, count, rgb, [](V8 r, V8 g, V8 b) HWY_ATTR { return Rgb8{r, g, b}; });
+  // 3 near + far, in 16 bits.
+  static HWY_INLINE V16 weigh(V16 near, V16 far) {
+    return hn::Add(hn::Add(hn::Add(near, near), near), far);
+  }
+
+  template <int kShift>
+  static HWY_INLINE V16 descale(V16 sum, int bias) {
+    return hn::ShiftRight<kShift>(hn::Add(sum, hn::Set(d16, static_cast<int16_t>(bias))));
+  }
+
+  // Two rows of sums in turn: a0 b0 a1 b1 …, all below 256.
+  static HWY_INLINE void store_alternating(V16 a_even, V16 a_odd, V16 b_even, V16 b_odd,
+                                           uint8_t* out) {
+    hn::StoreInterleaved2(join(a_even, a_odd), join(b_even, b_odd), d8, out);
+  }
+
+  // Twice as many samples as `count`: (3 near + far) / 4, the far one on the other side.
+  static HWY_INLINE void double_across(const uint8_t* in, size_t count, uint8_t* out) {
+    for (size_t i = 0; i < count; i += kBytes) {
+      const V8 left = hn::LoadU(d8, in + i - 1);
+      const V8 here = hn::LoadU(d8, in + i);
+      const V8 right = hn::LoadU(d8, in + i + 1);
+      store_alternating(descale<2>(weigh(even(here), even(left)), 1),
+                        descale<2>(weigh(odd(here), odd(left)), 1),
+                        descale<2>(weigh(even(here), even(right)), 2),
+                        descale<2>(weigh(odd(here), odd(right)), 2), out + 2 * i);
+    }
+  }
+
+  // A row between two: (3 near + far + bias) / 4.
+  static HWY_INLINE void blend_down(const uint8_t* near, const uint8_t* far, size_t count, int bias,
+                                    uint8_t* out) {
+    for (size_t i = 0; i < count; i += kBytes) {
+      const V8 a = hn::LoadU(d8, near + i);
+      const V8 b = hn::LoadU(d8, far + i);
+      hn::StoreU(
+          join(descale<2>(weigh(even(a), even(b)), bias), descale<2>(weigh(odd(a), odd(b)), bias)),
+          d8, out + i);
+    }
+  }
+
+  // Both at once, in libjpeg's rounding.
+  static HWY_INLINE void double_both(const uint8_t* near, const uint8_t* far, size_t count,
+                                     uint8_t* out) {
+    for (size_t i = 0; i < count; i += kBytes) {
+      V16 sum[3][2];  // left, here, right; even and odd
+      for (size_t k = 0; k < 3; ++k) {
+        const V8 a = hn::LoadU(d8, near + i + k - 1);
+        const V8 b = hn::LoadU(d8, far + i + k - 1);
+        sum[k][0] = weigh(even(a), even(b));
+        sum[k][1] = weigh(odd(a), odd(b));
+      }
+      store_alternating(descale<4>(weigh(sum[1][0], sum[0][0]), 8),
+                        descale<4>(weigh(sum[1][1], sum[0][1]), 8),
+                        descale<4>(weigh(sum[1][0], sum[2][0]), 7),
+                        descale<4>(weigh(sum[1][1], sum[2][1]), 7), out + 2 * i);
+    }
+  }
+
+  template <bool kUpper>
+  static HWY_INLINE V32 green_sum(V16 cb, V16 cr) {
+    const V16 pairs = kUpper ? hn::InterleaveUpper(d16, cb, cr) : hn::InterleaveLower(d16, cb, cr);
+    const V16 factors = hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(kGreenOfCr) << 16 |
+                                                          static_cast<uint16_t>(kGreenOfCb)));
+    V32 odd_sum = hn::Zero(d32);
+    const V32 sum =
+        hn::ReorderWidenMulAccumulate(d32, pairs, factors, hn::Set(d32, 32768), odd_sum);
+    return hn::ShiftRight<16>(hn::RearrangeToOddPlusEven(sum, odd_sum));
+  }
+
+  // Not clamped yet.
+  struct Rgb16 {
+    V16 r, g, b;
+  };
+  static HWY_INLINE Rgb16 convert(V16 y, V16 cb_raw, V16 cr_raw) {
+    const V16 centre = hn::Set(d16, 128);
+    const V16 cb = hn::Sub(cb_raw, centre);
+    const V16 cr = hn::Sub(cr_raw, centre);
+    const V16 green = hn::ReorderDemote2To(d16, green_sum<false>(cb, cr), green_sum<true>(cb, cr));
+    return {hn::Add(y, hn::MulFixedPoint15(hn::Add(cr, cr), hn::Set(d16, kRedOfCr))),
+            hn::Add(hn::Sub(y, cr), green),
+            hn::Add(y, hn::MulFixedPoint15(hn::Add(cb, cb), hn::Set(d16, kBlueOfCb)))};
+  }
+
+  // Halves of a vector's bytes in 16 bits each, and back, clamped. Both work lane by lane.
+  template <bool kUpper>
+  static HWY_INLINE V16 widen(V8 v) {
+    const V8 zero = hn::Zero(d8);
+    return hn::BitCast(
+        d16, kUpper ? hn::InterleaveUpper(d8, v, zero) : hn::InterleaveLower(d8, v, zero));
+  }
+  static HWY_INLINE V8 narrow(V16 lower, V16 upper) {
+#if HWY_TARGET <= HWY_AVX3
+    if constexpr (kBytes == 64) return V8{_mm512_packus_epi16(lower.raw, upper.raw)};
+#endif
+#if HWY_TARGET <= HWY_AVX2
+    if constexpr (kBytes == 32) return V8{_mm256_packus_epi16(lower.raw, upper.raw)};
+    if constexpr (kBytes == 16) return V8{_mm_packus_epi16(lower.raw, upper.raw)};
+#else
+    const hn::Half<D8> half;
+    return hn::Combine(d8, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+#endif
+  }
+
+  struct Rgb8 {
+    V8 r, g, b;
+  };
+  template <bool kYcc>
+  static HWY_INLINE Rgb8 pixels(const uint8_t* const* in, size_t at) {
+    const V8 first = hn::LoadU(d8, in[0] + at);
+    const V8 second = hn::LoadU(d8, in[1] + at);
+    const V8 third = hn::LoadU(d8, in[2] + at);
+    if constexpr (!kYcc) return {first, second, third};
+    const Rgb16 l = convert(widen<false>(first), widen<false>(second), widen<false>(third));
+    const Rgb16 u = convert(widen<true>(first), widen<true>(second), widen<true>(third));
+    return {narrow(l.r, u.r), narrow(l.g, u.g), narrow(l.b, u.b)};
+  }
+
+  template <bool kYcc>
+  static HWY_INLINE void interleave(const uint8_t* const* in, size_t count, uint8_t* rgb) {
+    size_t at = 0;
+    for (; at + kBytes <= count; at += kBytes) {
+      const Rgb8 out = pixels<kYcc>(in, at);
+      hn::StoreInterleaved3(out.r, out.g, out.b, d8, rgb + 3 * at);
+    }
+    if (at == count) return;
+    alignas(64) uint8_t rest[3 * kBytes];
+    const Rgb8 out = pixels<kYcc>(in, at);
+    hn::StoreInterleaved3(out.r, out.g, out.b, d8, rest);
+    __builtin_memcpy(rgb + 3 * at, rest, 3 * (count - at));
+  }
+
+  static HWY_INLINE void repeat_across(const uint8_t* in, size_t count, uint32_t times,
+                                       uint8_t* out) {
+    for (size_t i = 0; i < count; ++i) {
+      for (uint32_t k = 0; k < times; ++k) *out++ = in[i];
+    }
+  }
+
+  // The sample beyond each side is the last one again, as libjpeg has it.
+  static HWY_INLINE void repeat_borders(const Plane& plane, uint8_t* row, uint32_t end) {
+    if (plane.left == 0) row[-1] = row[0];
+    if (end >= plane.width) row[plane.width - plane.left] = row[plane.width - plane.left - 1];
+  }
+
+  // Row `y` of the image, in the channel's own samples for each pixel from `left` on.
+  static HWY_INLINE const uint8_t* upsample(const Channel& channel, uint32_t left, uint32_t width,
+                                            uint32_t y) {
+    const Plane& plane = channel.plane;
+    const uint32_t first = left / channel.across;
+    const uint32_t end = (left + width + channel.across - 1) / channel.across;
+    const uint32_t offset = first - plane.left;
+    const uint32_t near = y / channel.down;
+    if (channel.across == 1 && channel.down == 1) return plane.row(y) + offset;
+    uint8_t* const out = channel.upsampled;
+    uint8_t* const near_row = plane.row(near);
+    if (!channel.fancy) {
+      repeat_across(near_row + offset, end - first, channel.across, out);
+      return out + left % channel.across;
+    }
+    // The upper of two rows lies nearer to the row above, the lower to the one below.
+    const bool upper = y % 2 == 0;
+    const uint32_t far =
+        upper ? near - (near > 0 ? 1 : 0) : (near + 1 < plane.height ? near + 1 : plane.height - 1);
+    uint8_t* const far_row = channel.down == 1 ? near_row : plane.row(far);
+    if (channel.across == 1) {
+      blend_down(near_row + offset, far_row + offset, width, upper ? 1 : 2, out);
+      return out;
+    }
+    repeat_borders(plane, near_row, end);
+    if (channel.down == 1) {
+      double_across(near_row + offset, end - first, out);
+    } else {
+      repeat_borders(plane, far_row, end);
+      double_both(near_row + offset, far_row + offset, end - first, out);
+    }
+    return out + left % 2;
+  }
+
+  static HWY_INLINE void make(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
+    for (uint32_t y = first; y < end; ++y, rgb += size_t{job.width} * 3) {
+      const uint8_t* rows[3];
+      for (size_t c = 0; c < job.count; ++c) {
+        rows[c] = upsample(job.channels[c], job.left, job.width, y);
+      }
+      for (size_t c = job.count; c < 3; ++c) rows[c] = rows[0];
+      if (job.colour == Colour::kYcc) {
+        interleave<true>(rows, job.width, rgb);
+      } else {
+        interleave<false>(rows, job.width, rgb);
+      }
+    }
+  }
+};
+
+void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
+  constexpr uint32_t kNarrow = 64;
+  if (job.width < kNarrow) {
+    Rows<16>::make(job, first, end, rgb);
+  } else {
+    Rows<64>::make(job, first, end, rgb);
+  }
 }
 
 }  // namespace
@@ -163,40 +258,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace forebay::jpeg {
 
-HWY_EXPORT(double_across_row);
-HWY_EXPORT(blend_down_row);
-HWY_EXPORT(double_both_row);
-HWY_EXPORT(ycc_row);
-HWY_EXPORT(interleave_row);
+HWY_EXPORT(make_rows);
 
-void double_across(const uint8_t* in, size_t count, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(double_across_row)(in, count, out);
-}
-
-void blend_down(const uint8_t* near, const uint8_t* far, size_t count, int bias, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(blend_down_row)(near, far, count, bias, out);
-}
-
-void double_both(const uint8_t* near, const uint8_t* far, size_t count, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(double_both_row)(near, far, count, out);
-}
-
-void repeat_across(const uint8_t* in, size_t count, uint32_t times, uint8_t* out) {
-  for (size_t i = 0; i < count; ++i) {
-    for (uint32_t k = 0; k < times; ++k) *out++ = in[i];
-  }
-}
-
-void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, size_t count,
-                uint8_t* rgb) {
-  const uint8_t* const in[3] = {y, cb, cr};
-  HWY_DYNAMIC_DISPATCH(ycc_row)(in, count, rgb);
-}
-
-void interleave_rgb(const uint8_t* r, const uint8_t* g, const uint8_t* b, size_t count,
-                    uint8_t* rgb) {
-  const uint8_t* const in[3] = {r, g, b};
-  HWY_DYNAMIC_DISPATCH(interleave_row)(in, count, rgb);
+void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
+  HWY_DYNAMIC_DISPATCH(make_rows)(job, first, end, rgb);
 }
 
 }  // namespace forebay::jpeg

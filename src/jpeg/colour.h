@@ -1,27 +1,35 @@
-// Rows of component samples to rows of RGB: libjpeg's fancy upsampling and colour conversion.
+// From planes of samples to rows of RGB: libjpeg's fancy upsampling and colour conversion.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <array>
+
+#include "jpeg/plane.h"
+#include "jpeg/scan.h"
 
 namespace forebay::jpeg {
 
-// Bytes that may be written behind a row.
+// Bytes that may be written behind an upsampled row.
 inline constexpr size_t kRowPadding = 128;
 
-// Twice as many samples as `count`: (3 near + far) / 4, the far one on the other side. Reads
-// in[-1] and in[count] too, and kRowPadding behind.
-void double_across(const uint8_t* in, size_t count, uint8_t* out);
-// A row between two: (3 near + far + bias) / 4; bias 1 for the upper row of two, 2 for the lower.
-void blend_down(const uint8_t* near, const uint8_t* far, size_t count, int bias, uint8_t* out);
-// Both at once, in libjpeg's rounding.
-void double_both(const uint8_t* near, const uint8_t* far, size_t count, uint8_t* out);
-// Each sample `times` times.
-void repeat_across(const uint8_t* in, size_t count, uint32_t times, uint8_t* out);
+struct Channel {
+  Plane plane;
+  uint32_t across = 1;  // pixels of a sample
+  uint32_t down = 1;
+  bool fancy = false;  // samples between are blended, not repeated
+  // A row of the region, one sample on each side and kRowPadding.
+  uint8_t* upsampled = nullptr;
+};
 
-// JFIF's conversion, to `count` * 3 bytes. Nothing is written behind them.
-void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, size_t count, uint8_t* rgb);
-void interleave_rgb(const uint8_t* r, const uint8_t* g, const uint8_t* b, size_t count,
-                    uint8_t* rgb);
+struct RowJob {
+  Colour colour = Colour::kYcc;
+  uint32_t left = 0;  // of the region
+  uint32_t width = 0;
+  size_t count = 0;  // channels
+  std::array<Channel, 3> channels;
+};
+
+// Rows [first, end) of the image, job.width * 3 bytes each, one behind the other. The samples
+// beyond a plane's sides may be written. Nothing is written behind the last row.
+void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb);
 
 }  // namespace forebay::jpeg

@@ -12,94 +12,113 @@ using base::Rect;
 
 namespace {
 
-// Pixels of regions that are decoded together, at most: what the samples take in the cache.
-constexpr uint64_t kTogetherPixelsMax = 1u << 20;
+// Pixels of regions that are decoded together, at most: bounds the memory of their samples.
+constexpr uint64_t kTogetherPixelsMax = 1u << 23;
 
 }  // namespace
 
 struct Decoder::State {
   // An image that goes our own way.
   struct Waiting {
-    DecodeRequest* request = nullptr;
+    size_t number = 0;
     Scan scan;
-    Rect region;
   };
 
   explicit State(const DecoderOptions& options)
       : segments_min(options.segments_min), scan_decoder(options.kernel) {}
 
+  void decode(std::span<const DecodeRequest> all, const Take& to);
   void begin();
-  void take(DecodeRequest& request);
-  bool add(DecodeRequest& request, const Scan& scan, const Rect& region);
+  Status check(const DecodeRequest& request) const;
+  bool add(size_t number, const Scan& scan);
   void run();
   void finish(size_t image);
+  void decode_by_turbo(size_t number);
 
   const uint32_t segments_min;
+  std::span<const DecodeRequest> requests;
+  const Take* take = nullptr;
   ScanDecoder scan_decoder;
   std::vector<Waiting> waiting;
-  uint64_t pixels = 0;  // that wait
+  uint64_t waiting_pixels = 0;
   RowMaker rows;
   TurboDecoder turbo;
+  Pixels pixels;
 };
+
+void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) {
+  requests = all;
+  take = &to;
+  uint64_t segments = 0;
+  for (const DecodeRequest& request : requests) segments += request.header.segment_count();
+  begin();
+  for (size_t number = 0; number < requests.size(); ++number) {
+    const DecodeRequest& request = requests[number];
+    if (Status status = check(request); !status.ok()) {
+      to(number, std::move(status), pixels);
+      continue;
+    }
+    const auto scan =
+        segments >= segments_min ? read_scan(request.file, request.header) : std::nullopt;
+    if (!scan || !add(number, *scan)) decode_by_turbo(number);
+  }
+  run();
+}
 
 void Decoder::State::begin() {
   scan_decoder.begin();
   waiting.clear();
-  pixels = 0;
+  waiting_pixels = 0;
 }
 
-void Decoder::State::take(DecodeRequest& request) {
-  const auto header = parse_header(request.file);
-  if (!header) {
-    request.status = header.error();
-    return;
-  }
-  const Rect region = request.region.value_or(Rect{0, 0, header->width, header->height});
-  if (!region.inside(header->width, header->height)) {
-    request.status =
-        fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
-             region.width, region.height, region.x, region.y, header->width, header->height);
-    return;
-  }
-  const bool ours = header->segment_count() >= segments_min;
-  const auto scan = ours ? read_scan(request.file, *header) : std::nullopt;
-  if (!scan || !add(request, *scan, region)) {
-    request.status = turbo.decode(request.file, *header, region, request.out);
-  }
+Status Decoder::State::check(const DecodeRequest& request) const {
+  const Rect& region = request.region;
+  if (region.inside(request.header.width, request.header.height)) return {};
+  return fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
+              region.width, region.height, region.x, region.y, request.header.width,
+              request.header.height);
 }
 
-bool Decoder::State::add(DecodeRequest& request, const Scan& scan, const Rect& region) {
-  if (!scan_decoder.add(scan, request.file, region)) {
+bool Decoder::State::add(size_t number, const Scan& scan) {
+  const DecodeRequest& request = requests[number];
+  if (!scan_decoder.add(scan, request.file, request.region)) {
     if (waiting.empty()) return false;
     run();  // its tables may not have found a place beside those of the others
-    if (!scan_decoder.add(scan, request.file, region)) return false;
+    if (!scan_decoder.add(scan, request.file, request.region)) return false;
   }
-  waiting.push_back({&request, scan, region});
-  pixels += uint64_t{region.width} * region.height;
-  if (!scan_decoder.wants_more() || pixels > kTogetherPixelsMax) run();
+  waiting.push_back({number, scan});
+  waiting_pixels += uint64_t{request.region.width} * request.region.height;
+  if (!scan_decoder.wants_more() || waiting_pixels > kTogetherPixelsMax) run();
   return true;
 }
 
 void Decoder::State::run() {
-  scan_decoder.run();
-  for (size_t image = 0; image < waiting.size(); ++image) finish(image);
+  if (scan_decoder.segments() < segments_min) {
+    for (const Waiting& image : waiting) decode_by_turbo(image.number);
+  } else {
+    scan_decoder.run();
+    for (size_t image = 0; image < waiting.size(); ++image) finish(image);
+  }
   begin();
 }
 
 void Decoder::State::finish(size_t image) {
   const Waiting& done = waiting[image];
-  const Rect& region = done.region;
-  Pixels& out = *done.request->out;
   if (!scan_decoder.good(image)) {
-    done.request->status = turbo.decode(done.request->file, done.scan.header, region, &out);
+    decode_by_turbo(done.number);
     return;
   }
-  out.reset(region.width, region.height);
+  const Rect& region = requests[done.number].region;
+  pixels.reset(region.width, region.height);
   rows.begin(done.scan, scan_decoder, image, region);
-  for (uint32_t y = 0; y < region.height; ++y) {
-    rows.make(region.y + y, out.rgb.data() + size_t{y} * region.width * 3);
-  }
-  done.request->status = {};
+  rows.make(region.y, region.y + region.height, pixels.rgb.data());
+  (*take)(done.number, {}, pixels);
+}
+
+void Decoder::State::decode_by_turbo(size_t number) {
+  const DecodeRequest& request = requests[number];
+  Status status = turbo.decode(request.file, request.header, request.region, &pixels);
+  (*take)(number, std::move(status), pixels);
 }
 
 Decoder::Decoder(const DecoderOptions& options) : state_(std::make_unique<State>(options)) {}
@@ -107,16 +126,20 @@ Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
-void Decoder::decode(std::span<DecodeRequest> requests) {
-  state_->begin();
-  for (DecodeRequest& request : requests) state_->take(request);
-  state_->run();
+void Decoder::decode(std::span<const DecodeRequest> requests, const Take& take) {
+  state_->decode(requests, take);
 }
 
 Status Decoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
-  DecodeRequest request{file, region, out};
-  decode({&request, 1});
-  return request.status;
+  ASSIGN_OR_RETURN(const Header header, parse_header(file));
+  const DecodeRequest request{file, header,
+                              region.value_or(Rect{0, 0, header.width, header.height})};
+  Status result;
+  decode({&request, 1}, [&](size_t, Status status, Pixels& pixels) {
+    result = std::move(status);
+    if (result.ok()) std::swap(*out, pixels);
+  });
+  return result;
 }
 
 }  // namespace forebay::jpeg

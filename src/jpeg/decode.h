@@ -1,8 +1,9 @@
-// From a JPEG to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
-// Sequential Huffman images of one scan with restart markers go our own way; all others, and those
-// that are damaged, libjpeg-turbo's.
+// From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
+// Sequential Huffman images of one scan go our own way where enough restart segments, of one image
+// or of several, can go side by side; all others, and those that are damaged, libjpeg-turbo's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -13,16 +14,14 @@ namespace forebay::jpeg {
 
 struct DecoderOptions {
   EntropyKernel kernel = best_entropy_kernel();
-  // Images with fewer restart segments go libjpeg-turbo's way, which is the faster one for them so
-  // far.
+  // Where there are fewer segments side by side, libjpeg-turbo's way is the faster one.
   uint32_t segments_min = 16;
 };
 
 struct DecodeRequest {
   Bytes file;
-  std::optional<base::Rect> region;  // the whole image when unset
-  base::Pixels* out = nullptr;
-  Status status = {};  // afterwards
+  Header header;  // the file's
+  base::Rect region;
 };
 
 // Keeps its buffers between images. One thread at a time. An image that fails never affects the
@@ -34,11 +33,16 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
+  // What becomes of a request, by its number: an error, or pixels, which are good until the call
+  // returns; they may be swapped for others.
+  using Take = std::function<void(size_t request, Status status, base::Pixels& pixels)>;
+
   // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
-  // pixels equal those of a full decode, cropped. Errors: kCorrupt (damaged: any warning of
-  // libjpeg's counts; what the region does not need may go unseen), kTooBig, kUnsupported, kInvalid
-  // (the region is not inside the image).
-  void decode(std::span<DecodeRequest> requests);
+  // pixels equal those of a full decode, cropped. Calls `take` once for each request, in any order.
+  // Errors: kCorrupt (damaged: any warning of libjpeg's counts; what the region does not need may
+  // go unseen), kTooBig, kUnsupported, kInvalid (the region is not inside the image).
+  void decode(std::span<const DecodeRequest> requests, const Take& take);
+  // One image; all of it when `region` is unset.
   Status decode(Bytes file, const std::optional<base::Rect>& region, base::Pixels* out);
 
  private:

@@ -27,10 +27,10 @@ struct Lane {
 template <size_t kLanes>
 class Interleaved {
  public:
-  Interleaved(const Entry* arena, std::span<Stream> streams) : arena_(arena), streams_(streams) {}
+  Interleaved(const Entry* arena, StreamSource& source) : arena_(arena), source_(source) {}
 
   void run() {
-    for (Lane& lane : lanes_) begin_next(lane);
+    for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
     while (active_ > 0) {
       for (Lane& lane : lanes_) refill(lane);
       for (int i = 0; i < kLookupsPerRefill; ++i) {
@@ -47,13 +47,13 @@ class Interleaved {
 
   void step(Lane& lane) {
     const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
-    if (entry_flag(entry) == kSlow) [[unlikely]] {
-      take_slow(lane);
-      return;
-    }
     const uint32_t length = entry_length(entry);
     lane.buffer <<= length;
     lane.bit += length;
+    if (entry_flag(entry) == kNotHere) [[unlikely]] {
+      look_further(lane, entry);
+      return;
+    }
     const uint64_t values = entry >> 16;
     std::memcpy(lane.end + lane.position + entry_at(entry) - 1, &values, sizeof values);
 
@@ -68,10 +68,19 @@ class Interleaved {
     lane.table = arena_ + size_t{value_next ? of_value : of_position} * kLookupEntries;
   }
 
-  [[gnu::noinline]] void take_slow(Lane& lane) {
+  void look_further(Lane& lane, Entry entry) {
+    if (entry == kLongCode) {
+      const uint32_t slot = LookupArena::long_slot(lane.slots[lane.position]);
+      lane.table = arena_ + size_t{slot} * kLookupEntries;
+    } else {
+      take_slow(lane, entry);
+    }
+  }
+
+  [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
     const auto position = static_cast<uint32_t>(lane.position + positions);
-    const int32_t moved = decode_slow(*lane.stream, position, &lane.bit);
+    const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
     if (moved < 0) lane.overrun = -1;
     lane.position = moved < 0 ? 0 : moved - positions;
     lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
@@ -85,22 +94,21 @@ class Interleaved {
       stream.bit = lane.bit;
       stream.bad = lane.overrun < 0 || lane.position > 0 || lane.bit > stream.bits;
       --active_;
-      begin_next(lane);
+      begin(lane, source_.next(&stream));
     }
   }
 
-  void begin_next(Lane& lane) {
-    if (next_ == streams_.size()) {
+  void begin(Lane& lane, Stream* stream) {
+    if (stream == nullptr) {
       begin_idle(lane);
       return;
     }
-    Stream& stream = streams_[next_++];
     ++active_;
-    lane.stream = &stream;
-    lane.slots = stream.tables->slots_from_end();
-    lane.position = -static_cast<int64_t>(stream.blocks) * kPositions;
-    lane.end = stream.out - lane.position;
-    lane.bit = stream.bit;
+    lane.stream = stream;
+    lane.slots = stream->tables->slots_from_end();
+    lane.position = -static_cast<int64_t>(stream->blocks) * kPositions;
+    lane.end = stream->out - lane.position;
+    lane.bit = stream->bit;
     lane.overrun = 0;
     lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
   }
@@ -117,8 +125,7 @@ class Interleaved {
 
   const Entry* const arena_;
   const Entry* const idle_ = arena_ + size_t{LookupArena::kIdleSlot} * kLookupEntries;
-  std::span<Stream> streams_;
-  size_t next_ = 0;
+  StreamSource& source_;
   size_t active_ = 0;
   std::array<Lane, kLanes> lanes_{};
   std::array<uint8_t, 2 * kPositions> idle_slots_{};
@@ -195,9 +202,10 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
   return static_cast<int32_t>(position + run + 1);
 }
 
-void decode_slices_portable(const Entry* arena, std::span<Stream> streams) {
+void decode_slices_portable(const Entry* arena, StreamSource& source) {
   constexpr size_t kLanes = 6;
-  Interleaved<kLanes>(arena, streams).run();
+  static_assert(kLanes <= kStreamsMax);
+  Interleaved<kLanes>(arena, source).run();
 }
 
 EntropyKernel best_entropy_kernel() {
@@ -210,15 +218,16 @@ EntropyKernel best_entropy_kernel() {
   return EntropyKernel::kPortable;
 }
 
-void decode_slices(EntropyKernel kernel, const LookupArena& arena, std::span<Stream> streams) {
+void decode_slices(EntropyKernel kernel, const LookupArena& arena,
+                   [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
-    decode_slices_avx512(arena.entries(), streams.data(), streams.size());
+    decode_slices_avx512(arena.entries(), coefficients, source);
     return;
   }
 #endif
   FOREBAY_CHECK(kernel == EntropyKernel::kPortable);
-  decode_slices_portable(arena.entries(), streams);
+  decode_slices_portable(arena.entries(), source);
 }
 
 }  // namespace forebay::jpeg

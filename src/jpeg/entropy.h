@@ -10,7 +10,7 @@
 
 namespace forebay::jpeg {
 
-// T.81 F.2.2.3: codes by length, for what a lookup is too short for.
+// T.81 F.2.2.3: codes by length, for those that no lookup has.
 struct CanonicalTable {
   std::array<int32_t, 18> code_end{};  // by length: the codes below it are not longer; left-aligned
   std::array<int32_t, 17> first{};     // by length: index of its first symbol - its first code
@@ -48,7 +48,8 @@ struct Stream {
   uint64_t bit = 0;               // where it stands; moves behind the slice
   const StreamTables* tables = nullptr;
   // The slice that is decoded now: `blocks` blocks, a whole number of MCUs, in zigzag order, with
-  // DC differences. Must be zero before; kSlicePadding behind it are garbage afterwards.
+  // DC differences. Must be zero before; kSlicePadding behind it are garbage afterwards. All
+  // slices lie in one buffer.
   int16_t* out = nullptr;
   uint32_t blocks = 0;
   // Afterwards: a code that is none, a run beyond its block, or more bits than there are. What is
@@ -66,7 +67,10 @@ class LookupArena {
   static constexpr uint32_t kIdleSlot = 0;    // consumes nothing
   static constexpr uint32_t kValueSlots = 1;  // and on: kValueSlots - 1 + size
   static constexpr uint32_t kFirstFree = 12;
-  static constexpr uint32_t kSlots = 96;
+  // Of a table, from a multiple on: DC, or AC chained and single; the last is for long codes.
+  static constexpr uint32_t kTableSlots = 4;
+  static constexpr uint32_t kSlots = 180;
+  static constexpr uint32_t long_slot(uint32_t of_table) { return of_table | (kTableSlots - 1); }
 
   LookupArena();
   const Entry* entries() const { return entries_.get(); }
@@ -78,15 +82,31 @@ class LookupArena {
   std::unique_ptr<Entry[]> entries_;
 };
 
-// Decodes the slice of every stream. Longer ones first is faster.
-void decode_slices(EntropyKernel kernel, const LookupArena& arena, std::span<Stream> streams);
+// Where the kernels take their work from.
+class StreamSource {
+ public:
+  // The next stream, whose slice is to be decoded: `done`, whose slice is decoded (null at first),
+  // with its next slice, or another one. Null when there is none; the kernel may still ask for
+  // others. A stream stays where it is until it comes back as `done`. Long ones first is faster.
+  virtual Stream* next(Stream* done) = 0;
+
+ protected:
+  ~StreamSource() = default;
+};
+// Streams that a kernel works on at the same time, at most.
+inline constexpr size_t kStreamsMax = 32;
+
+// Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
+// slices lie in, of less than 2^31 numbers; the first kSlicePadding of it are no slice's.
+void decode_slices(EntropyKernel kernel, const LookupArena& arena, int16_t* coefficients,
+                   StreamSource& source);
 
 // The kernels; decode_slices() chooses.
-void decode_slices_portable(const Entry* arena, std::span<Stream> streams);
-void decode_slices_avx512(const Entry* arena, Stream* streams, size_t count);
+void decode_slices_portable(const Entry* arena, StreamSource& source);
+void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet
-// a kSlow entry. Returns the new position, or -1 for no such code; moves *bit.
+// kSlowCode. Returns the new position, or -1 for no such code; moves *bit.
 int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit);
 
 // The 57 or more bits from `bit` on, the first one on top.

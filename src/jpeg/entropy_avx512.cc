@@ -28,24 +28,33 @@ struct Group {
   __m512i bits;
   __m512i reach;     // the furthest position in a block that was moved to
   __m512i pairs;     // two bits up
+  __m512i out;       // one before the slice, from the buffer's beginning
   __m512i slots[2];  // 8 bytes a lane
   __m512i data[2];   // addresses
 };
 
 // What is in memory.
 struct Lanes {
-  uint16_t* out[kLanes];  // one before the slice
   Stream* stream[kLanes];
   __mmask16 active;
 };
 
-struct Work {
-  Stream* next;
-  Stream* end;
+// Where work comes from and coefficients go.
+struct Ends {
+  int16_t* coefficients;
+  StreamSource* source;
 };
 
 [[gnu::always_inline]] inline __m512i and_with(__m512i a, int b) {
   return _mm512_and_si512(a, _mm512_set1_epi32(b));
+}
+
+// Into zeros: what the plain gather is given as its old value is any register, whose last writer it
+// would wait for.
+[[gnu::always_inline]] inline __m512i gather(__m256i index, const Entry* base) {
+  __mmask8 all = 0xFF;
+  asm("" : "+k"(all));
+  return _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), all, index, base, sizeof(Entry));
 }
 
 [[gnu::always_inline]] inline void refill(const Constants& c, Group& g) {
@@ -56,7 +65,9 @@ struct Work {
     const __m256i s =
         half == 0 ? _mm512_castsi512_si256(shift) : _mm512_extracti64x4_epi64(shift, 1);
     const __m512i at = _mm512_add_epi64(g.data[half], _mm512_cvtepu32_epi64(b));
-    const __m512i bytes = _mm512_i64gather_epi64(at, nullptr, 1);
+    __mmask8 all = 0xFF;
+    asm("" : "+k"(all));
+    const __m512i bytes = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), all, at, nullptr, 1);
     g.buffer[half] =
         _mm512_sllv_epi64(_mm512_shuffle_epi8(bytes, c.reverse), _mm512_cvtepu32_epi64(s));
   }
@@ -85,13 +96,16 @@ struct Spilled {
   alignas(64) uint32_t reach[kLanes];
 };
 
-[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, __mmask16 slow, Group* g) {
+// `slow`: of these, `none` met kNoCode, the others kSlowCode.
+[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, __mmask16 slow,
+                                 __mmask16 none, Group* g) {
   Spilled spilled(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const Stream& stream = *lanes.stream[lane];
     uint64_t at = spilled.bit[lane];
-    const int32_t moved = decode_slow(stream, spilled.position[lane], &at);
+    const bool bad = (none >> lane & 1) != 0;
+    const int32_t moved = bad ? -1 : decode_slow(stream, spilled.position[lane], &at);
     spilled.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
       spilled.reach[lane] = ~0u;
@@ -107,14 +121,40 @@ struct Spilled {
   refill(c, *g);
 }
 
-[[gnu::always_inline]] inline void look_up(const Constants& c, const Entry* arena,
-                                           const Lanes& lanes, Group& g) {
-  constexpr int kFlags = 0xC000;
+// Lanes that met kLongCode go on in the table's other lookup: position and slot are as they were.
+[[gnu::always_inline]] inline void look_further(const Constants& c, __m512i words,
+                                                const Lanes& lanes, __mmask16 not_here, Group& g) {
+  const __mmask16 long_codes = _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(15));
+  const __m512i last = _mm512_set1_epi32(LookupArena::kTableSlots - 1);
+  g.slot = _mm512_mask_or_epi32(g.slot, long_codes, g.slot, last);
+  const auto slow = static_cast<__mmask16>(not_here & ~long_codes);
+  if (slow == 0) return;
+  static_assert(kNoCode >> 5 & 1);
+  const __mmask16 none = _mm512_mask_test_epi32_mask(slow, words, _mm512_set1_epi32(1 << 5));
+  Group copy = g;  // so that g itself may stay in registers
+  take_slow(c, lanes, slow, none, &copy);
+  g = copy;
+}
+
+// What 16 lanes looked up, eight in each half.
+struct Entries {
+  __m512i low;
+  __m512i high;
+};
+
+[[gnu::always_inline]] inline Entries look_up(const Constants& c, const Entry* arena,
+                                              const Group& g) {
   const __m512i top = _mm512_permutex2var_epi32(g.buffer[0], c.odd_words, g.buffer[1]);
   const __m512i index = _mm512_or_si512(_mm512_slli_epi32(g.slot, kLookupBits),
                                         _mm512_srli_epi32(top, 32 - kLookupBits));
-  const __m512i low = _mm512_i32gather_epi64(_mm512_castsi512_si256(index), arena, 8);
-  const __m512i high = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(index, 1), arena, 8);
+  return {gather(_mm512_castsi512_si256(index), arena),
+          gather(_mm512_extracti64x4_epi64(index, 1), arena)};
+}
+
+[[gnu::always_inline]] inline void apply(const Constants& c, const Entries& entries,
+                                         int16_t* coefficients, const Lanes& lanes, Group& g) {
+  constexpr int kFlags = 0xC000;
+  const auto [low, high] = entries;
   const __m512i words = _mm512_permutex2var_epi32(low, c.even_words, high);
   const __m512i fifteen = _mm512_set1_epi64(15);
   g.buffer[0] = _mm512_sllv_epi64(g.buffer[0], _mm512_and_si512(low, fifteen));
@@ -125,9 +165,12 @@ struct Spilled {
   alignas(64) uint32_t at[kLanes];
   _mm512_store_si512(values, _mm512_srli_epi64(low, 16));
   _mm512_store_si512(values + 8, _mm512_srli_epi64(high, 16));
-  _mm512_store_si512(at, _mm512_add_epi32(g.position, and_with(_mm512_srli_epi32(words, 4), 31)));
+  _mm512_store_si512(at, _mm512_add_epi32(_mm512_add_epi32(g.position, g.out),
+                                          and_with(_mm512_srli_epi32(words, 4), 31)));
+  // Through memory: taking the lanes out of the registers by shuffles is slower.
+  asm("" : "+m"(values), "+m"(at));
   for (int lane = 0; lane < kLanes; ++lane) {
-    __builtin_memcpy(lanes.out[lane] + at[lane], &values[lane], sizeof values[lane]);
+    __builtin_memcpy(coefficients + at[lane], &values[lane], sizeof values[lane]);
   }
 
   const __m512i advance = and_with(_mm512_srli_epi32(words, 9), 31);
@@ -142,22 +185,20 @@ struct Spilled {
   const __m512i sizes = _mm512_srli_epi32(_mm512_permutex2var_epi32(low, c.odd_words, high), 28);
   static_assert(LookupArena::kValueSlots == 1 && LookupArena::kIdleSlot == 0);
   g.slot = _mm512_mask_mov_epi32(slots_at(c, g), value_next, sizes);
-  const __mmask16 slow = _mm512_cmpeq_epi32_mask(flags, _mm512_set1_epi32(kFlags));
-  if (slow != 0) [[unlikely]] {
-    Group copy = g;  // so that g itself may stay in registers
-    take_slow(c, lanes, slow, &copy);
-    g = copy;
-  }
+  const __mmask16 not_here = _mm512_cmpeq_epi32_mask(flags, _mm512_set1_epi32(kFlags));
+  if (not_here != 0) [[unlikely]]
+    look_further(c, words, lanes, not_here, g);
 }
 
-void begin_lane(int lane, Stream* stream, Lanes* lanes, Group* g) {
+void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group* g) {
   const auto one = static_cast<__mmask16>(1u << lane);
   const auto one_of_half = static_cast<__mmask8>(1u << (lane & 7));
   const int half = lane >> 3;
   const StreamTables& tables = *stream->tables;
   lanes->stream[lane] = stream;
-  lanes->out[lane] = reinterpret_cast<uint16_t*>(stream->out) - 1;
   lanes->active |= one;
+  const auto out = static_cast<int>(stream->out - ends.coefficients) - 1;
+  g->out = _mm512_mask_set1_epi32(g->out, one, out);
   g->position = _mm512_mask_set1_epi32(g->position, one, 0);
   g->end = _mm512_mask_set1_epi32(g->end, one, static_cast<int>(stream->blocks << kBlockShift));
   g->bit = _mm512_mask_set1_epi32(g->bit, one, static_cast<int>(stream->bit));
@@ -172,7 +213,7 @@ void begin_lane(int lane, Stream* stream, Lanes* lanes, Group* g) {
 }
 
 // Takes what is finished out of the lanes and gives them new streams.
-[[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, Work* work,
+[[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, const Ends& ends,
                                     Lanes* lanes, Group* g) {
   const Spilled spilled(*g);
   for (uint32_t left = finished; left != 0; left &= left - 1) {
@@ -182,7 +223,8 @@ void begin_lane(int lane, Stream* stream, Lanes* lanes, Group* g) {
     stream.bad = spilled.reach[lane] > 64 ||
                  spilled.position[lane] != stream.blocks << kBlockShift || stream.bit > stream.bits;
     lanes->active = static_cast<__mmask16>(lanes->active & ~(1u << lane));
-    if (work->next != work->end) begin_lane(lane, work->next++, lanes, g);
+    Stream* const next = ends.source->next(&stream);
+    if (next != nullptr) begin_lane(lane, next, ends, lanes, g);
   }
   g->slot = _mm512_mask_mov_epi32(g->slot, finished, slots_at(c, *g));
 }
@@ -208,25 +250,33 @@ Constants make_constants() {
 
 }  // namespace
 
-void decode_slices_avx512(const Entry* arena, Stream* streams, size_t count) {
+void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source) {
+  static_assert(kLanes * kGroups <= kStreamsMax);
   const Constants constants = make_constants();
   alignas(64) static constexpr uint8_t kNoData[kStreamPadding] = {};
-  alignas(64) uint16_t idle_out[64] = {};
   const __m512i zero = _mm512_setzero_si512();
   const __m512i data = _mm512_set1_epi64(reinterpret_cast<long long>(kNoData));
-  const Group idle{{zero, zero}, zero, zero, zero,         zero,
-                   zero,         zero, zero, {zero, zero}, {data, data}};
-  Work work{streams, streams + count};
+  // Idle lanes write four zeros to the buffer's beginning, which is nobody's.
+  const Group idle{.buffer = {zero, zero},
+                   .slot = zero,
+                   .position = zero,
+                   .end = zero,
+                   .bit = zero,
+                   .bits = zero,
+                   .reach = zero,
+                   .pairs = zero,
+                   .out = zero,
+                   .slots = {zero, zero},
+                   .data = {data, data}};
+  const Ends ends{coefficients, &source};
   Lanes lanes[kGroups];
   Group start[kGroups] = {idle, idle};
-  for (Lanes& l : lanes) {
-    l.active = 0;
-    for (auto& out : l.out) out = idle_out;
-  }
+  for (Lanes& l : lanes) l.active = 0;
   // The lanes of both groups fill alike.
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < kGroups; ++i) {
-      if (work.next != work.end) begin_lane(lane, work.next++, &lanes[i], &start[i]);
+      Stream* const next = source.next(nullptr);
+      if (next != nullptr) begin_lane(lane, next, ends, &lanes[i], &start[i]);
     }
   }
   Group a = start[0];
@@ -238,15 +288,17 @@ void decode_slices_avx512(const Entry* arena, Stream* streams, size_t count) {
         static_cast<__mmask16>(l.active & _mm512_testn_epi32_mask(g.slot, g.slot));
     if (finished == 0) return;
     Group copy = g;
-    change_lanes(constants, finished, &work, &l, &copy);
+    change_lanes(constants, finished, ends, &l, &copy);
     g = copy;
   };
   while ((lanes[0].active | lanes[1].active) != 0) {
     refill(constants, a);
     refill(constants, b);
     for (int i = 0; i < kLookupsPerRefill; ++i) {
-      look_up(constants, arena, lanes[0], a);
-      look_up(constants, arena, lanes[1], b);
+      const Entries of_a = look_up(constants, arena, a);
+      const Entries of_b = look_up(constants, arena, b);
+      apply(constants, of_a, coefficients, lanes[0], a);
+      apply(constants, of_b, coefficients, lanes[1], b);
     }
     change_finished(lanes[0], a);
     change_finished(lanes[1], b);

@@ -5,14 +5,6 @@ namespace {
 
 using Tables = std::array<std::array<SharedTable, kHuffmanSets>, kSlots>;
 
-HuffmanTable table_of(std::span<const uint8_t> bytes) {
-  HuffmanTable table;
-  std::copy_n(bytes.begin(), 16, table.bits.begin());
-  table.count = static_cast<uint32_t>(bytes.size() - 16);
-  std::copy_n(bytes.begin() + 16, table.count, table.values.begin());
-  return table;
-}
-
 Tables build_tables() {
   Tables tables;
   for (size_t slot = 0; slot < kSlots; ++slot) {

@@ -125,24 +125,31 @@ uint64_t code_bits(const HuffmanCodes& codes, const Histogram& histogram) {
   return bits;
 }
 
-base::Status read_table(Bytes payload, size_t* at, std::array<HuffmanTable, 8>* tables) {
+base::Status read_table(Bytes payload, size_t* at, TableBytes* tables) {
   const Bytes rest = payload.subspan(*at);
   const auto bad = [] { return fail(Code::kCorrupt, "JPEG: a broken Huffman table"); };
   if (rest.size() < 17 || (rest[0] & 0xEC) != 0) return bad();
-  HuffmanTable table;
-  std::copy_n(rest.begin() + 1, 16, table.bits.begin());
   uint32_t room = 1;  // unused codes of the current length, the one of all ones among them
-  for (const uint8_t count : table.bits) {
+  uint32_t symbols = 0;
+  for (const uint8_t count : rest.subspan(1, 16)) {
     room *= 2;
     if (count >= room) return bad();
     room -= count;
-    table.count += count;
+    symbols += count;
   }
-  if (table.count > 256 || table.count > rest.size() - 17) return bad();
-  std::copy_n(rest.begin() + 17, table.count, table.values.begin());
-  (*tables)[(rest[0] >> 4u) * 4u + (rest[0] & 3u)] = table;
-  *at += table.dht_bytes();
+  if (symbols > 256 || symbols > rest.size() - 17) return bad();
+  (*tables)[(rest[0] >> 4u) * 4u + (rest[0] & 3u)] = rest.subspan(1, 16 + symbols);
+  *at += 17 + symbols;
   return {};
+}
+
+HuffmanTable table_of(Bytes bytes) {
+  HuffmanTable table;
+  if (bytes.empty()) return table;
+  table.count = static_cast<uint32_t>(bytes.size() - 16);
+  std::copy_n(bytes.begin(), 16, table.bits.begin());
+  std::copy_n(bytes.begin() + 16, table.count, table.values.begin());
+  return table;
 }
 
 bool is_legal_symbol(bool ac, int symbol) {

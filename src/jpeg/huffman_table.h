@@ -49,9 +49,14 @@ uint32_t codes_needed(const HuffmanCodes& codes, const Histogram& histogram);
 // Bits that the histogram's symbols take, the value bits behind them not counted.
 uint64_t code_bits(const HuffmanCodes& codes, const Histogram& histogram);
 
-// Reads one table of a DHT segment at payload[*at] into its place (four of DC, four of AC), and
-// moves behind it. kCorrupt for what is no table: T.81 B.2.4.2.
-base::Status read_table(base::Bytes payload, size_t* at, std::array<HuffmanTable, 8>* tables);
+// Tables as a DHT segment has them: 16 counts of codes by length, then the symbols. Four of DC,
+// four of AC; empty: not defined.
+using TableBytes = std::array<base::Bytes, 8>;
+// Finds one table of a DHT segment at payload[*at], and moves behind it. kCorrupt for what is no
+// table: T.81 B.2.4.2.
+base::Status read_table(base::Bytes payload, size_t* at, TableBytes* tables);
+// Of one of TableBytes; no codes when it is empty.
+HuffmanTable table_of(base::Bytes bytes);
 
 // Symbols that baseline allows: DC categories 0 to 11; AC run 0 to 15 with sizes 1 to 10, end of
 // block, run of 16 zeros.

@@ -47,6 +47,16 @@ constexpr uint8_t kNaturalToZigzag[64] = {
     41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
     46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
 
+// A block is sparse when it has no coefficient from here on in zigzag order: all lie in the upper
+// left quarter then.
+constexpr uint32_t kSparseEnd = 10;
+
+// load_rows() makes the rows of dequantised coefficients of a group of blocks.
+struct Loaded {
+  bool fits;    // with kChecked: each in 16 bits
+  bool sparse;  // all blocks
+};
+
 #if HWY_TARGET <= HWY_AVX3
 
 // Half of a block's rows, in their order, from its coefficients in zigzag order.
@@ -72,18 +82,20 @@ HWY_INLINE void gather_rows(const __m512i* blocks, V16* rows) {
   rows[3] = V16{_mm512_shuffle_i64x2(c, d, 0xDD)};
 }
 
-// The rows of dequantised coefficients. False, with kChecked, when one does not fit.
 template <bool kChecked>
-HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+HWY_INLINE Loaded load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+  constexpr __mmask32 kSparse = (1u << kSparseEnd) - 1;
   const __m512i upper = _mm512_load_si512(kHalfRows.at[0]);
   const __m512i lower = _mm512_load_si512(kHalfRows.at[1]);
   __m512i up[4];
   __m512i down[4];
+  __m512i used[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   __mmask32 overflow = 0;
   for (size_t i = 0; i < 4; ++i) {
     __m512i half[2];
     for (size_t h = 0; h < 2; ++h) {
       const __m512i raw = _mm512_loadu_si512(blocks[i].coefficients + 32 * h);
+      used[h] = _mm512_or_si512(used[h], raw);
       const __m512i steps = _mm512_load_si512(dequantiser.steps.data() + 32 * h);
       half[h] = _mm512_mullo_epi16(raw, steps);
       if constexpr (kChecked) {
@@ -96,7 +108,9 @@ HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantis
   }
   gather_rows(up, rows);
   gather_rows(down, rows + 4);
-  return overflow == 0;
+  const bool sparse = (_mm512_test_epi16_mask(used[0], used[0]) & ~kSparse) == 0 &&
+                      _mm512_test_epi64_mask(used[1], used[1]) == 0;
+  return {.fits = overflow == 0, .sparse = sparse};
 }
 
 #else
@@ -160,13 +174,17 @@ HWY_INLINE void unzigzag(const V16* zigzag, V16* rows) {
   }
 }
 
-// The rows of dequantised coefficients. False, with kChecked, when one does not fit.
 template <bool kChecked>
-HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+HWY_INLINE Loaded load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+  alignas(16) static constexpr int16_t kSecondSparse[8] = {0, 0, -1, -1, -1, -1, -1, -1};
+  static_assert(kSparseEnd == 10);
   V16 zigzag[8];
+  V16 used = hn::Zero(d16);
   V16 overflow = hn::Zero(d16);
   for (size_t i = 0; i < 8; ++i) {
     const V16 raw = load_lanes(d16, blocks, i * 8);
+    if (i == 1) used = hn::And(raw, hn::LoadDup128(d16, kSecondSparse));
+    if (i > 1) used = hn::Or(used, raw);
     const V16 steps = hn::LoadDup128(d16, dequantiser.steps.data() + i * 8);
     zigzag[i] = hn::Mul(raw, steps);
     if constexpr (kChecked) {
@@ -175,7 +193,8 @@ HWY_INLINE bool load_rows(const BlockPlace* blocks, const Dequantiser& dequantis
     }
   }
   unzigzag(zigzag, rows);
-  return !kChecked || hn::AllTrue(d16, hn::Eq(overflow, hn::Zero(d16)));
+  return {.fits = !kChecked || hn::AllTrue(d16, hn::Eq(overflow, hn::Zero(d16))),
+          .sparse = hn::AllTrue(d16, hn::Eq(used, hn::Zero(d16)))};
 }
 
 #endif
@@ -203,48 +222,87 @@ HWY_INLINE V16 interleave(V16 a, V16 b) {
   return kUpper ? hn::InterleaveUpper(d16, a, b) : hn::InterleaveLower(d16, a, b);
 }
 
-// Half of the columns of one pass: the sums and differences before rounding.
-template <bool kUpper, int kShift>
-HWY_INLINE void half_pass(const V16* in, V32* out) {
+struct Halves {
+  V32 even[4];
+  V32 odd[4];
+};
+
+template <bool kUpper>
+HWY_INLINE Halves multiply(const V16* in) {
   const V16 even = interleave<kUpper>(in[2], in[6]);
   const V32 tmp2 = multiply_pairs(even, kFix0541, kFix0541 - kFix1847);
   const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, kFix0541);
   const V32 tmp0 = widen<kUpper>(hn::Add(in[0], in[4]));
   const V32 tmp1 = widen<kUpper>(hn::Sub(in[0], in[4]));
-  const V32 rounding = hn::Set(d32, 1 << (kShift - 1));
-  const V32 tmp10 = hn::Add(hn::Add(tmp0, tmp3), rounding);
-  const V32 tmp13 = hn::Add(hn::Sub(tmp0, tmp3), rounding);
-  const V32 tmp11 = hn::Add(hn::Add(tmp1, tmp2), rounding);
-  const V32 tmp12 = hn::Add(hn::Sub(tmp1, tmp2), rounding);
 
   const V16 z = interleave<kUpper>(hn::Add(in[7], in[3]), hn::Add(in[5], in[1]));
   const V32 z3 = multiply_pairs(z, kFix1175 - kFix1961, kFix1175);
   const V32 z4 = multiply_pairs(z, kFix1175, kFix1175 - kFix0390);
   const V16 pair71 = interleave<kUpper>(in[7], in[1]);
   const V16 pair53 = interleave<kUpper>(in[5], in[3]);
-  const V32 odd0 = hn::Add(multiply_pairs(pair71, kFix0298 - kFix0899, -kFix0899), z3);
-  const V32 odd3 = hn::Add(multiply_pairs(pair71, -kFix0899, kFix1501 - kFix0899), z4);
-  const V32 odd1 = hn::Add(multiply_pairs(pair53, kFix2053 - kFix2562, -kFix2562), z4);
-  const V32 odd2 = hn::Add(multiply_pairs(pair53, -kFix2562, kFix3072 - kFix2562), z3);
-
-  out[0] = hn::ShiftRight<kShift>(hn::Add(tmp10, odd3));
-  out[7] = hn::ShiftRight<kShift>(hn::Sub(tmp10, odd3));
-  out[1] = hn::ShiftRight<kShift>(hn::Add(tmp11, odd2));
-  out[6] = hn::ShiftRight<kShift>(hn::Sub(tmp11, odd2));
-  out[2] = hn::ShiftRight<kShift>(hn::Add(tmp12, odd1));
-  out[5] = hn::ShiftRight<kShift>(hn::Sub(tmp12, odd1));
-  out[3] = hn::ShiftRight<kShift>(hn::Add(tmp13, odd0));
-  out[4] = hn::ShiftRight<kShift>(hn::Sub(tmp13, odd0));
+  return {{hn::Add(tmp0, tmp3), hn::Add(tmp1, tmp2), hn::Sub(tmp1, tmp2), hn::Sub(tmp0, tmp3)},
+          {hn::Add(multiply_pairs(pair71, -kFix0899, kFix1501 - kFix0899), z4),
+           hn::Add(multiply_pairs(pair53, -kFix2562, kFix3072 - kFix2562), z3),
+           hn::Add(multiply_pairs(pair53, kFix2053 - kFix2562, -kFix2562), z4),
+           hn::Add(multiply_pairs(pair71, kFix0298 - kFix0899, -kFix0899), z3)}};
 }
 
-template <int kShift>
+// The same sums for in[4] to in[7] of zero.
+template <bool kUpper>
+HWY_INLINE Halves multiply_sparse(const V16* in) {
+  const V16 even = interleave<kUpper>(in[2], in[2]);
+  const V32 tmp2 = multiply_pairs(even, kFix0541, 0);
+  const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, 0);
+  const V32 tmp0 = widen<kUpper>(in[0]);
+  const V16 pair31 = interleave<kUpper>(in[3], in[1]);
+  return {{hn::Add(tmp0, tmp3), hn::Add(tmp0, tmp2), hn::Sub(tmp0, tmp2), hn::Sub(tmp0, tmp3)},
+          {multiply_pairs(pair31, kFix1175, kFix1175 - kFix0390 + kFix1501 - kFix0899),
+           multiply_pairs(pair31, kFix1175 - kFix1961 + kFix3072 - kFix2562, kFix1175),
+           multiply_pairs(pair31, kFix1175 - kFix2562, kFix1175 - kFix0390),
+           multiply_pairs(pair31, kFix1175 - kFix1961, kFix1175 - kFix0899)}};
+}
+
+// Half of the columns of one pass.
+template <bool kUpper, bool kSparse, int kShift>
+HWY_INLINE void half_pass(const V16* in, V32* out) {
+  const Halves halves = kSparse ? multiply_sparse<kUpper>(in) : multiply<kUpper>(in);
+  for (size_t i = 0; i < 4; ++i) {
+    const V32 even = hn::Add(halves.even[i], hn::Set(d32, 1 << (kShift - 1)));
+    out[i] = hn::ShiftRight<kShift>(hn::Add(even, halves.odd[i]));
+    out[7 - i] = hn::ShiftRight<kShift>(hn::Sub(even, halves.odd[i]));
+  }
+}
+
+template <bool kSparse, int kShift>
 HWY_INLINE void pass(V16* v) {
   V32 low[8];
   V32 high[8];
-  half_pass<false, kShift>(v, low);
-  half_pass<true, kShift>(v, high);
+  half_pass<false, kSparse, kShift>(v, low);
+  half_pass<true, kSparse, kShift>(v, high);
   // Inside each lane: four of low, four of high, saturated.
   for (size_t i = 0; i < 8; ++i) v[i] = hn::ReorderDemote2To(d16, low[i], high[i]);
+}
+
+// pass() and transpose() of sparse blocks: four rows of what come out are all there is.
+template <int kShift>
+HWY_INLINE void pass_sparse_columns(V16* v) {
+  V32 low[8];
+  half_pass<false, true, kShift>(v, low);
+  V16 a[4];
+  for (size_t i = 0; i < 4; ++i) {
+    // Rows i and i + 4, four of each.
+    const V16 rows = hn::ReorderDemote2To(d16, low[i], low[i + 4]);
+    a[i] =
+        hn::InterleaveLower(d16, rows, hn::BitCast(d16, hn::Shuffle1032(hn::BitCast(d32, rows))));
+  }
+  const V16 even_low = hn::InterleaveLower(d16, a[0], a[2]);
+  const V16 even_high = hn::InterleaveUpper(d16, a[0], a[2]);
+  const V16 odd_low = hn::InterleaveLower(d16, a[1], a[3]);
+  const V16 odd_high = hn::InterleaveUpper(d16, a[1], a[3]);
+  v[0] = hn::InterleaveLower(d16, even_low, odd_low);
+  v[1] = hn::InterleaveUpper(d16, even_low, odd_low);
+  v[2] = hn::InterleaveLower(d16, even_high, odd_high);
+  v[3] = hn::InterleaveUpper(d16, even_high, odd_high);
 }
 
 HWY_INLINE void transpose(V16* v) {
@@ -347,8 +405,23 @@ HWY_INLINE void clear(const BlockPlace* blocks) {
   }
 }
 
-// A pass multiplies by less than 1.4, the first one also by 2^kPass1Bits. Where the sum of what
-// goes into it stays below these, 16 bits hold its own sums, and of the first pass what comes out.
+// The sum of all coefficients of a block, as if all were positive. A pass multiplies by less than
+// 1.4, the first one also by 2^kPass1Bits: below kEasySumMax 16 bits hold all sums of both passes,
+// and samples, the sum times 1.4^2 / 8 at most, are near.
+constexpr int32_t kEasySumMax = 2000;
+HWY_INLINE bool are_easy(const V16* v, size_t count) {
+  const hn::RebindToUnsigned<D16> du16;
+  auto sum = hn::BitCast(du16, hn::Abs(v[0]));  // of columns; -32768 becomes 32768
+  for (size_t i = 1; i < count; ++i) sum = hn::SaturatedAdd(sum, hn::BitCast(du16, hn::Abs(v[i])));
+  const V16 capped = hn::BitCast(d16, hn::Min(sum, hn::Set(du16, 0x7FFF)));
+  V32 total = multiply_pairs(capped, 1, 1);
+  total = hn::Add(total, hn::Shuffle2301(total));
+  total = hn::Add(total, hn::Shuffle1032(total));
+  return hn::AllTrue(d32, hn::Lt(total, hn::Set(d32, kEasySumMax)));
+}
+
+// Where the sum of what goes into a pass stays below these, 16 bits hold its own sums, and of the
+// first pass what comes out.
 constexpr int16_t kFirstSumMax = 5800;
 constexpr int16_t kSecondSumMax = 32767;
 HWY_INLINE bool sums_are_below(int16_t most, const V16* v) {
@@ -378,18 +451,31 @@ void transform_plainly(const BlockPlace* blocks, const Dequantiser& dequantiser,
 template <bool kChecked>
 HWY_INLINE void transform_group(const BlockPlace* blocks, const Dequantiser& dequantiser,
                                 size_t stride) {
+  constexpr int kFirstShift = kConstBits - kPass1Bits;
+  constexpr int kSecondShift = kConstBits + kPass1Bits + 3;
   V16 rows[8];
-  if (!load_rows<kChecked>(blocks, dequantiser, rows) || !sums_are_below(kFirstSumMax, rows)) {
+  const Loaded loaded = load_rows<kChecked>(blocks, dequantiser, rows);
+  if (!loaded.fits) {
     transform_plainly(blocks, dequantiser, stride);
     return;
   }
-  pass<kConstBits - kPass1Bits>(rows);
-  transpose(rows);
-  const bool small = sums_are_below(kSecondSumMax, rows);
-  pass<kConstBits + kPass1Bits + 3>(rows);
-  if (!small || !are_near(rows)) {
-    transform_plainly(blocks, dequantiser, stride);
-    return;
+  if (loaded.sparse && are_easy(rows, 4)) {
+    pass_sparse_columns<kFirstShift>(rows);
+    pass<true, kSecondShift>(rows);
+  } else if (are_easy(rows, 8)) {
+    pass<false, kFirstShift>(rows);
+    transpose(rows);
+    pass<false, kSecondShift>(rows);
+  } else {
+    bool right = sums_are_below(kFirstSumMax, rows);
+    pass<false, kFirstShift>(rows);
+    transpose(rows);
+    right = right && sums_are_below(kSecondSumMax, rows);
+    pass<false, kSecondShift>(rows);
+    if (!right || !are_near(rows)) {
+      transform_plainly(blocks, dequantiser, stride);
+      return;
+    }
   }
   clear(blocks);
   V8 packed[4];
@@ -432,10 +518,12 @@ HWY_EXPORT(transform);
 Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
   constexpr int kCoefficientMax = 2048;  // of baseline: 11 bits and a sign
   Dequantiser out;
+  uint16_t largest = 0;
   for (size_t k = 0; k < 64; ++k) {
     out.steps[k] = static_cast<int16_t>(quant[k]);
-    out.may_overflow |= quant[k] * kCoefficientMax > INT16_MAX + 1;
+    largest = std::max(largest, quant[k]);
   }
+  out.may_overflow = largest * kCoefficientMax > INT16_MAX + 1;
   return out;
 }
 

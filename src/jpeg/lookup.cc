@@ -5,8 +5,9 @@
 namespace forebay::jpeg {
 namespace {
 
-constexpr Entry kSlowEntry = Entry{kSlow} << 14 | Entry{1} << 4;
 constexpr uint32_t kEndOfBlockSymbol = 0x00;
+constexpr uint32_t kCodeBitsMax = 16;
+static_assert(kLongPrefix + kLookupBits == kCodeBitsMax);
 
 Entry make_entry(uint32_t length, uint32_t at, uint32_t advance, Flag flag) {
   return length | at << 4 | advance << 9 | Entry{flag} << 14;
@@ -33,23 +34,38 @@ void fill_symbol(uint32_t code, uint32_t length, uint32_t run, uint32_t size, Lo
   }
 }
 
-void fill_ac_symbol(uint32_t code, uint32_t length, uint32_t symbol, Lookup out) {
-  if (symbol == kEndOfBlockSymbol) {
+void fill_legal(bool ac, uint32_t code, uint32_t length, uint32_t symbol, Lookup out) {
+  if (!is_legal_symbol(ac, static_cast<int>(symbol))) return;
+  if (!ac) {
+    fill_symbol(code, length, 0, symbol, out);
+  } else if (symbol == kEndOfBlockSymbol) {
     const uint32_t free_bits = kLookupBits - length;
     std::ranges::fill(out.subspan(size_t{code} << free_bits, size_t{1} << free_bits),
                       make_entry(length, 1, 0, kEndOfBlock));
-  } else if (is_legal_symbol(true, static_cast<int>(symbol))) {
+  } else {
     fill_symbol(code, length, symbol >> 4, symbol & 15, out);
   }
 }
 
-template <class Fill>
-void for_short_codes(const HuffmanTable& table, Fill fill) {
+// One symbol an entry.
+void build_single(bool ac, const HuffmanTable& table, Lookup out, Lookup long_codes) {
+  constexpr uint32_t kAllOnes = (1u << kLongPrefix) - 1;
+  std::ranges::fill(out, kNoCode);
+  std::ranges::fill(long_codes, kNoCode);
   uint32_t code = 0;
   uint32_t at = 0;
-  for (uint32_t length = 1; length <= kLookupBits; ++length) {
-    for (uint32_t i = 0; i < table.bits[length - 1]; ++i) fill(code++, length, table.values[at++]);
-    code <<= 1;
+  for (uint32_t length = 1; length <= kCodeBitsMax; ++length, code <<= 1) {
+    for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
+      const uint32_t symbol = table.values[at++];
+      if (length <= kLookupBits) {
+        fill_legal(ac, code, length, symbol, out);
+        continue;
+      }
+      const uint32_t rest = length - kLongPrefix;
+      const bool is_long = code >> rest == kAllOnes;
+      out[code >> (length - kLookupBits)] = is_long ? kLongCode : kSlowCode;
+      if (is_long) fill_legal(ac, code - (kAllOnes << rest), rest, symbol, long_codes);
+    }
   }
 }
 
@@ -63,7 +79,7 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
     const Entry next = single[index << used & (kLookupEntries - 1)];
     const Flag flag = entry_flag(next);
     const uint32_t length = used + entry_length(next);
-    if (flag == kSlow || length > kLookupBits) break;
+    if (flag == kNotHere || length > kLookupBits) break;
     const uint32_t advance = entry_advance(entry) + entry_advance(next);
     const uint32_t slot = advance - entry_at(first);  // of the next coefficient
     // The size of a kValueNext lies where the third coefficient would be; the value's own store
@@ -80,20 +96,12 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
 
 }  // namespace
 
-void build_dc_lookup(const HuffmanTable& table, Lookup out) {
-  std::ranges::fill(out, kSlowEntry);
-  for_short_codes(table, [&](uint32_t code, uint32_t length, uint32_t symbol) {
-    if (is_legal_symbol(false, static_cast<int>(symbol))) {
-      fill_symbol(code, length, 0, symbol, out);
-    }
-  });
+void build_dc_lookups(const HuffmanTable& table, Lookup out, Lookup long_codes) {
+  build_single(false, table, out, long_codes);
 }
 
-void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single) {
-  std::ranges::fill(single, kSlowEntry);
-  for_short_codes(table, [&](uint32_t code, uint32_t length, uint32_t symbol) {
-    fill_ac_symbol(code, length, symbol, single);
-  });
+void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single, Lookup long_codes) {
+  build_single(true, table, single, long_codes);
   for (uint32_t index = 0; index < kLookupEntries; ++index) {
     chained[index] = chain(single[index], index, single);
   }

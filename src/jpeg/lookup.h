@@ -20,8 +20,16 @@ enum Flag : uint32_t {
   kPlain = 0,
   kEndOfBlock = 1,  // behind its coefficients
   kValueNext = 2,   // the last position moved over gets its value from the bits that follow
-  kSlow = 3,        // nothing is consumed: a long code, or none
+  kNotHere = 3,     // one of the three below
 };
+// A code that is too long for the lookup and begins with kLongPrefix ones, which are consumed: the
+// rest is in the table's lookup of long codes.
+inline constexpr uint32_t kLongPrefix = 5;
+inline constexpr Entry kLongCode = Entry{kNotHere} << 14 | Entry{1} << 4 | kLongPrefix;
+// Another code that is too long.
+inline constexpr Entry kSlowCode = Entry{kNotHere} << 14 | Entry{1} << 4;
+// No code that baseline allows.
+inline constexpr Entry kNoCode = Entry{kNotHere} << 14 | Entry{2} << 4;
 inline constexpr uint32_t entry_length(Entry entry) { return entry & 15; }
 inline constexpr uint32_t entry_at(Entry entry) { return entry >> 4 & 31; }
 inline constexpr uint32_t entry_advance(Entry entry) { return entry >> 9 & 31; }
@@ -34,9 +42,8 @@ inline constexpr uint32_t kSingleFrom = 58;
 
 using Lookup = std::span<Entry, kLookupEntries>;
 
-// Symbols that baseline does not allow are kSlow.
-void build_dc_lookup(const HuffmanTable& table, Lookup out);
-void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single);
+void build_dc_lookups(const HuffmanTable& table, Lookup out, Lookup long_codes);
+void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single, Lookup long_codes);
 // The value of `size` bits (1 to 11) that come next.
 void build_value_lookup(uint32_t size, Lookup out);
 

@@ -7,27 +7,33 @@
 namespace forebay::jpeg {
 namespace {
 
-// Whether `table` is the first codes of `whole`.
-bool is_beginning(const HuffmanTable& table, const HuffmanTable& whole) {
-  if (table.count > whole.count) return false;
-  uint32_t left = table.count;
+// Whether `bytes` are the first codes of `whole`.
+bool is_beginning(Bytes bytes, const HuffmanTable& whole) {
+  auto left = static_cast<uint32_t>(bytes.size() - 16);
+  const Bytes symbols = bytes.subspan(16);
+  if (left > whole.count) return false;
   for (size_t i = 0; i < 16; ++i) {
     const uint32_t kept = std::min<uint32_t>(whole.bits[i], left);
-    if (table.bits[i] != kept) return false;
+    if (bytes[i] != kept) return false;
     left -= kept;
   }
-  return std::equal(table.values.begin(), table.values.begin() + table.count, whole.values.begin());
+  return std::ranges::equal(symbols, std::span(whole.values).first(symbols.size()));
 }
 
-// The compiled-in table that `table` is the beginning of, or itself.
-const HuffmanTable& whole_table(const HuffmanTable& table, bool ac) {
+// The compiled-in table that `bytes` are the beginning of.
+const HuffmanTable* find_shared(Bytes bytes, bool ac) {
   for (const size_t slot : {ac ? kAcLuma : kDcLuma, ac ? kAcChroma : kDcChroma}) {
     for (size_t set = 0; set < kHuffmanSets; ++set) {
       const HuffmanTable& whole = shared_table(slot, set).table;
-      if (is_beginning(table, whole)) return whole;
+      if (is_beginning(bytes, whole)) return &whole;
     }
   }
-  return table;
+  return nullptr;
+}
+
+bool equals(const HuffmanTable& table, Bytes bytes) {
+  return table.count + 16 == bytes.size() && std::ranges::equal(table.bits, bytes.first(16)) &&
+         std::ranges::equal(std::span(table.values).first(table.count), bytes.subspan(16));
 }
 
 }  // namespace
@@ -60,29 +66,33 @@ bool LookupCache::find(const Scan& scan, StreamTables* tables, std::array<uint32
   return true;
 }
 
-std::optional<uint32_t> LookupCache::find_item(const HuffmanTable& table, bool ac) {
-  const HuffmanTable& whole = whole_table(table, ac);
+std::optional<uint32_t> LookupCache::find_item(Bytes bytes, bool ac) {
+  const HuffmanTable* const shared = find_shared(bytes, ac);
   uint32_t oldest = 0;
   for (uint32_t i = 0; i < kItems; ++i) {
     Item& item = (*items_)[i];
-    if (item.last_turn != 0 && item.ac == ac && item.table == whole) {
+    const bool same = item.last_turn != 0 && item.ac == ac && item.shared == shared &&
+                      (shared != nullptr || equals(item.table, bytes));
+    if (same) {
       item.last_turn = turn_;
       return i;
     }
     if (item.last_turn < (*items_)[oldest].last_turn) oldest = i;
   }
   if ((*items_)[oldest].last_turn == turn_) return std::nullopt;
-  build(oldest, whole, ac);
+  const HuffmanTable table = shared != nullptr ? *shared : table_of(bytes);
+  (*items_)[oldest] = {ac, turn_, shared, table, canonical_table(table)};
+  build(oldest, table, ac);
   return oldest;
 }
 
 void LookupCache::build(uint32_t number, const HuffmanTable& table, bool ac) {
-  (*items_)[number] = {ac, turn_, table, canonical_table(table)};
   const uint32_t slot = first_slot(number);
+  const Lookup long_codes = arena_.slot(LookupArena::long_slot(slot));
   if (ac) {
-    build_ac_lookups(table, arena_.slot(slot), arena_.slot(slot + 1));
+    build_ac_lookups(table, arena_.slot(slot), arena_.slot(slot + 1), long_codes);
   } else {
-    build_dc_lookup(table, arena_.slot(slot));
+    build_dc_lookups(table, arena_.slot(slot), long_codes);
   }
 }
 

@@ -25,15 +25,19 @@ class LookupCache {
   struct Item {
     bool ac = false;
     uint64_t last_turn = 0;
+    const HuffmanTable* shared = nullptr;  // the compiled-in table that it is
     HuffmanTable table;
     CanonicalTable canonical;
   };
-  static constexpr uint32_t kItems = (LookupArena::kSlots - LookupArena::kFirstFree) / 2;
+  static constexpr uint32_t kItems =
+      (LookupArena::kSlots - LookupArena::kFirstFree) / LookupArena::kTableSlots;
 
-  // The item's number; its lookups are at first_slot(number) and, of AC, behind it.
-  std::optional<uint32_t> find_item(const HuffmanTable& table, bool ac);
+  // The item's number; its lookups are at first_slot(number) and behind it.
+  std::optional<uint32_t> find_item(Bytes table, bool ac);
   void build(uint32_t number, const HuffmanTable& table, bool ac);
-  static uint32_t first_slot(uint32_t number) { return LookupArena::kFirstFree + 2 * number; }
+  static uint32_t first_slot(uint32_t number) {
+    return LookupArena::kFirstFree + LookupArena::kTableSlots * number;
+  }
 
   LookupArena arena_;
   std::unique_ptr<std::array<Item, kItems>> items_;

@@ -1,9 +1,9 @@
 #include "jpeg/region_scan.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "jpeg/markers.h"
+#include "jpeg/stuffing.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -19,39 +19,9 @@ constexpr uint32_t kContext = 2;
 
 uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-// Copies without the zeros that stand behind bytes of 0xFF. `to` has room for all.
-size_t remove_stuffing(Bytes from, uint8_t* to) {
-  uint8_t* const begin = to;
-  while (!from.empty()) {
-    const auto* const mark =
-        static_cast<const uint8_t*>(std::memchr(from.data(), 0xFF, from.size()));
-    const size_t plain =
-        mark == nullptr ? from.size() : static_cast<size_t>(mark - from.data()) + 1;
-    std::memcpy(to, from.data(), plain);
-    to += plain;
-    from = from.subspan(std::min(from.size(), plain + (mark == nullptr ? 0 : 1)));
-  }
-  return static_cast<size_t>(to - begin);
-}
-
-// The first 0xFF from `at` on that no zero follows; the size when there is none.
-size_t find_marker(Bytes bits, size_t at) {
-  while (at + 1 < bits.size()) {
-    const auto* const mark =
-        static_cast<const uint8_t*>(std::memchr(bits.data() + at, 0xFF, bits.size() - 1 - at));
-    if (mark == nullptr) break;
-    at = static_cast<size_t>(mark - bits.data());
-    if (bits[at + 1] != 0) return at;
-    at += 2;
-  }
-  return bits.size();
-}
-
 }  // namespace
 
 bool RegionScan::begin(const Scan& scan, Bytes file, const Rect& region, LookupCache& cache) {
-  // Something may be left from an image that ended early.
-  for (Component& component : components_) component.waiting.clear();
   std::array<uint32_t, 3> pair_of{};
   lay_out(scan.header, region);
   if (!cache.find(scan, &tables_, &pair_of) || !add_blocks(scan, pair_of)) return false;
@@ -123,35 +93,35 @@ void RegionScan::make_planes(const Scan& scan) {
 
 bool RegionScan::find_segments(Bytes bits) {
   segments_.clear();
-  data_used_ = 0;
   const uint32_t count = divide_up(layout_.mcus, layout_.interval);
   const uint32_t needed =
       divide_up((layout_.bottom - 1) * layout_.across + layout_.right, layout_.interval);
-  const size_t room = bits.size() + size_t{needed} * kStreamPadding;
+  const size_t room = bits.size() + size_t{needed} * kStreamPadding + kUnstuffedPadding;
   if (data_.size() < room) data_.resize(room);
+  uint8_t* data = data_.data();
   size_t at = 0;
   for (uint32_t number = 0; number < needed; ++number) {
-    const size_t end = find_marker(bits, at);
+    Segment segment;
+    segment.next_mcu = number * layout_.interval;
+    segment.whole_end = std::min(layout_.mcus, segment.next_mcu + layout_.interval);
+    segment.end_mcu = needed_end(segment.next_mcu, segment.whole_end);
+    size_t end = 0;
+    if (segment.done()) {
+      end = find_marker(bits, at);
+    } else {
+      const Unstuffed copied = copy_unstuffed(bits, at, data);
+      end = copied.marker;
+      segment.data = data;
+      segment.bits = uint64_t{copied.bytes} * 8;
+      data += copied.bytes + kStreamPadding;
+      segments_.push_back(segment);
+    }
     if (end == bits.size()) return false;
     const uint8_t expected = number + 1 == count ? kEoi : static_cast<uint8_t>(kRst0 + number % 8);
     if (bits[end + 1] != expected) return false;
-    add_segment(number, bits.subspan(at, end - at));
     at = end + 2;
   }
   return true;
-}
-
-void RegionScan::add_segment(uint32_t number, Bytes stuffed) {
-  Segment segment;
-  segment.next_mcu = number * layout_.interval;
-  segment.whole_end = std::min(layout_.mcus, segment.next_mcu + layout_.interval);
-  segment.end_mcu = needed_end(segment.next_mcu, segment.whole_end);
-  if (segment.done()) return;
-  segment.data = data_.data() + data_used_;
-  const size_t bytes = remove_stuffing(stuffed, data_.data() + data_used_);
-  segment.bits = uint64_t{bytes} * 8;
-  data_used_ += bytes + kStreamPadding;
-  segments_.push_back(segment);
 }
 
 // Behind the last MCU of [first, end) that the region needs; `first` when there is none.
@@ -186,7 +156,7 @@ bool RegionScan::take(Segment& segment, const Stream& stream) {
   for (uint32_t mcu = segment.next_mcu; mcu < end;) {
     const Run run = run_from(mcu, end);
     if (run.needed) {
-      place_run(mcu / l.across, mcu % l.across, run.end - mcu, coefficients);
+      transform_run(mcu / l.across, mcu % l.across, run.end - mcu, coefficients);
     } else {
       std::fill_n(coefficients, (run.end - mcu) * mcu_coefficients, int16_t{0});
     }
@@ -230,34 +200,29 @@ void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
 }
 
 // `count` MCUs side by side: by component and row of blocks, so that neighbours follow each other.
-void RegionScan::place_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients) {
+void RegionScan::transform_run(uint32_t row, uint32_t column, uint32_t count,
+                               int16_t* coefficients) {
   const size_t mcu_coefficients = size_t{layout_.blocks} * kBlockCoefficients;
+  std::array<BlockPlace, kSliceBlocksMax> places;
   for (uint32_t b = 0; b < layout_.blocks;) {
-    const BlockOfMcu& block = blocks_[b];
-    Component& component = components_[block.component];
-    const Plane& plane = planes_[block.component];
-    uint8_t* samples =
-        plane.samples +
-        (size_t{row - layout_.top} * component.mcu_height + block.y * 8u) * plane.stride +
-        size_t{column - layout_.left} * component.mcu_width;
-    int16_t* from = coefficients + b * kBlockCoefficients;
+    const Component& component = components_[blocks_[b].component];
+    const Plane& plane = planes_[blocks_[b].component];
     const uint32_t across = component.mcu_width / 8;
-    size_t at = component.waiting.size();
-    component.waiting.resize(at + size_t{count} * across);
-    for (uint32_t mcu = 0; mcu < count; ++mcu, from += mcu_coefficients) {
-      for (uint32_t x = 0; x < across; ++x, samples += 8) {
-        component.waiting[at++] = {from + x * kBlockCoefficients, samples};
+    const uint8_t c = blocks_[b].component;
+    size_t used = 0;
+    for (; b < layout_.blocks && blocks_[b].component == c; b += across) {
+      uint8_t* samples =
+          plane.samples +
+          (size_t{row - layout_.top} * component.mcu_height + blocks_[b].y * 8u) * plane.stride +
+          size_t{column - layout_.left} * component.mcu_width;
+      int16_t* from = coefficients + b * kBlockCoefficients;
+      for (uint32_t mcu = 0; mcu < count; ++mcu, from += mcu_coefficients) {
+        for (uint32_t x = 0; x < across; ++x, samples += 8) {
+          places[used++] = {from + x * kBlockCoefficients, samples};
+        }
       }
     }
-    b += across;
-  }
-}
-
-void RegionScan::transform() {
-  for (size_t c = 0; c < components_.size(); ++c) {
-    Component& component = components_[c];
-    transform_blocks(component.waiting, component.dequantiser, planes_[c].stride);
-    component.waiting.clear();
+    transform_blocks({places.data(), used}, component.dequantiser, plane.stride);
   }
 }
 

@@ -5,20 +5,9 @@
 #include "jpeg/entropy.h"
 #include "jpeg/idct.h"
 #include "jpeg/lookup_cache.h"
+#include "jpeg/plane.h"
 
 namespace forebay::jpeg {
-
-// The samples of one component, of whole blocks: more than the region on all sides.
-struct Plane {
-  uint8_t* samples = nullptr;  // of column `left` and row `top`; one before and some behind each
-  size_t stride = 0;           // row may be written
-  uint32_t left = 0;           // in the component's own samples
-  uint32_t top = 0;
-  uint32_t width = 0;  // of the whole component, edges of blocks not counted
-  uint32_t height = 0;
-
-  uint8_t* row(uint32_t y) const { return samples + size_t{y - top} * stride; }
-};
 
 // Keeps its buffers between images.
 class RegionScan {
@@ -43,11 +32,9 @@ class RegionScan {
   std::vector<Segment>& segments() { return segments_; }
   // The next slice of a segment, whose coefficients go to `out`.
   Stream slice(const Segment& segment, int16_t* out) const;
-  // Takes a decoded slice: its blocks wait for transform(), and so must their coefficients; those
-  // that are not needed are zero again. False as begin().
+  // Makes samples of a decoded slice, and zeros of its coefficients. False as begin(); the
+  // coefficients are then not all zero.
   bool take(Segment& segment, const Stream& stream);
-  // Turns the blocks that wait into samples, and their coefficients into zeros.
-  void transform();
 
   const Plane& plane(size_t component) const { return planes_[component]; }
 
@@ -71,7 +58,6 @@ class RegionScan {
     uint32_t mcu_width = 8;  // samples
     uint32_t mcu_height = 8;
     Dequantiser dequantiser;
-    std::vector<BlockPlace> waiting;
   };
 
   struct Run {
@@ -83,11 +69,10 @@ class RegionScan {
   bool add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pair_of);
   void make_planes(const Scan& scan);
   bool find_segments(Bytes bits);
-  void add_segment(uint32_t number, Bytes stuffed);
   uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
   Run run_from(uint32_t mcu, uint32_t end) const;
   void sum_dc(Segment& segment, const Stream& stream);
-  void place_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
+  void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
 
   Layout layout_;
   std::array<BlockOfMcu, kSliceBlocksMax> blocks_{};
@@ -96,7 +81,6 @@ class RegionScan {
   std::array<Plane, 3> planes_{};
   std::vector<uint8_t> samples_;
   std::vector<uint8_t> data_;
-  size_t data_used_ = 0;
   std::vector<Segment> segments_;
 };
 

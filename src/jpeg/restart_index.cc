@@ -65,7 +65,7 @@ Status find_code(const HuffmanTable& table, FillCodes* fill) {
 
 // From the markers of a baseline file with one interleaved scan, whose header `header` is.
 Result<std::vector<FillCodes>> read_fill_codes(Bytes file, const Header& header) {
-  std::array<HuffmanTable, 8> tables;
+  TableBytes tables;
   MarkerReader reader(file);
   Marker marker;
   do {
@@ -84,8 +84,8 @@ Result<std::vector<FillCodes>> read_fill_codes(Bytes file, const Header& header)
       return fail(Code::kCorrupt, "JPEG: component {} of the scan is not that of the frame", i);
     }
     FillCodes fill;
-    RETURN_IF_ERROR(find_code(tables[numbers >> 4u], &fill));
-    RETURN_IF_ERROR(find_code(tables[4 + (numbers & 3u)], &fill));
+    RETURN_IF_ERROR(find_code(table_of(tables[numbers >> 4u]), &fill));
+    RETURN_IF_ERROR(find_code(table_of(tables[4 + (numbers & 3u)]), &fill));
     fill.blocks =
         header.component_count == 1 ? 1 : uint32_t{component.horizontal} * component.vertical;
     out.push_back(fill);

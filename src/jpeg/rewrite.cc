@@ -17,8 +17,10 @@ using base::ByteVector;
 using base::Code;
 using base::fail;
 
-constexpr uint32_t kMcusWithRestarts = 64;  // an image below gets none unless asked
-constexpr size_t kBlocksPerMcu = 10;        // T.81 B.2.3
+// An image of fewer MCUs gets no restart markers unless asked, and always shared tables: building
+// lookups for its own would take longer than decoding it.
+constexpr uint32_t kSmallMcus = 64;
+constexpr size_t kBlocksPerMcu = 10;  // T.81 B.2.3
 // Private tables must save this share of the file: a decoder has to build them for each image.
 constexpr uint64_t kPrivateGainPercent = 3;
 
@@ -119,7 +121,7 @@ Status check_coefficients(const jpeg_decompress_struct& info) {
 
 uint32_t restart_interval(const Header& header, const std::optional<uint32_t>& wish) {
   if (wish.has_value()) return *wish;
-  if (header.mcu_count() < kMcusWithRestarts) return 0;
+  if (header.mcu_count() < kSmallMcus) return 0;
   const bool subsampled = header.mcu_width() > 8 || header.mcu_height() > 8;
   return subsampled ? 4 : 8;
 }
@@ -172,11 +174,12 @@ uint64_t other_bits(const Symbols& symbols, size_t slots, size_t header_bytes) {
   return bits;
 }
 
-ChosenTables choose_tables(const Symbols& symbols, size_t slots, size_t header_bytes,
-                           TableChoice choice) {
+ChosenTables choose_tables(const Symbols& symbols, size_t slots, const Header& header,
+                           size_t header_bytes, TableChoice choice) {
   if (choice == TableChoice::kPrivate) return private_tables(symbols, slots);
   ChosenTables shared = shared_tables(symbols, slots);
-  if (choice == TableChoice::kShared) return shared;
+  const bool small = header.mcu_count() < kSmallMcus;
+  if (choice == TableChoice::kShared || small) return shared;
   ChosenTables own = private_tables(symbols, slots);
   const uint64_t whole = shared.bits + other_bits(symbols, slots, header_bytes);
   const bool worth =
@@ -252,7 +255,8 @@ Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOp
   const bool extended = write_quantisation(info, &out.file);
   write_frame(header, extended, &out.file);
   const size_t slots = slots_of(header);
-  const ChosenTables chosen = choose_tables(work.symbols, slots, out.file.size(), options.tables);
+  const ChosenTables chosen =
+      choose_tables(work.symbols, slots, header, out.file.size(), options.tables);
   out.table_set = chosen.set;
   write_huffman({chosen.tables.data(), slots}, &out.file);
   write_scan_header(header, interval, &out.file);

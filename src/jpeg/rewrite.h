@@ -10,7 +10,8 @@
 namespace forebay::jpeg {
 
 enum class TableChoice : uint8_t {
-  kCheapest,  // the best shared set, or private tables where those save more than 3 %
+  kCheapest,  // the best shared set, or private tables where those save more than 3 % of an image
+              // of 64 MCUs or more
   kShared,    // the best shared set, always
   kPrivate,   // the image's own optimal tables, always
 };

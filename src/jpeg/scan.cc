@@ -12,7 +12,7 @@ constexpr std::string_view kJfif("JFIF\0", 5);
 // What the markers before a scan define.
 struct Definitions {
   std::array<std::optional<std::array<uint16_t, 64>>, 4> quant;
-  std::array<HuffmanTable, 8> huffman{};
+  TableBytes huffman{};
   bool jfif = false;
   std::optional<uint8_t> adobe_transform;
 };
@@ -98,13 +98,13 @@ bool read_selectors(Bytes scan_header, const Definitions& definitions, Scan* sca
     to.ac = static_cast<uint8_t>(4 + (selectors & 15));
     const auto& quant = definitions.quant[from.quant_table];
     if (to.dc > 3 || to.ac > 7) return false;
-    const HuffmanTable& dc = definitions.huffman[to.dc];
-    // libjpeg takes no such table, even where the symbol does not come.
-    const auto dc_end = dc.values.begin() + dc.count;
-    if (std::any_of(dc.values.begin(), dc_end, [](uint8_t v) { return v > 15; })) return false;
-    const bool fits = scan_header[1 + 2 * i] == from.id && quant && dc.count > 0 &&
-                      definitions.huffman[to.ac].count > 0;
+    // 16 counts and at least one symbol.
+    const Bytes dc = definitions.huffman[to.dc];
+    const bool fits = scan_header[1 + 2 * i] == from.id && quant && dc.size() > 16 &&
+                      definitions.huffman[to.ac].size() > 16;
     if (!fits) return false;
+    // libjpeg takes no such table, even where the symbol does not come.
+    if (std::ranges::any_of(dc.subspan(16), [](uint8_t v) { return v > 15; })) return false;
     to.quant = *quant;
     if (count > 1) {
       to.horizontal = from.horizontal;

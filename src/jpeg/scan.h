@@ -24,7 +24,7 @@ struct Scan {
   Colour colour = Colour::kYcc;
   int component_count = 0;
   std::array<ScanComponent, 3> components{};
-  std::array<HuffmanTable, 8> tables{};  // four of DC, four of AC
+  TableBytes tables{};  // in the file
 };
 
 // Nothing for a file that is not of this kind, or not quite in order: libjpeg-turbo then says what

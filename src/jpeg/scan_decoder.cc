@@ -30,21 +30,49 @@ bool ScanDecoder::add(const Scan& scan, Bytes file, const base::Rect& region) {
 }
 
 void ScanDecoder::run() {
-  if (coefficients_.empty()) coefficients_.resize(kWindow * kSliceStride);
+  if (coefficients_.empty()) coefficients_.resize(kSlicePadding + kStreamsMax * kSliceStride);
   sort_segments();
-  active_.clear();
-  size_t next = 0;
-  while (next < order_.size() || !active_.empty()) {
-    while (active_.size() < kWindow && next < order_.size()) active_.push_back(order_[next++]);
-    decode_window();
-    std::erase_if(active_, [&](Key key) {
-      Image& image = *images_[image_of(key)];
-      return !image.good || image.scan.segments()[segment_of(key)].done();
-    });
-  }
+  next_ = 0;
+  started_ = 0;
+  dirty_ = true;
+  decode_slices(kernel_, cache_.arena(), coefficients_.data(), *this);
+  dirty_ = false;
 }
 
-// Alike lengths side by side, so that no lane waits long for the others; the longest first.
+int16_t* ScanDecoder::slice(size_t lane) {
+  return coefficients_.data() + kSlicePadding + lane * kSliceStride;
+}
+
+Stream* ScanDecoder::next(Stream* done) {
+  size_t lane = started_;
+  if (done != nullptr) {
+    lane = static_cast<size_t>(done - streams_.data());
+    if (finish(*done, keys_[lane])) return done;
+  }
+  while (next_ < order_.size() && !images_[image_of(order_[next_])]->good) ++next_;
+  if (next_ == order_.size()) return nullptr;
+  if (done == nullptr) ++started_;
+  keys_[lane] = order_[next_++];
+  RegionScan& scan = images_[image_of(keys_[lane])]->scan;
+  streams_[lane] = scan.slice(scan.segments()[segment_of(keys_[lane])], slice(lane));
+  return &streams_[lane];
+}
+
+// Makes samples of a slice. True when another one of the segment is to be decoded.
+bool ScanDecoder::finish(Stream& stream, Key key) {
+  Image& image = *images_[image_of(key)];
+  auto& segment = image.scan.segments()[segment_of(key)];
+  if (!image.good || !image.scan.take(segment, stream)) {
+    image.good = false;
+    std::fill_n(stream.out, kSliceStride, int16_t{0});
+    return false;
+  }
+  if (segment.done()) return false;
+  stream = image.scan.slice(segment, stream.out);
+  return true;
+}
+
+// The longest first, so that the last lanes to end do not work alone for long.
 void ScanDecoder::sort_segments() {
   order_.clear();
   for (size_t i = 0; i < count_; ++i) {
@@ -54,26 +82,6 @@ void ScanDecoder::sort_segments() {
     }
   }
   std::ranges::sort(order_, std::greater<>());
-}
-
-void ScanDecoder::decode_window() {
-  streams_.clear();
-  for (const Key key : active_) {
-    RegionScan& scan = images_[image_of(key)]->scan;
-    int16_t* const out = coefficients_.data() + streams_.size() * kSliceStride;
-    streams_.push_back(scan.slice(scan.segments()[segment_of(key)], out));
-  }
-  dirty_ = true;
-  decode_slices(kernel_, cache_.arena(), streams_);
-  for (size_t i = 0; i < active_.size(); ++i) {
-    Image& image = *images_[image_of(active_[i])];
-    auto& segment = image.scan.segments()[segment_of(active_[i])];
-    if (image.good && image.scan.take(segment, streams_[i])) continue;
-    image.good = false;
-    std::fill_n(streams_[i].out, kSliceStride, int16_t{0});
-  }
-  for (size_t i = 0; i < count_; ++i) images_[i]->scan.transform();
-  dirty_ = false;
 }
 
 }  // namespace forebay::jpeg

@@ -6,7 +6,7 @@
 namespace forebay::jpeg {
 
 // Keeps its buffers between images. One thread at a time.
-class ScanDecoder {
+class ScanDecoder : private StreamSource {
  public:
   explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel) {}
 
@@ -14,8 +14,10 @@ class ScanDecoder {
   void begin();
   // As RegionScan::begin(); what could not be added takes no place.
   bool add(const Scan& scan, Bytes file, const base::Rect& region);
+  // Of all images that were added.
+  size_t segments() const { return segments_; }
   // Whether more images would make it faster.
-  bool wants_more() const { return segments_ < kWindow && count_ < kImagesMax; }
+  bool wants_more() const { return segments_ < kSegmentsEnough && count_ < kImagesMax; }
   // Decodes all images that were added.
   void run();
   // Of an image by the order in which they were added: false as RegionScan::begin().
@@ -26,8 +28,8 @@ class ScanDecoder {
 
  private:
   static constexpr size_t kImagesMax = 64;
-  // Segments that are decoded side by side before their blocks are transformed.
-  static constexpr size_t kWindow = 64;
+  // With more, the end, when lanes run empty, costs little.
+  static constexpr size_t kSegmentsEnough = 4 * kStreamsMax;
 
   struct Image {
     RegionScan scan;
@@ -38,8 +40,10 @@ class ScanDecoder {
   static uint32_t image_of(Key key) { return key >> 24 & 0xFF; }
   static uint32_t segment_of(Key key) { return key & 0xFFFFFF; }
 
+  Stream* next(Stream* done) override;
+  bool finish(Stream& stream, Key key);
   void sort_segments();
-  void decode_window();
+  int16_t* slice(size_t lane);
 
   const EntropyKernel kernel_;
   LookupCache cache_;
@@ -47,9 +51,12 @@ class ScanDecoder {
   size_t count_ = 0;
   size_t segments_ = 0;
   std::vector<Key> order_;
-  std::vector<Key> active_;
-  std::vector<Stream> streams_;        // of active_
-  std::vector<int16_t> coefficients_;  // all zero between windows
+  size_t next_ = 0;  // of order_
+  // What is decoded now, and of which segments.
+  std::array<Stream, kStreamsMax> streams_;
+  std::array<Key, kStreamsMax> keys_{};
+  size_t started_ = 0;                 // of streams_
+  std::vector<int16_t> coefficients_;  // of streams_; all zero between images
   bool dirty_ = false;                 // they are not, as memory ran out
 };
 
