@@ -57,7 +57,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("dataset", o.dataset, "Packed dataset to learn from")->required();
   app.add_option("--val", o.validation, "Packed dataset to measure on after each epoch");
   app.add_option("--model", o.model.name, "resnet9 or resnet18")->capture_default_str();
-  app.add_option("--width", o.model.width, "resnet9: channels of its first layer")
+  app.add_option("--width", o.model.width, "resnet9: half the channels of its first learned layer")
       ->capture_default_str();
   app.add_option("--epochs", o.run.epochs, "0: only measure on --val")
       ->capture_default_str()

@@ -221,9 +221,12 @@ TEST(Transform, TakesTheLeastProductForWhatItIs) {
   }
   std::array<std::array<uint8_t, 64>, 2> samples{};
   const Dequantiser dequantiser = make_dequantiser(quant);
-  const BlockPlace place{coefficients[0].data(), samples[0].data()};
-  transform_blocks({&place, 1}, dequantiser, 8);
-  transform_plain({coefficients[1].data(), samples[1].data()}, dequantiser, 8);
+  transform_row({.coefficients = coefficients[0].data(),
+                 .count = 1,
+                 .samples = samples[0].data(),
+                 .stride = 8},
+                dequantiser);
+  transform_plain(coefficients[1].data(), dequantiser, samples[1].data(), 8);
   EXPECT_EQ(samples[0], samples[1]);
 }
 
@@ -237,7 +240,8 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
     const uint64_t most_quant = uint64_t{1} << random.below(17);
     for (uint16_t& step : quant) step = static_cast<uint16_t>(1 + random.below(most_quant) % 65535);
     Dequantiser dequantiser = make_dequantiser(quant);
-    std::vector<int16_t> coefficients(kBlocks * 64);
+    std::vector<int16_t> coefficients(3 * kBlocks * 64);
+    const size_t count = 1 + random.below(kBlocks);
     const int64_t most = int64_t{1} << random.below(16);
     const uint64_t share = 1 + random.below(20);
     for (int16_t& coefficient : coefficients) {
@@ -249,16 +253,22 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
     std::vector<int16_t> copy = coefficients;
     std::vector<uint8_t> samples(8 * kStride);
     std::vector<uint8_t> expected(8 * kStride);
-    std::vector<BlockPlace> places;
-    for (size_t block = 0; block < kBlocks; ++block) {
-      // Some are neighbours, some are not.
-      const size_t at = i % 2 == 0 ? block : kBlocks - 1 - block;
-      places.push_back({coefficients.data() + block * 64, samples.data() + at * 8});
-      transform_plain({copy.data() + block * 64, expected.data() + at * 8}, dequantiser, kStride);
+    // MCUs of one block, or of two and a third between that belongs to another row.
+    const size_t across = 1 + random.below(2);
+    const size_t mcu_stride = across == 1 ? 64 : 3 * 64;
+    for (size_t block = 0; block < count; ++block) {
+      const size_t from = block / across * mcu_stride + block % across * 64;
+      transform_plain(copy.data() + from, dequantiser, expected.data() + block * 8, kStride);
     }
-    transform_blocks(places, dequantiser, kStride);
+    transform_row({.coefficients = coefficients.data(),
+                   .across = static_cast<uint32_t>(across),
+                   .mcu_stride = mcu_stride,
+                   .count = static_cast<uint32_t>(count),
+                   .samples = samples.data(),
+                   .stride = kStride},
+                  dequantiser);
     ASSERT_TRUE(samples == expected) << i;
-    ASSERT_EQ(std::ranges::count(coefficients, 0), std::ssize(coefficients));
+    ASSERT_TRUE(coefficients == copy) << i;  // zeros where blocks were
   }
 }
 

@@ -26,6 +26,14 @@ using V8 = hn::Vec<D8>;
 using V32 = hn::Vec<D32>;
 constexpr size_t kBlocks = hn::MaxLanes(d16) / 8;
 
+// Blocks that are transformed together.
+struct Group {
+  int16_t* coefficients[kBlocks];  // behind `count`, those of the last one again
+  size_t count;
+  uint8_t* samples;
+  size_t stride;
+};
+
 // jidctint.c: FIX(x) is x times 2^13, rounded.
 constexpr int16_t kFix0298 = 2446;
 constexpr int16_t kFix0390 = 3196;
@@ -83,7 +91,7 @@ HWY_INLINE void gather_rows(const __m512i* blocks, V16* rows) {
 }
 
 template <bool kChecked>
-HWY_INLINE Loaded load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+HWY_INLINE Loaded load_rows(const Group& group, const Dequantiser& dequantiser, V16* rows) {
   constexpr __mmask32 kSparse = (1u << kSparseEnd) - 1;
   const __m512i upper = _mm512_load_si512(kHalfRows.at[0]);
   const __m512i lower = _mm512_load_si512(kHalfRows.at[1]);
@@ -94,7 +102,7 @@ HWY_INLINE Loaded load_rows(const BlockPlace* blocks, const Dequantiser& dequant
   for (size_t i = 0; i < 4; ++i) {
     __m512i half[2];
     for (size_t h = 0; h < 2; ++h) {
-      const __m512i raw = _mm512_loadu_si512(blocks[i].coefficients + 32 * h);
+      const __m512i raw = _mm512_loadu_si512(group.coefficients[i] + 32 * h);
       used[h] = _mm512_or_si512(used[h], raw);
       const __m512i steps = _mm512_load_si512(dequantiser.steps.data() + 32 * h);
       half[h] = _mm512_mullo_epi16(raw, steps);
@@ -142,9 +150,9 @@ constexpr Unzigzag kUnzigzag = make_unzigzag();
 
 // Eight coefficients of each block.
 template <class D>
-HWY_INLINE hn::Vec<D> load_lanes(D d, const BlockPlace* blocks, size_t at) {
+HWY_INLINE hn::Vec<D> load_lanes(D d, int16_t* const* blocks, size_t at) {
   if constexpr (hn::MaxLanes(D()) == 8) {
-    return hn::LoadU(d, blocks[0].coefficients + at);
+    return hn::LoadU(d, blocks[0] + at);
   } else {
     const hn::Half<D> half;
     return hn::Combine(d, load_lanes(half, blocks + hn::MaxLanes(half) / 8, at),
@@ -175,14 +183,14 @@ HWY_INLINE void unzigzag(const V16* zigzag, V16* rows) {
 }
 
 template <bool kChecked>
-HWY_INLINE Loaded load_rows(const BlockPlace* blocks, const Dequantiser& dequantiser, V16* rows) {
+HWY_INLINE Loaded load_rows(const Group& group, const Dequantiser& dequantiser, V16* rows) {
   alignas(16) static constexpr int16_t kSecondSparse[8] = {0, 0, -1, -1, -1, -1, -1, -1};
   static_assert(kSparseEnd == 10);
   V16 zigzag[8];
   V16 used = hn::Zero(d16);
   V16 overflow = hn::Zero(d16);
   for (size_t i = 0; i < 8; ++i) {
-    const V16 raw = load_lanes(d16, blocks, i * 8);
+    const V16 raw = load_lanes(d16, group.coefficients, i * 8);
     if (i == 1) used = hn::And(raw, hn::LoadDup128(d16, kSecondSparse));
     if (i > 1) used = hn::Or(used, raw);
     const V16 steps = hn::LoadDup128(d16, dequantiser.steps.data() + i * 8);
@@ -354,14 +362,8 @@ HWY_INLINE void pack_rows(const V16* columns, V8* rows) {
   }
 }
 
-HWY_INLINE bool are_neighbours(const BlockPlace* blocks) {
-  bool all = true;
-  for (size_t i = 1; i < kBlocks; ++i) all &= blocks[i].samples == blocks[0].samples + 8 * i;
-  return all;
-}
-
-// Neighbours' rows are stored as one.
-HWY_INLINE void store_neighbours(const V8* rows, uint8_t* to, size_t stride) {
+// The blocks' rows are stored as one.
+HWY_INLINE void store_all(const V8* rows, uint8_t* to, size_t stride) {
   for (size_t i = 0; i < 4; ++i, to += 2 * stride) {
 #if HWY_TARGET <= HWY_AVX3
     const __m512i apart =
@@ -382,25 +384,25 @@ HWY_INLINE void store_neighbours(const V8* rows, uint8_t* to, size_t stride) {
   }
 }
 
-HWY_INLINE void store_rows(const V8* rows, const BlockPlace* blocks, size_t stride) {
-  if (are_neighbours(blocks)) {
-    store_neighbours(rows, blocks[0].samples, stride);
+HWY_INLINE void store_rows(const V8* rows, const Group& group) {
+  if (group.count == kBlocks) {
+    store_all(rows, group.samples, group.stride);
     return;
   }
   alignas(64) uint8_t bytes[4][kBlocks * 16];
   for (size_t i = 0; i < 4; ++i) hn::Store(rows[i], d8, bytes[i]);
-  for (size_t block = 0; block < kBlocks; ++block) {
+  for (size_t block = 0; block < group.count; ++block) {
     for (size_t row = 0; row < 8; ++row) {
-      __builtin_memcpy(blocks[block].samples + row * stride,
+      __builtin_memcpy(group.samples + row * group.stride + block * 8,
                        bytes[row / 2] + block * 16 + row % 2 * 8, 8);
     }
   }
 }
 
-HWY_INLINE void clear(const BlockPlace* blocks) {
-  for (size_t i = 0; i < kBlocks; ++i) {
+HWY_INLINE void clear(const Group& group) {
+  for (int16_t* coefficients : group.coefficients) {
     for (size_t at = 0; at < 64; at += hn::MaxLanes(d16)) {
-      hn::StoreU(hn::Zero(d16), d16, blocks[i].coefficients + at);
+      hn::StoreU(hn::Zero(d16), d16, coefficients + at);
     }
   }
 }
@@ -441,22 +443,20 @@ HWY_INLINE bool are_near(const V16* samples) {
   return hn::AllTrue(d16, hn::Eq(hn::And(all, hn::Set(d16, ~1023)), hn::Zero(d16)));
 }
 
-void transform_plainly(const BlockPlace* blocks, const Dequantiser& dequantiser, size_t stride) {
-  for (size_t i = 0; i < kBlocks; ++i) {
-    const bool again = i > 0 && blocks[i].samples == blocks[i - 1].samples;
-    if (!again) transform_plain(blocks[i], dequantiser, stride);
+void transform_plainly(const Group& group, const Dequantiser& dequantiser) {
+  for (size_t i = 0; i < group.count; ++i) {
+    transform_plain(group.coefficients[i], dequantiser, group.samples + i * 8, group.stride);
   }
 }
 
 template <bool kChecked>
-HWY_INLINE void transform_group(const BlockPlace* blocks, const Dequantiser& dequantiser,
-                                size_t stride) {
+HWY_INLINE void transform_group(const Group& group, const Dequantiser& dequantiser) {
   constexpr int kFirstShift = kConstBits - kPass1Bits;
   constexpr int kSecondShift = kConstBits + kPass1Bits + 3;
   V16 rows[8];
-  const Loaded loaded = load_rows<kChecked>(blocks, dequantiser, rows);
+  const Loaded loaded = load_rows<kChecked>(group, dequantiser, rows);
   if (!loaded.fits) {
-    transform_plainly(blocks, dequantiser, stride);
+    transform_plainly(group, dequantiser);
     return;
   }
   if (loaded.sparse && are_easy(rows, 4)) {
@@ -473,33 +473,42 @@ HWY_INLINE void transform_group(const BlockPlace* blocks, const Dequantiser& deq
     right = right && sums_are_below(kSecondSumMax, rows);
     pass<false, kSecondShift>(rows);
     if (!right || !are_near(rows)) {
-      transform_plainly(blocks, dequantiser, stride);
+      transform_plainly(group, dequantiser);
       return;
     }
   }
-  clear(blocks);
+  clear(group);
   V8 packed[4];
   pack_rows(rows, packed);
-  store_rows(packed, blocks, stride);
+  store_rows(packed, group);
 }
 
 template <bool kChecked>
-void transform_all(const BlockPlace* blocks, size_t count, const Dequantiser& dequantiser,
-                   size_t stride) {
-  size_t at = 0;
-  for (; at + kBlocks <= count; at += kBlocks) {
-    transform_group<kChecked>(blocks + at, dequantiser, stride);
+void transform_groups(const BlockRow& row, const Dequantiser& dequantiser) {
+  Group group;
+  group.samples = row.samples;
+  group.stride = row.stride;
+  int16_t* mcu = row.coefficients;
+  uint32_t of_mcu = 0;
+  for (uint32_t left = row.count; left > 0; left -= static_cast<uint32_t>(group.count)) {
+    group.count = left < kBlocks ? left : kBlocks;
+    for (size_t i = 0; i < group.count; ++i) {
+      group.coefficients[i] = mcu + size_t{of_mcu} * 64;
+      if (++of_mcu < row.across) continue;
+      of_mcu = 0;
+      mcu += row.mcu_stride;
+    }
+    for (size_t i = group.count; i < kBlocks; ++i) {
+      group.coefficients[i] = group.coefficients[group.count - 1];
+    }
+    transform_group<kChecked>(group, dequantiser);
+    group.samples += group.count * 8;
   }
-  if (at == count) return;
-  BlockPlace rest[kBlocks];  // the last one again and again
-  for (size_t i = 0; i < kBlocks; ++i) rest[i] = blocks[at + i < count ? at + i : count - 1];
-  transform_group<kChecked>(rest, dequantiser, stride);
 }
 
-void transform(const BlockPlace* blocks, size_t count, const Dequantiser& dequantiser,
-               size_t stride) {
-  dequantiser.may_overflow ? transform_all<true>(blocks, count, dequantiser, stride)
-                           : transform_all<false>(blocks, count, dequantiser, stride);
+void transform(const BlockRow& row, const Dequantiser& dequantiser) {
+  dequantiser.may_overflow ? transform_groups<true>(row, dequantiser)
+                           : transform_groups<false>(row, dequantiser);
 }
 
 }  // namespace
@@ -527,10 +536,8 @@ Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
   return out;
 }
 
-void transform_blocks(std::span<const BlockPlace> blocks, const Dequantiser& dequantiser,
-                      size_t stride) {
-  if (blocks.empty()) return;
-  HWY_DYNAMIC_DISPATCH(transform)(blocks.data(), blocks.size(), dequantiser, stride);
+void transform_row(const BlockRow& row, const Dequantiser& dequantiser) {
+  HWY_DYNAMIC_DISPATCH(transform)(row, dequantiser);
 }
 
 namespace {
@@ -566,11 +573,12 @@ uint8_t limit(int64_t value) {
 
 }  // namespace
 
-void transform_plain(const BlockPlace& block, const Dequantiser& dequantiser, size_t stride) {
+void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint8_t* samples,
+                     size_t stride) {
   std::array<std::array<int64_t, 8>, 8> columns{};
   for (size_t k = 0; k < 64; ++k) {
     const size_t at = kZigzagToNatural[k];
-    columns[at % 8][at / 8] = int64_t{block.coefficients[k]} * dequantiser.steps[k];
+    columns[at % 8][at / 8] = int64_t{coefficients[k]} * dequantiser.steps[k];
   }
   for (auto& column : columns) {
     const auto in = column;
@@ -581,9 +589,9 @@ void transform_plain(const BlockPlace& block, const Dequantiser& dequantiser, si
     for (size_t x = 0; x < 8; ++x) row[x] = static_cast<int32_t>(columns[x][y]);
     const auto in = row;
     plain_pass(in, 18, &row);
-    for (size_t x = 0; x < 8; ++x) block.samples[y * stride + x] = limit(row[x]);
+    for (size_t x = 0; x < 8; ++x) samples[y * stride + x] = limit(row[x]);
   }
-  std::fill_n(block.coefficients, 64, int16_t{0});
+  std::fill_n(coefficients, 64, int16_t{0});
 }
 
 }  // namespace forebay::jpeg

@@ -18,17 +18,23 @@ struct Dequantiser {
 };
 Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant);
 
-struct BlockPlace {
-  int16_t* coefficients;  // 64, in zigzag order; zero afterwards
-  uint8_t* samples;       // 8 rows of 8, `stride` apart
+// Blocks of 8 x 8 samples side by side. Their coefficients, 64 each in zigzag order, lie one behind
+// the other for `across` blocks of an MCU; those of the next MCU begin `mcu_stride` behind these.
+struct BlockRow {
+  int16_t* coefficients = nullptr;  // zero afterwards
+  uint32_t across = 1;
+  size_t mcu_stride = 64;
+  uint32_t count = 0;
+  uint8_t* samples = nullptr;  // 8 rows, `stride` apart
+  size_t stride = 0;
 };
 
 // The samples equal those of libjpeg-turbo's plain code. Its SIMD code gives the same for all that
 // an encoder makes of 8-bit pixels.
-void transform_blocks(std::span<const BlockPlace> blocks, const Dequantiser& dequantiser,
-                      size_t stride);
+void transform_row(const BlockRow& row, const Dequantiser& dequantiser);
 
 // One block by libjpeg's plain arithmetic.
-void transform_plain(const BlockPlace& block, const Dequantiser& dequantiser, size_t stride);
+void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint8_t* samples,
+                     size_t stride);
 
 }  // namespace forebay::jpeg

@@ -199,30 +199,24 @@ void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
   }
 }
 
-// `count` MCUs side by side: by component and row of blocks, so that neighbours follow each other.
+// `count` MCUs side by side.
 void RegionScan::transform_run(uint32_t row, uint32_t column, uint32_t count,
                                int16_t* coefficients) {
-  const size_t mcu_coefficients = size_t{layout_.blocks} * kBlockCoefficients;
-  std::array<BlockPlace, kSliceBlocksMax> places;
   for (uint32_t b = 0; b < layout_.blocks;) {
-    const Component& component = components_[blocks_[b].component];
-    const Plane& plane = planes_[blocks_[b].component];
+    const BlockOfMcu& block = blocks_[b];
+    const Component& component = components_[block.component];
+    const Plane& plane = planes_[block.component];
+    const size_t y = size_t{row - layout_.top} * component.mcu_height + block.y * 8u;
+    const size_t x = size_t{column - layout_.left} * component.mcu_width;
     const uint32_t across = component.mcu_width / 8;
-    const uint8_t c = blocks_[b].component;
-    size_t used = 0;
-    for (; b < layout_.blocks && blocks_[b].component == c; b += across) {
-      uint8_t* samples =
-          plane.samples +
-          (size_t{row - layout_.top} * component.mcu_height + blocks_[b].y * 8u) * plane.stride +
-          size_t{column - layout_.left} * component.mcu_width;
-      int16_t* from = coefficients + b * kBlockCoefficients;
-      for (uint32_t mcu = 0; mcu < count; ++mcu, from += mcu_coefficients) {
-        for (uint32_t x = 0; x < across; ++x, samples += 8) {
-          places[used++] = {from + x * kBlockCoefficients, samples};
-        }
-      }
-    }
-    transform_blocks({places.data(), used}, component.dequantiser, plane.stride);
+    transform_row({.coefficients = coefficients + b * kBlockCoefficients,
+                   .across = across,
+                   .mcu_stride = size_t{layout_.blocks} * kBlockCoefficients,
+                   .count = count * across,
+                   .samples = plane.samples + y * plane.stride + x,
+                   .stride = plane.stride},
+                  component.dequantiser);
+    b += across;
   }
 }
 

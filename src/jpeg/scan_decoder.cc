@@ -1,7 +1,8 @@
 #include "jpeg/scan_decoder.h"
 
 #include <algorithm>
-#include <functional>
+#include <bit>
+#include <numeric>
 
 namespace forebay::jpeg {
 namespace {
@@ -47,21 +48,21 @@ Stream* ScanDecoder::next(Stream* done) {
   size_t lane = started_;
   if (done != nullptr) {
     lane = static_cast<size_t>(done - streams_.data());
-    if (finish(*done, keys_[lane])) return done;
+    if (finish(*done, places_[lane])) return done;
   }
-  while (next_ < order_.size() && !images_[image_of(order_[next_])]->good) ++next_;
+  while (next_ < order_.size() && !images_[order_[next_].image]->good) ++next_;
   if (next_ == order_.size()) return nullptr;
   if (done == nullptr) ++started_;
-  keys_[lane] = order_[next_++];
-  RegionScan& scan = images_[image_of(keys_[lane])]->scan;
-  streams_[lane] = scan.slice(scan.segments()[segment_of(keys_[lane])], slice(lane));
+  places_[lane] = order_[next_++];
+  RegionScan& scan = images_[places_[lane].image]->scan;
+  streams_[lane] = scan.slice(scan.segments()[places_[lane].segment], slice(lane));
   return &streams_[lane];
 }
 
 // Makes samples of a slice. True when another one of the segment is to be decoded.
-bool ScanDecoder::finish(Stream& stream, Key key) {
-  Image& image = *images_[image_of(key)];
-  auto& segment = image.scan.segments()[segment_of(key)];
+bool ScanDecoder::finish(Stream& stream, const Place& place) {
+  Image& image = *images_[place.image];
+  auto& segment = image.scan.segments()[place.segment];
   if (!image.good || !image.scan.take(segment, stream)) {
     image.good = false;
     std::fill_n(stream.out, kSliceStride, int16_t{0});
@@ -72,16 +73,30 @@ bool ScanDecoder::finish(Stream& stream, Key key) {
   return true;
 }
 
-// The longest first, so that the last lanes to end do not work alone for long.
+// The longest first, so that the last lanes to end do not work alone for long. About is enough.
 void ScanDecoder::sort_segments() {
-  order_.clear();
+  constexpr uint64_t kClasses = 256;
+  uint64_t longest = 0;
   for (size_t i = 0; i < count_; ++i) {
-    const auto& segments = images_[i]->scan.segments();
-    for (size_t s = 0; s < segments.size(); ++s) {
-      order_.push_back(segments[s].bits << 32 | i << 24 | s);
+    for (const auto& segment : images_[i]->scan.segments()) {
+      longest = std::max(longest, segment.bits);
     }
   }
-  std::ranges::sort(order_, std::greater<>());
+  const auto bits = static_cast<int>(std::bit_width(longest));
+  const int shift = std::max(0, bits - static_cast<int>(std::bit_width(kClasses - 1)));
+  const auto class_of = [&](uint64_t length) { return kClasses - 1 - (length >> shift); };
+  std::array<uint32_t, kClasses + 1> first{};  // of each class, in order_
+  for (size_t i = 0; i < count_; ++i) {
+    for (const auto& segment : images_[i]->scan.segments()) ++first[class_of(segment.bits) + 1];
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  order_.resize(segments_);
+  for (uint32_t i = 0; i < count_; ++i) {
+    const auto& segments = images_[i]->scan.segments();
+    for (uint32_t s = 0; s < segments.size(); ++s) {
+      order_[first[class_of(segments[s].bits)]++] = {i, s};
+    }
+  }
 }
 
 }  // namespace forebay::jpeg

@@ -35,13 +35,13 @@ class ScanDecoder : private StreamSource {
     RegionScan scan;
     bool good = true;
   };
-  // A segment's number, under its image's, under its length.
-  using Key = uint64_t;
-  static uint32_t image_of(Key key) { return key >> 24 & 0xFF; }
-  static uint32_t segment_of(Key key) { return key & 0xFFFFFF; }
+  struct Place {
+    uint32_t image = 0;
+    uint32_t segment = 0;
+  };
 
   Stream* next(Stream* done) override;
-  bool finish(Stream& stream, Key key);
+  bool finish(Stream& stream, const Place& place);
   void sort_segments();
   int16_t* slice(size_t lane);
 
@@ -50,11 +50,11 @@ class ScanDecoder : private StreamSource {
   std::vector<std::unique_ptr<Image>> images_;
   size_t count_ = 0;
   size_t segments_ = 0;
-  std::vector<Key> order_;
+  std::vector<Place> order_;
   size_t next_ = 0;  // of order_
-  // What is decoded now, and of which segments.
+  // What is decoded now.
   std::array<Stream, kStreamsMax> streams_;
-  std::array<Key, kStreamsMax> keys_{};
+  std::array<Place, kStreamsMax> places_;
   size_t started_ = 0;                 // of streams_
   std::vector<int16_t> coefficients_;  // of streams_; all zero between images
   bool dirty_ = false;                 // they are not, as memory ran out

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace forebay::train {
@@ -11,11 +12,35 @@ namespace {
 
 constexpr double kBatchNormMomentum = 0.1;
 constexpr double kBatchNormEpsilon = 1e-5;
+constexpr int64_t kWhiteningSide = 2;
+constexpr int64_t kPaddedBelow = 16;
+constexpr double kWhiteningEpsilon = 5e-4;  // Jordan's: keeps noise from being blown up
+static_assert(Whitening::kChannels == 2 * 3 * kWhiteningSide * kWhiteningSide);
 
 }  // namespace
 
 at::Tensor Conv::operator()(const at::Tensor& x) const {
   return at::conv2d(x, weight.to(x.scalar_type()), {}, stride, padding);
+}
+
+at::Tensor Whitening::operator()(const at::Tensor& x) const {
+  const int64_t padding = x.size(2) < kPaddedBelow ? 1 : 0;
+  return at::conv2d(x, weight.to(x.scalar_type()), bias.to(x.scalar_type()), 1, padding);
+}
+
+void Whitening::find(const at::Tensor& images) const {
+  if (weight.any().item<bool>()) return;
+  const at::Tensor patches = images.detach()
+                                 .to(at::kFloat)
+                                 .unfold(2, kWhiteningSide, 1)
+                                 .unfold(3, kWhiteningSide, 1)
+                                 .permute({0, 2, 3, 1, 4, 5})
+                                 .reshape({-1, 3 * kWhiteningSide * kWhiteningSide});
+  const at::Tensor covariance = patches.t().matmul(patches) / patches.size(0);
+  const auto [variances, components] = at::linalg_eigh(covariance);
+  const at::Tensor scales = (variances + kWhiteningEpsilon).rsqrt();
+  const at::Tensor filters = components.t() * scales.unsqueeze(1);
+  at::Tensor(weight).copy_(at::cat({filters, -filters}).reshape(weight.sizes()));
 }
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
@@ -39,6 +64,27 @@ Conv LayerMaker::conv(const std::string& name, int64_t in, int64_t out, int64_t 
   weight = weight.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
   model_.decayed_.push_back({name + ".weight", weight});
   return {weight, stride, kernel / 2};
+}
+
+Conv LayerMaker::identity_conv(const std::string& name, int64_t in, int64_t out, int64_t kernel) {
+  Conv made = conv(name, in, out, kernel);
+  // The other channels as torch.nn's: uniform within 1 / sqrt(inputs).
+  at::Tensor weight = made.weight.detach();
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in * kernel * kernel));
+  weight.uniform_(-bound, bound, random_);
+  for (int64_t i = 0; i < std::min(in, out); ++i) {
+    weight[i].zero_();
+    weight[i][i][kernel / 2][kernel / 2].fill_(1);
+  }
+  return made;
+}
+
+Whitening LayerMaker::whitening(const std::string& name) {
+  const at::Tensor weight = at::zeros({Whitening::kChannels, 3, kWhiteningSide, kWhiteningSide});
+  const Whitening layer{weight, at::zeros(Whitening::kChannels).requires_grad_()};
+  model_.buffers_.push_back({name + ".weight", layer.weight});
+  model_.undecayed_.push_back({name + ".bias", layer.bias});
+  return layer;
 }
 
 BatchNorm LayerMaker::batch_norm(const std::string& name, int64_t channels) {

@@ -16,6 +16,19 @@ struct Conv {
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
+// Makes patches of 2 x 2 pixels decorrelated and of equal variance: filters that are their
+// principal components, and the negatives, of which ReLU keeps what it takes from the others. They
+// are not learned but found from a batch of images. An image shrinks by a pixel each way; one below
+// 16 pixels is padded and grows by one, so that it can still be halved three times. After Page 2018
+// and Jordan 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU".
+struct Whitening {
+  static constexpr int64_t kChannels = 24;
+  at::Tensor weight;  // zeros: not found yet
+  at::Tensor bias;
+  void find(const at::Tensor& images) const;
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
 struct BatchNorm {
   at::Tensor weight;
   at::Tensor bias;
@@ -33,10 +46,14 @@ struct Linear {
 };
 
 // Makes layers with torch.nn's names and first weights, and enters them into the model's lists.
+// Convolutions that begin as the identity (of as many channels as they can) carry the image through
+// a network of few epochs from the first step on.
 class LayerMaker {
  public:
   LayerMaker(Model& model, uint64_t seed);
   Conv conv(const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1);
+  Conv identity_conv(const std::string& name, int64_t in, int64_t out, int64_t kernel);
+  Whitening whitening(const std::string& name);
   BatchNorm batch_norm(const std::string& name, int64_t channels);
   Linear linear(const std::string& name, int64_t in, int64_t out, bool bias);
 

@@ -23,7 +23,7 @@ struct Named {
 
 struct ModelOptions {
   std::string name = "resnet9";  // or "resnet18"
-  int64_t width = 16;            // resnet9: channels of its first layer
+  int64_t width = 16;            // resnet9: half the channels of its first learned layer
   int64_t classes = 10;
   uint64_t seed = 0;  // of the first weights
 };

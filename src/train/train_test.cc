@@ -54,7 +54,9 @@ TEST(Model, SameSeedSameWeights) {
   const auto b = (*make_model({"resnet9", 4, 3, 5}))->state();
   const auto c = (*make_model({"resnet9", 4, 3, 6}))->state();
   EXPECT_TRUE(at::equal(a[0].tensor, b[0].tensor));
-  EXPECT_FALSE(at::equal(a[0].tensor, c[0].tensor));
+  const auto linear = [](const Named& named) { return named.name == "linear.weight"; };
+  EXPECT_FALSE(at::equal(std::ranges::find_if(a, linear)->tensor,
+                         std::ranges::find_if(c, linear)->tensor));
 }
 
 TEST(Model, UnknownNamesAreRefused) {
@@ -72,19 +74,38 @@ TEST(Schedule, WarmsUpThenFallsAsACosine) {
   EXPECT_DOUBLE_EQ(schedule.at(12), 0);
 }
 
+// Of patches from the inside, where no padding is.
+TEST(Whitening, DecorrelatesPatchesAndScalesThemAlike) {
+  const auto model = *make_model({"resnet9", 1, 2, 0});
+  const at::Generator random = at::detail::createCPUGenerator(3);
+  const at::Tensor noise = at::empty({64, 3, 16, 16}).normal_(0, 1, random);
+  const at::Tensor images = at::avg_pool2d(noise, 3, 1, 1) + at::full({1, 3, 1, 1}, 0.5);
+  model->forward(images, true);
+  const at::Tensor weight = find(*model, "whiten.weight");
+  const at::Tensor first = weight.slice(0, 0, 12);
+  EXPECT_TRUE(at::equal(weight.slice(0, 12), -first));
+  const at::Tensor out = at::conv2d(images, first).permute({0, 2, 3, 1}).reshape({-1, 12});
+  const at::Tensor covariance = out.t().matmul(out) / out.size(0);
+  EXPECT_TRUE(at::allclose(covariance, at::eye(12), 0, 0.05)) << covariance;
+  // Once found, it stays.
+  const at::Tensor before = weight.clone();
+  model->forward(images * 2, true);
+  EXPECT_TRUE(at::equal(weight, before));
+}
+
 TEST(Sgd, FollowsTheRuleAndSparesBatchNormsFromDecay) {
   const auto model = *make_model({"resnet9", 1, 2, 0});
   Sgd sgd(*model, {.momentum = 0.5, .weight_decay = 0.1});
   const at::Tensor decayed = find(*model, "linear.weight");
-  const at::Tensor spared = find(*model, "prepare.norm.weight");
+  const at::Tensor spared = find(*model, "grow1.norm.weight");
   const at::Tensor before = decayed.detach().clone();
   for (const at::Tensor& weight : sgd.weights()) weight.mutable_grad() = at::ones_like(weight);
   sgd.step(0.1);
   EXPECT_TRUE(at::allclose(decayed, before - 0.1 * (1 + 0.1 * before)));
-  EXPECT_TRUE(at::allclose(spared, at::full({1}, 0.9)));
+  EXPECT_TRUE(at::allclose(spared, at::full({2}, 0.9)));
   for (const at::Tensor& weight : sgd.weights()) weight.mutable_grad() = at::ones_like(weight);
   sgd.step(0.1);
-  EXPECT_TRUE(at::allclose(spared, at::full({1}, 0.9 - 0.15)));
+  EXPECT_TRUE(at::allclose(spared, at::full({2}, 0.9 - 0.15)));
 }
 
 // The second step of torch.optim.SGD(lr=0.1, momentum=0.5, nesterov=True) on a gradient of 1: the
@@ -92,11 +113,11 @@ TEST(Sgd, FollowsTheRuleAndSparesBatchNormsFromDecay) {
 TEST(Sgd, LooksAheadWithNesterov) {
   const auto model = *make_model({"resnet9", 1, 2, 0});
   Sgd sgd(*model, {.momentum = 0.5, .nesterov = true, .weight_decay = 0});
-  const at::Tensor weight = find(*model, "prepare.norm.weight");
+  const at::Tensor weight = find(*model, "grow1.norm.weight");
   for (const double expected : {0.85, 0.675}) {
     for (const at::Tensor& each : sgd.weights()) each.mutable_grad() = at::ones_like(each);
     sgd.step(0.1);
-    EXPECT_NEAR(weight.item<double>(), expected, 1e-6);
+    EXPECT_NEAR(weight[0].item<double>(), expected, 1e-6);
   }
 }
 
@@ -105,6 +126,7 @@ TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
   FakeFeed feed({.steps = 1});
   const auto batch = *feed.next();
   const at::Tensor images = wrap_images(batch, Precision::kFp32);
+  model->forward(images, true);  // without whitening all images are alike
   const at::Tensor logits =
       (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
   const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);

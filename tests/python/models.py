@@ -5,7 +5,19 @@ from torch import nn
 
 
 class ResNet9(nn.Module):
-    """David Page's network for small images: convolution, pooling, batch norm, ReLU."""
+    """David Page's network for small images: whitening, then blocks of convolution, pooling, batch
+    norm and ReLU."""
+
+    class Whitening(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.zeros(24, 3, 2, 2))
+            self.bias = nn.Parameter(torch.zeros(24))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            padding = int(x.shape[2] < 16)
+            weight = self.get_buffer("weight")
+            return nn.functional.conv2d(x, weight, self.bias, padding=padding).relu()
 
     class Block(nn.Module):
         def __init__(self, before: int, after: int, pool: bool) -> None:
@@ -20,8 +32,8 @@ class ResNet9(nn.Module):
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
         block = ResNet9.Block
-        self.prepare = block(3, width, False)
-        self.grow1 = block(width, 2 * width, True)
+        self.whiten = ResNet9.Whitening()
+        self.grow1 = block(24, 2 * width, True)
         self.residual1 = nn.ModuleDict(
             {name: block(2 * width, 2 * width, False) for name in ("a", "b")}
         )
@@ -33,7 +45,7 @@ class ResNet9(nn.Module):
         self.linear = nn.Linear(8 * width, classes, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.grow1(self.prepare(x))
+        x = self.grow1(self.whiten(x))
         x = x + self.residual1["b"](self.residual1["a"](x))
         x = self.grow3(self.grow2(x))
         x = x + self.residual3["b"](self.residual3["a"](x))

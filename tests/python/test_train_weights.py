@@ -75,6 +75,8 @@ def test_pytorch_weights_give_the_same_loss_in_forebay(
     torch.manual_seed(1)
     model = model_of(name)
     for part in model.modules():
+        if isinstance(part, ResNet9.Whitening):
+            part.get_buffer("weight").normal_()
         if isinstance(part, torch.nn.BatchNorm2d):
             part.get_buffer("running_mean").uniform_(-0.3, 0.3)
             part.get_buffer("running_var").uniform_(0.5, 1.5)
