@@ -108,6 +108,20 @@ TEST_F(FeedTest, ADiskThatFailsIsAnErrorAndNoBadSample) {
     EXPECT_EQ(batch.error().code(), Code::kIo);
     EXPECT_TRUE(feed->state().bad.empty());
   }
+  // Where there is no more memory than has to be: others must not wait for what the failed one had.
+  FeedOptions tight = options(3);
+  tight.memory_bytes_max = 0;
+  while (!open(tight)->start({}).ok()) tight.memory_bytes_max += 1000;
+  for (int64_t at = 0; at < 24; ++at) {
+    io::FaultyFileSystem faulty(
+        fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kIo});
+    const auto feed = Feed::open(faulty, dataset_, tight).value();
+    ASSERT_TRUE(feed->start({}).ok());
+    Result<std::shared_ptr<const Batch>> batch = feed->next();
+    while (batch && *batch != nullptr) batch = feed->next();
+    ASSERT_FALSE(batch) << at;
+    EXPECT_EQ(batch.error().code(), Code::kIo);
+  }
   ASSERT_TRUE(fs_.remove(dataset_->chunk_path(4)).ok());
   const auto feed = open(validation());
   ASSERT_TRUE(feed->start({}).ok());

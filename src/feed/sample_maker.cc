@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/limits.h"
 
@@ -21,6 +22,16 @@ bool is_bad_sample(Code code) {
          code == Code::kInvalid;
 }
 
+// What it gives, and kNoMemory when there is none.
+template <class Function>
+Status guarded(Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "feed: no memory to prepare a sample");
+  }
+}
+
 Status check(Bytes file, const store::Location& location) {
   if (base::crc32c(file) == location.crc32c) return {};
   return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
@@ -35,18 +46,27 @@ SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset
 void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks) {
   const Order& order = plan.order;
   begun_.clear();
-  requests_.clear();
+  bool good = true;
   for (Task& task : tasks) {
     const auto lane = static_cast<uint32_t>(task.position % order.lanes());
     const uint64_t index = task.position / order.lanes();
     const size_t number = order.group_of(lane, index);
-    const Group& group = order.groups()[number];
     Load& load = *plan.load_of_group[number];
     // There may be no room for it before the groups in use here are gone.
-    if (!load.loaded && !finish(plan, window)) return;
-    task.status = window.wait(load);
-    if (!task.status.ok()) break;
-    begin(plan, load, order.place(group, load.permutation, index - group.first_index), &task);
+    if (!load.loaded) good = finish(plan, window) && good;
+    Status status = window.wait(load);
+    if (status.code() == Code::kCancelled) {
+      task.status = std::move(status);
+      break;
+    }
+    if (good && status.ok()) {
+      const uint64_t at = index - order.groups()[number].first_index;
+      status = guarded([&] { return begin(plan, load, at, &task); });
+      if (status.ok()) continue;
+    }
+    if (good) task.status = std::move(status);
+    good = false;
+    window.release(load);
   }
   finish(plan, window);
 }
@@ -58,20 +78,25 @@ void SampleMaker::leave_empty(const Slot& slot, uint64_t sample) const {
   *slot.valid = 0;
 }
 
-void SampleMaker::begin(const EpochPlan& plan, Load& load, const Order::Place& place, Task* task) {
+// `at`: in the group. On an error nothing has begun.
+Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task) {
+  const Group& group = plan.order.groups()[load.group];
+  const Order::Place place = plan.order.place(group, load.permutation, at);
   const store::Location location = dataset_.location(place.sample);
-  Begun& begun = begun_.emplace_back();
+  Begun begun;
   begun.task = task;
   begun.load = &load;
   begun.sample = place.sample;
   begun.label = location.label;
   const auto file = find(place, location, &begun);
-  begun.requested = file.has_value();
   if (file) {
-    requests_.push_back({*file, random_of(plan, place.sample), task->slot.image});
+    begun.request.emplace(
+        image::PrepareRequest{*file, random_of(plan, place.sample), task->slot.image});
   } else {
     begun.status = file.error();
   }
+  begun_.push_back(std::move(begun));
+  return {};
 }
 
 // Its bytes, checked.
@@ -99,21 +124,34 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
   return Bytes(*file);
 }
 
-// False when a task failed.
+// False when a task failed. No group is in use any more then.
 bool SampleMaker::finish(const EpochPlan& plan, Window& window) {
-  preparer_.prepare(requests_);
+  const Status prepared = guarded([&] { return prepare(); });
   bool good = true;
-  size_t request = 0;
+  for (Begun& begun : begun_) window.release(*begun.load);
   for (Begun& begun : begun_) {
-    window.release(*begun.load);
-    Status status = begun.requested ? requests_[request++].status : begun.status;
     Task& task = *begun.task;
-    task.status = settle(plan, task, begun.sample, begun.label, std::move(status));
+    const Status& status = begun.request ? begun.request->status : begun.status;
+    task.status = !prepared.ok() ? prepared : guarded([&] {
+      return settle(plan, task, begun.sample, begun.label, status);
+    });
     good &= task.status.ok();
   }
   begun_.clear();
-  requests_.clear();
   return good;
+}
+
+Status SampleMaker::prepare() {
+  requests_.clear();
+  for (const Begun& begun : begun_) {
+    if (begun.request) requests_.push_back(*begun.request);
+  }
+  preparer_.prepare(requests_);
+  size_t number = 0;
+  for (Begun& begun : begun_) {
+    if (begun.request) begun.request->status = std::move(requests_[number++].status);
+  }
+  return {};
 }
 
 // `status`: of the sample.

@@ -29,7 +29,8 @@ class SampleMaker {
  public:
   SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options);
 
-  // Works on tasks in order, several at once; those behind one that fails may not be worked on.
+  // Works on tasks in order, several at once. Behind one that fails the others only give up their
+  // use of their groups.
   void make(const EpochPlan& plan, Window& window, std::span<Task> tasks);
   // A slot without a sample.
   void leave_empty(const Slot& slot, uint64_t sample) const;
@@ -44,15 +45,16 @@ class SampleMaker {
     uint64_t sample = 0;
     int32_t label = -1;
     base::ByteVector file;  // when its bytes were not in the window
-    Status status;          // unless requested
-    bool requested = false;
+    Status status;          // of the sample, when it is not prepared
+    std::optional<image::PrepareRequest> request = {};
   };
 
-  void begin(const EpochPlan& plan, Load& load, const Order::Place& place, Task* task);
+  Status begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task);
   Result<base::Bytes> find(const Order::Place& place, const store::Location& location,
                            Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
   bool finish(const EpochPlan& plan, Window& window);
+  Status prepare();
   Status settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label, Status status);
   Status replace(const EpochPlan& plan, uint64_t sample, const Task& task);
   base::Random random_of(const EpochPlan& plan, uint64_t sample) const;
@@ -63,7 +65,7 @@ class SampleMaker {
   const FeedOptions& options_;
   image::Preparer preparer_;
   std::vector<Begun> begun_;
-  std::vector<image::PrepareRequest> requests_;  // of those of begun_ that are requested
+  std::vector<image::PrepareRequest> requests_;  // of begun_
   base::ByteVector file_;                        // of a replacement
   uint64_t bytes_read_ = 0;
 };

@@ -7,6 +7,8 @@
 #include "base/limits.h"
 #include "image/prepare.h"
 #include "image/test_images.h"
+#include "jpeg/jpeg_samples.h"
+#include "jpeg/rewrite.h"
 
 namespace forebay::image {
 namespace {
@@ -182,6 +184,51 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
     }
   }
   EXPECT_GT(erased, 10u);
+}
+
+// Good and bad images of all formats: none changes what becomes of another.
+TEST(Prepare, SeveralAtOnceAreEachAsAlone) {
+  base::Random random(21, base::Purpose::kTest);
+  std::vector<ByteVector> all;
+  for (int i = 0; i < 60; ++i) {
+    const jpeg::Sample sample{.width = 5 + static_cast<uint32_t>(random.below(60)),
+                              .height = 5 + static_cast<uint32_t>(random.below(60)),
+                              .components = i % 9 == 0 ? 1 : 3,
+                              .across = 1 + i % 2,
+                              .down = 1 + i / 2 % 2,
+                              .restart = i % 3};
+    ByteVector file = jpeg::make_jpeg(sample, random.next_u64());
+    if (i % 2 == 0) file = jpeg::rewrite(file)->file;  // with tables that are compiled in
+    if (i % 8 == 3) file.resize(file.size() - 1 - random.below(file.size()));
+    if (i % 8 == 5) file[random.below(file.size())] ^= 0x5a;
+    all.push_back(file);
+  }
+  for (const auto& [name, file] : files()) all.push_back(file.bytes);
+  all.push_back({});
+  base::shuffle(std::span(all), random);
+  for (const Transform& transform : std::array<Transform, 2>{
+           TrainTransform{8, RandomResizedCrop{}, true}, EvalTransform{4, 5}}) {
+    Preparer together(transform, {});
+    Preparer alone(transform, {});
+    std::vector<ByteVector> out(all.size(), ByteVector(together.sample_bytes()));
+    std::vector<PrepareRequest> requests;
+    for (size_t i = 0; i < all.size(); ++i) {
+      requests.push_back({all[i], {5, base::Purpose::kAugment, 0, i}, out[i].data()});
+    }
+    together.prepare(requests);
+    size_t good = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      ByteVector expected(alone.sample_bytes());
+      const Status status = alone.prepare(all[i], requests[i].random, expected.data());
+      ASSERT_EQ(requests[i].status.code(), status.code()) << i;
+      ASSERT_EQ(requests[i].status.message(), status.message()) << i;
+      if (!status.ok()) continue;
+      ++good;
+      ASSERT_TRUE(out[i] == expected) << i;
+    }
+    EXPECT_GT(good, 50u);
+    EXPECT_LT(good, all.size() - 8);
+  }
 }
 
 TEST(Prepare, FlipsHalfOfTheTime) {

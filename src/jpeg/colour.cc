@@ -23,7 +23,7 @@ constexpr int16_t kBlueOfCb = 29033;  // 1.77200
 constexpr int16_t kGreenOfCb = -22554;  // -0.34414
 constexpr int16_t kGreenOfCr = 18734;   // -0.71414 + 1
 
-// With vectors of at most `kBytes`: narrow images would leave most of a wide one empty.
+// With vectors of at most `kBytesMax`: narrow images would leave most of a wide one empty.
 template <size_t kBytesMax>
 struct Rows {
   using D8 = hn::CappedTag<uint8_t, kBytesMax>;

@@ -1,5 +1,7 @@
 #include "jpeg/decode.h"
 
+#include <algorithm>
+
 #include "jpeg/row_maker.h"
 #include "jpeg/turbo_decode.h"
 
@@ -12,8 +14,16 @@ using base::Rect;
 
 namespace {
 
-// Pixels of regions that are decoded together, at most: bounds the memory of their samples.
-constexpr uint64_t kTogetherPixelsMax = 1u << 23;
+// Where segments are longer, in MCUs, libjpeg-turbo is faster: those of large images without
+// restart markers.
+constexpr uint32_t kSegmentMcusMax = 64;
+// Smaller images, in MCUs, are decoded faster than lookups for tables of their own are built.
+constexpr uint32_t kPrivateTablesMcusMin = 64;
+
+uint32_t segment_mcus(const Header& header) {
+  const uint32_t all = header.mcu_count();
+  return header.restart_interval == 0 ? all : std::min(all, header.restart_interval);
+}
 
 }  // namespace
 
@@ -25,7 +35,7 @@ struct Decoder::State {
   };
 
   explicit State(const DecoderOptions& options)
-      : segments_min(options.segments_min), scan_decoder(options.kernel) {}
+      : choose(options.turbo_where_faster), scan_decoder(options.kernel) {}
 
   void decode(std::span<const DecodeRequest> all, const Take& to);
   void begin();
@@ -35,12 +45,11 @@ struct Decoder::State {
   void finish(size_t image);
   void decode_by_turbo(size_t number);
 
-  const uint32_t segments_min;
+  const bool choose;
   std::span<const DecodeRequest> requests;
   const Take* take = nullptr;
   ScanDecoder scan_decoder;
   std::vector<Waiting> waiting;
-  uint64_t waiting_pixels = 0;
   RowMaker rows;
   TurboDecoder turbo;
   Pixels pixels;
@@ -49,8 +58,6 @@ struct Decoder::State {
 void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) {
   requests = all;
   take = &to;
-  uint64_t segments = 0;
-  for (const DecodeRequest& request : requests) segments += request.header.segment_count();
   begin();
   for (size_t number = 0; number < requests.size(); ++number) {
     const DecodeRequest& request = requests[number];
@@ -58,8 +65,8 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
       to(number, std::move(status), pixels);
       continue;
     }
-    const auto scan =
-        segments >= segments_min ? read_scan(request.file, request.header) : std::nullopt;
+    const bool ours = !choose || segment_mcus(request.header) <= kSegmentMcusMax;
+    const auto scan = ours ? read_scan(request.file, request.header) : std::nullopt;
     if (!scan || !add(number, *scan)) decode_by_turbo(number);
   }
   run();
@@ -68,7 +75,6 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
 void Decoder::State::begin() {
   scan_decoder.begin();
   waiting.clear();
-  waiting_pixels = 0;
 }
 
 Status Decoder::State::check(const DecodeRequest& request) const {
@@ -81,24 +87,21 @@ Status Decoder::State::check(const DecodeRequest& request) const {
 
 bool Decoder::State::add(size_t number, const Scan& scan) {
   const DecodeRequest& request = requests[number];
-  if (!scan_decoder.add(scan, request.file, request.region)) {
-    if (waiting.empty()) return false;
-    run();  // its tables may not have found a place beside those of the others
-    if (!scan_decoder.add(scan, request.file, request.region)) return false;
+  const bool may_build = !choose || scan.header.mcu_count() >= kPrivateTablesMcusMin;
+  auto added = scan_decoder.add(scan, request.file, request.region, may_build);
+  if (added == ScanDecoder::Added::kNoRoom) {
+    run();
+    added = scan_decoder.add(scan, request.file, request.region, may_build);
   }
+  if (added != ScanDecoder::Added::kYes) return false;
   waiting.push_back({number, scan});
-  waiting_pixels += uint64_t{request.region.width} * request.region.height;
-  if (!scan_decoder.wants_more() || waiting_pixels > kTogetherPixelsMax) run();
+  if (!scan_decoder.wants_more()) run();
   return true;
 }
 
 void Decoder::State::run() {
-  if (scan_decoder.segments() < segments_min) {
-    for (const Waiting& image : waiting) decode_by_turbo(image.number);
-  } else {
-    scan_decoder.run();
-    for (size_t image = 0; image < waiting.size(); ++image) finish(image);
-  }
+  scan_decoder.run();
+  for (size_t image = 0; image < waiting.size(); ++image) finish(image);
   begin();
 }
 

@@ -1,6 +1,7 @@
 // From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
-// Sequential Huffman images of one scan go our own way where enough restart segments, of one image
-// or of several, can go side by side; all others, and those that are damaged, libjpeg-turbo's.
+// Sequential Huffman images of one scan with short restart segments, which can go side by side, go
+// our own way; all others, and those that are damaged, libjpeg-turbo's. Which one is taken depends
+// on the image alone, never on those beside it.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@ namespace forebay::jpeg {
 
 struct DecoderOptions {
   EntropyKernel kernel = best_entropy_kernel();
-  // Where there are fewer segments side by side, libjpeg-turbo's way is the faster one.
-  uint32_t segments_min = 16;
+  // Whether images that libjpeg-turbo decodes faster go its way; else, those that it alone can.
+  bool turbo_where_faster = true;
 };
 
 struct DecodeRequest {

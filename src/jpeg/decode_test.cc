@@ -6,6 +6,7 @@
 #include "jpeg/jpeg_samples.h"
 #include "jpeg/rewrite.h"
 #include "jpeg/scan_decoder.h"
+#include "jpeg/stuffing.h"
 #include "jpeg/turbo_decode.h"
 
 namespace forebay::jpeg {
@@ -26,7 +27,8 @@ std::vector<EntropyKernel> kernels() {
 // One decoder for each kernel, and libjpeg-turbo.
 struct Decoders {
   struct Ours {
-    explicit Ours(EntropyKernel kernel) : decoder({kernel, 1}), scan_decoder(kernel) {}
+    explicit Ours(EntropyKernel kernel)
+        : decoder({.kernel = kernel, .turbo_where_faster = false}), scan_decoder(kernel) {}
     Decoder decoder;
     ScanDecoder scan_decoder;
   };
@@ -47,7 +49,7 @@ struct Decoders {
     ASSERT_TRUE(scan);
     for (const auto& each : ours) {
       each->scan_decoder.begin();
-      ASSERT_TRUE(each->scan_decoder.add(*scan, file, region));
+      ASSERT_EQ(each->scan_decoder.add(*scan, file, region, true), ScanDecoder::Added::kYes);
       each->scan_decoder.run();
       ASSERT_TRUE(each->scan_decoder.good(0));
       ASSERT_TRUE(each->decoder.decode(file, region, &out).ok());
@@ -131,6 +133,32 @@ TEST(DecodeKernels, EqualTurboWithAnyHuffmanTables) {
   }
 }
 
+// All codes of 13 bits but the first: too long for a lookup, and not behind five ones.
+TEST(DecodeKernels, EqualTurboWithLongCodesOfAnyPrefix) {
+  Decoders decoders;
+  const auto long_codes = [](bool ac) {
+    HuffmanTable table;
+    const HuffmanTable all = optimal_table([&] {
+      Histogram histogram{};
+      for (int symbol = 0; symbol < 256; ++symbol) {
+        histogram[static_cast<size_t>(symbol)] = is_legal_symbol(ac, symbol) ? 1 : 0;
+      }
+      return histogram;
+    }());
+    table.count = all.count;
+    table.values = all.values;
+    table.bits[0] = 1;
+    table.bits[12] = static_cast<uint8_t>(all.count - 1);
+    return table;
+  };
+  for (const int restart : {0, 3}) {
+    const ByteVector plain = make_jpeg({.width = 90, .height = 70, .across = 2, .quality = 90});
+    const ByteVector file = with_tables(plain, restart, long_codes);
+    decoders.check(file, {0, 0, 90, 70});
+    decoders.check(file, {17, 30, 40, 11});
+  }
+}
+
 // A table of one symbol: difference 0, and end of block.
 TEST(DecodeKernels, EqualTurboWithTablesOfOneSymbol) {
   Decoders decoders;
@@ -160,7 +188,7 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
   }
   Decoder alone;
   for (const EntropyKernel kernel : kernels()) {
-    Decoder decoder({kernel, 1});
+    Decoder decoder({.kernel = kernel, .turbo_where_faster = false});
     std::vector<DecodeRequest> requests;
     for (const ByteVector& file : files) {
       const Header header = *parse_header(file);
@@ -177,6 +205,35 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
       }
     });
     EXPECT_EQ(std::ranges::count(taken, 1), std::ssize(taken));
+  }
+}
+
+// Where a 0xFF stands, by itself and against the vectors' borders, and what follows it.
+TEST(Stuffing, EqualsAByteByByteCopy) {
+  Random random(18, Purpose::kTest);
+  for (int i = 0; i < 3000; ++i) {
+    ByteVector bits(random.below(150));
+    for (uint8_t& byte : bits) byte = random.below(1 + i % 40) == 0 ? 0xFF : 0x11;
+    for (size_t at = 0; at + 1 < bits.size(); ++at) {
+      if (bits[at] == 0xFF && random.below(8) != 0) bits[++at] = 0;
+    }
+    const size_t start = bits.empty() ? 0 : random.below(bits.size());
+    ByteVector expected;
+    size_t at = start;
+    for (; at + 1 < bits.size() && (bits[at] != 0xFF || bits[at + 1] == 0); ++at) {
+      expected.push_back(bits[at]);
+      if (bits[at] == 0xFF) ++at;
+    }
+    const bool found = at + 1 < bits.size();
+    ByteVector out(bits.size() + kUnstuffedPadding, 0xA5);
+    const Unstuffed copied = copy_unstuffed(bits, start, out.data());
+    ASSERT_EQ(copied.marker, found ? at : bits.size()) << i;
+    ASSERT_EQ(find_marker(bits, start), copied.marker) << i;
+    if (found) {
+      ASSERT_EQ(ByteVector(out.begin(), out.begin() + static_cast<ptrdiff_t>(copied.bytes)),
+                expected)
+          << i;
+    }
   }
 }
 
@@ -244,10 +301,13 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
     const size_t count = 1 + random.below(kBlocks);
     const int64_t most = int64_t{1} << random.below(16);
     const uint64_t share = 1 + random.below(20);
-    for (int16_t& coefficient : coefficients) {
+    // Some have low frequencies only.
+    const auto used = std::array<size_t, 5>{1, 9, 10, 11, 64}[random.below(5)];
+    for (size_t at = 0; at < coefficients.size(); ++at) {
+      if (at % 64 >= used) continue;
       const int64_t value =
           static_cast<int64_t>(random.below(static_cast<uint64_t>(2 * most))) - most;
-      coefficient = static_cast<int16_t>(random.below(share) == 0 ? value : 0);
+      coefficients[at] = static_cast<int16_t>(random.below(share) == 0 ? value : 0);
     }
     if (most > 2048) dequantiser.may_overflow = true;  // as RegionScan does
     std::vector<int16_t> copy = coefficients;

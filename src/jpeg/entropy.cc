@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace forebay::jpeg {
 namespace {
@@ -19,7 +20,7 @@ struct Lane {
   int16_t* end = nullptr;
   int64_t position = 0;
   uint64_t bit = 0;
-  int64_t overrun = 0;  // negative when a run left its block
+  int64_t inside = -1;  // negative as long as no run has left its block
   Stream* stream = nullptr;
 };
 
@@ -33,9 +34,7 @@ class Interleaved {
     for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
     while (active_ > 0) {
       for (Lane& lane : lanes_) refill(lane);
-      for (int i = 0; i < kLookupsPerRefill; ++i) {
-        for (Lane& lane : lanes_) step(lane);
-      }
+      for (int i = 0; i < kLookupsPerRefill; ++i) step_all(std::make_index_sequence<kLanes>());
       int64_t all = -1;
       for (const Lane& lane : lanes_) all &= lane.position;
       if (all >= 0) end_finished();
@@ -43,6 +42,11 @@ class Interleaved {
   }
 
  private:
+  template <size_t... kNumbers>
+  void step_all(std::index_sequence<kNumbers...>) {
+    (step(lanes_[kNumbers]), ...);
+  }
+
   void refill(Lane& lane) { lane.buffer = peek_bits(*lane.stream, lane.bit); }
 
   void step(Lane& lane) {
@@ -60,12 +64,13 @@ class Interleaved {
     const int64_t k = lane.position & (kPositions - 1);
     const int64_t advance = entry_advance(entry);
     const int64_t to_end = (entry >> 14 & 1) * (kPositions - 1);
-    lane.overrun |= int64_t{kPositions} - (k + advance);
+    lane.inside &= k + advance - int64_t{kPositions + 1};
     lane.position = (lane.position + advance + to_end) & ~to_end;
-    const uint32_t of_position = lane.slots[lane.position];
-    const uint32_t of_value = LookupArena::kValueSlots - 1 + entry_size(entry);
-    const bool value_next = (entry >> 15 & 1) != 0;
-    lane.table = arena_ + size_t{value_next ? of_value : of_position} * kLookupEntries;
+    const uint64_t of_position = lane.slots[lane.position];
+    const uint64_t of_value = LookupArena::kValueSlots - 1 + entry_size(entry);
+    // By arithmetic: a branch would be taken wrongly too often.
+    const uint64_t value_next = 0 - (entry >> 15 & 1);
+    lane.table = arena_ + (of_position ^ ((of_position ^ of_value) & value_next)) * kLookupEntries;
   }
 
   void look_further(Lane& lane, Entry entry) {
@@ -81,7 +86,7 @@ class Interleaved {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
     const auto position = static_cast<uint32_t>(lane.position + positions);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
-    if (moved < 0) lane.overrun = -1;
+    if (moved < 0) lane.inside = 0;
     lane.position = moved < 0 ? 0 : moved - positions;
     lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
     refill(lane);  // it may have taken more bits than a lookup does
@@ -92,7 +97,7 @@ class Interleaved {
       if (lane.position < 0 || lane.table != idle_) continue;
       Stream& stream = *lane.stream;
       stream.bit = lane.bit;
-      stream.bad = lane.overrun < 0 || lane.position > 0 || lane.bit > stream.bits;
+      stream.bad = lane.inside >= 0 || lane.position > 0 || lane.bit > stream.bits;
       --active_;
       begin(lane, source_.next(&stream));
     }
@@ -109,7 +114,7 @@ class Interleaved {
     lane.position = -static_cast<int64_t>(stream->blocks) * kPositions;
     lane.end = stream->out - lane.position;
     lane.bit = stream->bit;
-    lane.overrun = 0;
+    lane.inside = -1;
     lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
   }
 
@@ -119,7 +124,7 @@ class Interleaved {
     lane.position = -1;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
-    lane.overrun = 0;
+    lane.inside = -1;
     lane.table = idle_;
   }
 

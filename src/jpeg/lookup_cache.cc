@@ -40,7 +40,8 @@ bool equals(const HuffmanTable& table, Bytes bytes) {
 
 LookupCache::LookupCache() : items_(std::make_unique<std::array<Item, kItems>>()) {}
 
-bool LookupCache::find(const Scan& scan, StreamTables* tables, std::array<uint32_t, 3>* pair_of) {
+LookupCache::Found LookupCache::find(const Scan& scan, bool may_build, StreamTables* tables,
+                                     std::array<uint32_t, 3>* pair_of) {
   std::array<uint32_t, 2> first_of_pair{};
   uint32_t pairs = 0;
   for (uint32_t i = 0; i < static_cast<uint32_t>(scan.component_count); ++i) {
@@ -52,22 +53,27 @@ bool LookupCache::find(const Scan& scan, StreamTables* tables, std::array<uint32
     }
     (*pair_of)[i] = pair;
     if (pair < pairs) continue;
-    if (pairs == first_of_pair.size()) return false;
+    if (pairs == first_of_pair.size()) return Found::kNo;
     first_of_pair[pairs++] = i;
-    const auto dc = find_item(scan.tables[component.dc], false);
-    const auto ac = find_item(scan.tables[component.ac], true);
-    if (!dc || !ac) return false;
-    tables->slots[pair * 4 + StreamTables::kDc] = static_cast<uint8_t>(first_slot(*dc));
-    tables->slots[pair * 4 + StreamTables::kAcChained] = static_cast<uint8_t>(first_slot(*ac));
-    tables->slots[pair * 4 + StreamTables::kAcSingle] = static_cast<uint8_t>(first_slot(*ac) + 1);
-    tables->canonical[pair * 2] = &(*items_)[*dc].canonical;
-    tables->canonical[pair * 2 + 1] = &(*items_)[*ac].canonical;
+    uint32_t dc = 0;
+    uint32_t ac = 0;
+    Found found = find_item(scan.tables[component.dc], false, may_build, &dc);
+    if (found == Found::kYes) {
+      found = find_item(scan.tables[component.ac], true, may_build, &ac);
+    }
+    if (found != Found::kYes) return found;
+    tables->slots[pair * 4 + StreamTables::kDc] = static_cast<uint8_t>(first_slot(dc));
+    tables->slots[pair * 4 + StreamTables::kAcChained] = static_cast<uint8_t>(first_slot(ac));
+    tables->slots[pair * 4 + StreamTables::kAcSingle] = static_cast<uint8_t>(first_slot(ac) + 1);
+    tables->canonical[pair * 2] = &(*items_)[dc].canonical;
+    tables->canonical[pair * 2 + 1] = &(*items_)[ac].canonical;
   }
-  return true;
+  return Found::kYes;
 }
 
-std::optional<uint32_t> LookupCache::find_item(Bytes bytes, bool ac) {
+LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, uint32_t* number) {
   const HuffmanTable* const shared = find_shared(bytes, ac);
+  if (shared == nullptr && !may_build) return Found::kNo;
   uint32_t oldest = 0;
   for (uint32_t i = 0; i < kItems; ++i) {
     Item& item = (*items_)[i];
@@ -75,15 +81,17 @@ std::optional<uint32_t> LookupCache::find_item(Bytes bytes, bool ac) {
                       (shared != nullptr || equals(item.table, bytes));
     if (same) {
       item.last_turn = turn_;
-      return i;
+      *number = i;
+      return Found::kYes;
     }
     if (item.last_turn < (*items_)[oldest].last_turn) oldest = i;
   }
-  if ((*items_)[oldest].last_turn == turn_) return std::nullopt;
+  if ((*items_)[oldest].last_turn == turn_) return Found::kNoRoom;
   const HuffmanTable table = shared != nullptr ? *shared : table_of(bytes);
   (*items_)[oldest] = {ac, turn_, shared, table, canonical_table(table)};
   build(oldest, table, ac);
-  return oldest;
+  *number = oldest;
+  return Found::kYes;
 }
 
 void LookupCache::build(uint32_t number, const HuffmanTable& table, bool ac) {

@@ -17,9 +17,15 @@ class LookupCache {
 
   // From here on, what was in use may be dropped.
   void begin() { ++turn_; }
-  // Fills in all but `pairs` and slot_at; `pair_of`: which pair each component has. False when the
-  // components have more than two pairs of tables, or more tables are in use than fit.
-  bool find(const Scan& scan, StreamTables* tables, std::array<uint32_t, 3>* pair_of);
+  enum class Found : uint8_t {
+    kYes,
+    kNoRoom,  // beside the tables that are in use
+    kNo,      // more than two pairs of tables, or one that may not be built
+  };
+  // Fills in all but `pairs` and slot_at; `pair_of`: which pair each component has. `may_build`:
+  // lookups for tables that are not compiled in.
+  Found find(const Scan& scan, bool may_build, StreamTables* tables,
+             std::array<uint32_t, 3>* pair_of);
 
  private:
   struct Item {
@@ -32,8 +38,8 @@ class LookupCache {
   static constexpr uint32_t kItems =
       (LookupArena::kSlots - LookupArena::kFirstFree) / LookupArena::kTableSlots;
 
-  // The item's number; its lookups are at first_slot(number) and behind it.
-  std::optional<uint32_t> find_item(Bytes table, bool ac);
+  // The item's number, when it is found; its lookups are at first_slot(number) and behind it.
+  Found find_item(Bytes table, bool ac, bool may_build, uint32_t* number);
   void build(uint32_t number, const HuffmanTable& table, bool ac);
   static uint32_t first_slot(uint32_t number) {
     return LookupArena::kFirstFree + LookupArena::kTableSlots * number;

@@ -21,15 +21,33 @@ uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-bool RegionScan::begin(const Scan& scan, Bytes file, const Rect& region, LookupCache& cache) {
-  std::array<uint32_t, 3> pair_of{};
-  lay_out(scan.header, region);
-  if (!cache.find(scan, &tables_, &pair_of) || !add_blocks(scan, pair_of)) return false;
-  make_planes(scan);
-  return find_segments(file.subspan(scan.header.header_bytes));
+bool RegionScan::lay_out(const Scan& scan, Bytes file, const Rect& region) {
+  lay_out_mcus(scan.header, region);
+  if (!lay_out_blocks(scan)) return false;
+  header_bytes_ = scan.header.header_bytes;
+  const size_t bits = file.size() - header_bytes_;
+  // A block takes two bits or more. Memory is not for what a file only claims to hold.
+  const uint64_t blocks = uint64_t{needed_mcus()} * layout_.blocks;
+  if (blocks > bits * 4) return false;
+  lay_out_planes(scan);
+  bits_bytes_ = bits + size_t{needed_segments()} * kStreamPadding + kUnstuffedPadding;
+  return true;
 }
 
-void RegionScan::lay_out(const Header& header, const Rect& region) {
+LookupCache::Found RegionScan::find_tables(const Scan& scan, LookupCache& cache, bool may_build) {
+  std::array<uint32_t, 3> pair_of{};
+  const auto found = cache.find(scan, may_build, &tables_, &pair_of);
+  if (found != LookupCache::Found::kYes) return found;
+  tables_.pairs = 0;
+  const uint32_t blocks = layout_.slice * layout_.blocks;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    tables_.pairs |= pair_of[blocks_[b % layout_.blocks].component] << b;
+  }
+  tables_.complete(blocks);
+  return found;
+}
+
+void RegionScan::lay_out_mcus(const Header& header, const Rect& region) {
   const uint32_t mcu_width = header.mcu_width();
   const uint32_t mcu_height = header.mcu_height();
   Layout& l = layout_;
@@ -43,7 +61,14 @@ void RegionScan::lay_out(const Header& header, const Rect& region) {
   l.interval = header.restart_interval == 0 ? l.mcus : header.restart_interval;
 }
 
-bool RegionScan::add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pair_of) {
+// From the image's beginning to the last one that the region needs.
+uint32_t RegionScan::needed_mcus() const {
+  return (layout_.bottom - 1) * layout_.across + layout_.right;
+}
+
+uint32_t RegionScan::needed_segments() const { return divide_up(needed_mcus(), layout_.interval); }
+
+bool RegionScan::lay_out_blocks(const Scan& scan) {
   const uint32_t across = scan.header.mcu_width() / 8;
   const uint32_t down = scan.header.mcu_height() / 8;
   uint32_t blocks = 0;
@@ -61,20 +86,14 @@ bool RegionScan::add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pai
   }
   layout_.blocks = blocks;
   layout_.slice = std::min(kSliceBlocksMax / blocks, layout_.interval);
-  tables_.pairs = 0;
-  for (uint32_t b = 0; b < layout_.slice * blocks; ++b) {
-    tables_.pairs |= pair_of[blocks_[b % blocks].component] << b;
-  }
-  tables_.complete(layout_.slice * blocks);
   return true;
 }
 
-void RegionScan::make_planes(const Scan& scan) {
+void RegionScan::lay_out_planes(const Scan& scan) {
   const Header& header = scan.header;
   const uint32_t across = header.mcu_width() / 8;
   const uint32_t down = header.mcu_height() / 8;
   size_t bytes = 0;
-  std::array<size_t, 3> offsets{};
   for (size_t c = 0; c < static_cast<size_t>(scan.component_count); ++c) {
     const ScanComponent& component = scan.components[c];
     Plane& plane = planes_[c];
@@ -84,21 +103,19 @@ void RegionScan::make_planes(const Scan& scan) {
     plane.height = divide_up(header.height * component.vertical, down);
     plane.stride =
         (layout_.right - layout_.left) * size_t{component.horizontal} * 8 + 2 * kRowSlack;
-    offsets[c] = bytes + kRowSlack;
+    plane_offsets_[c] = bytes + kRowSlack;
     bytes += (layout_.bottom - layout_.top) * component.vertical * 8 * plane.stride;
   }
-  if (samples_.size() < bytes + 2 * kRowSlack) samples_.resize(bytes + 2 * kRowSlack);
-  for (size_t c = 0; c < 3; ++c) planes_[c].samples = samples_.data() + offsets[c];
+  samples_bytes_ = bytes + 2 * kRowSlack;
 }
 
-bool RegionScan::find_segments(Bytes bits) {
+bool RegionScan::find_segments(Bytes file, uint8_t* bytes) {
   segments_.clear();
+  for (size_t c = 0; c < planes_.size(); ++c) planes_[c].samples = bytes + plane_offsets_[c];
+  const Bytes bits = file.subspan(header_bytes_);
   const uint32_t count = divide_up(layout_.mcus, layout_.interval);
-  const uint32_t needed =
-      divide_up((layout_.bottom - 1) * layout_.across + layout_.right, layout_.interval);
-  const size_t room = bits.size() + size_t{needed} * kStreamPadding + kUnstuffedPadding;
-  if (data_.size() < room) data_.resize(room);
-  uint8_t* data = data_.data();
+  const uint32_t needed = needed_segments();
+  uint8_t* data = bytes + samples_bytes_;
   size_t at = 0;
   for (uint32_t number = 0; number < needed; ++number) {
     Segment segment;

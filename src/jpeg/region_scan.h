@@ -9,7 +9,7 @@
 
 namespace forebay::jpeg {
 
-// Keeps its buffers between images.
+// Samples and bits lie in memory of the caller's.
 class RegionScan {
  public:
   // A restart segment, or the whole scan.
@@ -25,15 +25,19 @@ class RegionScan {
     bool done() const { return next_mcu == end_mcu; }
   };
 
-  // Finds what `region` needs, the samples around it that upsampling looks at included. False when
-  // anything is not quite in order: libjpeg-turbo then says what it is.
-  bool begin(const Scan& scan, Bytes file, const base::Rect& region, LookupCache& cache);
+  // Finds what `region` needs, the samples around it that upsampling looks at included, in three
+  // steps. False when anything is not quite in order: libjpeg-turbo then says what it is.
+  bool lay_out(const Scan& scan, Bytes file, const base::Rect& region);
+  LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
+  // `bytes`: bytes_needed() of them, in use until the next image.
+  bool find_segments(Bytes file, uint8_t* bytes);
+  size_t bytes_needed() const { return samples_bytes_ + bits_bytes_; }
 
   std::vector<Segment>& segments() { return segments_; }
   // The next slice of a segment, whose coefficients go to `out`.
   Stream slice(const Segment& segment, int16_t* out) const;
-  // Makes samples of a decoded slice, and zeros of its coefficients. False as begin(); the
-  // coefficients are then not all zero.
+  // Makes samples of a decoded slice, and zeros of its coefficients. False as above; the
+  // coefficients may then not all be zero.
   bool take(Segment& segment, const Stream& stream);
 
   const Plane& plane(size_t component) const { return planes_[component]; }
@@ -65,10 +69,11 @@ class RegionScan {
     uint32_t end = 0;
   };
 
-  void lay_out(const Header& header, const base::Rect& region);
-  bool add_blocks(const Scan& scan, const std::array<uint32_t, 3>& pair_of);
-  void make_planes(const Scan& scan);
-  bool find_segments(Bytes bits);
+  void lay_out_mcus(const Header& header, const base::Rect& region);
+  bool lay_out_blocks(const Scan& scan);
+  void lay_out_planes(const Scan& scan);
+  uint32_t needed_mcus() const;
+  uint32_t needed_segments() const;
   uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
   Run run_from(uint32_t mcu, uint32_t end) const;
   void sum_dc(Segment& segment, const Stream& stream);
@@ -79,8 +84,10 @@ class RegionScan {
   StreamTables tables_;
   std::array<Component, 3> components_;
   std::array<Plane, 3> planes_{};
-  std::vector<uint8_t> samples_;
-  std::vector<uint8_t> data_;
+  std::array<size_t, 3> plane_offsets_{};
+  size_t header_bytes_ = 0;
+  size_t samples_bytes_ = 0;
+  size_t bits_bytes_ = 0;
   std::vector<Segment> segments_;
 };
 

@@ -7,6 +7,8 @@
 namespace forebay::jpeg {
 namespace {
 
+// For samples and bits: room for many small images.
+constexpr size_t kBytesMin = size_t{4} << 20;
 constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 
 }  // namespace
@@ -15,19 +17,36 @@ void ScanDecoder::begin() {
   cache_.begin();
   count_ = 0;
   segments_ = 0;
-  if (dirty_) std::ranges::fill(coefficients_, int16_t{0});
-  dirty_ = false;
+  bytes_used_ = 0;
 }
 
-bool ScanDecoder::add(const Scan& scan, Bytes file, const base::Rect& region) {
-  FOREBAY_CHECK(count_ < kImagesMax);
+ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Rect& region,
+                                    bool may_build) {
+  if (count_ == kImagesMax) return Added::kNoRoom;
   if (count_ == images_.size()) images_.push_back(std::make_unique<Image>());
   Image& image = *images_[count_];
   image.good = true;
-  if (!image.scan.begin(scan, file, region, cache_)) return false;
+  if (!image.scan.lay_out(scan, file, region)) return Added::kNo;
+  const size_t bytes = image.scan.bytes_needed();
+  if (bytes > bytes_.size() - bytes_used_) {
+    if (count_ > 0) return Added::kNoRoom;
+    // The old ones are not needed any more.
+    bytes_ = std::vector<uint8_t>();
+    bytes_.resize(std::max(bytes, kBytesMin));
+  }
+  switch (image.scan.find_tables(scan, cache_, may_build)) {
+    case LookupCache::Found::kYes:
+      break;
+    case LookupCache::Found::kNoRoom:
+      return count_ > 0 ? Added::kNoRoom : Added::kNo;
+    case LookupCache::Found::kNo:
+      return Added::kNo;
+  }
+  if (!image.scan.find_segments(file, bytes_.data() + bytes_used_)) return Added::kNo;
+  bytes_used_ += bytes;
   segments_ += image.scan.segments().size();
   ++count_;
-  return true;
+  return Added::kYes;
 }
 
 void ScanDecoder::run() {
@@ -35,9 +54,7 @@ void ScanDecoder::run() {
   sort_segments();
   next_ = 0;
   started_ = 0;
-  dirty_ = true;
   decode_slices(kernel_, cache_.arena(), coefficients_.data(), *this);
-  dirty_ = false;
 }
 
 int16_t* ScanDecoder::slice(size_t lane) {

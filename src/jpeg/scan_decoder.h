@@ -10,12 +10,16 @@ class ScanDecoder : private StreamSource {
  public:
   explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel) {}
 
-  // Forgets all images. Up to kImagesMax can be added then.
+  enum class Added : uint8_t {
+    kYes,
+    kNoRoom,  // beside the other images; alone there will be
+    kNo,      // as RegionScan::begin(), or it needs tables that may not be built
+  };
+
+  // Forgets all images.
   void begin();
-  // As RegionScan::begin(); what could not be added takes no place.
-  bool add(const Scan& scan, Bytes file, const base::Rect& region);
-  // Of all images that were added.
-  size_t segments() const { return segments_; }
+  // `may_build`: lookups for tables that are not compiled in.
+  Added add(const Scan& scan, Bytes file, const base::Rect& region, bool may_build);
   // Whether more images would make it faster.
   bool wants_more() const { return segments_ < kSegmentsEnough && count_ < kImagesMax; }
   // Decodes all images that were added.
@@ -48,6 +52,8 @@ class ScanDecoder : private StreamSource {
   const EntropyKernel kernel_;
   LookupCache cache_;
   std::vector<std::unique_ptr<Image>> images_;
+  std::vector<uint8_t> bytes_;  // of all images
+  size_t bytes_used_ = 0;
   size_t count_ = 0;
   size_t segments_ = 0;
   std::vector<Place> order_;
@@ -57,7 +63,6 @@ class ScanDecoder : private StreamSource {
   std::array<Place, kStreamsMax> places_;
   size_t started_ = 0;                 // of streams_
   std::vector<int16_t> coefficients_;  // of streams_; all zero between images
-  bool dirty_ = false;                 // they are not, as memory ran out
 };
 
 }  // namespace forebay::jpeg

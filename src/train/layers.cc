@@ -25,10 +25,10 @@ at::Tensor Conv::operator()(const at::Tensor& x) const {
 
 at::Tensor Whitening::operator()(const at::Tensor& x) const {
   const int64_t padding = x.size(2) < kPaddedBelow ? 1 : 0;
-  return at::conv2d(x, weight.to(x.scalar_type()), bias.to(x.scalar_type()), 1, padding);
+  return at::conv2d(x, weight.to(x.scalar_type()), {}, 1, padding);
 }
 
-void Whitening::find(const at::Tensor& images) const {
+void Whitening::find(const at::Tensor& images) {
   if (weight.any().item<bool>()) return;
   const at::Tensor patches = images.detach()
                                  .to(at::kFloat)
@@ -40,7 +40,7 @@ void Whitening::find(const at::Tensor& images) const {
   const auto [variances, components] = at::linalg_eigh(covariance);
   const at::Tensor scales = (variances + kWhiteningEpsilon).rsqrt();
   const at::Tensor filters = components.t() * scales.unsqueeze(1);
-  at::Tensor(weight).copy_(at::cat({filters, -filters}).reshape(weight.sizes()));
+  weight.copy_(at::cat({filters, -filters}).reshape(weight.sizes()));
 }
 
 at::Tensor BatchNorm::operator()(const at::Tensor& x, bool training) const {
@@ -81,10 +81,8 @@ Conv LayerMaker::identity_conv(const std::string& name, int64_t in, int64_t out,
 
 Whitening LayerMaker::whitening(const std::string& name) {
   const at::Tensor weight = at::zeros({Whitening::kChannels, 3, kWhiteningSide, kWhiteningSide});
-  const Whitening layer{weight, at::zeros(Whitening::kChannels).requires_grad_()};
-  model_.buffers_.push_back({name + ".weight", layer.weight});
-  model_.undecayed_.push_back({name + ".bias", layer.bias});
-  return layer;
+  model_.buffers_.push_back({name + ".weight", weight});
+  return {weight};
 }
 
 BatchNorm LayerMaker::batch_norm(const std::string& name, int64_t channels) {

@@ -24,8 +24,8 @@ struct Conv {
 struct Whitening {
   static constexpr int64_t kChannels = 24;
   at::Tensor weight;  // zeros: not found yet
-  at::Tensor bias;
-  void find(const at::Tensor& images) const;
+  // Unless it is found already. Replicas that learn together have to share one.
+  void find(const at::Tensor& images);
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
@@ -45,9 +45,9 @@ struct Linear {
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
-// Makes layers with torch.nn's names and first weights, and enters them into the model's lists.
-// Convolutions that begin as the identity (of as many channels as they can) carry the image through
-// a network of few epochs from the first step on.
+// Makes layers with torch.nn's names, and enters them into the model's lists. First weights are
+// torchvision's for ResNets; of identity_conv(), the identity for as many channels as it has, the
+// others torch.nn's, which carries the image through a network of few epochs from the first step.
 class LayerMaker {
  public:
   LayerMaker(Model& model, uint64_t seed);

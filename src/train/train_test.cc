@@ -55,8 +55,8 @@ TEST(Model, SameSeedSameWeights) {
   const auto c = (*make_model({"resnet9", 4, 3, 6}))->state();
   EXPECT_TRUE(at::equal(a[0].tensor, b[0].tensor));
   const auto linear = [](const Named& named) { return named.name == "linear.weight"; };
-  EXPECT_FALSE(at::equal(std::ranges::find_if(a, linear)->tensor,
-                         std::ranges::find_if(c, linear)->tensor));
+  EXPECT_FALSE(
+      at::equal(std::ranges::find_if(a, linear)->tensor, std::ranges::find_if(c, linear)->tensor));
 }
 
 TEST(Model, UnknownNamesAreRefused) {

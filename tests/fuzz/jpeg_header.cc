@@ -48,8 +48,9 @@ void compose_anything(Bytes data, const jpeg::Header& header) {
 
 void compare_kernels(Bytes file, const jpeg::Header& header, const Rect& region) {
   static jpeg::TurboDecoder turbo;
-  static jpeg::Decoder best({.segments_min = 1});
-  static jpeg::Decoder portable({.kernel = jpeg::EntropyKernel::kPortable, .segments_min = 1});
+  static jpeg::Decoder best({.turbo_where_faster = false});
+  static jpeg::Decoder portable(
+      {.kernel = jpeg::EntropyKernel::kPortable, .turbo_where_faster = false});
   Pixels expected;
   Pixels one;
   Pixels other;
@@ -71,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto header = jpeg::parse_header(file);
   if (!header || uint64_t{header->width} * header->height > kPixelsMax) return 0;
   compose_anything(file, *header);
-  static jpeg::Decoder decoder({.segments_min = 1});
+  static jpeg::Decoder decoder({.turbo_where_faster = false});
   Pixels before;
   const bool good = decoder.decode(file, std::nullopt, &before).ok();
   const Rect region{header->width / 3, header->height / 3, (header->width + 2) / 3,
