@@ -125,6 +125,7 @@ void Pipeline::add_to(FeedStats* stats) const {
 }
 
 void Pipeline::run() {
+  io::work_in_background();
   SampleMaker maker(fs_, dataset_, options_);
   uint64_t bytes_read = 0;
   Block block;

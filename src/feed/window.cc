@@ -76,6 +76,7 @@ void Window::release(Load& load) {
 }
 
 void Window::run() {
+  io::work_in_background();
   while (std::optional<Work> work = take()) {
     const int64_t begin = io::thread_cpu_ns();
     if (work->load != nullptr) {

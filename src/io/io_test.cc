@@ -198,6 +198,17 @@ TEST(Machine, AvailableMemoryIsSomeAndBelowTheMachines) {
   EXPECT_LT(available_memory_bytes(), uint64_t{1} << 50);
 }
 
+TEST(Machine, AThreadCanWorkInTheBackground) {
+  const int before = ::sched_getscheduler(0);
+  int inside = -1;
+  std::thread([&] {
+    work_in_background();
+    inside = ::sched_getscheduler(0);
+  }).join();
+  EXPECT_EQ(inside, SCHED_BATCH);
+  EXPECT_EQ(::sched_getscheduler(0), before);
+}
+
 TEST(Machine, UsableCoresFollowTheAffinityMask) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);

@@ -1,5 +1,6 @@
 #include "io/machine.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -68,6 +69,12 @@ double least_cgroup_limit(const std::string& controller, double (*limit_of)(cons
 int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+// A system that refuses is no reason to stop.
+void work_in_background() {
+  const sched_param none{};
+  (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);
+}
 
 int usable_cores() {
   cpu_set_t mask;

@@ -16,6 +16,10 @@ int64_t thread_cpu_ns();
 // rounded up), whichever is less; at least 1.
 int usable_cores();
 
+// Makes the calling thread one that works in the background: when it wakes it takes an idle core or
+// its turn, and interrupts nobody. Its share of the processor does not change.
+void work_in_background();
+
 // Bytes that can be had without swapping, now: what the system says, and at most what the cgroup's
 // memory limit allows.
 uint64_t available_memory_bytes();
