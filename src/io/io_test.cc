@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "base/random.h"
 #include "io/faulty.h"

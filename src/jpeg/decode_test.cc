@@ -213,7 +213,8 @@ TEST(Stuffing, EqualsAByteByByteCopy) {
   Random random(18, Purpose::kTest);
   for (int i = 0; i < 3000; ++i) {
     ByteVector bits(random.below(150));
-    for (uint8_t& byte : bits) byte = random.below(1 + i % 40) == 0 ? 0xFF : 0x11;
+    const auto rarity = static_cast<uint64_t>(1 + i % 40);
+    for (uint8_t& byte : bits) byte = random.below(rarity) == 0 ? 0xFF : 0x11;
     for (size_t at = 0; at + 1 < bits.size(); ++at) {
       if (bits[at] == 0xFF && random.below(8) != 0) bits[++at] = 0;
     }
