@@ -49,12 +49,21 @@ struct Ends {
   return _mm512_and_si512(a, _mm512_set1_epi32(b));
 }
 
-// Into zeros: what the plain gather is given as its old value is any register, whose last writer it
-// would wait for.
-[[gnu::always_inline]] inline __m512i gather(__m256i index, const Entry* base) {
+// The plain gather is given any register as its old value, whose last writer it would wait for:
+// gathers go into zeros, under a mask that the compiler does not see is full.
+[[gnu::always_inline]] inline __mmask8 all_lanes() {
   __mmask8 all = 0xFF;
   asm("" : "+k"(all));
-  return _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), all, index, base, sizeof(Entry));
+  return all;
+}
+
+[[gnu::always_inline]] inline __m512i gather_entries(const Entry* base, __m256i index) {
+  return _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), all_lanes(), index, base,
+                                     sizeof(Entry));
+}
+
+[[gnu::always_inline]] inline __m512i gather_bytes(__m512i at) {
+  return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), all_lanes(), at, nullptr, 1);
 }
 
 [[gnu::always_inline]] inline void refill(const Constants& c, Group& g) {
@@ -65,11 +74,8 @@ struct Ends {
     const __m256i s =
         half == 0 ? _mm512_castsi512_si256(shift) : _mm512_extracti64x4_epi64(shift, 1);
     const __m512i at = _mm512_add_epi64(g.data[half], _mm512_cvtepu32_epi64(b));
-    __mmask8 all = 0xFF;
-    asm("" : "+k"(all));
-    const __m512i bytes = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), all, at, nullptr, 1);
-    g.buffer[half] =
-        _mm512_sllv_epi64(_mm512_shuffle_epi8(bytes, c.reverse), _mm512_cvtepu32_epi64(s));
+    g.buffer[half] = _mm512_sllv_epi64(_mm512_shuffle_epi8(gather_bytes(at), c.reverse),
+                                       _mm512_cvtepu32_epi64(s));
   }
 }
 
@@ -147,8 +153,8 @@ struct Entries {
   const __m512i top = _mm512_permutex2var_epi32(g.buffer[0], c.odd_words, g.buffer[1]);
   const __m512i index = _mm512_or_si512(_mm512_slli_epi32(g.slot, kLookupBits),
                                         _mm512_srli_epi32(top, 32 - kLookupBits));
-  return {gather(_mm512_castsi512_si256(index), arena),
-          gather(_mm512_extracti64x4_epi64(index, 1), arena)};
+  return {gather_entries(arena, _mm512_castsi512_si256(index)),
+          gather_entries(arena, _mm512_extracti64x4_epi64(index, 1))};
 }
 
 [[gnu::always_inline]] inline void apply(const Constants& c, const Entries& entries,

@@ -7,6 +7,8 @@
 // clang-format on
 
 #include "jpeg/idct.h"
+#include "jpeg/idct_constants.h"
+#include "jpeg/zigzag.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace forebay::jpeg::HWY_NAMESPACE {
@@ -33,27 +35,6 @@ struct Group {
   uint8_t* samples;
   size_t stride;
 };
-
-// jidctint.c: FIX(x) is x times 2^13, rounded.
-constexpr int16_t kFix0298 = 2446;
-constexpr int16_t kFix0390 = 3196;
-constexpr int16_t kFix0541 = 4433;
-constexpr int16_t kFix0765 = 6270;
-constexpr int16_t kFix0899 = 7373;
-constexpr int16_t kFix1175 = 9633;
-constexpr int16_t kFix1501 = 12299;
-constexpr int16_t kFix1847 = 15137;
-constexpr int16_t kFix1961 = 16069;
-constexpr int16_t kFix2053 = 16819;
-constexpr int16_t kFix2562 = 20995;
-constexpr int16_t kFix3072 = 25172;
-constexpr int kConstBits = 13;
-constexpr int kPass1Bits = 2;
-
-constexpr uint8_t kNaturalToZigzag[64] = {
-    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
-    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
-    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
 
 // A block is sparse when it has no coefficient from here on in zigzag order: all lie in the upper
 // left quarter then.
@@ -516,82 +497,12 @@ void transform(const BlockRow& row, const Dequantiser& dequantiser) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
-
-#include "jpeg/zigzag.h"
-
 namespace forebay::jpeg {
 
 HWY_EXPORT(transform);
 
-Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
-  constexpr int kCoefficientMax = 2048;  // of baseline: 11 bits and a sign
-  Dequantiser out;
-  uint16_t largest = 0;
-  for (size_t k = 0; k < 64; ++k) {
-    out.steps[k] = static_cast<int16_t>(quant[k]);
-    largest = std::max(largest, quant[k]);
-  }
-  out.may_overflow = largest * kCoefficientMax > INT16_MAX + 1;
-  return out;
-}
-
 void transform_row(const BlockRow& row, const Dequantiser& dequantiser) {
   HWY_DYNAMIC_DISPATCH(transform)(row, dequantiser);
-}
-
-namespace {
-
-// jidctint.c's arithmetic, in 64 bits.
-void plain_pass(const std::array<int64_t, 8>& in, int shift, std::array<int64_t, 8>* out) {
-  const int64_t z1 = (in[2] + in[6]) * 4433;
-  const int64_t tmp2 = z1 - in[6] * 15137;
-  const int64_t tmp3 = z1 + in[2] * 6270;
-  const int64_t tmp0 = (in[0] + in[4]) * 8192;
-  const int64_t tmp1 = (in[0] - in[4]) * 8192;
-  const std::array<int64_t, 4> even{tmp0 + tmp3, tmp1 + tmp2, tmp1 - tmp2, tmp0 - tmp3};
-
-  const int64_t z5 = (in[7] + in[3] + in[5] + in[1]) * 9633;
-  const int64_t z3 = z5 - (in[7] + in[3]) * 16069;
-  const int64_t z4 = z5 - (in[5] + in[1]) * 3196;
-  const int64_t outer = (in[7] + in[1]) * -7373;
-  const int64_t inner = (in[5] + in[3]) * -20995;
-  const std::array<int64_t, 4> odd{in[1] * 12299 + outer + z4, in[3] * 25172 + inner + z3,
-                                   in[5] * 16819 + inner + z4, in[7] * 2446 + outer + z3};
-  const int64_t rounding = int64_t{1} << (shift - 1);
-  for (size_t i = 0; i < 4; ++i) {
-    (*out)[i] = (even[i] + odd[i] + rounding) >> shift;
-    (*out)[7 - i] = (even[i] - odd[i] + rounding) >> shift;
-  }
-}
-
-// libjpeg's range limit: ten bits are looked at, as a signed number around 128.
-uint8_t limit(int64_t value) {
-  const int64_t wrapped = ((value + 512) & 1023) - 512;
-  return static_cast<uint8_t>(std::clamp<int64_t>(wrapped + 128, 0, 255));
-}
-
-}  // namespace
-
-void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint8_t* samples,
-                     size_t stride) {
-  std::array<std::array<int64_t, 8>, 8> columns{};
-  for (size_t k = 0; k < 64; ++k) {
-    const size_t at = kZigzagToNatural[k];
-    columns[at % 8][at / 8] = int64_t{coefficients[k]} * dequantiser.steps[k];
-  }
-  for (auto& column : columns) {
-    const auto in = column;
-    plain_pass(in, 11, &column);
-  }
-  for (size_t y = 0; y < 8; ++y) {
-    std::array<int64_t, 8> row{};
-    for (size_t x = 0; x < 8; ++x) row[x] = static_cast<int32_t>(columns[x][y]);
-    const auto in = row;
-    plain_pass(in, 18, &row);
-    for (size_t x = 0; x < 8; ++x) samples[y * stride + x] = limit(row[x]);
-  }
-  std::fill_n(coefficients, 64, int16_t{0});
 }
 
 }  // namespace forebay::jpeg

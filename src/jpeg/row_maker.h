@@ -1,7 +1,7 @@
 // Rows of RGB from the samples of a decoded region.
 #pragma once
 
-#include "jpeg/colour.h"
+#include "jpeg/rgb_rows.h"
 #include "jpeg/scan_decoder.h"
 
 namespace forebay::jpeg {

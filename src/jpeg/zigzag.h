@@ -12,4 +12,11 @@ inline constexpr std::array<uint8_t, 64> kZigzagToNatural = {
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
+// And back.
+inline constexpr std::array<uint8_t, 64> kNaturalToZigzag = [] {
+  std::array<uint8_t, 64> out{};
+  for (uint8_t k = 0; k < 64; ++k) out[kZigzagToNatural[k]] = k;
+  return out;
+}();
+
 }  // namespace forebay::jpeg

@@ -1,6 +1,6 @@
 // Compiled once for each instruction set by Highway.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "jpeg/colour.cc"
+#define HWY_TARGET_INCLUDE "jpeg/rgb_rows.cc"
 #include <hwy/foreach_target.h>
 // clang-format off: foreach_target comes first
 #include <hwy/highway.h>
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "jpeg/colour.h"
+#include "jpeg/rgb_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace forebay::jpeg::HWY_NAMESPACE {

@@ -1,0 +1,76 @@
+// The inverse DCT in libjpeg's plain arithmetic.
+#include <algorithm>
+
+#include "jpeg/idct.h"
+#include "jpeg/idct_constants.h"
+#include "jpeg/zigzag.h"
+
+namespace forebay::jpeg {
+
+namespace {
+
+// jidctint.c's arithmetic, in 64 bits.
+void plain_pass(const std::array<int64_t, 8>& in, int shift, std::array<int64_t, 8>* out) {
+  const int64_t z1 = (in[2] + in[6]) * kFix0541;
+  const int64_t tmp2 = z1 - in[6] * kFix1847;
+  const int64_t tmp3 = z1 + in[2] * kFix0765;
+  const int64_t tmp0 = (in[0] + in[4]) * (1 << kConstBits);
+  const int64_t tmp1 = (in[0] - in[4]) * (1 << kConstBits);
+  const std::array<int64_t, 4> even{tmp0 + tmp3, tmp1 + tmp2, tmp1 - tmp2, tmp0 - tmp3};
+
+  const int64_t z5 = (in[7] + in[3] + in[5] + in[1]) * kFix1175;
+  const int64_t z3 = z5 - (in[7] + in[3]) * kFix1961;
+  const int64_t z4 = z5 - (in[5] + in[1]) * kFix0390;
+  const int64_t outer = (in[7] + in[1]) * -kFix0899;
+  const int64_t inner = (in[5] + in[3]) * -kFix2562;
+  const std::array<int64_t, 4> odd{in[1] * kFix1501 + outer + z4, in[3] * kFix3072 + inner + z3,
+                                   in[5] * kFix2053 + inner + z4, in[7] * kFix0298 + outer + z3};
+  const int64_t rounding = int64_t{1} << (shift - 1);
+  for (size_t i = 0; i < 4; ++i) {
+    (*out)[i] = (even[i] + odd[i] + rounding) >> shift;
+    (*out)[7 - i] = (even[i] - odd[i] + rounding) >> shift;
+  }
+}
+
+// libjpeg's range limit: ten bits are looked at, as a signed number around 128.
+uint8_t limit(int64_t value) {
+  const int64_t wrapped = ((value + 512) & 1023) - 512;
+  return static_cast<uint8_t>(std::clamp<int64_t>(wrapped + 128, 0, 255));
+}
+
+}  // namespace
+
+void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint8_t* samples,
+                     size_t stride) {
+  std::array<std::array<int64_t, 8>, 8> columns{};
+  for (size_t k = 0; k < 64; ++k) {
+    const size_t at = kZigzagToNatural[k];
+    columns[at % 8][at / 8] = int64_t{coefficients[k]} * dequantiser.steps[k];
+  }
+  for (auto& column : columns) {
+    const auto in = column;
+    plain_pass(in, kConstBits - kPass1Bits, &column);
+  }
+  for (size_t y = 0; y < 8; ++y) {
+    std::array<int64_t, 8> row{};
+    for (size_t x = 0; x < 8; ++x) row[x] = static_cast<int32_t>(columns[x][y]);
+    const auto in = row;
+    plain_pass(in, kConstBits + kPass1Bits + 3, &row);
+    for (size_t x = 0; x < 8; ++x) samples[y * stride + x] = limit(row[x]);
+  }
+  std::fill_n(coefficients, 64, int16_t{0});
+}
+
+Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
+  constexpr int kCoefficientMax = 2048;  // of baseline: 11 bits and a sign
+  Dequantiser out;
+  uint16_t largest = 0;
+  for (size_t k = 0; k < 64; ++k) {
+    out.steps[k] = static_cast<int16_t>(quant[k]);
+    largest = std::max(largest, quant[k]);
+  }
+  out.may_overflow = largest * kCoefficientMax > INT16_MAX + 1;
+  return out;
+}
+
+}  // namespace forebay::jpeg
