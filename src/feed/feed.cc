@@ -103,8 +103,8 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   Result<Prepared> prepared = pipeline_->next();
   stats_.wait_ns += io::monotonic_ns() - begin_ns;
   if (!prepared) {
-    // Final for the pipeline; a later call tries from the same position again.
-    if (prepared.error().code() != Code::kNoMemory) end_pipeline();
+    // A later call tries from the same position again.
+    if (pipeline_->ended()) end_pipeline();
     return tl::unexpected(prepared.error());
   }
   if (const Status status = add_bad(std::move(prepared->bad)); !status.ok()) {

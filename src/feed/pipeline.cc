@@ -101,15 +101,18 @@ Result<Prepared> Pipeline::next() {
                           : pending_.front()->finished < batch_size_) {
     done_.wait(mutex_);
   }
+  const Status& status = pending_.empty() ? plan_status_ : pending_.front()->status;
+  if (!status.ok()) {
+    ended_ = true;
+    return tl::unexpected(status);
+  }
   if (pending_.empty()) {
-    if (!plan_status_.ok()) return tl::unexpected(plan_status_);
     return fail(Code::kNoMemory,
                 "feed: {} batches are held by the caller and no further one fits "
                 "memory_bytes_max ({}); let go of batches, or raise it",
                 pool_->in_use(), base::human_bytes(options_.memory_bytes_max));
   }
   Pending& front = *pending_.front();
-  if (!front.status.ok()) return tl::unexpected(front.status);
   std::ranges::sort(front.bad, {}, [](const auto& entry) { return entry.first; });
   Prepared out{.batch = std::move(front.batch), .bad = {}};
   for (auto& entry : front.bad) out.bad.push_back(std::move(entry.second));
@@ -126,7 +129,7 @@ void Pipeline::add_to(FeedStats* stats) const {
 
 void Pipeline::run() {
   io::work_in_background();
-  SampleMaker maker(fs_, dataset_, options_);
+  SampleMaker maker(fs_, dataset_, options_, block_size_);
   uint64_t bytes_read = 0;
   Block block;
   while (take(&block)) {

@@ -32,8 +32,10 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // The next batch. Any error is final, but for kNoMemory because the user holds too many batches.
+  // The next batch. An error is final and ends the pipeline, but for kNoMemory because the user
+  // holds too many batches.
   Result<Prepared> next() EXCLUDES(mutex_);
+  bool ended() const { return ended_; }
   // Adds what was done so far.
   void add_to(FeedStats* stats) const;
 
@@ -79,6 +81,7 @@ class Pipeline {
   const uint64_t batch_bytes_max_;
   const uint32_t batch_size_;
   uint32_t block_size_ = 1;
+  bool ended_ = false;
   std::shared_ptr<BatchPool> pool_;
   Window window_;
 

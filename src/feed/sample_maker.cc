@@ -40,12 +40,14 @@ Status check(Bytes file, const store::Location& location) {
 }  // namespace
 
 SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
-                         const FeedOptions& options)
-    : fs_(fs), dataset_(dataset), options_(options), preparer_(options.transform, options.tensor) {}
+                         const FeedOptions& options, size_t tasks_max)
+    : fs_(fs), dataset_(dataset), options_(options), preparer_(options.transform, options.tensor) {
+  begun_.reserve(tasks_max);
+  requests_.reserve(tasks_max);
+}
 
 void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks) {
   const Order& order = plan.order;
-  begun_.clear();
   bool good = true;
   for (Task& task : tasks) {
     const auto lane = static_cast<uint32_t>(task.position % order.lanes());
@@ -83,17 +85,12 @@ Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* 
   const Group& group = plan.order.groups()[load.group];
   const Order::Place place = plan.order.place(group, load.permutation, at);
   const store::Location location = dataset_.location(place.sample);
-  Begun begun;
-  begun.task = task;
-  begun.load = &load;
-  begun.sample = place.sample;
-  begun.label = location.label;
-  const auto file = find(place, location, &begun);
+  Begun begun{.task = task, .load = &load, .sample = place.sample, .label = location.label};
+  auto file = find(place, location, &begun);
   if (file) {
-    begun.request.emplace(
-        image::PrepareRequest{*file, random_of(plan, place.sample), task->slot.image});
+    requests_.push_back({*file, random_of(plan, place.sample), task->slot.image});
   } else {
-    begun.status = file.error();
+    begun.unusable = std::move(file.error());
   }
   begun_.push_back(std::move(begun));
   return {};
@@ -126,32 +123,24 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 
 // False when a task failed. No group is in use any more then.
 bool SampleMaker::finish(const EpochPlan& plan, Window& window) {
-  const Status prepared = guarded([&] { return prepare(); });
+  const Status prepared = guarded([&] {
+    preparer_.prepare(requests_);
+    return Status();
+  });
   bool good = true;
+  auto request = requests_.begin();
   for (Begun& begun : begun_) window.release(*begun.load);
   for (Begun& begun : begun_) {
     Task& task = *begun.task;
-    const Status& status = begun.request ? begun.request->status : begun.status;
+    const Status& status = begun.unusable.ok() ? (request++)->status : begun.unusable;
     task.status = !prepared.ok() ? prepared : guarded([&] {
       return settle(plan, task, begun.sample, begun.label, status);
     });
     good &= task.status.ok();
   }
   begun_.clear();
-  return good;
-}
-
-Status SampleMaker::prepare() {
   requests_.clear();
-  for (const Begun& begun : begun_) {
-    if (begun.request) requests_.push_back(*begun.request);
-  }
-  preparer_.prepare(requests_);
-  size_t number = 0;
-  for (Begun& begun : begun_) {
-    if (begun.request) begun.request->status = std::move(requests_[number++].status);
-  }
-  return {};
+  return good;
 }
 
 // `status`: of the sample.

@@ -27,7 +27,9 @@ struct Task {
 // One thread at a time. What it is given outlives it.
 class SampleMaker {
  public:
-  SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options);
+  // `tasks_max`: of a call of make().
+  SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
+              size_t tasks_max);
 
   // Works on tasks in order, several at once. Behind one that fails the others only give up their
   // use of their groups.
@@ -44,9 +46,8 @@ class SampleMaker {
     Load* load = nullptr;
     uint64_t sample = 0;
     int32_t label = -1;
-    base::ByteVector file;  // when its bytes were not in the window
-    Status status;          // of the sample, when it is not prepared
-    std::optional<image::PrepareRequest> request = {};
+    base::ByteVector file = {};  // when its bytes were not in the window
+    Status unusable = {};        // why there is no request for it
   };
 
   Status begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task);
@@ -54,7 +55,6 @@ class SampleMaker {
                            Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
   bool finish(const EpochPlan& plan, Window& window);
-  Status prepare();
   Status settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label, Status status);
   Status replace(const EpochPlan& plan, uint64_t sample, const Task& task);
   base::Random random_of(const EpochPlan& plan, uint64_t sample) const;
@@ -65,7 +65,7 @@ class SampleMaker {
   const FeedOptions& options_;
   image::Preparer preparer_;
   std::vector<Begun> begun_;
-  std::vector<image::PrepareRequest> requests_;  // of begun_
+  std::vector<image::PrepareRequest> requests_;  // of the usable ones of begun_, in their order
   base::ByteVector file_;                        // of a replacement
   uint64_t bytes_read_ = 0;
 };
