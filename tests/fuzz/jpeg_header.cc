@@ -1,11 +1,13 @@
-// deps: forebay_jpeg
+// deps: forebay_jpeg JPEG::JPEG
 // Any bytes through the header parser, the decoder, the rewrite and a region read: errors are
 // fine, crashes are not; what libjpeg-turbo decodes every kernel must decode, to the same pixels;
-// and what could be rewritten must decode again, with the same pixels.
+// files decoded side by side must give what each gives alone; and what could be rewritten must
+// decode again, with the same pixels.
 #include <cstdlib>
 
 #include "base/checksum.h"
 #include "jpeg/decode.h"
+#include "jpeg/jpeg_samples.h"
 #include "jpeg/rewrite.h"
 #include "jpeg/turbo_decode.h"
 
@@ -61,6 +63,32 @@ void compare_kernels(Bytes file, const jpeg::Header& header, const Rect& region)
   if (good) require(best_good && one.rgb == expected.rgb);
 }
 
+// The file twice between good ones, which can go side by side with it.
+void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect& region) {
+  static const std::vector<uint8_t> neighbour =
+      jpeg::rewrite(jpeg::make_jpeg({.width = 33, .height = 29, .across = 2, .down = 2}),
+                    {.restart_interval = 1})
+          ->file;
+  static const jpeg::Header neighbour_header = *jpeg::parse_header(neighbour);
+  static const Rect neighbour_whole{0, 0, neighbour_header.width, neighbour_header.height};
+  static jpeg::Decoder alone({.turbo_where_faster = false});
+  static jpeg::Decoder together({.turbo_where_faster = false});
+
+  const jpeg::DecodeRequest good{neighbour, neighbour_header, neighbour_whole};
+  const Rect whole{0, 0, header.width, header.height};
+  const std::array<jpeg::DecodeRequest, 5> requests{
+      {good, {file, header, whole}, good, {file, header, region}, good}};
+  size_t taken = 0;
+  together.decode(requests, [&](size_t i, const jpeg::Status& status, const Pixels& pixels) {
+    ++taken;
+    Pixels expected;
+    const bool ok = alone.decode(requests[i].file, requests[i].region, &expected).ok();
+    require(status.ok() == ok);
+    if (ok) require(pixels.rgb == expected.rgb);
+  });
+  require(taken == requests.size());
+}
+
 }  // namespace
 
 // libjpeg-turbo's plain code: its SIMD code gives other pixels where a dequantised coefficient does
@@ -79,6 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                     (header->height + 2) / 3};
   compare_kernels(file, *header, {0, 0, header->width, header->height});
   compare_kernels(file, *header, region);
+  decode_beside_good_ones(file, *header, region);
   const auto rewritten = jpeg::rewrite(file, {.restart_interval = size % 4});
   if (!rewritten) return 0;
   read_region(*rewritten, region, decoder);
