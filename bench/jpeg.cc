@@ -34,7 +34,6 @@ using base::Rect;
 
 constexpr uint32_t kSize = 224;
 constexpr size_t kSmallTogether = 64;  // images of a batch
-constexpr size_t kPlainTogether = 32;
 
 double now() {
   timespec time{};
@@ -228,7 +227,7 @@ int main(int argc, char** argv) {
     };
     add("rgb_x", whole, 1, false);
     add("crop_x", crops, 1, true);
-    add("crop_plain_x", plain_crops, kPlainTogether, true);
+    add("crop_plain_x", plain_crops, 1, true);
     add("cifar_x", small_jobs, kSmallTogether, false);
   };
   if (jpeg::best_entropy_kernel() == jpeg::EntropyKernel::kAvx512) {

@@ -16,7 +16,7 @@ namespace {
 
 // Where segments are longer, in MCUs, libjpeg-turbo is faster: those of large images without
 // restart markers.
-constexpr uint32_t kSegmentMcusMax = 64;
+constexpr uint32_t kSegmentMcusMax = 1u << 30;
 // Smaller images, in MCUs, are decoded faster than lookups for tables of their own are built.
 constexpr uint32_t kPrivateTablesMcusMin = 64;
 

@@ -109,6 +109,30 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   }
 }
 
+// Large enough to be split.
+TEST(DecodeKernels, EqualTurboOnLargeImagesWithoutRestartMarkers) {
+  Decoders decoders;
+  Random random(19, Purpose::kTest);
+  for (int i = 0; i < 40; ++i) {
+    const auto& factors = kFactors[random.below(std::size(kFactors))];
+    Sample sample{.width = 150 + static_cast<uint32_t>(random.below(500)),
+                  .height = 150 + static_cast<uint32_t>(random.below(400)),
+                  .components = i % 6 == 0 ? 1 : 3,
+                  .across = factors[0],
+                  .down = factors[1],
+                  .quality = 30 + static_cast<int>(random.below(71)),
+                  .restart = i % 4 == 3 ? 65 + static_cast<int>(random.below(500)) : 0};
+    if (i % 10 == 9) sample.plain = {10, 200, 90};
+    SCOPED_TRACE(sample.name());
+    const ByteVector file = make_jpeg(sample, random.next_u64());
+    decoders.check(file, {0, 0, sample.width, sample.height});
+    for (int crop = 0; crop < 4; ++crop) {
+      decoders.check(file, random_region(sample.width, sample.height, random));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Random tables have codes of all lengths, many too long for a lookup.
 HuffmanTable random_table(bool ac, Random& random) {
   Histogram histogram{};
@@ -246,15 +270,19 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
   Random random(14, Purpose::kTest);
   size_t refused = 0;
   size_t taken = 0;
-  for (const int restart : {0, 2}) {
-    const ByteVector good =
-        make_jpeg({.width = 60, .height = 40, .across = 2, .down = 2, .restart = restart});
+  const Sample small{.width = 60, .height = 40, .across = 2, .down = 2};
+  Sample restarts = small;
+  restarts.restart = 2;
+  const Sample split{.width = 320, .height = 240};
+  for (const Sample& sample : {small, restarts, split}) {
+    const ByteVector good = make_jpeg(sample);
     const uint32_t scan = parse_header(good)->header_bytes;
-    for (size_t at = scan; at < good.size(); ++at) {
+    const size_t step = 1 + good.size() / 2000;
+    for (size_t at = scan; at < good.size(); at += step) {
       ByteVector bad = good;
       bad[at] = static_cast<uint8_t>(bad[at] ^ (1u << random.below(8)));
-      const bool fine =
-          decoders.turbo.decode(bad, *parse_header(bad), {0, 0, 60, 40}, &decoders.out).ok();
+      const Rect all{0, 0, sample.width, sample.height};
+      const bool fine = decoders.turbo.decode(bad, *parse_header(bad), all, &decoders.out).ok();
       ++(fine ? taken : refused);
       for (const auto& ours : decoders.ours) {
         ASSERT_EQ(ours->decoder.decode(bad, std::nullopt, &decoders.out).ok(), fine) << at;

@@ -199,16 +199,14 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
   const uint32_t run = k == 0 ? 0 : static_cast<uint32_t>(symbol) >> 4;
   const uint32_t size = k == 0 ? static_cast<uint32_t>(symbol) : static_cast<uint32_t>(symbol) & 15;
   if (k + run >= kPositions) return -1;
-  if (size > 0) {
-    const auto bits = static_cast<uint32_t>(buffer << length >> (64 - size));
-    stream.out[position + run] = static_cast<int16_t>(extend(bits, size));
-    *bit += size;
-  }
+  const auto bits = size == 0 ? 0 : static_cast<uint32_t>(buffer << length >> (64 - size));
+  stream.out[position + run] = static_cast<int16_t>(size == 0 ? 0 : extend(bits, size));
+  *bit += size;
   return static_cast<int32_t>(position + run + 1);
 }
 
 void decode_slices_portable(const Entry* arena, StreamSource& source) {
-  constexpr size_t kLanes = 6;
+  constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
   static_assert(kLanes <= kStreamsMax);
   Interleaved<kLanes>(arena, source).run();
 }

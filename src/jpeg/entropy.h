@@ -93,7 +93,10 @@ class StreamSource {
  protected:
   ~StreamSource() = default;
 };
-// Streams that a kernel works on at the same time, at most.
+// Streams that a kernel works on at the same time.
+constexpr size_t streams_at_once(EntropyKernel kernel) {
+  return kernel == EntropyKernel::kAvx512 ? 32 : 6;
+}
 inline constexpr size_t kStreamsMax = 32;
 
 // Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all

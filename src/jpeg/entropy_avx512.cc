@@ -257,7 +257,7 @@ Constants make_constants() {
 }  // namespace
 
 void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source) {
-  static_assert(kLanes * kGroups <= kStreamsMax);
+  static_assert(kLanes * kGroups == streams_at_once(EntropyKernel::kAvx512));
   const Constants constants = make_constants();
   alignas(64) static constexpr uint8_t kNoData[kStreamPadding] = {};
   const __m512i zero = _mm512_setzero_si512();

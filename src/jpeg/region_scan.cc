@@ -12,7 +12,8 @@ using base::Rect;
 
 constexpr uint32_t kBlockCoefficients = 64;
 constexpr size_t kRowSlack = 64;        // before each row of a plane, and as much behind
-constexpr uint32_t kMcuBlocksMax = 10;  // T.81 B.2.3
+// Longer segments, in MCUs, are split.
+constexpr uint32_t kLongSegment = 64;
 constexpr int kDcMax = 2047;            // of 8-bit samples
 // Fancy upsampling looks at one sample of half size beyond the region: two pixels.
 constexpr uint32_t kContext = 2;
@@ -41,7 +42,7 @@ LookupCache::Found RegionScan::find_tables(const Scan& scan, LookupCache& cache,
   tables_.pairs = 0;
   const uint32_t blocks = layout_.slice * layout_.blocks;
   for (uint32_t b = 0; b < blocks; ++b) {
-    tables_.pairs |= pair_of[blocks_[b % layout_.blocks].component] << b;
+    tables_.pairs |= pair_of[component_of_[b % layout_.blocks]] << b;
   }
   tables_.complete(blocks);
   return found;
@@ -81,7 +82,10 @@ bool RegionScan::lay_out_blocks(const Scan& scan) {
     to.mcu_height = from.vertical * 8;
     to.dequantiser = make_dequantiser(from.quant);
     for (uint8_t y = 0; y < from.vertical; ++y) {
-      for (uint32_t x = 0; x < from.horizontal; ++x) blocks_[blocks++] = {c, y};
+      for (uint32_t x = 0; x < from.horizontal; ++x, ++blocks) {
+        component_of_[blocks] = c;
+        y_of_[blocks] = y;
+      }
     }
   }
   layout_.blocks = blocks;
@@ -139,6 +143,34 @@ bool RegionScan::find_segments(Bytes file, uint8_t* bytes) {
     at = end + 2;
   }
   return true;
+}
+
+void RegionScan::split_long_segments(const LookupArena& arena, SegmentSplitter& splitter) {
+  if (layout_.interval <= kLongSegment) return;
+  parts_.clear();
+  for (const Segment& segment : segments_) {
+    const uint32_t begin = segment.next_mcu;
+    const auto points = splitter.split(arena, {.data = segment.data,
+                                               .bits = segment.bits,
+                                               .mcus = segment.whole_end - begin,
+                                               .needed = segment.end_mcu - begin,
+                                               .tables = &tables_,
+                                               .component_of = {component_of_.data(), layout_.blocks},
+                                               .slice_mcus = layout_.slice});
+    for (size_t i = 0; i < points.size(); ++i) {
+      const bool last = i + 1 == points.size();
+      Segment part = segment;
+      part.bit = points[i].bit;
+      part.dc = points[i].dc;
+      part.next_mcu = begin + points[i].mcu;
+      if (!last) {
+        part.bits = points[i + 1].bit;
+        part.end_mcu = needed_end(part.next_mcu, begin + points[i + 1].mcu);
+      }
+      if (!part.done()) parts_.push_back(part);
+    }
+  }
+  segments_.swap(parts_);
 }
 
 // Behind the last MCU of [first, end) that the region needs; `first` when there is none.
@@ -206,7 +238,7 @@ RegionScan::Run RegionScan::run_from(uint32_t mcu, uint32_t end) const {
 void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
   int16_t* coefficient = stream.out;
   for (uint32_t block = 0, b = 0; block < stream.blocks; ++block) {
-    const uint8_t component = blocks_[b].component;
+    const uint8_t component = component_of_[b];
     b = b + 1 == layout_.blocks ? 0 : b + 1;
     int16_t& dc = segment.dc[component];
     dc = static_cast<int16_t>(dc + *coefficient);
@@ -220,10 +252,9 @@ void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
 void RegionScan::transform_run(uint32_t row, uint32_t column, uint32_t count,
                                int16_t* coefficients) {
   for (uint32_t b = 0; b < layout_.blocks;) {
-    const BlockOfMcu& block = blocks_[b];
-    const Component& component = components_[block.component];
-    const Plane& plane = planes_[block.component];
-    const size_t y = size_t{row - layout_.top} * component.mcu_height + block.y * 8u;
+    const Component& component = components_[component_of_[b]];
+    const Plane& plane = planes_[component_of_[b]];
+    const size_t y = size_t{row - layout_.top} * component.mcu_height + y_of_[b] * 8u;
     const size_t x = size_t{column - layout_.left} * component.mcu_width;
     const uint32_t across = component.mcu_width / 8;
     transform_row({.coefficients = coefficients + b * kBlockCoefficients,

@@ -6,31 +6,36 @@
 #include "jpeg/idct.h"
 #include "jpeg/lookup_cache.h"
 #include "jpeg/plane.h"
+#include "jpeg/segment_splitter.h"
 
 namespace forebay::jpeg {
 
 // Samples and bits lie in memory of the caller's.
 class RegionScan {
+  static constexpr uint32_t kMcuBlocksMax = 10;  // T.81 B.2.3
+
  public:
-  // A restart segment, or the whole scan.
+  // A restart segment, the whole scan, or a part of either.
   struct Segment {
     const uint8_t* data = nullptr;  // without stuffing
-    uint64_t bits = 0;
+    uint64_t bits = 0;              // behind its last one
     uint64_t bit = 0;
     uint32_t next_mcu = 0;
     uint32_t end_mcu = 0;    // behind the last one that is needed
-    uint32_t whole_end = 0;  // behind the last one
+    uint32_t whole_end = 0;  // behind the restart segment's last one
     std::array<int16_t, 3> dc{};
 
     bool done() const { return next_mcu == end_mcu; }
   };
 
-  // Finds what `region` needs, the samples around it that upsampling looks at included, in three
+  // Finds what `region` needs, the samples around it that upsampling looks at included, in four
   // steps. False when anything is not quite in order: libjpeg-turbo then says what it is.
   bool lay_out(const Scan& scan, Bytes file, const base::Rect& region);
   LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
   // `bytes`: bytes_needed() of them, in use until the next image.
   bool find_segments(Bytes file, uint8_t* bytes);
+  // Long ones are of no use: one stream alone is bound by latency.
+  void split_long_segments(const LookupArena& arena, SegmentSplitter& splitter);
   size_t bytes_needed() const { return samples_bytes_ + bits_bytes_; }
 
   std::vector<Segment>& segments() { return segments_; }
@@ -54,10 +59,6 @@ class RegionScan {
     uint32_t blocks = 0;    // of an MCU
     uint32_t slice = 0;     // MCUs of a slice, at most
   };
-  struct BlockOfMcu {
-    uint8_t component = 0;
-    uint8_t y = 0;  // in blocks
-  };
   struct Component {
     uint32_t mcu_width = 8;  // samples
     uint32_t mcu_height = 8;
@@ -80,7 +81,9 @@ class RegionScan {
   void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
 
   Layout layout_;
-  std::array<BlockOfMcu, kSliceBlocksMax> blocks_{};
+  // Each block of an MCU.
+  std::array<uint8_t, kMcuBlocksMax> component_of_{};
+  std::array<uint8_t, kMcuBlocksMax> y_of_{};  // in blocks
   StreamTables tables_;
   std::array<Component, 3> components_;
   std::array<Plane, 3> planes_{};
@@ -89,6 +92,7 @@ class RegionScan {
   size_t samples_bytes_ = 0;
   size_t bits_bytes_ = 0;
   std::vector<Segment> segments_;
+  std::vector<Segment> parts_;
 };
 
 }  // namespace forebay::jpeg

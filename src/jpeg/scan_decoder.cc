@@ -43,6 +43,7 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
       return Added::kNo;
   }
   if (!image.scan.find_segments(file, bytes_.data() + bytes_used_)) return Added::kNo;
+  image.scan.split_long_segments(cache_.arena(), splitter_);
   bytes_used_ += bytes;
   segments_ += image.scan.segments().size();
   ++count_;
@@ -96,7 +97,7 @@ void ScanDecoder::sort_segments() {
   uint64_t longest = 0;
   for (size_t i = 0; i < count_; ++i) {
     for (const auto& segment : images_[i]->scan.segments()) {
-      longest = std::max(longest, segment.bits);
+      longest = std::max(longest, segment.bits - segment.bit);
     }
   }
   const auto bits = static_cast<int>(std::bit_width(longest));
@@ -104,14 +105,14 @@ void ScanDecoder::sort_segments() {
   const auto class_of = [&](uint64_t length) { return kClasses - 1 - (length >> shift); };
   std::array<uint32_t, kClasses + 1> first{};  // of each class, in order_
   for (size_t i = 0; i < count_; ++i) {
-    for (const auto& segment : images_[i]->scan.segments()) ++first[class_of(segment.bits) + 1];
+    for (const auto& segment : images_[i]->scan.segments()) ++first[class_of(segment.bits - segment.bit) + 1];
   }
   std::partial_sum(first.begin(), first.end(), first.begin());
   order_.resize(segments_);
   for (uint32_t i = 0; i < count_; ++i) {
     const auto& segments = images_[i]->scan.segments();
     for (uint32_t s = 0; s < segments.size(); ++s) {
-      order_[first[class_of(segments[s].bits)]++] = {i, s};
+      order_[first[class_of(segments[s].bits - segments[s].bit)]++] = {i, s};
     }
   }
 }

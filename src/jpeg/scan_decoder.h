@@ -8,7 +8,7 @@ namespace forebay::jpeg {
 // Keeps its buffers between images. One thread at a time.
 class ScanDecoder : private StreamSource {
  public:
-  explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel) {}
+  explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel), splitter_(kernel) {}
 
   enum class Added : uint8_t {
     kYes,
@@ -51,6 +51,7 @@ class ScanDecoder : private StreamSource {
 
   const EntropyKernel kernel_;
   LookupCache cache_;
+  SegmentSplitter splitter_;
   std::vector<std::unique_ptr<Image>> images_;
   std::vector<uint8_t> bytes_;  // of all images
   size_t bytes_used_ = 0;
