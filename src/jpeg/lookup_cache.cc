@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jpeg/huffman_sets.h"
+#include "jpeg/turbo.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -20,13 +21,14 @@ bool is_beginning(Bytes bytes, const HuffmanTable& whole) {
   return std::ranges::equal(symbols, std::span(whole.values).first(symbols.size()));
 }
 
-// The compiled-in table that `bytes` are the beginning of.
-const HuffmanTable* find_shared(Bytes bytes, bool ac) {
+// The shared or standard table that `bytes` are the beginning of.
+const HuffmanTable* find_known(Bytes bytes, bool ac) {
   for (const size_t slot : {ac ? kAcLuma : kDcLuma, ac ? kAcChroma : kDcChroma}) {
     for (size_t set = 0; set < kHuffmanSets; ++set) {
       const HuffmanTable& whole = shared_table(slot, set).table;
       if (is_beginning(bytes, whole)) return &whole;
     }
+    if (is_beginning(bytes, standard_table(slot))) return &standard_table(slot);
   }
   return nullptr;
 }
@@ -72,13 +74,13 @@ LookupCache::Found LookupCache::find(const Scan& scan, bool may_build, StreamTab
 }
 
 LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, uint32_t* number) {
-  const HuffmanTable* const shared = find_shared(bytes, ac);
-  if (shared == nullptr && !may_build) return Found::kNo;
+  const HuffmanTable* const known = find_known(bytes, ac);
+  if (known == nullptr && !may_build) return Found::kNo;
   uint32_t oldest = 0;
   for (uint32_t i = 0; i < kItems; ++i) {
     Item& item = (*items_)[i];
-    const bool same = item.last_turn != 0 && item.ac == ac && item.shared == shared &&
-                      (shared != nullptr || equals(item.table, bytes));
+    const bool same = item.last_turn != 0 && item.ac == ac && item.known == known &&
+                      (known != nullptr || equals(item.table, bytes));
     if (same) {
       item.last_turn = turn_;
       *number = i;
@@ -87,8 +89,8 @@ LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, 
     if (item.last_turn < (*items_)[oldest].last_turn) oldest = i;
   }
   if ((*items_)[oldest].last_turn == turn_) return Found::kNoRoom;
-  const HuffmanTable table = shared != nullptr ? *shared : table_of(bytes);
-  (*items_)[oldest] = {ac, turn_, shared, table, canonical_table(table)};
+  const HuffmanTable table = known != nullptr ? *known : table_of(bytes);
+  (*items_)[oldest] = {ac, turn_, known, table, canonical_table(table)};
   build(oldest, table, ac);
   *number = oldest;
   return Found::kYes;

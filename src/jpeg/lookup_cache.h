@@ -1,6 +1,6 @@
 // The lookup tables of the images that a thread decodes: built when a Huffman table is first seen,
 // kept while there is room. An image whose tables are the beginnings of compiled-in ones
-// (huffman_sets.h) uses those.
+// (huffman_sets.h) or of the standard ones uses those.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class LookupCache {
     kNo,      // more than two pairs of tables, or one that may not be built
   };
   // Fills in all but `pairs` and slot_at; `pair_of`: which pair each component has. `may_build`:
-  // lookups for tables that are not compiled in.
+  // lookups for tables that are not known beforehand.
   Found find(const Scan& scan, bool may_build, StreamTables* tables,
              std::array<uint32_t, 3>* pair_of);
 
@@ -31,7 +31,7 @@ class LookupCache {
   struct Item {
     bool ac = false;
     uint64_t last_turn = 0;
-    const HuffmanTable* shared = nullptr;  // the compiled-in table that it is
+    const HuffmanTable* known = nullptr;  // the shared or standard table that it is
     HuffmanTable table;
     CanonicalTable canonical;
   };

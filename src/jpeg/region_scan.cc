@@ -11,10 +11,10 @@ namespace {
 using base::Rect;
 
 constexpr uint32_t kBlockCoefficients = 64;
-constexpr size_t kRowSlack = 64;        // before each row of a plane, and as much behind
+constexpr size_t kRowSlack = 64;  // before each row of a plane, and as much behind
 // Longer segments, in MCUs, are split.
-constexpr uint32_t kLongSegment = 64;
-constexpr int kDcMax = 2047;            // of 8-bit samples
+constexpr uint32_t kLongSegment = 16;
+constexpr int kDcMax = 2047;  // of 8-bit samples
 // Fancy upsampling looks at one sample of half size beyond the region: two pixels.
 constexpr uint32_t kContext = 2;
 
@@ -150,13 +150,14 @@ void RegionScan::split_long_segments(const LookupArena& arena, SegmentSplitter& 
   parts_.clear();
   for (const Segment& segment : segments_) {
     const uint32_t begin = segment.next_mcu;
-    const auto points = splitter.split(arena, {.data = segment.data,
-                                               .bits = segment.bits,
-                                               .mcus = segment.whole_end - begin,
-                                               .needed = segment.end_mcu - begin,
-                                               .tables = &tables_,
-                                               .component_of = {component_of_.data(), layout_.blocks},
-                                               .slice_mcus = layout_.slice});
+    const auto points =
+        splitter.split(arena, {.data = segment.data,
+                               .bits = segment.bits,
+                               .mcus = segment.whole_end - begin,
+                               .needed = segment.end_mcu - begin,
+                               .tables = &tables_,
+                               .component_of = {component_of_.data(), layout_.blocks},
+                               .slice_mcus = layout_.slice});
     for (size_t i = 0; i < points.size(); ++i) {
       const bool last = i + 1 == points.size();
       Segment part = segment;

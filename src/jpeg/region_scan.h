@@ -38,6 +38,7 @@ class RegionScan {
   void split_long_segments(const LookupArena& arena, SegmentSplitter& splitter);
   size_t bytes_needed() const { return samples_bytes_ + bits_bytes_; }
 
+  uint64_t bits() const { return bits_bytes_ * 8; }  // of its segments, or a few more
   std::vector<Segment>& segments() { return segments_; }
   // The next slice of a segment, whose coefficients go to `out`.
   Stream slice(const Segment& segment, int16_t* out) const;

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 namespace forebay::jpeg {
 namespace {
 
 // For samples and bits: room for many small images.
 constexpr size_t kBytesMin = size_t{4} << 20;
+// Of an image that is worth splitting whatever is beside it.
+constexpr uint64_t kBitsEnough = 1 << 17;
 constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 
 }  // namespace
@@ -43,19 +46,35 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
       return Added::kNo;
   }
   if (!image.scan.find_segments(file, bytes_.data() + bytes_used_)) return Added::kNo;
-  image.scan.split_long_segments(cache_.arena(), splitter_);
+  image.split = false;
   bytes_used_ += bytes;
   segments_ += image.scan.segments().size();
   ++count_;
+  // Enough for itself; others' would only take room in the caches.
+  if (image.scan.bits() >= kBitsEnough) split(image);
   return Added::kYes;
 }
 
 void ScanDecoder::run() {
   if (coefficients_.empty()) coefficients_.resize(kSlicePadding + kStreamsMax * kSliceStride);
+  split_some();
   sort_segments();
   next_ = 0;
   started_ = 0;
   decode_slices(kernel_, cache_.arena(), coefficients_.data(), *this);
+}
+
+// Where there are fewer segments than can go side by side.
+void ScanDecoder::split_some() {
+  if (2 * segments_ >= streams_at_once(kernel_)) return;
+  for (size_t i = 0; i < count_; ++i) split(*images_[i]);
+}
+
+void ScanDecoder::split(Image& image) {
+  if (std::exchange(image.split, true)) return;
+  segments_ -= image.scan.segments().size();
+  image.scan.split_long_segments(cache_.arena(), splitter_);
+  segments_ += image.scan.segments().size();
 }
 
 int16_t* ScanDecoder::slice(size_t lane) {
@@ -105,7 +124,8 @@ void ScanDecoder::sort_segments() {
   const auto class_of = [&](uint64_t length) { return kClasses - 1 - (length >> shift); };
   std::array<uint32_t, kClasses + 1> first{};  // of each class, in order_
   for (size_t i = 0; i < count_; ++i) {
-    for (const auto& segment : images_[i]->scan.segments()) ++first[class_of(segment.bits - segment.bit) + 1];
+    for (const auto& segment : images_[i]->scan.segments())
+      ++first[class_of(segment.bits - segment.bit) + 1];
   }
   std::partial_sum(first.begin(), first.end(), first.begin());
   order_.resize(segments_);

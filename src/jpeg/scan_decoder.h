@@ -18,7 +18,7 @@ class ScanDecoder : private StreamSource {
 
   // Forgets all images.
   void begin();
-  // `may_build`: lookups for tables that are not compiled in.
+  // `may_build`: lookups for tables that are not known beforehand.
   Added add(const Scan& scan, Bytes file, const base::Rect& region, bool may_build);
   // Whether more images would make it faster.
   bool wants_more() const { return segments_ < kSegmentsEnough && count_ < kImagesMax; }
@@ -37,6 +37,7 @@ class ScanDecoder : private StreamSource {
 
   struct Image {
     RegionScan scan;
+    bool split = false;
     bool good = true;
   };
   struct Place {
@@ -46,6 +47,8 @@ class ScanDecoder : private StreamSource {
 
   Stream* next(Stream* done) override;
   bool finish(Stream& stream, const Place& place);
+  void split_some();
+  void split(Image& image);
   void sort_segments();
   int16_t* slice(size_t lane);
 

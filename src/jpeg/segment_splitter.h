@@ -3,9 +3,9 @@
 //
 // Where a block begins is known only behind the blocks before it. But decoding that begins at any
 // bit soon falls into step with the true course: in photographs after 900 bits on average. So the
-// segment is cut anywhere into parts, and each goes on until it stands where the one ahead has stood
-// too, at an MCU's first bit; from there on, the other's course is the true one.
-// S. T. Klein, Y. Wiseman: Parallel Huffman Decoding with Applications to JPEG Files, 2003.
+// segment is cut anywhere into parts, and each goes on until it stands where the one ahead has
+// stood too, at an MCU's first bit; from there on, the other's course is the true one. S. T. Klein,
+// Y. Wiseman: Parallel Huffman Decoding with Applications to JPEG Files, 2003.
 #pragma once
 
 #include <optional>

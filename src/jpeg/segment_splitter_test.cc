@@ -178,7 +178,8 @@ TEST(SegmentSplitter, DamageEndsThePoints) {
     const size_t at = begin + random.below(file.size() - 2 - begin);
     if (i % 3 == 0) {
       // No 0xFF: it would be a marker.
-      for (size_t k = at; k + 2 < file.size(); ++k) file[k] = static_cast<uint8_t>(random.below(255));
+      for (size_t k = at; k + 2 < file.size(); ++k)
+        file[k] = static_cast<uint8_t>(random.below(255));
     } else if (i % 3 == 1) {
       file[at] = static_cast<uint8_t>(random.below(255));
     } else {

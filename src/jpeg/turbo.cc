@@ -2,7 +2,9 @@
 
 #include <jerror.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/limits.h"
 
@@ -63,7 +65,26 @@ const StandardTables& standard_tables() {
   return tables;
 }
 
+HuffmanTable convert(const JHUFF_TBL& from) {
+  HuffmanTable to;
+  std::copy_n(from.bits + 1, to.bits.size(), to.bits.begin());
+  std::ranges::copy(from.huffval, to.values.begin());
+  to.count = std::accumulate(to.bits.begin(), to.bits.end(), 0u);
+  return to;
+}
+
 }  // namespace
+
+const HuffmanTable& standard_table(size_t slot) {
+  static const std::array<HuffmanTable, kSlots> tables = [] {
+    std::array<HuffmanTable, kSlots> out;
+    for (size_t i = 0; i < kSlots; ++i) {
+      out[i] = convert((is_ac(i) ? standard_tables().ac : standard_tables().dc)[i / 2]);
+    }
+    return out;
+  }();
+  return tables[slot];
+}
 
 TurboReader::TurboReader() {
   info_.err = jpeg_std_error(&errors_.manager);

@@ -10,8 +10,12 @@
 // clang-format on
 
 #include "jpeg/header.h"
+#include "jpeg/huffman_table.h"
 
 namespace forebay::jpeg {
+
+// The tables of T.81 K.3, by slot: most encoders write these.
+const HuffmanTable& standard_table(size_t slot);
 
 // One thread at a time. Reused between images, which matters for thumbnails.
 class TurboReader {
