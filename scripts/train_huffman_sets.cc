@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "jpeg/coefficient_reader.h"
 #include "jpeg/huffman_sets.h"
 #include "jpeg/symbols.h"
 
@@ -50,19 +51,14 @@ ByteVector read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-Status count_symbols(const ByteVector& file, jpeg::TurboReader& reader, jpeg::Symbols* symbols) {
+Status count_symbols(const ByteVector& file, jpeg::CoefficientReader& reader,
+                     jpeg::Symbols* symbols) {
   ASSIGN_OR_RETURN(const jpeg::Header header, jpeg::parse_header(file));
-  RETURN_IF_ERROR(reader.open(file, header));
-  jvirt_barray_ptr* arrays = nullptr;
-  RETURN_IF_ERROR(reader.run(
-      [&arrays](jpeg_decompress_struct& info) { arrays = jpeg_read_coefficients(&info); }));
-  jpeg::BlockRows rows;
-  RETURN_IF_ERROR(jpeg::find_block_rows(reader, arrays, &rows));
+  jpeg::Coefficients coefficients;
+  RETURN_IF_ERROR(reader.read(file, header, &coefficients));
   const bool subsampled = header.mcu_width() > 8 || header.mcu_height() > 8;
   const uint32_t interval = header.mcu_count() < 64 ? 0 : subsampled ? 4 : 8;
-  Status status = jpeg::collect_symbols(reader.info(), header, rows, interval, symbols);
-  reader.close();
-  return status;
+  return jpeg::collect_symbols(header, coefficients, interval, symbols);
 }
 
 double symbols_of(const std::vector<Image>& images) {
@@ -77,7 +73,7 @@ double symbols_of(const std::vector<Image>& images) {
 
 std::vector<Image> load(const fs::path& folder, size_t most) {
   std::vector<Image> images;
-  jpeg::TurboReader reader;
+  jpeg::CoefficientReader reader;
   jpeg::Symbols symbols;
   for (const fs::path& path : list(folder, most)) {
     if (const Status status = count_symbols(read(path), reader, &symbols); !status.ok()) {

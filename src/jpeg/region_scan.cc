@@ -23,6 +23,7 @@ uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 bool RegionScan::lay_out(const Scan& scan, Bytes file, const Rect& region) {
+  kept_ = nullptr;
   lay_out_mcus(scan.header, region);
   if (!lay_out_blocks(scan)) return false;
   header_bytes_ = scan.header.header_bytes;
@@ -200,10 +201,26 @@ bool RegionScan::take(Segment& segment, const Stream& stream) {
   const Layout& l = layout_;
   const uint32_t end = segment.next_mcu + stream.blocks / l.blocks;
   sum_dc(segment, stream);
-  // By runs of MCUs that are needed and lie in one row.
+  const size_t numbers = size_t{stream.blocks} * kBlockCoefficients;
+  if (kept_ == nullptr) {
+    make_samples(segment.next_mcu, end, stream.out);
+  } else {
+    std::copy_n(stream.out, numbers,
+                kept_ + size_t{segment.next_mcu} * l.blocks * kBlockCoefficients);
+    std::fill_n(stream.out, numbers, int16_t{0});
+  }
+  std::fill_n(stream.out + numbers, kSlicePadding, int16_t{0});
+  segment.next_mcu = end;
+  segment.bit = stream.bit;
+  // A byte that nobody read is not in order.
+  return end < segment.whole_end || segment.bits - segment.bit < 8;
+}
+
+// By runs of MCUs that are needed and lie in one row. Leaves zeros.
+void RegionScan::make_samples(uint32_t first, uint32_t end, int16_t* coefficients) {
+  const Layout& l = layout_;
   const size_t mcu_coefficients = size_t{l.blocks} * kBlockCoefficients;
-  int16_t* coefficients = stream.out;
-  for (uint32_t mcu = segment.next_mcu; mcu < end;) {
+  for (uint32_t mcu = first; mcu < end;) {
     const Run run = run_from(mcu, end);
     if (run.needed) {
       transform_run(mcu / l.across, mcu % l.across, run.end - mcu, coefficients);
@@ -213,11 +230,6 @@ bool RegionScan::take(Segment& segment, const Stream& stream) {
     coefficients += (run.end - mcu) * mcu_coefficients;
     mcu = run.end;
   }
-  std::fill_n(coefficients, kSlicePadding, int16_t{0});
-  segment.next_mcu = end;
-  segment.bit = stream.bit;
-  // A byte that nobody read is not in order.
-  return end < segment.whole_end || segment.bits - segment.bit < 8;
 }
 
 // How far the MCUs from `mcu` on, which lies before `end`, are alike: needed in one row, or not

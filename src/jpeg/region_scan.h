@@ -34,6 +34,11 @@ class RegionScan {
   LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
   // `bytes`: bytes_needed() of them, in use until the next image.
   bool find_segments(Bytes file, uint8_t* bytes);
+  // From here on take() keeps coefficients instead of samples: in zigzag order, DC summed, block by
+  // block as they come. `to`: 64 for each block of the image.
+  void keep_coefficients(int16_t* to) { kept_ = to; }
+  // Of the image.
+  size_t block_count() const { return size_t{layout_.mcus} * layout_.blocks; }
   // Long ones are of no use: one stream alone is bound by latency.
   void split_long_segments(const LookupArena& arena, SegmentSplitter& splitter);
   size_t bytes_needed() const { return samples_bytes_ + bits_bytes_; }
@@ -79,6 +84,7 @@ class RegionScan {
   uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
   Run run_from(uint32_t mcu, uint32_t end) const;
   void sum_dc(Segment& segment, const Stream& stream);
+  void make_samples(uint32_t first, uint32_t end, int16_t* coefficients);
   void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
 
   Layout layout_;
@@ -89,6 +95,7 @@ class RegionScan {
   std::array<Component, 3> components_;
   std::array<Plane, 3> planes_{};
   std::array<size_t, 3> plane_offsets_{};
+  int16_t* kept_ = nullptr;
   size_t header_bytes_ = 0;
   size_t samples_bytes_ = 0;
   size_t bits_bytes_ = 0;

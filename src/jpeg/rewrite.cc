@@ -4,11 +4,11 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "jpeg/coefficient_reader.h"
 #include "jpeg/huffman_sets.h"
 #include "jpeg/markers.h"
 #include "jpeg/scan_writer.h"
 #include "jpeg/symbols.h"
-#include "jpeg/turbo.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -26,9 +26,16 @@ constexpr uint64_t kPrivateGainPercent = 3;
 
 // What one thread keeps between images; a thumbnail would spend most of its time on it otherwise.
 struct Workspace {
-  TurboReader reader;
-  BlockRows rows;
+  CoefficientReader reader;
+  Coefficients coefficients;
   Symbols symbols;
+
+  // Gives the memory of an unusually large image back.
+  void trim() {
+    constexpr size_t kBlocksKept = size_t{1} << 16;
+    if (coefficients.blocks.size() > kBlocksKept * 64) coefficients.blocks = {};
+    symbols.tokens.trim();
+  }
 };
 
 struct ChosenTables {
@@ -95,28 +102,6 @@ Status copy_metadata(Bytes source, ByteVector* out) {
     out->insert(out->end(), head, head + 4);
     out->insert(out->end(), marker.payload.begin(), marker.payload.end());
   }
-}
-
-// A scan that libjpeg would smooth over (a progressive file without its last scans) gives other
-// pixels as baseline; and a table that changed between scans cannot be written as one.
-Status check_coefficients(const jpeg_decompress_struct& info) {
-  for (int c = 0; c < info.num_components; ++c) {
-    for (int k = 0; info.progressive_mode && info.coef_bits != nullptr && k < 10; ++k) {
-      if (info.coef_bits[c][k] != 0) {
-        return fail(Code::kUnsupported, "JPEG: progressive, and its last scans are missing");
-      }
-    }
-    const jpeg_component_info& component = info.comp_info[c];
-    const JQUANT_TBL* used = component.quant_table;
-    const JQUANT_TBL* last = info.quant_tbl_ptrs[component.quant_tbl_no];
-    if (used == nullptr || last == nullptr || std::ranges::count(used->quantval, 0) != 0) {
-      return fail(Code::kCorrupt, "JPEG: component {}: quantisation table missing or zero", c);
-    }
-    if (!std::ranges::equal(used->quantval, last->quantval)) {
-      return fail(Code::kUnsupported, "JPEG: a quantisation table changes between scans");
-    }
-  }
-  return {};
 }
 
 uint32_t restart_interval(const Header& header, const std::optional<uint32_t>& wish) {
@@ -192,19 +177,19 @@ void append(ByteVector* out, std::initializer_list<int> bytes) {
 }
 
 // Whether any table has values above 255, which baseline does not allow: the frame is then SOF1.
-bool write_quantisation(const jpeg_decompress_struct& info, ByteVector* out) {
+bool write_quantisation(const Header& header, const Coefficients& coefficients, ByteVector* out) {
   bool any_wide = false;
-  std::array<bool, NUM_QUANT_TBLS> written{};
-  for (int c = 0; c < info.num_components; ++c) {
-    const int number = info.comp_info[c].quant_tbl_no;
-    if (std::exchange(written[static_cast<size_t>(number)], true)) continue;
-    const auto& values = info.comp_info[c].quant_table->quantval;
-    const bool wide = std::ranges::any_of(values, [](UINT16 value) { return value > 255; });
+  std::array<bool, 4> written{};
+  for (size_t c = 0; c < static_cast<size_t>(header.component_count); ++c) {
+    const uint8_t number = header.components[c].quant_table;
+    if (std::exchange(written[number], true)) continue;
+    const auto& values = coefficients.quant[c];
+    const bool wide = std::ranges::any_of(values, [](uint16_t value) { return value > 255; });
     any_wide |= wide;
     append(out, {0xFF, kDqt, 0, wide ? 131 : 67, (wide ? 0x10 : 0) | number});
-    for (const uint8_t natural : kZigzagToNatural) {
-      if (wide) out->push_back(static_cast<uint8_t>(values[natural] >> 8));
-      out->push_back(static_cast<uint8_t>(values[natural]));
+    for (const uint16_t value : values) {
+      if (wide) out->push_back(static_cast<uint8_t>(value >> 8));
+      out->push_back(static_cast<uint8_t>(value));
     }
   }
   return any_wide;
@@ -248,11 +233,10 @@ void write_scan_header(const Header& header, uint32_t interval, ByteVector* out)
 
 Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOptions& options,
                              uint32_t interval, const Workspace& work) {
-  const jpeg_decompress_struct& info = work.reader.info();
   Rewritten out;
   append(&out.file, {0xFF, kSoi});
   RETURN_IF_ERROR(copy_metadata(source, &out.file));
-  const bool extended = write_quantisation(info, &out.file);
+  const bool extended = write_quantisation(header, work.coefficients, &out.file);
   write_frame(header, extended, &out.file);
   const size_t slots = slots_of(header);
   const ChosenTables chosen =
@@ -268,19 +252,6 @@ Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOp
   return out;
 }
 
-Result<Rewritten> rewrite_open(Bytes source, const Header& header, const RewriteOptions& options,
-                               Workspace* work) {
-  jvirt_barray_ptr* arrays = nullptr;
-  RETURN_IF_ERROR(work->reader.run(
-      [&arrays](jpeg_decompress_struct& info) { arrays = jpeg_read_coefficients(&info); }));
-  RETURN_IF_ERROR(check_coefficients(work->reader.info()));
-  RETURN_IF_ERROR(find_block_rows(work->reader, arrays, &work->rows));
-  const uint32_t interval = restart_interval(header, options.restart_interval);
-  RETURN_IF_ERROR(
-      collect_symbols(work->reader.info(), header, work->rows, interval, &work->symbols));
-  return write_file(source, header, options, interval, *work);
-}
-
 }  // namespace
 
 Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options) {
@@ -291,10 +262,11 @@ Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options) {
   ASSIGN_OR_RETURN(const Header header, parse_header(source));
   RETURN_IF_ERROR(check_supported(header));
   thread_local Workspace work;
-  RETURN_IF_ERROR(work.reader.open(source, header));
-  Result<Rewritten> result = rewrite_open(source, header, options, &work);
-  work.reader.close();
-  work.symbols.tokens.trim();
+  RETURN_IF_ERROR(work.reader.read(source, header, &work.coefficients));
+  const uint32_t interval = restart_interval(header, options.restart_interval);
+  RETURN_IF_ERROR(collect_symbols(header, work.coefficients, interval, &work.symbols));
+  Result<Rewritten> result = write_file(source, header, options, interval, work);
+  work.trim();
   return result;
 }
 

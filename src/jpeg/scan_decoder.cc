@@ -24,12 +24,16 @@ void ScanDecoder::begin() {
 }
 
 ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Rect& region,
-                                    bool may_build) {
+                                    bool may_build, std::vector<int16_t>* coefficients) {
   if (count_ == kImagesMax) return Added::kNoRoom;
   if (count_ == images_.size()) images_.push_back(std::make_unique<Image>());
   Image& image = *images_[count_];
   image.good = true;
   if (!image.scan.lay_out(scan, file, region)) return Added::kNo;
+  if (coefficients != nullptr) {
+    coefficients->resize(image.scan.block_count() * 64);
+    image.scan.keep_coefficients(coefficients->data());
+  }
   const size_t bytes = image.scan.bytes_needed();
   if (bytes > bytes_.size() - bytes_used_) {
     if (count_ > 0) return Added::kNoRoom;

@@ -19,7 +19,10 @@ class ScanDecoder : private StreamSource {
   // Forgets all images.
   void begin();
   // `may_build`: lookups for tables that are not known beforehand.
-  Added add(const Scan& scan, Bytes file, const base::Rect& region, bool may_build);
+  // `coefficients`: if not null, get those of the whole image, and no samples are made
+  // (RegionScan::keep_coefficients).
+  Added add(const Scan& scan, Bytes file, const base::Rect& region, bool may_build,
+            std::vector<int16_t>* coefficients = nullptr);
   // Whether more images would make it faster.
   bool wants_more() const { return segments_ < kSegmentsEnough && count_ < kImagesMax; }
   // Decodes all images that were added.

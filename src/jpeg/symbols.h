@@ -6,9 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "jpeg/coefficients.h"
 #include "jpeg/huffman_table.h"
-#include "jpeg/turbo.h"
-#include "jpeg/zigzag.h"
 
 namespace forebay::jpeg {
 
@@ -35,14 +34,9 @@ struct Symbols {
   std::array<Histogram, kSlots> histograms{};
 };
 
-// Where libjpeg keeps the coefficients after jpeg_read_coefficients; for each component, a
-// pointer for each row of blocks. They stay valid until the reader is closed.
-using BlockRows = std::array<std::vector<JBLOCKROW>, 4>;
-Status find_block_rows(TurboReader& reader, jvirt_barray_ptr* arrays, BlockRows* out);
-
 // The symbols of an interleaved scan over all components with a restart every `interval` MCUs
 // (0: never). kUnsupported when a coefficient is too large for baseline.
-Status collect_symbols(const jpeg_decompress_struct& info, const Header& header,
-                       const BlockRows& rows, uint32_t interval, Symbols* out);
+Status collect_symbols(const Header& header, const Coefficients& coefficients, uint32_t interval,
+                       Symbols* out);
 
 }  // namespace forebay::jpeg
