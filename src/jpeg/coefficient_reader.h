@@ -19,7 +19,7 @@ class CoefficientReader {
   bool decode(Bytes file, const Header& header, Coefficients* out);
   Status read_by_turbo(const Header& header, Coefficients* out);
 
-  ScanDecoder decoder_{best_entropy_kernel()};
+  ScanDecoder decoder_{std::nullopt};
   TurboReader turbo_;
 };
 

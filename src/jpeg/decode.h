@@ -14,7 +14,8 @@
 namespace forebay::jpeg {
 
 struct DecoderOptions {
-  EntropyKernel kernel = best_entropy_kernel();
+  // Unset: the fastest.
+  std::optional<EntropyKernel> kernel = {};
   // Whether images that libjpeg-turbo decodes faster go its way; else, those that it alone can.
   bool turbo_where_faster = true;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "jpeg/lookup.h"
 
@@ -58,7 +59,7 @@ struct Stream {
 };
 
 enum class EntropyKernel : uint8_t { kPortable, kAvx512 };
-// The fastest that this machine runs.
+// The fastest that this machine runs, with many streams.
 EntropyKernel best_entropy_kernel();
 
 // The lookup tables of one thread. The first slots hold what every image needs.
@@ -98,6 +99,23 @@ constexpr size_t streams_at_once(EntropyKernel kernel) {
   return kernel == EntropyKernel::kAvx512 ? 32 : 6;
 }
 inline constexpr size_t kStreamsMax = 32;
+
+// Which kernel decodes: always the same one, or the fastest for the number of streams.
+class KernelChoice {
+ public:
+  explicit KernelChoice(std::optional<EntropyKernel> always)
+      : many_(always.value_or(best_entropy_kernel())),
+        few_(always.value_or(EntropyKernel::kPortable)) {}
+
+  EntropyKernel for_many() const { return many_; }
+  EntropyKernel for_streams(size_t count) const {
+    return count <= streams_at_once(few_) ? few_ : many_;
+  }
+
+ private:
+  EntropyKernel many_;
+  EntropyKernel few_;
+};
 
 // Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
 // slices lie in, of less than 2^31 numbers; the first kSlicePadding of it are no slice's.

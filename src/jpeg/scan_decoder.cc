@@ -65,12 +65,12 @@ void ScanDecoder::run() {
   sort_segments();
   next_ = 0;
   started_ = 0;
-  decode_slices(kernel_, cache_.arena(), coefficients_.data(), *this);
+  decode_slices(kernel_.for_streams(segments_), cache_.arena(), coefficients_.data(), *this);
 }
 
 // Where there are fewer segments than can go side by side.
 void ScanDecoder::split_some() {
-  if (2 * segments_ >= streams_at_once(kernel_)) return;
+  if (2 * segments_ >= streams_at_once(kernel_.for_many())) return;
   for (size_t i = 0; i < count_; ++i) split(*images_[i]);
 }
 

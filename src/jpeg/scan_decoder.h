@@ -8,7 +8,8 @@ namespace forebay::jpeg {
 // Keeps its buffers between images. One thread at a time.
 class ScanDecoder : private StreamSource {
  public:
-  explicit ScanDecoder(EntropyKernel kernel) : kernel_(kernel), splitter_(kernel) {}
+  // `kernel`: the only one; unset, the fastest.
+  explicit ScanDecoder(std::optional<EntropyKernel> kernel) : kernel_(kernel), splitter_(kernel) {}
 
   enum class Added : uint8_t {
     kYes,
@@ -55,7 +56,7 @@ class ScanDecoder : private StreamSource {
   void sort_segments();
   int16_t* slice(size_t lane);
 
-  const EntropyKernel kernel_;
+  const KernelChoice kernel_;
   LookupCache cache_;
   SegmentSplitter splitter_;
   std::vector<std::unique_ptr<Image>> images_;

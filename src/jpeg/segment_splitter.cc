@@ -41,7 +41,8 @@ void SegmentSplitter::run_round(const LookupArena& arena) {
   const uint64_t bits = std::min(left, guess + guess / 32);
   round_end_ = course_.bit + bits;
   slice_bits_ = mcu_bits * segment_.slice_mcus;
-  part_count_ = std::clamp<size_t>(bits / (2 * kPartBitsMin), 1, streams_at_once(kernel_));
+  part_count_ =
+      std::clamp<size_t>(bits / (2 * kPartBitsMin), 1, streams_at_once(kernel_.for_many()));
   const uint64_t part_bits = bits / part_count_;
   tired_after_ = kTiredAfter * part_bits;
   parts_.resize(std::max(parts_.size(), part_count_));
@@ -56,7 +57,7 @@ void SegmentSplitter::decode_parts(const LookupArena& arena, size_t first, size_
   to_begin_ = first;
   begin_end_ = end;
   started_ = 0;
-  decode_slices(kernel_, arena, coefficients_.data(), *this);
+  decode_slices(kernel_.for_streams(end - first), arena, coefficients_.data(), *this);
 }
 
 // From part to part, as they met.

@@ -18,7 +18,7 @@ namespace forebay::jpeg {
 // Keeps its buffers between segments. One thread at a time.
 class SegmentSplitter : private StreamSource {
  public:
-  explicit SegmentSplitter(EntropyKernel kernel) : kernel_(kernel) {}
+  explicit SegmentSplitter(std::optional<EntropyKernel> kernel) : kernel_(kernel) {}
 
   struct Segment {
     const uint8_t* data = nullptr;  // as a Stream's
@@ -69,7 +69,7 @@ class SegmentSplitter : private StreamSource {
   uint64_t begin_of(size_t ahead) const;
   void add(const Point& point);
 
-  const EntropyKernel kernel_;
+  const KernelChoice kernel_;
   Segment segment_;
   std::vector<Point> found_;
   Point course_;  // as far as the true course is known
