@@ -8,6 +8,8 @@ namespace {
 constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 // Shorter parts would do the same work twice for too much of it.
 constexpr uint64_t kPartBitsMin = 2048;
+// Of a round; bits that nothing falls into step with must not cost more than their number.
+constexpr size_t kPartsMax = 8 * kStreamsMax;
 // A part's first slices are single MCUs: the one behind meets it sooner.
 constexpr size_t kSingleSlices = 12;
 // Lengths of a part after which it rests.
@@ -122,6 +124,7 @@ std::optional<size_t> SegmentSplitter::next_part() {
 
 // Gives half of what the part with the most to do has before it to a new one.
 std::optional<size_t> SegmentSplitter::cut_longest() {
+  if (part_count_ == kPartsMax) return std::nullopt;
   uint64_t most = 2 * kPartBitsMin;
   std::optional<size_t> longest;
   for (size_t number = 0; number < part_count_; ++number) {
@@ -205,7 +208,7 @@ void SegmentSplitter::look_ahead(Part& part) {
       ahead.was_met = true;
       return;
     }
-    // The next one may be the one in step.
+    // Where the one behind it has begun, that one may be in step and this one not.
     if (bit < begin_of(ahead.ahead)) break;
   }
   if (bit - part.points.front().bit > tired_after_) part.end = End::kTired;
