@@ -43,6 +43,7 @@ struct Options {
   double label_smoothing = 0.1;
   std::string crop;  // empty: by size
   uint32_t crop_padding = 4;
+  std::string interpolation = "bilinear";
   double crop_scale_min = 0.08;
   bool flip = true;
   double erase = 0;
@@ -84,6 +85,10 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--crop-padding", o.crop_padding, "Pixels on each side, mirrored")
       ->capture_default_str()
       ->check(whole_number());
+  app.add_option("--interpolation", o.interpolation,
+                 "How images are resized: bilinear, bicubic (both antialiased) or nearest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"bilinear", "bicubic", "nearest"}));
   app.add_option("--crop-scale-min", o.crop_scale_min,
                  "Smallest share of an image's area that a resized crop takes")
       ->capture_default_str()
@@ -206,6 +211,12 @@ Status settle(const store::Dataset& dataset, Options& o) {
   return {};
 }
 
+image::Interpolation interpolation(const Options& o) {
+  if (o.interpolation == "bicubic") return image::Interpolation::kBicubic;
+  if (o.interpolation == "nearest") return image::Interpolation::kNearest;
+  return image::Interpolation::kBilinear;
+}
+
 feed::FeedOptions feed_options(const Options& o, train::Precision precision, bool training) {
   feed::FeedOptions out = o.feed;
   out.shuffle = training;
@@ -217,8 +228,10 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
     out.tensor.std[c] = static_cast<float>(o.std[c]);
   }
   if (training) {
-    image::TrainTransform transform{
-        .size = o.size, .flip = o.flip, .erasing = {.probability = o.erase}};
+    image::TrainTransform transform{.size = o.size,
+                                    .flip = o.flip,
+                                    .erasing = {.probability = o.erase},
+                                    .interpolation = interpolation(o)};
     if (o.crop == "padded") {
       transform.crop = image::RandomPaddedCrop{.padding = o.crop_padding};
     } else {
@@ -226,7 +239,8 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
     }
     out.transform = transform;
   } else {
-    out.transform = image::EvalTransform{.size = o.size, .resize = o.resize};
+    out.transform =
+        image::EvalTransform{.size = o.size, .resize = o.resize, .interpolation = interpolation(o)};
   }
   return out;
 }
@@ -249,6 +263,7 @@ std::string fingerprint(const Options& o, const store::Dataset& dataset, train::
                               {"crop", o.crop},
                               {"crop-padding", o.crop_padding},
                               {"crop-scale-min", o.crop_scale_min},
+                              {"interpolation", o.interpolation},
                               {"flip", o.flip},
                               {"erase", o.erase},
                               {"size", o.size},

@@ -152,12 +152,17 @@ TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
 
 TEST(Prepare, EqualsItsStepsOneByOne) {
   const File& file = files().at("rgb");
-  const std::array<Transform, 4> transforms{TrainTransform{8, {}, true}, EvalTransform{5, 6},
-                                            TrainTransform{8, RandomPaddedCrop{3}, true},
-                                            TrainTransform{8, {}, true, {}}};
+  const std::array<Transform, 6> transforms{
+      TrainTransform{8, {}, true},
+      EvalTransform{5, 6},
+      TrainTransform{8, RandomPaddedCrop{3}, true},
+      TrainTransform{8, {}, true, {}},
+      TrainTransform{.size = 8, .crop = {}, .interpolation = Interpolation::kBicubic},
+      EvalTransform{5, 6, Interpolation::kNearest}};
   size_t erased = 0;
   for (const Transform& transform : transforms) {
     Preparer preparer(transform, {});
+    Resizer resizer(std::visit([](const auto& t) { return t.interpolation; }, transform));
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
       const Draw drawn = *draw(transform, file.size, random);
@@ -165,11 +170,11 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
       Pixels resized;
       ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded).ok());
       if (drawn.padding == 0) {
-        Resizer().resize(decoded, drawn.resized, drawn.kept, &resized);
+        resizer.resize(decoded, drawn.resized, drawn.kept, &resized);
       } else {
         Pixels whole;
-        Resizer().resize(decoded, drawn.resized, {0, 0, drawn.resized.width, drawn.resized.height},
-                         &whole);
+        resizer.resize(decoded, drawn.resized, {0, 0, drawn.resized.width, drawn.resized.height},
+                       &whole);
         cut_padded(whole, drawn.padding, drawn.kept, &resized);
       }
       ByteVector steps(preparer.sample_bytes());

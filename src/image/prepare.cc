@@ -50,7 +50,9 @@ uint32_t output_size(const Transform& transform) {
 }
 
 Preparer::Preparer(const Transform& transform, const TensorOptions& options)
-    : transform_(transform), writer_(options) {}
+    : transform_(transform),
+      resizer_(std::visit([](const auto& t) { return t.interpolation; }, transform)),
+      writer_(options) {}
 
 size_t Preparer::sample_bytes() const {
   const uint32_t size = output_size(transform_);

@@ -16,11 +16,13 @@ struct TrainTransform {
   std::variant<RandomResizedCrop, RandomPaddedCrop> crop = {};
   bool flip = true;
   RandomErasing erasing = {.probability = 0};
+  Interpolation interpolation = Interpolation::kBilinear;
 };
 // Validation: the short side resized to `resize`, then the centre size x size.
 struct EvalTransform {
   uint32_t size = 224;
   uint32_t resize = 256;
+  Interpolation interpolation = Interpolation::kBilinear;
 };
 using Transform = std::variant<TrainTransform, EvalTransform>;
 

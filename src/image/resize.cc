@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "image/resize_weights.h"
 
@@ -102,7 +103,7 @@ HWY_INLINE void blend_pixels(const Axis& axis, const Rows& rows) {
       at += size_t{kTapsAtOnce} * 3;
     }
     sum = hn::ShiftRightSame(hn::RearrangeToOddPlusEven(sum, sum1), axis.precision);
-    sum = hn::Min(sum, most);
+    sum = hn::Max(hn::Min(sum, most), hn::Zero(d32));
     store_pixel(hn::TableLookupBytesOr0(hn::BitCast(d8, sum), low_bytes), rows, i * 3);
   }
 }
@@ -125,12 +126,14 @@ struct Plane {
   }
 };
 
-// int16 values of 0 to 255 from two vectors to bytes, in order within each block.
+// int16 values from two vectors to bytes, clamped, in order within each block.
 HWY_INLINE V8 pack_bytes(hn::Vec<D16> a, hn::Vec<D16> b) {
   alignas(16) static constexpr uint8_t kEvenThenOdd[16] = {0, 2, 4, 6, 8, 10, 12, 14,
                                                            1, 3, 5, 7, 9, 11, 13, 15};
-  const auto most = hn::Set(d16, 255);
-  const auto mixed = hn::Or(hn::Min(a, most), hn::ShiftLeft<8>(hn::Min(b, most)));
+  const auto clamp = [](hn::Vec<D16> v) {
+    return hn::Max(hn::Min(v, hn::Set(d16, 255)), hn::Zero(d16));
+  };
+  const auto mixed = hn::Or(clamp(a), hn::ShiftLeft<8>(clamp(b)));
   return hn::TableLookupBytes(hn::BitCast(d8, mixed), hn::LoadDup128(d8, kEvenThenOdd));
 }
 
@@ -168,7 +171,7 @@ uint8_t blend_byte(const Axis& axis, const int16_t* weights, const uint8_t* cons
                    size_t at) {
   int32_t sum = 1 << (axis.precision - 1);
   for (uint32_t tap = 0; tap < axis.taps; ++tap) sum += weights[tap] * from[tap][at];
-  return static_cast<uint8_t>(std::min(sum >> axis.precision, 255));
+  return static_cast<uint8_t>(std::clamp(sum >> axis.precision, 0, 255));
 }
 
 void blend_columns(const Axis& axis, size_t index, const uint8_t* const* from, MutableBytes to) {
@@ -183,14 +186,17 @@ void blend_columns(const Axis& axis, size_t index, const uint8_t* const* from, M
 }  // namespace
 
 struct Resizer::State {
+  Interpolation interpolation = Interpolation::kBilinear;
   Axis across;
   Axis down;
   ByteVector between;                          // rows after the horizontal pass
   std::array<ByteVector, kRowsAtOnce> padded;  // copies of rows near the end of the source
   std::vector<const uint8_t*> taps;
+  std::vector<uint32_t> columns;  // of nearest: bytes from a row's beginning
 
   Plane blend_across(const Pixels& from, uint32_t first_row, uint32_t end_row);
   void blend_down(const Plane& plane, Pixels* to);
+  void copy_nearest(const Pixels& from, Size size, const Rect& kept, Pixels* to);
 };
 
 namespace {
@@ -202,7 +208,29 @@ void copy_rows(const Plane& plane, uint32_t first_row, Pixels* to) {
   }
 }
 
+// PyTorch's nearest: the source's pixel for an output, in its float arithmetic.
+uint32_t nearest(uint32_t output, uint32_t in, uint32_t out) {
+  const float scale = static_cast<float>(in) / static_cast<float>(out);
+  return std::min(static_cast<uint32_t>(std::floor(static_cast<float>(output) * scale)), in - 1);
+}
+
 }  // namespace
+
+void Resizer::State::copy_nearest(const Pixels& from, Size size, const Rect& kept, Pixels* to) {
+  columns.resize(kept.width);
+  for (uint32_t x = 0; x < kept.width; ++x) {
+    columns[x] = nearest(kept.x + x, from.width, size.width) * 3;
+  }
+  uint8_t* out = to->rgb.data();
+  for (uint32_t y = 0; y < kept.height; ++y) {
+    const size_t row = nearest(kept.y + y, from.height, size.height);
+    const uint8_t* const pixels = from.rgb.data() + row * from.width * 3;
+    for (const uint32_t column : columns) {
+      std::memcpy(out, pixels + column, 3);
+      out += 3;
+    }
+  }
+}
 
 // Rows are read in whole blocks, whose zero-weighted end may lie past the last row: rows within
 // reach of the end are copied to a buffer that is long enough.
@@ -239,7 +267,9 @@ void Resizer::State::blend_down(const Plane& plane, Pixels* to) {
   }
 }
 
-Resizer::Resizer() : state_(std::make_unique<State>()) {}
+Resizer::Resizer(Interpolation interpolation) : state_(std::make_unique<State>()) {
+  state_->interpolation = interpolation;
+}
 Resizer::~Resizer() = default;
 Resizer::Resizer(Resizer&&) noexcept = default;
 Resizer& Resizer::operator=(Resizer&&) noexcept = default;
@@ -247,6 +277,11 @@ Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 void Resizer::resize(const Pixels& from, Size size, const Rect& kept, Pixels* to) {
   FOREBAY_CHECK(from.width > 0 && from.height > 0 && kept.inside(size.width, size.height));
   to->reset(kept.width, kept.height);
+  if (state_->interpolation == Interpolation::kNearest) {
+    state_->copy_nearest(from, size, kept, to);
+    return;
+  }
+  const bool cubic = state_->interpolation == Interpolation::kBicubic;
   const bool across = size.width != from.width;
   const bool down = size.height != from.height;
 
@@ -254,7 +289,7 @@ void Resizer::resize(const Pixels& from, Size size, const Rect& kept, Pixels* to
   uint32_t end_row = kept.y + kept.height;
   if (down) {
     Axis& axis = state_->down;
-    axis.compute({from.height, size.height, kept.y, kept.height, 2});
+    axis.compute({from.height, size.height, kept.y, kept.height, 2, cubic});
     first_row = axis.start.front();
     end_row = std::min(axis.start.back() + axis.taps, from.height);
   }
@@ -262,7 +297,7 @@ void Resizer::resize(const Pixels& from, Size size, const Rect& kept, Pixels* to
   Plane plane{from.rgb.data() + first_row * stride + size_t{kept.x} * 3, stride,
               end_row - first_row, first_row};
   if (across) {
-    state_->across.compute({from.width, size.width, kept.x, kept.width, kTapsAtOnce});
+    state_->across.compute({from.width, size.width, kept.x, kept.width, kTapsAtOnce, cubic});
     plane = state_->blend_across(from, first_row, end_row);
   }
   if (down) {

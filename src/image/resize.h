@@ -1,15 +1,17 @@
-// Antialiased bilinear resize of 8-bit RGB, equal to torchvision v2's (PyTorch's uint8 kernel):
-// int16 weights, horizontal then vertical, uint8 between.
+// Resize of 8-bit RGB, equal to torchvision v2's (PyTorch's uint8 kernels): antialiased bilinear
+// and bicubic with int16 weights, horizontal then vertical, uint8 between; nearest.
 #pragma once
 
 #include "image/decode.h"
 
 namespace forebay::image {
 
+enum class Interpolation : uint8_t { kBilinear, kBicubic, kNearest };
+
 // Keeps its weights and buffers between images. One thread at a time.
 class Resizer {
  public:
-  Resizer();
+  explicit Resizer(Interpolation interpolation = Interpolation::kBilinear);
   ~Resizer();
   Resizer(Resizer&&) noexcept;
   Resizer& operator=(Resizer&&) noexcept;

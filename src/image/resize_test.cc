@@ -1,6 +1,8 @@
 // resize: against digests of PyTorch's own output; regions against the whole.
 #include "image/resize.h"
 
+#include <map>
+
 #include "base/checksum.h"
 #include "base/random.h"
 #include "image/test_images.h"
@@ -9,7 +11,10 @@ namespace forebay::image {
 namespace {
 
 TEST(Resize, EqualsPyTorch) {
-  Resizer resizer;
+  std::map<std::string, Resizer> resizers;
+  resizers.emplace("bilinear", Interpolation::kBilinear);
+  resizers.emplace("bicubic", Interpolation::kBicubic);
+  resizers.emplace("nearest", Interpolation::kNearest);
   Pixels out;
   size_t count = 0;
   for (auto& line : golden_lines("image_resize.txt")) {
@@ -17,13 +22,15 @@ TEST(Resize, EqualsPyTorch) {
     uint32_t height = 0;
     Size size;
     uint32_t seed = 0;
+    std::string mode;
     std::string digest;
-    line >> width >> height >> size.width >> size.height >> seed >> digest;
-    resizer.resize(make_image(width, height, seed), size, {0, 0, size.width, size.height}, &out);
+    line >> mode >> width >> height >> size.width >> size.height >> seed >> digest;
+    const Rect all{0, 0, size.width, size.height};
+    resizers.at(mode).resize(make_image(width, height, seed), size, all, &out);
     EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), digest) << line.str();
     ++count;
   }
-  EXPECT_EQ(count, 240u);
+  EXPECT_EQ(count, 3 * 240u);
 }
 
 Pixels cut(const Pixels& whole, const Rect& region) {
@@ -40,8 +47,9 @@ Pixels cut(const Pixels& whole, const Rect& region) {
 TEST(Resize, KeptRegionEqualsTheWholeCut) {
   base::Random random(3, base::Purpose::kTest);
   const auto side = [&](uint64_t bound) { return 1 + static_cast<uint32_t>(random.below(bound)); };
-  Resizer kept_resizer;
-  for (int i = 0; i < 400; ++i) {
+  Resizer kept_resizers[3] = {Resizer(Interpolation::kBilinear), Resizer(Interpolation::kBicubic),
+                              Resizer(Interpolation::kNearest)};
+  for (int i = 0; i < 900; ++i) {
     const Pixels from = make_image(side(90), side(90), static_cast<uint32_t>(i));
     Size size{side(90), side(90)};
     if (i % 5 == 0) size.width = from.width;
@@ -51,8 +59,9 @@ TEST(Resize, KeptRegionEqualsTheWholeCut) {
     kept.y = side(size.height - kept.height + 1) - 1;
     Pixels whole;
     Pixels out;
-    Resizer().resize(from, size, {0, 0, size.width, size.height}, &whole);
-    kept_resizer.resize(from, size, kept, &out);
+    Resizer(static_cast<Interpolation>(i % 3))
+        .resize(from, size, {0, 0, size.width, size.height}, &whole);
+    kept_resizers[i % 3].resize(from, size, kept, &out);
     ASSERT_EQ(out.rgb, cut(whole, kept).rgb) << i;
   }
 }

@@ -1,5 +1,6 @@
-// As ATen/native/cpu/UpSampleKernel.cpp (HelperInterpBase, HelperInterpLinear with antialias) does,
-// operation for operation, since the last bit of a double can change a weight.
+// As ATen/native/cpu/UpSampleKernel.cpp (HelperInterpBase, HelperInterpLinear and HelperInterpCubic
+// with antialias) does, operation for operation, since the last bit of a double can change a
+// weight.
 #include "image/resize_weights.h"
 
 #include <algorithm>
@@ -17,6 +18,15 @@ double triangle(double x) {
   return x < 1 ? 1 - x : 0;
 }
 
+// Keys' cubic convolution with a = -1/2.
+double cubic(double x) {
+  constexpr double kA = -0.5;
+  if (x < 0) x = -x;
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * kA;
+  return 0;
+}
+
 // One output's window on the source.
 struct Window {
   double centre;
@@ -29,12 +39,14 @@ struct Scale {
   double support;
   double inverse;
   int64_t in;
+  double (*filter)(double);
 
-  Scale(uint32_t in_size, uint32_t out_size)
-      : scale(static_cast<double>(in_size) / static_cast<double>(out_size)),
-        support(scale >= 1 ? scale : 1),
+  explicit Scale(const AxisSpec& spec)
+      : scale(static_cast<double>(spec.in) / static_cast<double>(spec.out)),
+        support((spec.cubic ? 2 : 1) * (scale >= 1 ? scale : 1)),
         inverse(scale >= 1 ? 1 / scale : 1),
-        in(in_size) {}
+        in(spec.in),
+        filter(spec.cubic ? cubic : triangle) {}
 
   Window window(uint32_t output) const {
     const double centre = scale * (static_cast<double>(output) + 0.5);
@@ -49,7 +61,7 @@ struct Scale {
     double total = 0;
     for (int64_t j = 0; j < window.size; ++j) {
       const double at = static_cast<double>(j + window.start) - window.centre + 0.5;
-      weights[j] = triangle(at * inverse);
+      weights[j] = filter(at * inverse);
       total += weights[j];
     }
     double largest = 0;
@@ -77,7 +89,7 @@ int precision_for(double largest) {
 void Axis::compute(const AxisSpec& wanted) {
   if (wanted == spec) return;
   spec = wanted;
-  const Scale scale(spec.in, spec.out);
+  const Scale scale(spec);
   int64_t longest = 1;
   start.resize(spec.count);
   for (uint32_t i = 0; i < spec.count; ++i) {
@@ -100,7 +112,8 @@ void Axis::compute(const AxisSpec& wanted) {
   precision = precision_for(largest);
   weights.resize(size_t{spec.count} * taps);
   for (size_t i = 0; i < weights.size(); ++i) {
-    weights[i] = static_cast<int16_t>(0.5 + exact_[i] * (1 << precision));
+    const double weight = exact_[i] * (1 << precision);
+    weights[i] = static_cast<int16_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
   }
 }
 

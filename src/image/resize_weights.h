@@ -1,4 +1,4 @@
-// The weights of PyTorch's antialiased bilinear uint8 resize along one axis.
+// The weights of PyTorch's antialiased bilinear and bicubic uint8 resize along one axis.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ struct AxisSpec {
   uint32_t first = 0;
   uint32_t count = 0;     // the outputs [first, first + count) that are kept
   uint32_t multiple = 1;  // every output's taps are padded with zero weights to a multiple of this
+  bool cubic = false;
   bool operator==(const AxisSpec&) const = default;
 };
 

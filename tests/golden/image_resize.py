@@ -1,6 +1,6 @@
-"""Writes image_resize.txt: digests of PyTorch's antialiased bilinear uint8 resize.
+"""Writes image_resize.txt: digests of PyTorch's uint8 resize, antialiased but for nearest.
 
-Each line is "width height out_width out_height seed sha256" of the resized RGB bytes. Images come
+Each line is "mode width height out_width out_height seed sha256" of the resized RGB bytes. Images come
 from `image` below, which src/image/resize_test.cc repeats. Run with PyTorch on x86-64:
 python tests/golden/image_resize.py
 """
@@ -47,11 +47,10 @@ def image(width: int, height: int, seed: int) -> np.ndarray:
     return values.astype(np.uint8).reshape(height, width, 3)
 
 
-def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
+def resize(pixels: np.ndarray, width: int, height: int, mode: str = "bilinear") -> np.ndarray:
     tensor = torch.from_numpy(pixels).permute(2, 0, 1)[None]
-    out = torch.nn.functional.interpolate(
-        tensor, size=(height, width), mode="bilinear", antialias=True, align_corners=False
-    )
+    smooth = {} if mode == "nearest" else {"antialias": True, "align_corners": False}
+    out = torch.nn.functional.interpolate(tensor, size=(height, width), mode=mode, **smooth)
     return out[0].permute(1, 2, 0).contiguous().numpy()
 
 
@@ -62,10 +61,11 @@ def main() -> None:
         a, b, c, d = (max(1, int(2 ** rng.uniform(0, 9.5))) for _ in range(4))
         sizes.append((a, b, c, d))
     lines = [f"# by image_resize.py with torch {torch.__version__}"]
-    for seed, (width, height, out_width, out_height) in enumerate(sizes):
-        pixels = resize(image(width, height, seed), out_width, out_height)
-        digest = hashlib.sha256(pixels.tobytes()).hexdigest()
-        lines.append(f"{width} {height} {out_width} {out_height} {seed} {digest}")
+    for mode in ("bilinear", "bicubic", "nearest"):
+        for seed, (width, height, out_width, out_height) in enumerate(sizes):
+            pixels = resize(image(width, height, seed), out_width, out_height, mode)
+            digest = hashlib.sha256(pixels.tobytes()).hexdigest()
+            lines.append(f"{mode} {width} {height} {out_width} {out_height} {seed} {digest}")
     Path(__file__).with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
 
