@@ -1,5 +1,5 @@
 // deps: forebay_image forebay_io JPEG::JPEG PkgConfig::hwy nlohmann_json::nlohmann_json
-// How fast one core decodes, against libjpeg-turbo doing the same work:
+// How fast one core decodes, and reads coefficients, against libjpeg-turbo doing the same work:
 //   bench_jpeg PHOTOS CIFAR [ROUNDS]
 // Image by image in turn, thread CPU time, the best of the rounds for each; the results compared.
 // A crop is a random resized one of 224 pixels, flipped every second time, normalised to float32;
@@ -20,6 +20,7 @@
 // clang-format on
 
 #include "image/prepare.h"
+#include "jpeg/coefficient_reader.h"
 #include "jpeg/decode.h"
 #include "jpeg/rewrite.h"
 #include "lib/machine.h"
@@ -46,6 +47,37 @@ double now() {
   std::exit(1);
 }
 
+// What all coefficients of an image come to, whatever their order.
+struct Sums {
+  int64_t sum = 0;
+  int64_t squares = 0;
+  void add(const int16_t* block) {
+    for (size_t k = 0; k < 64; ++k) {
+      sum += block[k];
+      squares += int64_t{block[k]} * block[k];
+    }
+  }
+  bool operator==(const Sums&) const = default;
+};
+
+Sums sums_of(const jpeg::Coefficients& coefficients, const jpeg::Header& header) {
+  Sums sums;
+  const int16_t* block = coefficients.blocks.data();
+  const auto components = jpeg::component_blocks(header);
+  for (uint32_t mcu = 0; mcu < header.mcu_count(); ++mcu) {
+    const uint32_t mcu_x = mcu % header.mcus_across();
+    const uint32_t mcu_y = mcu / header.mcus_across();
+    for (const auto& component : components) {
+      for (uint32_t b = 0; b < component.across * component.down; ++b, block += 64) {
+        const uint32_t x = mcu_x * component.across + b % component.across;
+        const uint32_t y = mcu_y * component.down + b / component.across;
+        if (x < component.width && y < component.height) sums.add(block);
+      }
+    }
+  }
+  return sums;
+}
+
 // libjpeg-turbo, its object kept between images. Errors end the program.
 class Turbo {
  public:
@@ -56,6 +88,22 @@ class Turbo {
   ~Turbo() { jpeg_destroy_decompress(&info_); }
   Turbo(const Turbo&) = delete;
   Turbo& operator=(const Turbo&) = delete;
+
+  // Reads the coefficients; the sums, when asked for.
+  void coefficients(Bytes file, Sums* sums) {
+    jpeg_mem_src(&info_, file.data(), static_cast<unsigned long>(file.size()));
+    jpeg_read_header(&info_, TRUE);
+    jvirt_barray_ptr* arrays = jpeg_read_coefficients(&info_);
+    for (int c = 0; sums != nullptr && c < info_.num_components; ++c) {
+      const jpeg_component_info& component = info_.comp_info[c];
+      for (JDIMENSION y = 0; y < component.height_in_blocks; ++y) {
+        const JBLOCKROW row = *info_.mem->access_virt_barray(
+            reinterpret_cast<j_common_ptr>(&info_), arrays[c], y, 1, FALSE);
+        for (JDIMENSION x = 0; x < component.width_in_blocks; ++x) sums->add(row[x]);
+      }
+    }
+    jpeg_abort_decompress(&info_);
+  }
 
   // Exact where its cropping is: chroma at the sides of subsampled crops may differ by a little.
   void decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
@@ -173,6 +221,37 @@ double measure(jpeg::EntropyKernel kernel, const std::vector<Job>& jobs, size_t 
   return their_sum / our_sum;
 }
 
+// Reading the coefficients of `packed`, against libjpeg-turbo's of the originals.
+double measure_coefficients(jpeg::EntropyKernel kernel, const std::vector<ByteVector>& packed,
+                            const std::vector<ByteVector>& originals, int rounds) {
+  jpeg::CoefficientReader ours(kernel);
+  Turbo theirs;
+  jpeg::Coefficients out;
+  double our_sum = 0;
+  double their_sum = 0;
+  for (size_t i = 0; i < packed.size(); ++i) {
+    const jpeg::Header header = jpeg::parse_header(packed[i]).value();
+    if (header.component_count == 4) continue;
+    double our_best = 1e9;
+    double their_best = 1e9;
+    for (int round = 0; round < rounds; ++round) {
+      const double start = now();
+      if (!ours.read(packed[i], jpeg::parse_header(packed[i]).value(), &out).ok()) stop("damaged");
+      const double middle = now();
+      theirs.coefficients(originals[i], nullptr);
+      const double behind = now();
+      our_best = std::min(our_best, middle - start);
+      their_best = std::min(their_best, behind - middle);
+    }
+    Sums expected;
+    theirs.coefficients(originals[i], &expected);
+    if (sums_of(out, header) != expected) stop("the coefficients differ");
+    our_sum += our_best;
+    their_sum += their_best;
+  }
+  return their_sum / our_sum;
+}
+
 std::vector<ByteVector> read_all(const char* folder, size_t limit) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -196,6 +275,7 @@ int main(int argc, char** argv) {
   const auto photos = read_all(argv[1], 500);
   const auto small = read_all(argv[2], 2048);
   std::vector<ByteVector> packed;
+  std::vector<ByteVector> packed_private;
   std::vector<ByteVector> packed_small;
   std::vector<Job> whole;
   std::vector<Job> crops;
@@ -204,6 +284,9 @@ int main(int argc, char** argv) {
     const auto rewritten =
         jpeg::rewrite(file, {.tables = jpeg::TableChoice::kShared, .restart_interval = {}});
     packed.push_back(rewritten ? rewritten->file : file);
+    const auto with_own =
+        jpeg::rewrite(file, {.tables = jpeg::TableChoice::kPrivate, .restart_interval = {}});
+    packed_private.push_back(with_own ? with_own->file : file);
   }
   for (const ByteVector& file : small) packed_small.push_back(jpeg::rewrite(file)->file);
   for (size_t i = 0; i < packed.size(); ++i) {
@@ -219,12 +302,17 @@ int main(int argc, char** argv) {
 
   nlohmann::ordered_json figures{{"machine", bench::machine()}};
   const auto run = [&](jpeg::EntropyKernel kernel, const std::string& suffix) {
-    const auto add = [&](const std::string& name, const std::vector<Job>& jobs, size_t together,
-                         bool finish) {
-      const double ratio = measure(kernel, jobs, together, finish, rounds);
-      fmt::print("{:<24}{:>8.2f}x\n", name + suffix, ratio);
+    const auto report = [&](const std::string& name, double ratio) {
+      fmt::print("{:<32}{:>8.2f}x\n", name + suffix, ratio);
       figures[name + suffix] = ratio;
     };
+    const auto add = [&](const std::string& name, const std::vector<Job>& jobs, size_t together,
+                         bool finish) {
+      report(name, measure(kernel, jobs, together, finish, rounds));
+    };
+    report("coefficients_x", measure_coefficients(kernel, packed, photos, rounds));
+    report("coefficients_private_x", measure_coefficients(kernel, packed_private, photos, rounds));
+    report("coefficients_plain_x", measure_coefficients(kernel, photos, photos, rounds));
     add("rgb_x", whole, 1, false);
     add("crop_x", crops, 1, true);
     add("crop_plain_x", plain_crops, 1, true);

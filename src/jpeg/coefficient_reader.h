@@ -10,6 +10,9 @@ namespace forebay::jpeg {
 // Keeps its buffers between images. One thread at a time.
 class CoefficientReader {
  public:
+  // `kernel`: the only one; unset, the fastest.
+  explicit CoefficientReader(std::optional<EntropyKernel> kernel = {}) : decoder_(kernel) {}
+
   // `header`: the file's, of one or three components. Errors: kCorrupt (any warning of libjpeg's
   // counts), kUnsupported (progressive without its last scans, quantisation tables that change),
   // kNoMemory.
@@ -19,7 +22,7 @@ class CoefficientReader {
   bool decode(Bytes file, const Header& header, Coefficients* out);
   Status read_by_turbo(const Header& header, Coefficients* out);
 
-  ScanDecoder decoder_{std::nullopt};
+  ScanDecoder decoder_;
   TurboReader turbo_;
 };
 
