@@ -97,8 +97,8 @@ class Turbo {
     for (int c = 0; sums != nullptr && c < info_.num_components; ++c) {
       const jpeg_component_info& component = info_.comp_info[c];
       for (JDIMENSION y = 0; y < component.height_in_blocks; ++y) {
-        const JBLOCKROW row = *info_.mem->access_virt_barray(
-            reinterpret_cast<j_common_ptr>(&info_), arrays[c], y, 1, FALSE);
+        const JBLOCKROW row = *info_.mem->access_virt_barray(reinterpret_cast<j_common_ptr>(&info_),
+                                                             arrays[c], y, 1, FALSE);
         for (JDIMENSION x = 0; x < component.width_in_blocks; ++x) sums->add(row[x]);
       }
     }

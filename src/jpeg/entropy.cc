@@ -205,10 +205,17 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
   return static_cast<int32_t>(position + run + 1);
 }
 
-void decode_slices_portable(const Entry* arena, StreamSource& source) {
+void decode_slices_portable(size_t streams, const Entry* arena, StreamSource& source) {
   constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
   static_assert(kLanes <= kStreamsMax);
-  Interleaved<kLanes>(arena, source).run();
+  // Idle lanes cost as much as busy ones.
+  if (streams == 1) {
+    Interleaved<1>(arena, source).run();
+  } else if (streams == 2) {
+    Interleaved<2>(arena, source).run();
+  } else {
+    Interleaved<kLanes>(arena, source).run();
+  }
 }
 
 EntropyKernel best_entropy_kernel() {
@@ -221,7 +228,7 @@ EntropyKernel best_entropy_kernel() {
   return EntropyKernel::kPortable;
 }
 
-void decode_slices(EntropyKernel kernel, const LookupArena& arena,
+void decode_slices(EntropyKernel kernel, size_t streams, const LookupArena& arena,
                    [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
@@ -230,7 +237,7 @@ void decode_slices(EntropyKernel kernel, const LookupArena& arena,
   }
 #endif
   FOREBAY_CHECK(kernel == EntropyKernel::kPortable);
-  decode_slices_portable(arena.entries(), source);
+  decode_slices_portable(streams, arena.entries(), source);
 }
 
 }  // namespace forebay::jpeg

@@ -117,13 +117,14 @@ class KernelChoice {
   EntropyKernel few_;
 };
 
-// Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
+// Decodes what `source` gives, until it gives nothing more. `streams`: those that it has at the
+// same time, about; a few take less time when that is known. `coefficients`: the buffer that all
 // slices lie in, of less than 2^31 numbers; the first kSlicePadding of it are no slice's.
-void decode_slices(EntropyKernel kernel, const LookupArena& arena, int16_t* coefficients,
-                   StreamSource& source);
+void decode_slices(EntropyKernel kernel, size_t streams, const LookupArena& arena,
+                   int16_t* coefficients, StreamSource& source);
 
 // The kernels; decode_slices() chooses.
-void decode_slices_portable(const Entry* arena, StreamSource& source);
+void decode_slices_portable(size_t streams, const Entry* arena, StreamSource& source);
 void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet

@@ -65,7 +65,8 @@ void ScanDecoder::run() {
   sort_segments();
   next_ = 0;
   started_ = 0;
-  decode_slices(kernel_.for_streams(segments_), cache_.arena(), coefficients_.data(), *this);
+  decode_slices(kernel_.for_streams(segments_), segments_, cache_.arena(), coefficients_.data(),
+                *this);
 }
 
 // Where there are fewer segments than can go side by side.

@@ -12,6 +12,11 @@ constexpr uint64_t kPartBitsMin = 2048;
 constexpr size_t kPartsMax = 8 * kStreamsMax;
 // A part's first slices are single MCUs: the one behind meets it sooner.
 constexpr size_t kSingleSlices = 12;
+// An MCU at a time, a part looks this often for a point of the one ahead. Images of one colour, or
+// of a pattern that repeats, never fall into step.
+constexpr uint32_t kLooksMax = 64;
+// So often a part that met damage early begins again.
+constexpr uint32_t kRetriesMax = 100;
 // Lengths of a part after which it rests.
 constexpr uint64_t kTiredAfter = 3;
 
@@ -59,7 +64,7 @@ void SegmentSplitter::decode_parts(const LookupArena& arena, size_t first, size_
   to_begin_ = first;
   begin_end_ = end;
   started_ = 0;
-  decode_slices(kernel_.for_streams(end - first), arena, coefficients_.data(), *this);
+  decode_slices(kernel_.for_streams(end - first), end - first, arena, coefficients_.data(), *this);
 }
 
 // From part to part, as they met.
@@ -149,7 +154,9 @@ void SegmentSplitter::begin(size_t number, uint64_t bit, size_t ahead) {
   part.points.assign(1, {.bit = bit});
   part.end = End::kGoing;
   part.was_met = false;
+  part.retries = 0;
   part.ahead = ahead;
+  part.looks = 0;
 }
 
 uint64_t SegmentSplitter::begin_of(size_t ahead) const {
@@ -160,7 +167,8 @@ void SegmentSplitter::begin_slice(size_t slot) {
   const size_t number = part_of_[slot];
   const Part& part = parts_[number];
   const uint64_t bit = part.points.back().bit;
-  const bool near_next = part.ahead != 0 && bit + slice_bits_ >= begin_of(part.ahead);
+  const bool near_next =
+      part.ahead != 0 && bit + slice_bits_ >= begin_of(part.ahead) && part.looks < kLooksMax;
   const bool single = near_next || part.points.size() <= kSingleSlices;
   uint32_t mcus = single ? 1 : segment_.slice_mcus;
   // Only the first part knows where it is.
@@ -199,8 +207,9 @@ void SegmentSplitter::take(size_t number, const Stream& done) {
 
 void SegmentSplitter::look_ahead(Part& part) {
   const uint64_t bit = part.points.back().bit;
-  for (; part.ahead != 0 && bit >= begin_of(part.ahead); part.ahead = parts_[part.ahead].ahead) {
+  while (part.ahead != 0 && bit >= begin_of(part.ahead)) {
     Part& ahead = parts_[part.ahead];
+    ++part.looks;
     const auto met = std::ranges::lower_bound(ahead.points, bit, {}, &Point::bit);
     if (met != ahead.points.end() && met->bit == bit) {
       part.end = End::kMet;
@@ -210,6 +219,8 @@ void SegmentSplitter::look_ahead(Part& part) {
     }
     // Where the one behind it has begun, that one may be in step and this one not.
     if (bit < begin_of(ahead.ahead)) break;
+    part.ahead = ahead.ahead;
+    part.looks = 0;
   }
   if (bit - part.points.front().bit > tired_after_) part.end = End::kTired;
 }
@@ -219,8 +230,10 @@ void SegmentSplitter::end_damaged(size_t number, uint64_t bit) {
   Part& part = parts_[number];
   const uint64_t again = std::max(bit, part.points.back().bit) + 1;
   const bool early = part.points.size() <= kSingleSlices && !part.was_met;
-  if (number > 0 && early && again < begin_of(part.ahead)) {
+  const uint32_t retries = part.retries + 1;
+  if (number > 0 && early && again < begin_of(part.ahead) && retries <= kRetriesMax) {
     begin(number, again, part.ahead);
+    part.retries = retries;
   } else {
     part.end = End::kDamaged;
   }

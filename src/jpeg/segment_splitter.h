@@ -51,8 +51,10 @@ class SegmentSplitter : private StreamSource {
     std::vector<Point> points;  // counted from where it began
     End end = End::kGoing;
     bool was_met = false;
-    size_t ahead = 0;   // the part that it may meet next; 0: none
-    size_t met_at = 0;  // kMet: the point of `ahead`
+    uint32_t retries = 0;  // after damage
+    size_t ahead = 0;      // the part that it may meet next; 0: none
+    uint32_t looks = 0;    // for points of `ahead`
+    size_t met_at = 0;     // kMet: the point of `ahead`
   };
 
   void run_round(const LookupArena& arena);
