@@ -1,7 +1,7 @@
 """Writes image_resize.txt: digests of PyTorch's uint8 resize, antialiased but for nearest.
 
-Each line is "mode width height out_width out_height seed sha256" of the resized RGB bytes. Images come
-from `image` below, which src/image/resize_test.cc repeats. Run with PyTorch on x86-64:
+Each line is "mode width height out_width out_height seed sha256" of the resized RGB bytes. Images
+come from `image` below, which src/image/resize_test.cc repeats. Run with PyTorch on x86-64:
 python tests/golden/image_resize.py
 """
 
