@@ -3,7 +3,6 @@
 namespace forebay::jpeg {
 
 std::vector<ComponentBlocks> component_blocks(const Header& header) {
-  const auto divide_up = [](uint32_t a, uint32_t b) { return (a + b - 1) / b; };
   std::vector<ComponentBlocks> out;
   for (size_t c = 0; c < static_cast<size_t>(header.component_count); ++c) {
     const bool alone = header.component_count == 1;

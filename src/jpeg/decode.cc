@@ -1,7 +1,5 @@
 #include "jpeg/decode.h"
 
-#include <algorithm>
-
 #include "jpeg/row_maker.h"
 #include "jpeg/turbo_decode.h"
 
@@ -14,16 +12,8 @@ using base::Rect;
 
 namespace {
 
-// Where segments are longer, in MCUs, libjpeg-turbo is faster: those of large images without
-// restart markers.
-constexpr uint32_t kSegmentMcusMax = 1u << 30;
 // Smaller images, in MCUs, are decoded faster than lookups for tables of their own are built.
 constexpr uint32_t kPrivateTablesMcusMin = 64;
-
-uint32_t segment_mcus(const Header& header) {
-  const uint32_t all = header.mcu_count();
-  return header.restart_interval == 0 ? all : std::min(all, header.restart_interval);
-}
 
 }  // namespace
 
@@ -65,8 +55,7 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
       to(number, std::move(status), pixels);
       continue;
     }
-    const bool ours = !choose || segment_mcus(request.header) <= kSegmentMcusMax;
-    const auto scan = ours ? read_scan(request.file, request.header) : std::nullopt;
+    const auto scan = read_scan(request.file, request.header);
     if (!scan || !add(number, *scan)) decode_by_turbo(number);
   }
   run();

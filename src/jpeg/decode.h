@@ -1,6 +1,6 @@
 // From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
-// Sequential Huffman images of one scan with short restart segments, which can go side by side, go
-// our own way; all others, and those that are damaged, libjpeg-turbo's. Which one is taken depends
+// Sequential Huffman images of one scan go our own way; all others, and those that are damaged,
+// libjpeg-turbo's. Which one is taken depends
 // on the image alone, never on those beside it.
 #pragma once
 

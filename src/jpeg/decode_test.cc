@@ -58,14 +58,12 @@ struct Decoders {
   }
 };
 
-constexpr int kFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {1, 4}, {3, 1}};
-
 TEST(DecodeKernels, EqualTurboAtEverySizeAndSubsampling) {
   Decoders decoders;
   Random random(11, Purpose::kTest);
   for (uint32_t width = 1; width <= 130; width += width < 36 ? 1 : 9) {
     for (uint32_t height = 1; height <= 130; height += height < 36 ? 1 : 9) {
-      const auto& factors = kFactors[random.below(std::size(kFactors))];
+      const auto& factors = kLumaFactors[random.below(std::size(kLumaFactors))];
       Sample sample{.width = width,
                     .height = height,
                     .components = random.below(5) == 0 ? 1 : 3,
@@ -87,7 +85,7 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   Decoders decoders;
   Random random(12, Purpose::kTest);
   for (int i = 0; i < 60; ++i) {
-    const auto& factors = kFactors[random.below(4)];
+    const auto& factors = kLumaFactors[random.below(4)];
     const Sample sample{.width = 64 + static_cast<uint32_t>(random.below(300)),
                         .height = 64 + static_cast<uint32_t>(random.below(300)),
                         .components = i % 6 == 0 ? 1 : 3,
@@ -114,7 +112,7 @@ TEST(DecodeKernels, EqualTurboOnLargeImagesWithoutRestartMarkers) {
   Decoders decoders;
   Random random(19, Purpose::kTest);
   for (int i = 0; i < 40; ++i) {
-    const auto& factors = kFactors[random.below(std::size(kFactors))];
+    const auto& factors = kLumaFactors[random.below(std::size(kLumaFactors))];
     Sample sample{.width = 150 + static_cast<uint32_t>(random.below(500)),
                   .height = 150 + static_cast<uint32_t>(random.below(400)),
                   .components = i % 6 == 0 ? 1 : 3,

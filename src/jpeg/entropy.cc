@@ -228,8 +228,9 @@ EntropyKernel best_entropy_kernel() {
   return EntropyKernel::kPortable;
 }
 
-void decode_slices(EntropyKernel kernel, size_t streams, const LookupArena& arena,
+void decode_slices(const KernelChoice& choice, size_t streams, const LookupArena& arena,
                    [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
+  const EntropyKernel kernel = choice.for_streams(streams);
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
     decode_slices_avx512(arena.entries(), coefficients, source);

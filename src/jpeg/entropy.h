@@ -1,6 +1,6 @@
 // Entropy decoding of many streams side by side: T.81 F.2.2, for baseline and extended Huffman
-// images of 8 bits. A stream is a restart segment, or an image without restart markers; one alone
-// is bound by latency, since each code's place depends on the one before.
+// images of 8 bits. A stream is a restart segment or a part of one (segment_splitter.h); one
+// alone is bound by latency, since each code's place depends on the one before.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,9 @@ CanonicalTable canonical_table(const HuffmanTable& table);
 inline constexpr size_t kStreamPadding = 16;
 // Coefficients that may be written behind a slice's last block.
 inline constexpr size_t kSlicePadding = 32;
-// Blocks of a slice, at most.
+// Blocks of a slice, at most, and the numbers of its coefficients with the padding.
 inline constexpr uint32_t kSliceBlocksMax = 30;
+inline constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 
 // The tables of a stream's blocks. Components share one of two pairs of tables.
 struct StreamTables {
@@ -120,7 +121,7 @@ class KernelChoice {
 // Decodes what `source` gives, until it gives nothing more. `streams`: those that it has at the
 // same time, about; a few take less time when that is known. `coefficients`: the buffer that all
 // slices lie in, of less than 2^31 numbers; the first kSlicePadding of it are no slice's.
-void decode_slices(EntropyKernel kernel, size_t streams, const LookupArena& arena,
+void decode_slices(const KernelChoice& choice, size_t streams, const LookupArena& arena,
                    int16_t* coefficients, StreamSource& source);
 
 // The kernels; decode_slices() chooses.

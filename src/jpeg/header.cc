@@ -11,8 +11,6 @@ namespace {
 using base::Code;
 using base::fail;
 
-uint32_t divide_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 uint32_t largest(const Header& header, uint8_t Component::* factor) {
   uint32_t most = 1;
   for (int i = 0; i < header.component_count; ++i) {

@@ -40,6 +40,11 @@ struct Component {
   uint8_t quant_table = 0;
 };
 
+constexpr uint32_t divide_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+// Blocks of an interleaved scan's MCU, at most: T.81 B.2.3.
+inline constexpr uint32_t kMcuBlocksMax = 10;
+
 struct Header {
   Coding coding = Coding::kBaseline;
   uint8_t precision = 8;  // bits a sample

@@ -27,6 +27,10 @@ inline base::Rect random_region(uint32_t width, uint32_t height, base::Random& r
   return region;
 }
 
+// Luma sampling factors, across and down, for chroma of 1 and 1.
+inline constexpr int kLumaFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
+                                          {4, 1}, {4, 2}, {1, 4}, {3, 1}};
+
 struct Sample {
   uint32_t width = 16;
   uint32_t height = 16;

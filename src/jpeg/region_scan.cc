@@ -18,8 +18,6 @@ constexpr int kDcMax = 2047;  // of 8-bit samples
 // Fancy upsampling looks at one sample of half size beyond the region: two pixels.
 constexpr uint32_t kContext = 2;
 
-uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 bool RegionScan::lay_out(const Scan& scan, Bytes file, const Rect& region) {

@@ -12,8 +12,6 @@ namespace forebay::jpeg {
 
 // Samples and bits lie in memory of the caller's.
 class RegionScan {
-  static constexpr uint32_t kMcuBlocksMax = 10;  // T.81 B.2.3
-
  public:
   // A restart segment, the whole scan, or a part of either.
   struct Segment {

@@ -20,7 +20,6 @@ using base::fail;
 // An image of fewer MCUs gets no restart markers unless asked, and always shared tables: building
 // lookups for its own would take longer than decoding it.
 constexpr uint32_t kSmallMcus = 64;
-constexpr size_t kBlocksPerMcu = 10;  // T.81 B.2.3
 // Private tables must save this share of the file: a decoder has to build them for each image.
 constexpr uint64_t kPrivateGainPercent = 3;
 
@@ -65,7 +64,7 @@ Status check_supported(const Header& header) {
       }
     }
   }
-  if (header.component_count > 1 && blocks > kBlocksPerMcu) {
+  if (header.component_count > 1 && blocks > kMcuBlocksMax) {
     return fail(Code::kUnsupported, "JPEG: more blocks in an MCU than an interleaved scan holds");
   }
   return {};

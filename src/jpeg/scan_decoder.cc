@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kBytesMin = size_t{4} << 20;
 // Of an image that is worth splitting whatever is beside it.
 constexpr uint64_t kBitsEnough = 1 << 17;
-constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 
 }  // namespace
 
@@ -65,8 +64,7 @@ void ScanDecoder::run() {
   sort_segments();
   next_ = 0;
   started_ = 0;
-  decode_slices(kernel_.for_streams(segments_), segments_, cache_.arena(), coefficients_.data(),
-                *this);
+  decode_slices(kernel_, segments_, cache_.arena(), coefficients_.data(), *this);
 }
 
 // Where there are fewer segments than can go side by side.

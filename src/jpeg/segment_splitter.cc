@@ -5,7 +5,6 @@
 namespace forebay::jpeg {
 namespace {
 
-constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 // Shorter parts would do the same work twice for too much of it.
 constexpr uint64_t kPartBitsMin = 2048;
 // Of a round; bits that nothing falls into step with must not cost more than their number.
@@ -64,7 +63,7 @@ void SegmentSplitter::decode_parts(const LookupArena& arena, size_t first, size_
   to_begin_ = first;
   begin_end_ = end;
   started_ = 0;
-  decode_slices(kernel_.for_streams(end - first), end - first, arena, coefficients_.data(), *this);
+  decode_slices(kernel_, end - first, arena, coefficients_.data(), *this);
 }
 
 // From part to part, as they met.

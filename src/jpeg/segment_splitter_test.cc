@@ -50,7 +50,7 @@ class WholeScan : private StreamSource {
     if (!course_.empty()) return course_;
     coefficients_.resize(kSlicePadding + size_t{kSliceBlocksMax} * 64 + kSlicePadding);
     course_.emplace_back();
-    decode_slices(EntropyKernel::kPortable, 1, arena(), coefficients_.data(), *this);
+    decode_slices(KernelChoice(EntropyKernel::kPortable), 1, arena(), coefficients_.data(), *this);
     return course_;
   }
 
@@ -122,10 +122,8 @@ void check(const ByteVector& file, Random& random) {
   }
 }
 
-constexpr int kFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
-
 Sample random_sample(int i, Random& random) {
-  const auto& factors = kFactors[random.below(std::size(kFactors))];
+  const auto& factors = kLumaFactors[random.below(std::size(kLumaFactors))];
   return {.width = 40 + static_cast<uint32_t>(random.below(500)),
           .height = 40 + static_cast<uint32_t>(random.below(400)),
           .components = i % 7 == 0 ? 1 : 3,
