@@ -65,6 +65,28 @@ HWY_INLINE hn::Vec<D16> weight_pair(const int16_t* weights) {
       d16, hn::Set(d32, base::load_le<int32_t>(reinterpret_cast<const uint8_t*>(weights))));
 }
 
+// Sums of products of pairs. Which lanes of the two hold a pair's sum differs between machines, so
+// that the half with which they begin, for rounding, is a product too.
+struct Sums {
+  V32 sum;
+  V32 sum1;
+
+  HWY_INLINE void add(V8 pairs, hn::Vec<D16> weights) {
+    sum = hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, pairs), weights, sum, sum1);
+  }
+  HWY_INLINE V32 descale(int precision) const {
+    return hn::ShiftRightSame(hn::RearrangeToOddPlusEven(sum, sum1), precision);
+  }
+};
+
+HWY_INLINE Sums half_of(int precision) {
+  const int shift = (precision - 1) / 2;
+  Sums sums{hn::Zero(d32), hn::Zero(d32)};
+  sums.add(hn::BitCast(d8, hn::Set(d32, 1 << shift)),
+           hn::BitCast(d16, hn::Set(d32, 1 << (precision - 1 - shift))));
+  return sums;
+}
+
 // Each output pixel of the rows from `taps` pixels: bytes of two pixels are spread to int16 pairs
 // r0 r1 g0 g1 b0 b1, so that one multiply-add of pairs weighs them. Writes one byte past the last
 // pixel.
@@ -81,30 +103,24 @@ HWY_INLINE void blend_pixels(const Axis& axis, const Rows& rows) {
   const V8 first_pair = hn::LoadDup128(d8, kFirstPair);
   const V8 second_pair = hn::LoadDup128(d8, kSecondPair);
   const V8 low_bytes = hn::LoadDup128(d8, kLowBytes);
-  const V32 half = hn::Set(d32, 1 << (axis.precision - 1));
+  const Sums half = half_of(axis.precision);
   const V32 most = hn::Set(d32, 255);
   const uint32_t taps = kTaps == 0 ? axis.taps : kTaps;
   const int16_t* weights = axis.weights.data();
   const uint32_t* const start = axis.start.data();
   const size_t count = axis.start.size();
   for (size_t i = 0; i < count; ++i) {
-    V32 sum = half;
-    V32 sum1 = hn::Zero(d32);
+    Sums sums = half;
     size_t at = size_t{start[i]} * 3;
     for (uint32_t tap = 0; tap < taps; tap += kTapsAtOnce) {
       const V8 pixels = load_blocks(rows, at);
-      sum = hn::ReorderWidenMulAccumulate(
-          d32, hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, first_pair)), weight_pair(weights),
-          sum, sum1);
-      sum = hn::ReorderWidenMulAccumulate(
-          d32, hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, second_pair)),
-          weight_pair(weights + 2), sum, sum1);
+      sums.add(hn::TableLookupBytesOr0(pixels, first_pair), weight_pair(weights));
+      sums.add(hn::TableLookupBytesOr0(pixels, second_pair), weight_pair(weights + 2));
       weights += kTapsAtOnce;
       at += size_t{kTapsAtOnce} * 3;
     }
-    sum = hn::ShiftRightSame(hn::RearrangeToOddPlusEven(sum, sum1), axis.precision);
-    sum = hn::Max(hn::Min(sum, most), hn::Zero(d32));
-    store_pixel(hn::TableLookupBytesOr0(hn::BitCast(d8, sum), low_bytes), rows, i * 3);
+    const V32 value = hn::Max(hn::Min(sums.descale(axis.precision), most), hn::Zero(d32));
+    store_pixel(hn::TableLookupBytesOr0(hn::BitCast(d8, value), low_bytes), rows, i * 3);
   }
 }
 
@@ -137,34 +153,27 @@ HWY_INLINE V8 pack_bytes(hn::Vec<D16> a, hn::Vec<D16> b) {
   return hn::TableLookupBytes(hn::BitCast(d8, mixed), hn::LoadDup128(d8, kEvenThenOdd));
 }
 
-HWY_INLINE V32 add_pairs(V8 pairs, hn::Vec<D16> weights, V32 sum, V32* sum1) {
-  return hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, pairs), weights, sum, *sum1);
-}
-
 // kLanes bytes of an output row. The interleaving of bytes with those of the next row, and then
 // with zeros, stays inside blocks, and packing undoes it in the same order.
-HWY_INLINE V8 blend_lanes(const Axis& axis, const int16_t* weights, const uint8_t* const* from,
-                          size_t at) {
-  const V32 half = hn::Set(d32, 1 << (axis.precision - 1));
+HWY_INLINE V8 blend_lanes(const Axis& axis, const Sums& half, const int16_t* weights,
+                          const uint8_t* const* from, size_t at) {
   const V8 zero = hn::Zero(d8);
-  std::array<V32, 4> sum{half, half, half, half};
-  std::array<V32, 4> sum1{hn::Zero(d32), hn::Zero(d32), hn::Zero(d32), hn::Zero(d32)};
+  std::array<Sums, 4> sums{half, half, half, half};
   for (uint32_t tap = 0; tap < axis.taps; tap += 2) {
     const V8 a = hn::LoadU(d8, from[tap] + at);
     const V8 b = hn::LoadU(d8, from[tap + 1] + at);
     const auto pair = weight_pair(weights + tap);
     const V8 low = hn::InterleaveLower(d8, a, b);
     const V8 high = hn::InterleaveUpper(d8, a, b);
-    sum[0] = add_pairs(hn::InterleaveLower(d8, low, zero), pair, sum[0], &sum1[0]);
-    sum[1] = add_pairs(hn::InterleaveUpper(d8, low, zero), pair, sum[1], &sum1[1]);
-    sum[2] = add_pairs(hn::InterleaveLower(d8, high, zero), pair, sum[2], &sum1[2]);
-    sum[3] = add_pairs(hn::InterleaveUpper(d8, high, zero), pair, sum[3], &sum1[3]);
+    sums[0].add(hn::InterleaveLower(d8, low, zero), pair);
+    sums[1].add(hn::InterleaveUpper(d8, low, zero), pair);
+    sums[2].add(hn::InterleaveLower(d8, high, zero), pair);
+    sums[3].add(hn::InterleaveUpper(d8, high, zero), pair);
   }
-  for (size_t i = 0; i < sum.size(); ++i) {
-    sum[i] = hn::ShiftRightSame(hn::RearrangeToOddPlusEven(sum[i], sum1[i]), axis.precision);
-  }
-  return pack_bytes(hn::ReorderDemote2To(d16, sum[0], sum[1]),
-                    hn::ReorderDemote2To(d16, sum[2], sum[3]));
+  std::array<V32, 4> values;
+  for (size_t i = 0; i < 4; ++i) values[i] = sums[i].descale(axis.precision);
+  return pack_bytes(hn::ReorderDemote2To(d16, values[0], values[1]),
+                    hn::ReorderDemote2To(d16, values[2], values[3]));
 }
 
 uint8_t blend_byte(const Axis& axis, const int16_t* weights, const uint8_t* const* from,
@@ -176,9 +185,10 @@ uint8_t blend_byte(const Axis& axis, const int16_t* weights, const uint8_t* cons
 
 void blend_columns(const Axis& axis, size_t index, const uint8_t* const* from, MutableBytes to) {
   const int16_t* const weights = axis.weights.data() + index * axis.taps;
+  const Sums half = half_of(axis.precision);
   size_t at = 0;
   for (; at + kLanes <= to.size(); at += kLanes) {
-    hn::StoreU(blend_lanes(axis, weights, from, at), d8, to.data() + at);
+    hn::StoreU(blend_lanes(axis, half, weights, from, at), d8, to.data() + at);
   }
   for (; at < to.size(); ++at) to[at] = blend_byte(axis, weights, from, at);
 }

@@ -112,9 +112,9 @@ struct Rows {
     const V16 factors = hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(kGreenOfCr) << 16 |
                                                           static_cast<uint16_t>(kGreenOfCb)));
     V32 odd_sum = hn::Zero(d32);
-    const V32 sum =
-        hn::ReorderWidenMulAccumulate(d32, pairs, factors, hn::Set(d32, 32768), odd_sum);
-    return hn::ShiftRight<16>(hn::RearrangeToOddPlusEven(sum, odd_sum));
+    const V32 sum = hn::ReorderWidenMulAccumulate(d32, pairs, factors, hn::Zero(d32), odd_sum);
+    return hn::ShiftRight<16>(
+        hn::Add(hn::RearrangeToOddPlusEven(sum, odd_sum), hn::Set(d32, 32768)));
   }
 
   // Not clamped yet.
