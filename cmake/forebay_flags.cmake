@@ -22,6 +22,11 @@ target_compile_options(forebay_flags INTERFACE
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   # AVX2 is the floor on x86; faster kernels are chosen at run time.
   target_compile_options(forebay_flags INTERFACE -march=x86-64-v3 -mtune=generic)
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  # Highway compiles its NEON functions with AES, so that ours must be too to inline them; none uses
+  # it. No kernels for SVE: its vectors have no size at compile time, and ours lie in arrays.
+  target_compile_options(forebay_flags INTERFACE -march=armv8-a+crypto)
+  target_compile_definitions(forebay_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
 endif()
 if(FOREBAY_SANITIZE)
   add_compile_options(-fsanitize=${FOREBAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
