@@ -1,0 +1,137 @@
+"""Random resized crops of photographs: Forebay against OpenCV, Pillow, TurboLoader and DALI.
+
+From bytes in memory to 224 x 224, flipped every second time, normalised, float32 NCHW, in a process
+on one core: Forebay from its packed files, the peers (bench/peers.txt, installed into build/peers)
+from the originals, each by hand in its own fastest way (lib/crop_sides.py). Groups of 32
+photographs in turn, CPU time of the whole process, the best of the rounds for each. Figures: a
+peer's time / ours; "others" is the least of them, and missing where a peer is; with "_avx2", all of
+our code kept to AVX2. The results are compared; those of resizers that are not antialiased differ.
+usage: ./dev bench crop PHOTOS [ROUNDS]
+"""
+
+import gc
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+import numpy as np
+from lib.crop_sides import GROUP, PEERS, Forebay, Photo, Side, pack
+from lib.machine import machine
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
+PEERS_TXT = ROOT / "bench/peers.txt"
+ENVIRONMENT = ROOT / "build/peers"
+# Bounds of the mean absolute difference from our result, over all photographs and for any one. A
+# grey level is 0.017; a crop one pixel off differs by 0.12, one flipped by mistake by 0.9.
+DIFFERENCE_MAX = 0.06
+DIFFERENCE_MAX_ONE = 0.35
+
+
+def install_peers() -> None:
+    """Makes the peers' environment; says which of them cannot be installed."""
+    wanted = PEERS_TXT.read_text()
+    stamp = ENVIRONMENT / "peers.sha256"
+    checksum = hashlib.sha256(wanted.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == checksum:
+        return
+    print("installing the peers into build/peers", file=sys.stderr, flush=True)
+    venv.create(ENVIRONMENT, clear=True, with_pip=True)
+    pip = [str(ENVIRONMENT / "bin/python"), "-m", "pip", "install", "-qq"]
+    if subprocess.run([*pip, "-r", str(PEERS_TXT)], stdout=sys.stderr).returncode == 0:
+        stamp.write_text(checksum)
+        return
+    for line in wanted.splitlines():
+        if line.startswith("#"):
+            continue
+        if subprocess.run([*pip, line], stdout=sys.stderr).returncode != 0:
+            print(f"CANNOT BE INSTALLED: {line}", file=sys.stderr, flush=True)
+
+
+def open_peers() -> tuple[dict[str, Side], list[str]]:
+    """The peers that are there, and the names of those that are missing."""
+    peers, missing = {}, []
+    for name, make in PEERS.items():
+        try:
+            peers[name] = make()
+        except (ImportError, OSError, RuntimeError) as error:
+            print(f"NOT COMPARED: {name}: {error}", file=sys.stderr, flush=True)
+            missing.append(name)
+    return peers, missing
+
+
+def best_times(sides: dict[str, Side], photos: list[Photo], rounds: int) -> dict[str, float]:
+    """CPU seconds that each side takes for a group, in turn."""
+    best = dict.fromkeys(sides, math.inf)
+    for _ in range(rounds):
+        for name, side in sides.items():
+            side.prepare()
+            start = time.process_time()
+            side.run(photos)
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def compare(
+    sides: dict[str, Side], photos: list[Photo], rounds: int
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Each side's CPU microseconds a photograph, and how far its results are from Forebay's."""
+    times = dict.fromkeys(sides, 0.0)
+    differences: dict[str, list[float]] = {name: [] for name in sides}
+    for first in range(0, len(photos), GROUP):
+        group = photos[first : first + GROUP]
+        for name, seconds in best_times(sides, group, rounds).items():
+            times[name] += seconds / len(photos) * 1e6
+        expected = sides["forebay"].result()[: len(group)]
+        for name, side in sides.items():
+            difference = abs(side.result()[: len(group)] - expected)
+            differences[name] += difference.mean(axis=(1, 2, 3)).tolist()
+    return times, {name: np.array(values) for name, values in differences.items()}
+
+
+def main() -> None:
+    """Prints a table and, last, one JSON object."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    if Path(sys.prefix) != ENVIRONMENT:
+        install_peers()
+        os.environ["OMP_NUM_THREADS"] = "1"
+        python = str(ENVIRONMENT / "bin/python")
+        os.execv(python, [python, *sys.argv])
+
+    result: dict[str, object] = {"machine": machine()}
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    gc.disable()
+    rounds = max(1, int(sys.argv[2])) if len(sys.argv) == 3 else 5
+    paths = sorted(path for path in Path(sys.argv[1]).rglob("*") if path.is_file())
+    photos = [pack(LIBRARY, path, i) for i, path in enumerate(paths)]
+    peers, missing = open_peers()
+    ours = {"forebay": Forebay(LIBRARY, avx2=False), "forebay_avx2": Forebay(LIBRARY, avx2=True)}
+    times, differences = compare({**ours, **peers}, photos, rounds)
+
+    print(f"{'':14}{'us':>8}{'ratio':>8}{'avx2':>8}{'difference':>12}{'largest':>10}")
+    for name, off in differences.items():
+        ratio, ratio_avx2 = (times[name] / times[side] for side in ours)
+        print(f"{name:14}{times[name]:8.1f}{ratio:8.2f}{ratio_avx2:8.2f}"
+              f"{off.mean():12.4f}{off.max():10.4f}")  # fmt: skip
+        bounds = (0, 0) if name in ours else (DIFFERENCE_MAX, DIFFERENCE_MAX_ONE)
+        if not (off.mean() <= bounds[0] and off.max() <= bounds[1]):
+            sys.exit(f"bench crop: the results of {name} differ by more than {bounds}")
+    for suffix, side in (("", "forebay"), ("_avx2", "forebay_avx2")):
+        ratios = {name: times[name] / times[side] for name in peers}
+        result |= {f"crop_{name}_x{suffix}": ratio for name, ratio in ratios.items()}
+        if not missing:
+            result[f"crop_others_x{suffix}"] = min(ratios.values())
+    result |= {f"difference_{name}": differences[name].mean() for name in peers}
+    result |= {"difference_max": DIFFERENCE_MAX, "missing": missing}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
