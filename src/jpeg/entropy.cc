@@ -59,18 +59,20 @@ class Interleaved {
       return;
     }
     const uint64_t values = entry >> 16;
-    std::memcpy(lane.end + lane.position + entry_at(entry) - 1, &values, sizeof values);
+    const int64_t first = lane.position + entry_lead(entry);
+    std::memcpy(lane.end + first, &values, sizeof values);
 
-    const int64_t k = lane.position & (kPositions - 1);
-    const int64_t advance = entry_advance(entry);
-    const int64_t to_end = (entry >> 14 & 1) * (kPositions - 1);
-    lane.inside &= k + advance - int64_t{kPositions + 1};
-    lane.position = (lane.position + advance + to_end) & ~to_end;
-    const uint64_t of_position = lane.slots[lane.position];
-    const uint64_t of_value = LookupArena::kValueSlots - 1 + entry_size(entry);
+    const int64_t block = lane.position & ~int64_t{kPositions - 1};
+    const auto value_next = static_cast<int64_t>(entry >> 15 & 1);
+    const int64_t to_end = static_cast<int64_t>(entry >> 14 & 1) * (kPositions - 1);
+    const int64_t behind = first + entry_count(entry);
+    lane.inside &= behind + value_next - block - int64_t{kPositions + 1};
+    lane.position = (behind + to_end) & ~to_end;
+    const uint64_t of_position = lane.slots[lane.position] * uint64_t{kLookupEntries};
     // By arithmetic: a branch would be taken wrongly too often.
-    const uint64_t value_next = 0 - (entry >> 15 & 1);
-    lane.table = arena_ + (of_position ^ ((of_position ^ of_value) & value_next)) * kLookupEntries;
+    const uint64_t of_value = entry_value_lookup(entry);
+    const auto choice = static_cast<uint64_t>(-value_next);
+    lane.table = arena_ + (of_position ^ ((of_position ^ of_value) & choice));
   }
 
   void look_further(Lane& lane, Entry entry) {
@@ -180,7 +182,7 @@ void StreamTables::complete(uint32_t blocks) {
 
 LookupArena::LookupArena()
     : entries_(std::make_unique_for_overwrite<Entry[]>(kSlots * kLookupEntries)) {
-  std::ranges::fill(slot(kIdleSlot), Entry{1} << 4);
+  std::ranges::fill(slot(kIdleSlot), Entry{0});
   for (uint32_t size = 1; size <= kLookupBits; ++size) {
     build_value_lookup(size, slot(kValueSlots - 1 + size));
   }
@@ -228,17 +230,17 @@ EntropyKernel best_entropy_kernel() {
   return EntropyKernel::kPortable;
 }
 
-void decode_slices(const KernelChoice& choice, size_t streams, const LookupArena& arena,
+void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
                    [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
-  const EntropyKernel kernel = choice.for_streams(streams);
+  const EntropyKernel kernel = choice.for_streams(ahead.count);
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
-    decode_slices_avx512(arena.entries(), coefficients, source);
+    decode_slices_avx512(arena.entries(), ahead.tables, coefficients, source);
     return;
   }
 #endif
   FOREBAY_CHECK(kernel == EntropyKernel::kPortable);
-  decode_slices_portable(streams, arena.entries(), source);
+  decode_slices_portable(ahead.count, arena.entries(), source);
 }
 
 }  // namespace forebay::jpeg

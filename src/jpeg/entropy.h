@@ -22,7 +22,7 @@ CanonicalTable canonical_table(const HuffmanTable& table);
 // Bytes that must be readable behind a stream's data, whatever they are.
 inline constexpr size_t kStreamPadding = 16;
 // Coefficients that may be written behind a slice's last block.
-inline constexpr size_t kSlicePadding = 32;
+inline constexpr size_t kSlicePadding = 64;
 // Blocks of a slice, at most, and the numbers of its coefficients with the padding.
 inline constexpr uint32_t kSliceBlocksMax = 30;
 inline constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
@@ -118,15 +118,23 @@ class KernelChoice {
   EntropyKernel few_;
 };
 
-// Decodes what `source` gives, until it gives nothing more. `streams`: those that it has at the
-// same time, about; a few take less time when that is known. `coefficients`: the buffer that all
-// slices lie in, of less than 2^31 numbers; the first kSlicePadding of it are no slice's.
-void decode_slices(const KernelChoice& choice, size_t streams, const LookupArena& arena,
+// What is known of the streams beforehand makes them take less time.
+struct StreamsAhead {
+  size_t count = 0;  // at the same time, about
+  // Its slots are those of all streams; null where they differ.
+  const StreamTables* tables = nullptr;
+};
+
+// Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
+// slices lie in, each at a multiple of 64 of its numbers, of which there are less than 2^31; the
+// first kSlicePadding are no slice's.
+void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
                    int16_t* coefficients, StreamSource& source);
 
 // The kernels; decode_slices() chooses.
 void decode_slices_portable(size_t streams, const Entry* arena, StreamSource& source);
-void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source);
+void decode_slices_avx512(const Entry* arena, const StreamTables* common, int16_t* coefficients,
+                          StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet
 // kSlowCode. Returns the new position, or -1 for no such code; moves *bit.

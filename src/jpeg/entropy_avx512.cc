@@ -3,6 +3,8 @@
 // inline function that another file might be given.
 #include <immintrin.h>
 
+#include <bit>
+
 #include "jpeg/entropy.h"
 
 namespace forebay::jpeg {
@@ -12,26 +14,45 @@ constexpr int kLanes = 16;  // of a group
 constexpr int kGroups = 2;
 constexpr int kLookupsPerRefill = 5;  // of 57 bits
 constexpr int kBlockShift = 6;        // 64 positions
-constexpr __mmask64 kLowBytes = 0x1111111111111111;
+constexpr int kLengthMask = 63;
+// Crossed the border of two blocks, which lie behind each other.
+constexpr int kNextBlock = 1 << kBlockShift;
+
+// Lanes 0, 2, 4, … of a group have the first of two registers of 64-bit numbers, the others the
+// second, so that their lower and upper halves come together without crossing anything.
+constexpr __mmask16 kEvenLanes = 0x5555;
+constexpr __mmask16 kOddLanes = 0xAAAA;
+constexpr int half_of(int lane) { return lane & 1; }
+constexpr __mmask8 place_of(int lane) { return static_cast<__mmask8>(1u << (lane >> 1)); }
 
 struct Constants {
-  __m512i even_words, odd_words, kind_at, first_slot, reverse;
+  __m512i kind_after, slot_of, first_slot, reverse;
 };
 
-// What is in registers between lookups.
+// What is in registers between lookups. `last` is the place of the coefficient that was moved over
+// last, in the coefficients of all lanes: a slice begins at a multiple of 64, so that its lower
+// bits say where in a block it is.
 struct Group {
   __m512i buffer[2];  // 64 bits a lane, the next on top
-  __m512i slot;       // the next lookup
-  __m512i position;
-  __m512i end;
-  __m512i bit;
+  __m512i slot;       // where the next lookup begins, in the arena
+  __m512i last;
+  __m512i end;       // what `last` will be
+  __m512i bit;       // but for what was consumed since the refill:
+  __m512i consumed;  // its lowest six bits
   __m512i bits;
-  __m512i reach;     // the furthest position in a block that was moved to
-  __m512i pairs;     // two bits up
-  __m512i out;       // one before the slice, from the buffer's beginning
-  __m512i slots[2];  // 8 bytes a lane
+  __m512i kind;      // of the next symbol's table
+  __m512i crossed;   // kNextBlock is set when a run left its block
+  __m512i pairs;     // turned so that shifting by a block's number brings it to bit 2
   __m512i data[2];   // addresses
+  __m512i slots[2];  // 8 bytes a lane; for kMixed
 };
+
+// The lowest two bits of a kind.
+constexpr uint8_t kDc = StreamTables::kDc;
+constexpr uint8_t kChained = StreamTables::kAcChained;
+constexpr uint8_t kSingle = StreamTables::kAcSingle;
+// Of a DC coefficient, which lies in the block behind `last`.
+constexpr uint8_t kCrosses = kNextBlock;
 
 // What is in memory.
 struct Lanes {
@@ -57,8 +78,8 @@ struct Ends {
   return all;
 }
 
-[[gnu::always_inline]] inline __m512i gather_entries(const Entry* base, __m256i index) {
-  return _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), all_lanes(), index, base,
+[[gnu::always_inline]] inline __m512i gather_entries(const Entry* base, __m512i index) {
+  return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), all_lanes(), index, base,
                                      sizeof(Entry));
 }
 
@@ -66,159 +87,217 @@ struct Ends {
   return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), all_lanes(), at, nullptr, 1);
 }
 
+// 32-bit numbers of the even lanes, and of the odd ones, as 64 bits.
+[[gnu::always_inline]] inline __m512i even_lanes(__m512i v) {
+  return _mm512_maskz_mov_epi32(kEvenLanes, v);
+}
+[[gnu::always_inline]] inline __m512i odd_lanes(__m512i v) { return _mm512_srli_epi64(v, 32); }
+
+// The upper, or lower, 32 bits of all lanes.
+[[gnu::always_inline]] inline __m512i upper(__m512i even, __m512i odd) {
+  return _mm512_mask_shuffle_epi32(odd, kEvenLanes, even, _MM_PERM_DDBB);
+}
+[[gnu::always_inline]] inline __m512i lower(__m512i even, __m512i odd) {
+  return _mm512_mask_shuffle_epi32(even, kOddLanes, odd, _MM_PERM_CCAA);
+}
+
+[[gnu::always_inline]] inline void count_consumed(Group& g) {
+  g.bit = _mm512_add_epi32(g.bit, and_with(g.consumed, kLengthMask));
+  g.consumed = _mm512_setzero_si512();
+}
+
 [[gnu::always_inline]] inline void refill(const Constants& c, Group& g) {
   const __m512i byte = _mm512_srli_epi32(_mm512_min_epu32(g.bit, g.bits), 3);
   const __m512i shift = and_with(g.bit, 7);
-  for (int half = 0; half < 2; ++half) {
-    const __m256i b = half == 0 ? _mm512_castsi512_si256(byte) : _mm512_extracti64x4_epi64(byte, 1);
-    const __m256i s =
-        half == 0 ? _mm512_castsi512_si256(shift) : _mm512_extracti64x4_epi64(shift, 1);
-    const __m512i at = _mm512_add_epi64(g.data[half], _mm512_cvtepu32_epi64(b));
-    g.buffer[half] = _mm512_sllv_epi64(_mm512_shuffle_epi8(gather_bytes(at), c.reverse),
-                                       _mm512_cvtepu32_epi64(s));
-  }
+  const __m512i even = gather_bytes(_mm512_add_epi64(g.data[0], even_lanes(byte)));
+  const __m512i odd = gather_bytes(_mm512_add_epi64(g.data[1], odd_lanes(byte)));
+  g.buffer[0] = _mm512_sllv_epi64(_mm512_shuffle_epi8(even, c.reverse), even_lanes(shift));
+  g.buffer[1] = _mm512_sllv_epi64(_mm512_shuffle_epi8(odd, c.reverse), odd_lanes(shift));
 }
 
-// The lookups that the positions ask for; the idle one where a slice has ended.
-[[gnu::always_inline]] inline __m512i slots_at(const Constants& c, const Group& g) {
-  const __m512i kind =
-      _mm512_maskz_permutexvar_epi8(kLowBytes, and_with(g.position, 63), c.kind_at);
-  const __m512i pair = _mm512_srlv_epi32(g.pairs, _mm512_srli_epi32(g.position, kBlockShift));
-  const __m512i index = _mm512_ternarylogic_epi32(pair, _mm512_set1_epi32(4),
-                                                  _mm512_or_si512(kind, c.first_slot), 0xEA);
-  const __m512i slot = _mm512_maskz_permutex2var_epi8(kLowBytes, g.slots[0], index, g.slots[1]);
-  return _mm512_maskz_mov_epi32(_mm512_cmplt_epu32_mask(g.position, g.end), slot);
+enum Tables : bool {
+  kMixed,   // lanes may have any
+  kCommon,  // all lanes have the same
+};
+
+// The kinds of what comes next, and where the lookups begin; the idle one where a slice has ended.
+struct Next {
+  __m512i kind;
+  __m512i slot;
+};
+
+template <Tables kTables>
+[[gnu::always_inline]] inline Next next_of(const Constants& c, const Group& g) {
+  const __m512i kind = _mm512_permutexvar_epi8(g.last, c.kind_after);
+  const __mmask16 inside = _mm512_cmplt_epi32_mask(g.last, g.end);
+  if constexpr (kTables == kCommon) {
+    // Bit 2 is this block's pair, bit 3 the next one's.
+    const __m512i pair = _mm512_rorv_epi32(g.pairs, _mm512_srli_epi32(g.last, kBlockShift));
+    const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi32(3), kind, pair, 0xCA);
+    return {kind, _mm512_maskz_permutexvar_epi32(inside, index, c.slot_of)};
+  } else {
+    const __m512i place = _mm512_add_epi32(g.last, _mm512_set1_epi32(1));
+    const __m512i pair = _mm512_rorv_epi32(g.pairs, _mm512_srli_epi32(place, kBlockShift));
+    const __m512i index =
+        _mm512_or_si512(_mm512_or_si512(and_with(kind, 3), and_with(pair, 4)), c.first_slot);
+    const __m512i slot = _mm512_permutex2var_epi8(g.slots[0], index, g.slots[1]);
+    return {kind,
+            _mm512_slli_epi32(_mm512_maskz_mov_epi32(inside, and_with(slot, 255)), kLookupBits)};
+  }
 }
 
 // What is looked at lane by lane.
 struct Spilled {
   explicit Spilled(const Group& g) {
-    _mm512_store_si512(position, g.position);
+    _mm512_store_si512(last, g.last);
     _mm512_store_si512(bit, g.bit);
-    _mm512_store_si512(reach, g.reach);
+    _mm512_store_si512(crossed, g.crossed);
   }
-  alignas(64) uint32_t position[kLanes];
+  alignas(64) int32_t last[kLanes];
   alignas(64) uint32_t bit[kLanes];
-  alignas(64) uint32_t reach[kLanes];
+  alignas(64) uint32_t crossed[kLanes];
 };
 
+// Of the coefficient before a slice's first, in the coefficients of all lanes.
+int32_t place_before(const Stream& stream, const Ends& ends) {
+  return static_cast<int32_t>(stream.out - ends.coefficients) - 1;
+}
+
+int32_t place_of_last(const Stream& stream, const Ends& ends) {
+  return place_before(stream, ends) + static_cast<int32_t>(stream.blocks << kBlockShift);
+}
+
 // `slow`: of these, `none` met kNoCode, the others kSlowCode.
-[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, __mmask16 slow,
-                                 __mmask16 none, Group* g) {
+[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, const Ends& ends,
+                                 __mmask16 slow, __mmask16 none, Group* g) {
+  count_consumed(*g);
   Spilled spilled(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const Stream& stream = *lanes.stream[lane];
+    const int32_t before = place_before(stream, ends);
+    const auto position = static_cast<uint32_t>(spilled.last[lane] - before);
     uint64_t at = spilled.bit[lane];
     const bool bad = (none >> lane & 1) != 0;
-    const int32_t moved = bad ? -1 : decode_slow(stream, spilled.position[lane], &at);
+    const int32_t moved = bad ? -1 : decode_slow(stream, position, &at);
     spilled.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
-      spilled.reach[lane] = ~0u;
-      spilled.position[lane] = stream.blocks << kBlockShift;
+      spilled.crossed[lane] = kNextBlock;
+      spilled.last[lane] = place_of_last(stream, ends);
     } else {
-      spilled.position[lane] = static_cast<uint32_t>(moved);
+      spilled.last[lane] = before + moved;
     }
   }
-  g->position = _mm512_load_si512(spilled.position);
+  g->last = _mm512_load_si512(spilled.last);
   g->bit = _mm512_load_si512(spilled.bit);
-  g->reach = _mm512_load_si512(spilled.reach);
-  g->slot = _mm512_mask_mov_epi32(g->slot, slow, slots_at(c, *g));
+  g->crossed = _mm512_load_si512(spilled.crossed);
   refill(c, *g);
 }
 
-// Lanes that met kLongCode go on in the table's other lookup: position and slot are as they were.
+// Lanes that met kLongCode go on in the table's other lookup. `before`: what `last` was.
+template <Tables kTables>
 [[gnu::always_inline]] inline void look_further(const Constants& c, __m512i words,
-                                                const Lanes& lanes, __mmask16 not_here, Group& g) {
-  const __mmask16 long_codes = _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(15));
-  const __m512i last = _mm512_set1_epi32(LookupArena::kTableSlots - 1);
-  g.slot = _mm512_mask_or_epi32(g.slot, long_codes, g.slot, last);
+                                                const Lanes& lanes, const Ends& ends,
+                                                __mmask16 not_here, __m512i before, Group& g) {
+  g.last = _mm512_mask_mov_epi32(g.last, not_here, before);
+  const __mmask16 long_codes =
+      _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(kLengthMask));
   const auto slow = static_cast<__mmask16>(not_here & ~long_codes);
-  if (slow == 0) return;
-  static_assert(kNoCode >> 5 & 1);
-  const __mmask16 none = _mm512_mask_test_epi32_mask(slow, words, _mm512_set1_epi32(1 << 5));
-  Group copy = g;  // so that g itself may stay in registers
-  take_slow(c, lanes, slow, none, &copy);
-  g = copy;
+  if (slow != 0) {
+    const __mmask16 none =
+        _mm512_mask_test_epi32_mask(slow, words, _mm512_set1_epi32(static_cast<int>(kNoCode & 64)));
+    Group copy = g;  // so that g itself may stay in registers
+    take_slow(c, lanes, ends, slow, none, &copy);
+    g = copy;
+  }
+  const Next next = next_of<kTables>(c, g);
+  g.kind = _mm512_mask_mov_epi32(g.kind, not_here, next.kind);
+  g.slot = _mm512_mask_mov_epi32(g.slot, not_here, next.slot);
+  const __m512i last_slot = _mm512_set1_epi32((LookupArena::kTableSlots - 1) << kLookupBits);
+  g.slot = _mm512_mask_or_epi32(g.slot, long_codes, g.slot, last_slot);
 }
 
-// What 16 lanes looked up, eight in each half.
+// What 16 lanes looked up.
 struct Entries {
-  __m512i low;
-  __m512i high;
+  __m512i even;
+  __m512i odd;
 };
 
-[[gnu::always_inline]] inline Entries look_up(const Constants& c, const Entry* arena,
-                                              const Group& g) {
-  const __m512i top = _mm512_permutex2var_epi32(g.buffer[0], c.odd_words, g.buffer[1]);
-  const __m512i index = _mm512_or_si512(_mm512_slli_epi32(g.slot, kLookupBits),
-                                        _mm512_srli_epi32(top, 32 - kLookupBits));
-  return {gather_entries(arena, _mm512_castsi512_si256(index)),
-          gather_entries(arena, _mm512_extracti64x4_epi64(index, 1))};
+[[gnu::always_inline]] inline Entries look_up(const Entry* arena, const Group& g) {
+  const __m512i top = _mm512_srli_epi32(upper(g.buffer[0], g.buffer[1]), 32 - kLookupBits);
+  const __m512i index = _mm512_or_si512(g.slot, top);
+  return {gather_entries(arena, even_lanes(index)), gather_entries(arena, odd_lanes(index))};
 }
 
+template <Tables kTables>
 [[gnu::always_inline]] inline void apply(const Constants& c, const Entries& entries,
-                                         int16_t* coefficients, const Lanes& lanes, Group& g) {
-  constexpr int kFlags = 0xC000;
-  const auto [low, high] = entries;
-  const __m512i words = _mm512_permutex2var_epi32(low, c.even_words, high);
-  const __m512i fifteen = _mm512_set1_epi64(15);
-  g.buffer[0] = _mm512_sllv_epi64(g.buffer[0], _mm512_and_si512(low, fifteen));
-  g.buffer[1] = _mm512_sllv_epi64(g.buffer[1], _mm512_and_si512(high, fifteen));
-  g.bit = _mm512_add_epi32(g.bit, and_with(words, 15));
+                                         const Ends& ends, const Lanes& lanes, Group& g) {
+  const auto [even, odd] = entries;
+  const __m512i words = lower(even, odd);
+  // The number of bits is taken modulo 64; what comes in below is never reached.
+  g.buffer[0] = _mm512_rolv_epi64(g.buffer[0], even);
+  g.buffer[1] = _mm512_rolv_epi64(g.buffer[1], odd);
+  g.consumed = _mm512_add_epi32(g.consumed, words);
 
-  alignas(64) uint64_t values[kLanes];
-  alignas(64) uint32_t at[kLanes];
-  _mm512_store_si512(values, _mm512_srli_epi64(low, 16));
-  _mm512_store_si512(values + 8, _mm512_srli_epi64(high, 16));
-  _mm512_store_si512(at, _mm512_add_epi32(_mm512_add_epi32(g.position, g.out),
-                                          and_with(_mm512_srli_epi32(words, 4), 31)));
-  // Through memory: taking the lanes out of the registers by shuffles is slower.
+  const __m512i before = g.last;
+  const __m512i first = _mm512_add_epi32(before, and_with(_mm512_srli_epi32(words, 6), 31));
+  alignas(64) uint64_t values[2][kLanes / 2];
+  alignas(64) uint64_t at[kLanes / 2];
+  _mm512_store_si512(values[0], _mm512_srli_epi64(even, 16));
+  _mm512_store_si512(values[1], _mm512_srli_epi64(odd, 16));
+  _mm512_store_si512(at, first);
+  // Through memory, two places at once: taking them out of the registers by shuffles is slower.
   asm("" : "+m"(values), "+m"(at));
-  for (int lane = 0; lane < kLanes; ++lane) {
-    __builtin_memcpy(coefficients + at[lane], &values[lane], sizeof values[lane]);
+  int16_t* const behind_last = ends.coefficients + 1;
+  for (int pair = 0; pair < kLanes / 2; ++pair) {
+    const uint64_t places = at[pair];
+    __builtin_memcpy(behind_last + static_cast<uint32_t>(places), &values[0][pair], 8);
+    __builtin_memcpy(behind_last + (places >> 32), &values[1][pair], 8);
   }
 
-  const __m512i advance = and_with(_mm512_srli_epi32(words, 9), 31);
-  g.reach = _mm512_max_epu32(g.reach, _mm512_add_epi32(and_with(g.position, 63), advance));
-  const __m512i flags = and_with(words, kFlags);
-  const __mmask16 ends = _mm512_cmpeq_epi32_mask(flags, _mm512_set1_epi32(kEndOfBlock << 14));
-  g.position = _mm512_add_epi32(g.position, advance);
-  g.position =
-      _mm512_mask_and_epi32(g.position, ends, _mm512_add_epi32(g.position, _mm512_set1_epi32(63)),
-                            _mm512_set1_epi32(~63));
-  const __mmask16 value_next = _mm512_cmpeq_epi32_mask(flags, _mm512_set1_epi32(kValueNext << 14));
-  const __m512i sizes = _mm512_srli_epi32(_mm512_permutex2var_epi32(low, c.odd_words, high), 28);
+  const __m512i moved = _mm512_add_epi32(first, and_with(_mm512_srli_epi32(words, 11), 7));
+  const __mmask16 ends_block = _mm512_test_epi32_mask(words, _mm512_set1_epi32(kEndOfBlock << 14));
+  const __mmask16 value_next = _mm512_test_epi32_mask(words, _mm512_set1_epi32(kValueNext << 14));
+  // (moved ^ before) & ~kind
+  g.crossed = _mm512_or_si512(g.crossed, _mm512_ternarylogic_epi32(moved, before, g.kind, 0x14));
+  g.last = _mm512_mask_or_epi32(moved, ends_block, moved, _mm512_set1_epi32(63));
+  const Next next = next_of<kTables>(c, g);
+  // A value belongs to the symbol before it.
+  g.kind = _mm512_mask_mov_epi32(next.kind, value_next, g.kind);
   static_assert(LookupArena::kValueSlots == 1 && LookupArena::kIdleSlot == 0);
-  g.slot = _mm512_mask_mov_epi32(slots_at(c, g), value_next, sizes);
-  const __mmask16 not_here = _mm512_cmpeq_epi32_mask(flags, _mm512_set1_epi32(kFlags));
-  if (not_here != 0) [[unlikely]]
-    look_further(c, words, lanes, not_here, g);
+  g.slot = _mm512_mask_srli_epi32(next.slot, value_next, upper(even, odd), 16);
+  static_assert((kEndOfBlock | kValueNext) == kNotHere);
+  if (_ktestz_mask16_u8(ends_block, value_next) == 0) [[unlikely]] {
+    look_further<kTables>(c, words, lanes, ends, static_cast<__mmask16>(ends_block & value_next),
+                          before, g);
+  }
 }
 
 void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group* g) {
   const auto one = static_cast<__mmask16>(1u << lane);
-  const auto one_of_half = static_cast<__mmask8>(1u << (lane & 7));
-  const int half = lane >> 3;
+  const int half = half_of(lane);
   const StreamTables& tables = *stream->tables;
   lanes->stream[lane] = stream;
   lanes->active |= one;
-  const auto out = static_cast<int>(stream->out - ends.coefficients) - 1;
-  g->out = _mm512_mask_set1_epi32(g->out, one, out);
-  g->position = _mm512_mask_set1_epi32(g->position, one, 0);
-  g->end = _mm512_mask_set1_epi32(g->end, one, static_cast<int>(stream->blocks << kBlockShift));
+  const int32_t before = place_before(*stream, ends);
+  const auto first_block = static_cast<uint32_t>(before + 1) >> kBlockShift;
+  const uint32_t pairs = std::rotl(tables.pairs, static_cast<int>((first_block + 2) % 32));
+  g->last = _mm512_mask_set1_epi32(g->last, one, before);
+  g->end = _mm512_mask_set1_epi32(g->end, one, place_of_last(*stream, ends));
   g->bit = _mm512_mask_set1_epi32(g->bit, one, static_cast<int>(stream->bit));
   g->bits = _mm512_mask_set1_epi32(g->bits, one, static_cast<int>(stream->bits));
-  g->reach = _mm512_mask_set1_epi32(g->reach, one, 0);
-  g->pairs = _mm512_mask_set1_epi32(g->pairs, one, static_cast<int>(tables.pairs << 2));
+  g->crossed = _mm512_mask_set1_epi32(g->crossed, one, 0);
+  g->pairs = _mm512_mask_set1_epi32(g->pairs, one, static_cast<int>(pairs));
+  g->data[half] = _mm512_mask_set1_epi64(g->data[half], place_of(lane),
+                                         reinterpret_cast<long long>(stream->data));
   long long slots = 0;
   __builtin_memcpy(&slots, &tables.slots, sizeof slots);
-  g->slots[half] = _mm512_mask_set1_epi64(g->slots[half], one_of_half, slots);
-  g->data[half] =
-      _mm512_mask_set1_epi64(g->data[half], one_of_half, reinterpret_cast<long long>(stream->data));
+  g->slots[lane >> 3] =
+      _mm512_mask_set1_epi64(g->slots[lane >> 3], static_cast<__mmask8>(1u << (lane & 7)), slots);
 }
 
 // Takes what is finished out of the lanes and gives them new streams.
+template <Tables kTables>
 [[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, const Ends& ends,
                                     Lanes* lanes, Group* g) {
   const Spilled spilled(*g);
@@ -226,88 +305,107 @@ void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group*
     const int lane = __builtin_ctz(left);
     Stream& stream = *lanes->stream[lane];
     stream.bit = spilled.bit[lane];
-    stream.bad = spilled.reach[lane] > 64 ||
-                 spilled.position[lane] != stream.blocks << kBlockShift || stream.bit > stream.bits;
+    stream.bad = (spilled.crossed[lane] & kNextBlock) != 0 ||
+                 spilled.last[lane] != place_of_last(stream, ends) || stream.bit > stream.bits;
     lanes->active = static_cast<__mmask16>(lanes->active & ~(1u << lane));
     Stream* const next = ends.source->next(&stream);
     if (next != nullptr) begin_lane(lane, next, ends, lanes, g);
   }
-  g->slot = _mm512_mask_mov_epi32(g->slot, finished, slots_at(c, *g));
+  const Next next = next_of<kTables>(c, *g);
+  g->kind = _mm512_mask_mov_epi32(g->kind, finished, next.kind);
+  g->slot = _mm512_mask_mov_epi32(g->slot, finished, next.slot);
 }
 
-Constants make_constants() {
-  alignas(64) uint32_t even[16];
-  alignas(64) uint32_t odd[16];
-  alignas(64) uint32_t first[16];
+// `slots`: the tables' of all lanes, for kCommon.
+Constants make_constants(const std::array<uint8_t, 8>& slots) {
   alignas(64) uint8_t kinds[64];
+  alignas(64) uint32_t slot_of[16];
+  alignas(64) uint32_t first[16];
   alignas(64) uint8_t reverse[64];
-  for (uint32_t i = 0; i < 16; ++i) {
-    even[i] = 2 * i;
-    odd[i] = 2 * i + 1;
-    first[i] = 8 * i;
-  }
   for (uint32_t k = 0; k < 64; ++k) {
-    kinds[k] = k == 0 ? 0 : k < kSingleFrom ? 1 : 2;
+    // Behind 63 comes the next block's 0.
+    kinds[k] = k == 63 ? kDc | kCrosses : k + 1 < kSingleFrom ? kChained : kSingle;
     reverse[k] = static_cast<uint8_t>((k & 8) + 7 - (k & 7));
   }
-  return {_mm512_load_si512(even), _mm512_load_si512(odd), _mm512_load_si512(kinds),
-          _mm512_load_si512(first), _mm512_load_si512(reverse)};
+  for (uint32_t i = 0; i < 16; ++i) {
+    const uint32_t kind = i % 4;
+    const uint32_t pair = kind == kDc ? i / 8 : i / 4 % 2;
+    slot_of[i] = uint32_t{slots[pair * 4 + kind]} << kLookupBits;
+    first[i] = 8 * i;
+  }
+  return {_mm512_load_si512(kinds), _mm512_load_si512(slot_of), _mm512_load_si512(first),
+          _mm512_load_si512(reverse)};
 }
 
-}  // namespace
-
-void decode_slices_avx512(const Entry* arena, int16_t* coefficients, StreamSource& source) {
-  static_assert(kLanes * kGroups == streams_at_once(EntropyKernel::kAvx512));
-  const Constants constants = make_constants();
+template <Tables kTables>
+void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
   alignas(64) static constexpr uint8_t kNoData[kStreamPadding] = {};
   const __m512i zero = _mm512_setzero_si512();
   const __m512i data = _mm512_set1_epi64(reinterpret_cast<long long>(kNoData));
   // Idle lanes write four zeros to the buffer's beginning, which is nobody's.
   const Group idle{.buffer = {zero, zero},
                    .slot = zero,
-                   .position = zero,
+                   .last = zero,
                    .end = zero,
                    .bit = zero,
+                   .consumed = zero,
                    .bits = zero,
-                   .reach = zero,
+                   .kind = zero,
+                   .crossed = zero,
                    .pairs = zero,
-                   .out = zero,
-                   .slots = {zero, zero},
-                   .data = {data, data}};
-  const Ends ends{coefficients, &source};
+                   .data = {data, data},
+                   .slots = {zero, zero}};
   Lanes lanes[kGroups];
   Group start[kGroups] = {idle, idle};
   for (Lanes& l : lanes) l.active = 0;
   // The lanes of both groups fill alike.
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < kGroups; ++i) {
-      Stream* const next = source.next(nullptr);
+      Stream* const next = ends.source->next(nullptr);
       if (next != nullptr) begin_lane(lane, next, ends, &lanes[i], &start[i]);
     }
   }
+  for (Group& g : start) {
+    const Next next = next_of<kTables>(constants, g);
+    g.kind = next.kind;
+    g.slot = next.slot;
+  }
   Group a = start[0];
   Group b = start[1];
-  a.slot = slots_at(constants, a);
-  b.slot = slots_at(constants, b);
   const auto change_finished = [&](Lanes& l, Group& g) __attribute__((always_inline)) {
     const auto finished =
         static_cast<__mmask16>(l.active & _mm512_testn_epi32_mask(g.slot, g.slot));
     if (finished == 0) return;
     Group copy = g;
-    change_lanes(constants, finished, ends, &l, &copy);
+    change_lanes<kTables>(constants, finished, ends, &l, &copy);
     g = copy;
   };
   while ((lanes[0].active | lanes[1].active) != 0) {
     refill(constants, a);
     refill(constants, b);
     for (int i = 0; i < kLookupsPerRefill; ++i) {
-      const Entries of_a = look_up(constants, arena, a);
-      const Entries of_b = look_up(constants, arena, b);
-      apply(constants, of_a, coefficients, lanes[0], a);
-      apply(constants, of_b, coefficients, lanes[1], b);
+      const Entries of_a = look_up(arena, a);
+      const Entries of_b = look_up(arena, b);
+      apply<kTables>(constants, of_a, ends, lanes[0], a);
+      apply<kTables>(constants, of_b, ends, lanes[1], b);
     }
+    count_consumed(a);
+    count_consumed(b);
     change_finished(lanes[0], a);
     change_finished(lanes[1], b);
+  }
+}
+
+}  // namespace
+
+void decode_slices_avx512(const Entry* arena, const StreamTables* common, int16_t* coefficients,
+                          StreamSource& source) {
+  static_assert(kLanes * kGroups == streams_at_once(EntropyKernel::kAvx512));
+  const Ends ends{coefficients, &source};
+  if (common != nullptr) {
+    decode<kCommon>(make_constants(common->slots), arena, ends);
+  } else {
+    decode<kMixed>(make_constants({}), arena, ends);
   }
 }
 

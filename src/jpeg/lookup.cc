@@ -7,10 +7,11 @@ namespace {
 
 constexpr uint32_t kEndOfBlockSymbol = 0x00;
 constexpr uint32_t kCodeBitsMax = 16;
+constexpr uint32_t kValueShift = 48;  // of the third coefficient
 static_assert(kLongPrefix + kLookupBits == kCodeBitsMax);
 
-Entry make_entry(uint32_t length, uint32_t at, uint32_t advance, Flag flag) {
-  return length | at << 4 | advance << 9 | Entry{flag} << 14;
+Entry make_entry(uint32_t length, uint32_t lead, uint32_t count, Flag flag) {
+  return length | lead << 6 | count << 11 | Entry{flag} << 14;
 }
 
 Entry coefficient(int32_t value, uint32_t slot) {
@@ -21,16 +22,16 @@ Entry coefficient(int32_t value, uint32_t slot) {
 void fill_symbol(uint32_t code, uint32_t length, uint32_t run, uint32_t size, Lookup out) {
   const uint32_t free_bits = kLookupBits - length;
   const auto all = out.subspan(size_t{code} << free_bits, size_t{1} << free_bits);
-  const uint32_t moved = run + 1;
   if (size > free_bits) {
-    std::ranges::fill(all, make_entry(length, moved, moved, kValueNext) | Entry{size} << 60);
+    std::ranges::fill(
+        all, make_entry(length, run, 0, kValueNext) | Entry{size} << (kLookupBits + kValueShift));
     return;
   }
   const size_t each = size_t{1} << (free_bits - size);
   for (uint32_t bits = 0; bits < 1u << size; ++bits) {
     const int32_t value = size == 0 ? 0 : extend(bits, size);
     std::ranges::fill(all.subspan(bits * each, each),
-                      make_entry(length + size, moved, moved, kPlain) | coefficient(value, 0));
+                      make_entry(length + size, run, 1, kPlain) | coefficient(value, 0));
   }
 }
 
@@ -41,7 +42,7 @@ void fill_legal(bool ac, uint32_t code, uint32_t length, uint32_t symbol, Lookup
   } else if (symbol == kEndOfBlockSymbol) {
     const uint32_t free_bits = kLookupBits - length;
     std::ranges::fill(out.subspan(size_t{code} << free_bits, size_t{1} << free_bits),
-                      make_entry(length, 1, 0, kEndOfBlock));
+                      make_entry(length, 0, 0, kEndOfBlock));
   } else {
     fill_symbol(code, length, symbol >> 4, symbol & 15, out);
   }
@@ -72,24 +73,24 @@ void build_single(bool ac, const HuffmanTable& table, Lookup out, Lookup long_co
 // Joins what stands behind `first` to it, as long as it fits into the bits, into the three
 // coefficients, and into a block that the first may begin at kSingleFrom - 1.
 Entry chain(Entry first, uint32_t index, Lookup single) {
-  constexpr uint32_t kAdvanceMax = 64 - kSingleFrom;
+  constexpr uint32_t kMovedMax = 64 - kSingleFrom;
+  const uint32_t lead = entry_lead(first);
   Entry entry = first;
-  while (entry_flag(entry) == kPlain && entry_advance(entry) <= kAdvanceMax) {
+  while (entry_flag(entry) == kPlain && lead + entry_count(entry) <= kMovedMax) {
     const uint32_t used = entry_length(entry);
     const Entry next = single[index << used & (kLookupEntries - 1)];
     const Flag flag = entry_flag(next);
     const uint32_t length = used + entry_length(next);
     if (flag == kNotHere || length > kLookupBits) break;
-    const uint32_t advance = entry_advance(entry) + entry_advance(next);
-    const uint32_t slot = advance - entry_at(first);  // of the next coefficient
+    const uint32_t slot = entry_count(entry) + entry_lead(next);  // of the next coefficient
     // The size of a kValueNext lies where the third coefficient would be; the value's own store
     // must go over it.
     if (flag != kEndOfBlock && slot > 2) break;
     const Entry kept = entry & ~Entry{0xFFFF};
     const Entry added = flag == kPlain       ? (next >> 16 & 0xFFFF) << (16 + 16 * slot)
-                        : flag == kValueNext ? next & Entry{15} << 60
+                        : flag == kValueNext ? next & ~Entry{0} << kValueShift
                                              : 0;
-    entry = make_entry(length, entry_at(first), advance, flag) | kept | added;
+    entry = make_entry(length, lead, slot + entry_count(next), flag) | kept | added;
   }
   return entry;
 }
@@ -110,7 +111,7 @@ void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single, 
 void build_value_lookup(uint32_t size, Lookup out) {
   const uint32_t free_bits = kLookupBits - size;
   for (uint32_t index = 0; index < kLookupEntries; ++index) {
-    out[index] = make_entry(size, 0, 0, kPlain) | coefficient(extend(index >> free_bits, size), 0);
+    out[index] = make_entry(size, 0, 1, kPlain) | coefficient(extend(index >> free_bits, size), 0);
   }
 }
 

@@ -10,31 +10,35 @@ inline constexpr uint32_t kLookupBits = 11;
 inline constexpr size_t kLookupEntries = size_t{1} << kLookupBits;
 
 // An entry, from its lowest bit:
-//   0  length   4  bits that it consumes
-//   4  at       5  the coefficients go to position - 1 + at, four int16 in a row; the fourth is 0
-//   9  advance  5  positions that it moves on
-//  14  flags    2  Flag
-//  16  three int16 coefficients; of a kValueNext, the value's size in the highest four bits
+//   0  length  6  bits that it consumes
+//   6  lead    5  positions before its coefficients
+//  11  count   3  positions from there on: it moves on lead + count
+//  14  flags   2  Flag
+//  16  three int16 coefficients, to be stored with a fourth of 0; of a kValueNext, the third is the
+//      value's size << kLookupBits
 using Entry = uint64_t;
 enum Flag : uint32_t {
   kPlain = 0,
   kEndOfBlock = 1,  // behind its coefficients
-  kValueNext = 2,   // the last position moved over gets its value from the bits that follow
+  kValueNext = 2,   // the next position gets its value from the bits that follow
   kNotHere = 3,     // one of the three below
 };
 // A code that is too long for the lookup and begins with kLongPrefix ones, which are consumed: the
 // rest is in the table's lookup of long codes.
 inline constexpr uint32_t kLongPrefix = 5;
-inline constexpr Entry kLongCode = Entry{kNotHere} << 14 | Entry{1} << 4 | kLongPrefix;
+inline constexpr Entry kLongCode = Entry{kNotHere} << 14 | kLongPrefix;
 // Another code that is too long.
-inline constexpr Entry kSlowCode = Entry{kNotHere} << 14 | Entry{1} << 4;
+inline constexpr Entry kSlowCode = Entry{kNotHere} << 14;
 // No code that baseline allows.
-inline constexpr Entry kNoCode = Entry{kNotHere} << 14 | Entry{2} << 4;
-inline constexpr uint32_t entry_length(Entry entry) { return entry & 15; }
-inline constexpr uint32_t entry_at(Entry entry) { return entry >> 4 & 31; }
-inline constexpr uint32_t entry_advance(Entry entry) { return entry >> 9 & 31; }
+inline constexpr Entry kNoCode = Entry{kNotHere} << 14 | Entry{1} << 6;
+inline constexpr uint32_t entry_length(Entry entry) { return entry & 63; }
+inline constexpr uint32_t entry_lead(Entry entry) { return entry >> 6 & 31; }
+inline constexpr uint32_t entry_count(Entry entry) { return entry >> 11 & 7; }
 inline constexpr Flag entry_flag(Entry entry) { return static_cast<Flag>(entry >> 14 & 3); }
-inline constexpr uint32_t entry_size(Entry entry) { return static_cast<uint32_t>(entry >> 60); }
+// Of a kValueNext: where the value's lookup begins, in the arena.
+inline constexpr uint32_t entry_value_lookup(Entry entry) {
+  return static_cast<uint32_t>(entry >> 48);
+}
 
 // From this position in a block on, a lookup may find one symbol only: blocks end without a mark
 // when position 63 is coded, and behind them other tables count.

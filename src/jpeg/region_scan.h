@@ -43,6 +43,7 @@ class RegionScan {
 
   uint64_t bits() const { return bits_bytes_ * 8; }  // of its segments, or a few more
   std::vector<Segment>& segments() { return segments_; }
+  const StreamTables& tables() const { return tables_; }
   // The next slice of a segment, whose coefficients go to `out`.
   Stream slice(const Segment& segment, int16_t* out) const;
   // Makes samples of a decoded slice, and zeros of its coefficients. False as above; the

@@ -64,7 +64,16 @@ void ScanDecoder::run() {
   sort_segments();
   next_ = 0;
   started_ = 0;
-  decode_slices(kernel_, segments_, cache_.arena(), coefficients_.data(), *this);
+  decode_slices(kernel_, {segments_, common_tables()}, cache_.arena(), coefficients_.data(), *this);
+}
+
+const StreamTables* ScanDecoder::common_tables() const {
+  if (count_ == 0) return nullptr;
+  const StreamTables& first = images_[0]->scan.tables();
+  for (size_t i = 1; i < count_; ++i) {
+    if (images_[i]->scan.tables().slots != first.slots) return nullptr;
+  }
+  return &first;
 }
 
 // Where there are fewer segments than can go side by side.

@@ -53,6 +53,8 @@ class ScanDecoder : private StreamSource {
   bool finish(Stream& stream, const Place& place);
   void split_some();
   void split(Image& image);
+  // Those of all images, if they are the same.
+  const StreamTables* common_tables() const;
   void sort_segments();
   int16_t* slice(size_t lane);
 

@@ -63,7 +63,7 @@ void SegmentSplitter::decode_parts(const LookupArena& arena, size_t first, size_
   to_begin_ = first;
   begin_end_ = end;
   started_ = 0;
-  decode_slices(kernel_, end - first, arena, coefficients_.data(), *this);
+  decode_slices(kernel_, {end - first, segment_.tables}, arena, coefficients_.data(), *this);
 }
 
 // From part to part, as they met.
