@@ -141,16 +141,17 @@ struct Job {
 // What both sides do behind decoding.
 class Finish {
  public:
-  void operator()(const Pixels& pixels, bool flip, ByteVector* out) {
-    resizer_.resize(pixels, {kSize, kSize}, {0, 0, kSize, kSize}, &resized_);
+  void operator()(base::Rows& rows, bool flip, ByteVector* out) {
     out->resize(writer_.sample_bytes({kSize, kSize}));
-    writer_.write(resized_, flip, out->data());
+    resizer_.resize(rows, {kSize, kSize}, {0, 0, kSize, kSize},
+                    [&](uint32_t y, const base::PlanarRow& row) {
+                      writer_.write_row(row, y, {kSize, kSize}, flip, out->data());
+                    });
   }
 
  private:
   image::Resizer resizer_;
   image::TensorWriter writer_{image::TensorOptions{}};
-  Pixels resized_;
 };
 
 // Chroma at the sides of a crop may differ by a little, as libjpeg-turbo takes them for the image's
@@ -172,7 +173,7 @@ double measure(jpeg::EntropyKernel kernel, const std::vector<Job>& jobs, size_t 
   Turbo theirs;
   Finish end;
   std::vector<Pixels> out(together);
-  std::vector<Pixels> expected(together);
+  std::vector<base::PixelRows> expected(together);
   std::vector<ByteVector> finished(together);
   std::vector<ByteVector> expected_finished(together);
   double our_sum = 0;
@@ -190,25 +191,25 @@ double measure(jpeg::EntropyKernel kernel, const std::vector<Job>& jobs, size_t 
         requests[i] = {job.file, header,
                        job.region.value_or(Rect{0, 0, header.width, header.height})};
       }
-      ours.decode(requests, [&](size_t i, const base::Status& status, Pixels& pixels) {
+      ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
         if (!status.ok()) stop(status.message());
         if (finish) {
-          end(pixels, i % 2 != 0, &finished[i]);
+          end(rows, i % 2 != 0, &finished[i]);
         } else {
-          std::swap(out[i], pixels);
+          rows.move_to(&out[i]);
         }
       });
       const double middle = now();
       for (size_t i = 0; i < count; ++i) {
-        theirs.decode(jobs[at + i].file, jobs[at + i].region, &expected[i]);
+        theirs.decode(jobs[at + i].file, jobs[at + i].region, &expected[i].pixels);
         if (finish) end(expected[i], i % 2 != 0, &expected_finished[i]);
       }
       const double behind = now();
       our_best = std::min(our_best, middle - start);
       their_best = std::min(their_best, behind - middle);
       for (size_t i = 0; i < count; ++i) {
-        const bool same =
-            finish ? are_close(finished[i], expected_finished[i]) : out[i].rgb == expected[i].rgb;
+        const bool same = finish ? are_close(finished[i], expected_finished[i])
+                                 : out[i].rgb == expected[i].pixels.rgb;
         if (!same) stop("the pixels differ");
       }
     }

@@ -21,8 +21,6 @@ struct Cropper {
   jpeg::Decoder decoder;
   image::Resizer resizer;
   image::TensorWriter writer{image::TensorOptions{}};
-  base::Pixels decoded;
-  base::Pixels resized;
 };
 
 extern "C" {
@@ -64,12 +62,20 @@ size_t bench_crop_pack(const uint8_t* file, size_t size, uint64_t index, uint8_t
 // normalised, float32, to `out` (3 x 224 x 224). Whether it went well.
 bool bench_crop_run(Cropper* cropper, const uint8_t* packed, size_t size, uint32_t x, uint32_t y,
                     uint32_t width, uint32_t height, bool flip, float* out) {
-  const base::Rect crop{x, y, width, height};
-  if (!cropper->decoder.decode({packed, size}, crop, &cropper->decoded).ok()) return false;
-  cropper->resizer.resize(cropper->decoded, {kSize, kSize}, {0, 0, kSize, kSize},
-                          &cropper->resized);
-  cropper->writer.write(cropper->resized, flip, reinterpret_cast<uint8_t*>(out));
-  return true;
+  const auto header = jpeg::parse_header({packed, size});
+  if (!header) return false;
+  const jpeg::DecodeRequest request{{packed, size}, *header, {x, y, width, height}};
+  bool good = false;
+  cropper->decoder.decode({&request, 1}, [&](size_t, const base::Status& status, base::Rows& rows) {
+    good = status.ok();
+    if (!good) return;
+    cropper->resizer.resize(rows, {kSize, kSize}, {0, 0, kSize, kSize},
+                            [&](uint32_t row_y, const base::PlanarRow& row) {
+                              cropper->writer.write_row(row, row_y, {kSize, kSize}, flip,
+                                                        reinterpret_cast<uint8_t*>(out));
+                            });
+  });
+  return good;
 }
 
 }  // extern "C"

@@ -18,6 +18,20 @@ void Pixels::crop(const Rect& region) {
   reset(region.width, region.height);
 }
 
+PlanarRow PixelRows::row(uint32_t y) {
+  const size_t width = pixels.width;
+  const size_t stride = width + kPlanarPadding;
+  row_.resize(3 * stride);
+  const uint8_t* const from = pixels.rgb.data() + y * width * 3;
+  uint8_t* const to = row_.data();
+  for (size_t x = 0; x < width; ++x) {
+    to[x] = from[3 * x];
+    to[stride + x] = from[3 * x + 1];
+    to[2 * stride + x] = from[3 * x + 2];
+  }
+  return {to, to + stride, to + 2 * stride};
+}
+
 Status check_image_size(std::string_view what, uint32_t width, uint32_t height) {
   if (width <= kImageSideMax && height <= kImageSideMax &&
       uint64_t{width} * height <= kImagePixelsMax) {

@@ -1,7 +1,9 @@
 // Decoded pixels and regions of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -36,6 +38,38 @@ struct Pixels {
   }
   // Keeps `region`, which is inside.
   void crop(const Rect& region);
+};
+
+// A row as one for each channel. kPlanarPadding bytes behind each may be read.
+using PlanarRow = std::array<const uint8_t*, 3>;
+inline constexpr size_t kPlanarPadding = 64;
+
+// The rows of a decoded region, made when they are asked for. Not empty.
+class Rows {
+ public:
+  virtual uint32_t width() const = 0;
+  virtual uint32_t height() const = 0;
+  // Row `y`; good until the next call.
+  virtual PlanarRow row(uint32_t y) = 0;
+  // All rows. Afterwards there are none.
+  virtual void move_to(Pixels* out) = 0;
+
+ protected:
+  ~Rows() = default;
+};
+
+// Those of pixels that are there already.
+class PixelRows final : public Rows {
+ public:
+  uint32_t width() const override { return pixels.width; }
+  uint32_t height() const override { return pixels.height; }
+  PlanarRow row(uint32_t y) override;
+  void move_to(Pixels* out) override { std::swap(pixels, *out); }
+
+  Pixels pixels;
+
+ private:
+  ByteVector row_;
 };
 
 // kTooBig when an image is above the limits; `what` begins the message: "JPEG".

@@ -82,15 +82,16 @@ void ImageDecoder::decode(std::span<const DecodeRequest> requests, const Take& t
       jpegs_.push_back({source.file, source.jpeg, region});
       numbers_.push_back(number);
     } else {
-      take(number, decode_other(requests[number]), pixels_);
+      Status status = decode_other(requests[number]);
+      take(number, std::move(status), other_);
     }
   }
-  jpeg_.decode(jpegs_, [&](size_t number, Status status, Pixels& pixels) {
-    take(numbers_[number], std::move(status), pixels);
+  jpeg_.decode(jpegs_, [&](size_t number, Status status, base::Rows& rows) {
+    take(numbers_[number], std::move(status), rows);
   });
 }
 
-// The pixels go to pixels_.
+// The pixels go to other_.
 Status ImageDecoder::decode_other(const DecodeRequest& request) {
   const auto& [source, region] = request;
   const Size& size = source.size;
@@ -100,8 +101,9 @@ Status ImageDecoder::decode_other(const DecodeRequest& request) {
                 size.width, size.height);
   }
   const bool png = source.format == Format::kPng;
-  RETURN_IF_ERROR(png ? decode_png(source.file, &pixels_) : decode_webp(source.file, &pixels_));
-  pixels_.crop(region);
+  RETURN_IF_ERROR(png ? decode_png(source.file, &other_.pixels)
+                      : decode_webp(source.file, &other_.pixels));
+  other_.pixels.crop(region);
   return {};
 }
 
@@ -110,9 +112,9 @@ Status ImageDecoder::decode(Bytes file, const std::optional<Rect>& region, Pixel
   const Rect whole{0, 0, source.size.width, source.size.height};
   const DecodeRequest request{source, region.value_or(whole)};
   Status result;
-  decode({&request, 1}, [&](size_t, Status status, Pixels& pixels) {
+  decode({&request, 1}, [&](size_t, Status status, base::Rows& rows) {
     result = std::move(status);
-    if (result.ok()) std::swap(*out, pixels);
+    if (result.ok()) rows.move_to(out);
   });
   return result;
 }

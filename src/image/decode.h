@@ -56,7 +56,7 @@ class ImageDecoder {
   jpeg::Decoder jpeg_;
   std::vector<jpeg::DecodeRequest> jpegs_;
   std::vector<size_t> numbers_;  // of jpegs_, among all requests
-  Pixels pixels_;                // of an image of another format
+  base::PixelRows other_;        // of an image of another format
 };
 
 }  // namespace forebay::image

@@ -166,16 +166,16 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
       const Draw drawn = *draw(transform, file.size, random);
-      Pixels decoded;
-      Pixels resized;
-      ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded).ok());
+      base::PixelRows decoded;
+      base::PixelRows resized;
+      ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded.pixels).ok());
       if (drawn.padding == 0) {
-        resizer.resize(decoded, drawn.resized, drawn.kept, &resized);
+        resizer.resize(decoded, drawn.resized, drawn.kept, &resized.pixels);
       } else {
         Pixels whole;
         resizer.resize(decoded, drawn.resized, {0, 0, drawn.resized.width, drawn.resized.height},
                        &whole);
-        cut_padded(whole, drawn.padding, drawn.kept, &resized);
+        cut_padded(whole, drawn.padding, drawn.kept, &resized.pixels);
       }
       ByteVector steps(preparer.sample_bytes());
       TensorWriter({}).write(resized, drawn.flip, steps.data());

@@ -74,10 +74,10 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
     draws_.push_back(*drawn);
     numbers_.push_back(number);
   }
-  decoder_.decode(decodes_, [&](size_t decode, Status status, const Pixels& pixels) {
+  decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {
     PrepareRequest& request = requests[numbers_[decode]];
     request.status = std::move(status);
-    if (request.status.ok()) finish(pixels, draws_[decode], request.out);
+    if (request.status.ok()) finish(rows, draws_[decode], request.out);
   });
 }
 
@@ -87,16 +87,23 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
   return request.status;
 }
 
-void Preparer::finish(const Pixels& decoded, const Draw& drawn, uint8_t* out) {
+void Preparer::finish(base::Rows& decoded, const Draw& drawn, uint8_t* out) {
+  const Size size{drawn.kept.width, drawn.kept.height};
   if (drawn.padding == 0) {
-    resizer_.resize(decoded, drawn.resized, drawn.kept, &kept_);
+    resizer_.resize(decoded, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
+      writer_.write_row(row, y, size, drawn.flip, out);
+    });
   } else {
-    const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
-    resizer_.resize(decoded, drawn.resized, all, &resized_);
-    cut_padded(resized_, drawn.padding, drawn.kept, &kept_);
+    if (drawn.resized == Size{decoded.width(), decoded.height()}) {
+      decoded.move_to(&resized_);
+    } else {
+      const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
+      resizer_.resize(decoded, drawn.resized, all, &resized_);
+    }
+    cut_padded(resized_, drawn.padding, drawn.kept, &kept_.pixels);
+    writer_.write(kept_, drawn.flip, out);
   }
-  writer_.write(kept_, drawn.flip, out);
-  if (drawn.erased) writer_.erase(*drawn.erased, {kept_.width, kept_.height}, out);
+  if (drawn.erased) writer_.erase(*drawn.erased, size, out);
 }
 
 }  // namespace forebay::image

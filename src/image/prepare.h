@@ -58,7 +58,7 @@ class Preparer {
   size_t sample_bytes() const;
 
  private:
-  void finish(const Pixels& decoded, const Draw& drawn, uint8_t* out);
+  void finish(base::Rows& decoded, const Draw& drawn, uint8_t* out);
 
   Transform transform_;
   ImageDecoder decoder_;
@@ -67,8 +67,8 @@ class Preparer {
   std::vector<DecodeRequest> decodes_;
   std::vector<Draw> draws_;      // of decodes_
   std::vector<size_t> numbers_;  // of decodes_, among all requests
-  Pixels resized_;
-  Pixels kept_;
+  Pixels resized_;               // what a padded crop is cut from
+  base::PixelRows kept_;         // of it
 };
 
 }  // namespace forebay::image

@@ -2,9 +2,13 @@
 // and bicubic with int16 weights, horizontal then vertical, uint8 between; nearest.
 #pragma once
 
+#include <functional>
+
 #include "image/decode.h"
 
 namespace forebay::image {
+
+using base::PlanarRow;
 
 enum class Interpolation : uint8_t { kBilinear, kBicubic, kNearest };
 
@@ -16,9 +20,14 @@ class Resizer {
   Resizer(Resizer&&) noexcept;
   Resizer& operator=(Resizer&&) noexcept;
 
+  // What becomes of an output row, kept.width pixels; its number counts from kept.y. It is good
+  // until the call returns.
+  using TakeRow = std::function<void(uint32_t y, const PlanarRow& row)>;
   // Resizes `from` to `size`, then keeps `kept` of the result (inside `size`); only what is kept is
-  // computed. `from` is not empty, no side above base::kImageSideMax.
-  void resize(const Pixels& from, Size size, const Rect& kept, Pixels* to);
+  // computed, row by row from the top. No side of `from` is above base::kImageSideMax.
+  void resize(base::Rows& from, Size size, const Rect& kept, const TakeRow& take);
+  // To pixels.
+  void resize(base::Rows& from, Size size, const Rect& kept, Pixels* to);
 
  private:
   struct State;

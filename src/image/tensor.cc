@@ -70,15 +70,13 @@ struct ToBfloat16 {
   }
 };
 
-// kLanes pixels at `rgb` to `out`: to three planes, or interleaved at out[0].
+// kLanes pixels from `from` on to `out`: to three planes, or interleaved at out[0].
 template <bool kFlip, bool kPlanar, class Convert, class Out>
-HWY_INLINE void write_lanes(const uint8_t* rgb, const Convert& convert,
+HWY_INLINE void write_lanes(const PlanarRow& row, size_t from, const Convert& convert,
                             const std::array<Out*, 3>& out, size_t at) {
-  hn::Vec<D8> bytes[3];
-  hn::LoadInterleaved3(d8, rgb, bytes[0], bytes[1], bytes[2]);
   hn::Vec<typename Convert::D> values[3];
   for (size_t c = 0; c < 3; ++c) {
-    V32 value = hn::PromoteTo(d32, bytes[c]);
+    V32 value = hn::PromoteTo(d32, hn::LoadU(d8, row[c] + from));
     if constexpr (kFlip) value = hn::Reverse(d32, value);
     values[c] = convert(value, c);
   }
@@ -91,64 +89,66 @@ HWY_INLINE void write_lanes(const uint8_t* rgb, const Convert& convert,
 }
 
 template <bool kFlip, bool kPlanar, class Convert, class Out>
-HWY_INLINE void write_row(const uint8_t* rgb, size_t width, const Convert& convert,
-                          const std::array<Out*, 3>& out) {
+HWY_INLINE void write_lanes_of_row(const PlanarRow& row, size_t width, const Convert& convert,
+                                   const std::array<Out*, 3>& out) {
   size_t at = 0;
   for (; at + kLanes <= width; at += kLanes) {
     const size_t from = kFlip ? width - kLanes - at : at;
-    write_lanes<kFlip, kPlanar>(rgb + from * 3, convert, out, at);
+    write_lanes<kFlip, kPlanar>(row, from, convert, out, at);
   }
   if (at == width) return;
   const size_t rest = width - at;
-  std::array<uint8_t, 3 * kLanes> in{};
   std::array<Out, 3 * kLanes> made;
   // A flipped row's rest is its beginning, and comes out at the vector's end.
   const size_t skipped = kFlip ? kLanes - rest : 0;
-  std::memcpy(in.data(), rgb + (kFlip ? 0 : at * 3), rest * 3);
   const std::array<Out*, 3> to{made.data(), made.data() + kLanes, made.data() + 2 * kLanes};
-  write_lanes<kFlip, kPlanar>(in.data(), convert, to, 0);
+  write_lanes<kFlip, kPlanar>(row, kFlip ? 0 : at, convert, to, 0);
   for (size_t c = 0; kPlanar && c < 3; ++c) {
     std::memcpy(out[c] + at, to[c] + skipped, rest * sizeof(Out));
   }
   if (!kPlanar) std::memcpy(out[0] + 3 * at, to[0] + 3 * skipped, rest * 3 * sizeof(Out));
 }
 
-template <bool kFlip, bool kPlanar, class Out, class Convert>
-void write_all(const Pixels& pixels, const Convert& convert, Out* out) {
-  const size_t width = pixels.width;
-  const size_t area = width * pixels.height;
-  for (size_t y = 0; y < pixels.height; ++y) {
-    Out* const row = out + y * width * (kPlanar ? 1 : 3);
-    write_row<kFlip, kPlanar>(pixels.rgb.data() + y * width * 3, width, convert,
-                              std::array<Out*, 3>{row, row + area, row + 2 * area});
+// Where a row goes.
+struct RowPlace {
+  uint32_t y;
+  Size size;
+  bool planar;
+
+  template <class Out>
+  std::array<Out*, 3> in(uint8_t* sample) const {
+    auto* const out = reinterpret_cast<Out*>(sample);
+    const size_t area = size_t{size.width} * size.height;
+    Out* const row = out + size_t{y} * size.width * (planar ? 1 : 3);
+    return {row, row + area, row + 2 * area};
   }
-}
+};
 
 template <class Out, class Convert>
-void write_as(const Pixels& pixels, bool flip, Layout layout, const Convert& convert,
-              uint8_t* bytes) {
-  auto* const out = reinterpret_cast<Out*>(bytes);
-  if (layout == Layout::kNchw) {
-    flip ? write_all<true, true>(pixels, convert, out)
-         : write_all<false, true>(pixels, convert, out);
+void write_as(const PlanarRow& row, const RowPlace& place, bool flip, const Convert& convert,
+              uint8_t* sample) {
+  const std::array<Out*, 3> out = place.in<Out>(sample);
+  const size_t width = place.size.width;
+  if (place.planar) {
+    flip ? write_lanes_of_row<true, true>(row, width, convert, out)
+         : write_lanes_of_row<false, true>(row, width, convert, out);
   } else {
-    flip ? write_all<true, false>(pixels, convert, out)
-         : write_all<false, false>(pixels, convert, out);
+    flip ? write_lanes_of_row<true, false>(row, width, convert, out)
+         : write_lanes_of_row<false, false>(row, width, convert, out);
   }
 }
 
 // By tables, where the formulas are not exact.
 template <class Out>
-void write_by_table(const Pixels& pixels, bool flip, Layout layout,
-                    const std::array<std::array<Out, 256>, 3>& tables, uint8_t* bytes) {
-  auto* const out = reinterpret_cast<Out*>(bytes);
-  const size_t width = pixels.width;
-  const size_t area = width * pixels.height;
-  const bool planar = layout == Layout::kNchw;
-  for (size_t at = 0; at < area; ++at) {
-    const size_t x = at % width;
-    const uint8_t* const rgb = pixels.rgb.data() + (flip ? at - x + width - 1 - x : at) * 3;
-    for (size_t c = 0; c < 3; ++c) out[planar ? c * area + at : 3 * at + c] = tables[c][rgb[c]];
+void write_by_table(const PlanarRow& row, const RowPlace& place, bool flip,
+                    const std::array<std::array<Out, 256>, 3>& tables, uint8_t* sample) {
+  const std::array<Out*, 3> out = place.in<Out>(sample);
+  const size_t width = place.size.width;
+  for (size_t x = 0; x < width; ++x) {
+    for (size_t c = 0; c < 3; ++c) {
+      const Out value = tables[c][row[c][flip ? width - 1 - x : x]];
+      (place.planar ? out[c][x] : out[0][3 * x + c]) = value;
+    }
   }
 }
 
@@ -200,18 +200,24 @@ size_t TensorWriter::sample_bytes(Size size) const {
   return size_t{size.width} * size.height * 3 * dtype_bytes(options_.dtype);
 }
 
-void TensorWriter::write(const Pixels& pixels, bool flip, uint8_t* out) const {
-  const Layout layout = options_.layout;
+void TensorWriter::write_row(const PlanarRow& row, uint32_t y, Size size, bool flip,
+                             uint8_t* out) const {
+  const RowPlace place{y, size, options_.layout == Layout::kNchw};
   switch (options_.dtype) {
     case DType::kUint8:
-      return write_as<uint8_t>(pixels, flip, layout, ToUint8{}, out);
+      return write_as<uint8_t>(row, place, flip, ToUint8{}, out);
     case DType::kFloat32:
-      return exact_ ? write_as<float>(pixels, flip, layout, ToFloat32{formulas_}, out)
-                    : write_by_table(pixels, flip, layout, float32_, out);
+      return exact_ ? write_as<float>(row, place, flip, ToFloat32{formulas_}, out)
+                    : write_by_table(row, place, flip, float32_, out);
     case DType::kBfloat16:
-      return exact_ ? write_as<uint16_t>(pixels, flip, layout, ToBfloat16{formulas_}, out)
-                    : write_by_table(pixels, flip, layout, bfloat16_, out);
+      return exact_ ? write_as<uint16_t>(row, place, flip, ToBfloat16{formulas_}, out)
+                    : write_by_table(row, place, flip, bfloat16_, out);
   }
+}
+
+void TensorWriter::write(base::Rows& rows, bool flip, uint8_t* out) const {
+  const Size size{rows.width(), rows.height()};
+  for (uint32_t y = 0; y < size.height; ++y) write_row(rows.row(y), y, size, flip, out);
 }
 
 // All types have zero bytes for 0. NHWC is one plane of pixels of three elements.

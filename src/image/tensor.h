@@ -8,6 +8,8 @@
 
 namespace forebay::image {
 
+using base::PlanarRow;
+
 enum class DType : uint8_t { kUint8, kFloat32, kBfloat16 };
 enum class Layout : uint8_t { kNchw, kNhwc };
 
@@ -29,8 +31,11 @@ class TensorWriter {
   explicit TensorWriter(const TensorOptions& options);
   // Bytes of a sample of height x width x 3.
   size_t sample_bytes(Size size) const;
-  // Writes `pixels`, mirrored left to right when `flip`, to `out` (sample_bytes of room).
-  void write(const Pixels& pixels, bool flip, uint8_t* out) const;
+  // Writes row `y` of a sample of `size`, mirrored left to right when `flip`, to its place in the
+  // sample at `out` (sample_bytes of room).
+  void write_row(const PlanarRow& row, uint32_t y, Size size, bool flip, uint8_t* out) const;
+  // All rows.
+  void write(base::Rows& rows, bool flip, uint8_t* out) const;
   // Makes `part` of the sample at `out`, whose size is `size`, 0 in all channels.
   void erase(const Rect& part, Size size, uint8_t* out) const;
 

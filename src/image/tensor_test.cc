@@ -34,12 +34,18 @@ float expected(const TensorOptions& options, uint8_t value, size_t channel) {
   return options.dtype == DType::kFloat32 ? exact : nearest_bfloat16(exact);
 }
 
+void write(const TensorWriter& writer, const Pixels& pixels, bool flip, uint8_t* out) {
+  base::PixelRows rows;
+  rows.pixels = pixels;
+  writer.write(rows, flip, out);
+}
+
 void check(const TensorOptions& options, const Pixels& pixels, bool flip) {
   const TensorWriter writer(options);
   const size_t bytes = writer.sample_bytes({pixels.width, pixels.height});
   ASSERT_EQ(bytes, pixels.rgb.size() * dtype_bytes(options.dtype));
   base::ByteVector out(bytes + 8, 0xA5);
-  writer.write(pixels, flip, out.data());
+  write(writer, pixels, flip, out.data());
   for (size_t y = 0; y < pixels.height; ++y) {
     for (size_t x = 0; x < pixels.width; ++x) {
       for (size_t c = 0; c < 3; ++c) {
@@ -80,7 +86,7 @@ TEST(TensorWriter, ErasesThePartAndNothingElse) {
       options.layout = layout;
       const TensorWriter writer(options);
       base::ByteVector out(writer.sample_bytes({17, 13}));
-      writer.write(pixels, false, out.data());
+      write(writer, pixels, false, out.data());
       writer.erase(part, {17, 13}, out.data());
       for (size_t i = 0; i < 17 * 13 * 3; ++i) {
         const size_t channel = layout == Layout::kNchw ? i / (17 * 13) : i % 3;

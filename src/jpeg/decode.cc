@@ -42,7 +42,7 @@ struct Decoder::State {
   std::vector<Waiting> waiting;
   RowMaker rows;
   TurboDecoder turbo;
-  Pixels pixels;
+  base::PixelRows turbo_rows;
 };
 
 void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) {
@@ -52,7 +52,7 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
   for (size_t number = 0; number < requests.size(); ++number) {
     const DecodeRequest& request = requests[number];
     if (Status status = check(request); !status.ok()) {
-      to(number, std::move(status), pixels);
+      to(number, std::move(status), turbo_rows);
       continue;
     }
     const auto scan = read_scan(request.file, request.header);
@@ -100,17 +100,14 @@ void Decoder::State::finish(size_t image) {
     decode_by_turbo(done.number);
     return;
   }
-  const Rect& region = requests[done.number].region;
-  pixels.reset(region.width, region.height);
-  rows.begin(done.scan, scan_decoder, image, region);
-  rows.make(region.y, region.y + region.height, pixels.rgb.data());
-  (*take)(done.number, {}, pixels);
+  rows.begin(done.scan, scan_decoder, image, requests[done.number].region);
+  (*take)(done.number, {}, rows);
 }
 
 void Decoder::State::decode_by_turbo(size_t number) {
   const DecodeRequest& request = requests[number];
-  Status status = turbo.decode(request.file, request.header, request.region, &pixels);
-  (*take)(number, std::move(status), pixels);
+  Status status = turbo.decode(request.file, request.header, request.region, &turbo_rows.pixels);
+  (*take)(number, std::move(status), turbo_rows);
 }
 
 Decoder::Decoder(const DecoderOptions& options) : state_(std::make_unique<State>(options)) {}
@@ -127,9 +124,9 @@ Status Decoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* ou
   const DecodeRequest request{file, header,
                               region.value_or(Rect{0, 0, header.width, header.height})};
   Status result;
-  decode({&request, 1}, [&](size_t, Status status, Pixels& pixels) {
+  decode({&request, 1}, [&](size_t, Status status, base::Rows& rows) {
     result = std::move(status);
-    if (result.ok()) std::swap(*out, pixels);
+    if (result.ok()) rows.move_to(out);
   });
   return result;
 }

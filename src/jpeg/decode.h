@@ -1,7 +1,6 @@
 // From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
 // Sequential Huffman images of one scan go our own way; all others, and those that are damaged,
-// libjpeg-turbo's. Which one is taken depends
-// on the image alone, never on those beside it.
+// libjpeg-turbo's. Which one is taken depends on the image alone, never on those beside it.
 #pragma once
 
 #include <functional>
@@ -35,9 +34,9 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  // What becomes of a request, by its number: an error, or pixels, which are good until the call
-  // returns; they may be swapped for others.
-  using Take = std::function<void(size_t request, Status status, base::Pixels& pixels)>;
+  // What becomes of a request, by its number: an error, or rows, which are good until the call
+  // returns.
+  using Take = std::function<void(size_t request, Status status, base::Rows& rows)>;
 
   // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
   // pixels equal those of a full decode, cropped. Calls `take` once for each request, in any order.

@@ -217,13 +217,13 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
       requests.push_back({file, header, {0, 0, header.width, header.height}});
     }
     std::vector<int> taken(files.size());
-    decoder.decode(requests, [&](size_t i, const Status& status, const Pixels& pixels) {
+    decoder.decode(requests, [&](size_t i, const Status& status, base::Rows& rows) {
       ++taken[i];
       Pixels expected;
       EXPECT_EQ(status.code(), alone.decode(files[i], std::nullopt, &expected).code()) << i;
       EXPECT_EQ(status.ok(), i % 13 != 5) << i;
       if (status.ok()) {
-        EXPECT_TRUE(pixels.rgb == expected.rgb) << i;
+        EXPECT_TRUE(interleaved(rows) == expected.rgb) << i;
       }
     });
     EXPECT_EQ(std::ranges::count(taken, 1), std::ssize(taken));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pixels.h"
 #include "base/random.h"
 #include "jpeg/header.h"
 #include "jpeg/huffman_table.h"
@@ -25,6 +26,18 @@ inline base::Rect random_region(uint32_t width, uint32_t height, base::Random& r
   region.x = static_cast<uint32_t>(random.below(width - region.width + 1));
   region.y = static_cast<uint32_t>(random.below(height - region.height + 1));
   return region;
+}
+
+// Interleaved, from rows one by one.
+inline std::vector<uint8_t> interleaved(base::Rows& rows) {
+  std::vector<uint8_t> rgb;
+  for (uint32_t y = 0; y < rows.height(); ++y) {
+    const base::PlanarRow row = rows.row(y);
+    for (uint32_t x = 0; x < rows.width(); ++x) {
+      for (const uint8_t* channel : row) rgb.push_back(channel[x]);
+    }
+  }
+  return rgb;
 }
 
 // Luma sampling factors, across and down, for chroma of 1 and 1.

@@ -179,6 +179,16 @@ struct Rows {
     __builtin_memcpy(rgb + 3 * at, rest, 3 * (count - at));
   }
 
+  static HWY_INLINE void convert_row(const uint8_t* const* in, size_t count,
+                                     const std::array<uint8_t*, 3>& out) {
+    for (size_t at = 0; at < count; at += kBytes) {
+      const Rgb8 rgb = pixels<true>(in, at);
+      hn::StoreU(rgb.r, d8, out[0] + at);
+      hn::StoreU(rgb.g, d8, out[1] + at);
+      hn::StoreU(rgb.b, d8, out[2] + at);
+    }
+  }
+
   static HWY_INLINE void repeat_across(const uint8_t* in, size_t count, uint32_t times,
                                        uint8_t* out) {
     for (size_t i = 0; i < count; ++i) {
@@ -226,24 +236,42 @@ struct Rows {
     return out + left % 2;
   }
 
+  static HWY_INLINE base::PlanarRow upsample_all(const RowJob& job, uint32_t y) {
+    base::PlanarRow rows;
+    for (size_t c = 0; c < job.count; ++c) {
+      rows[c] = upsample(job.channels[c], job.left, job.width, y);
+    }
+    for (size_t c = job.count; c < 3; ++c) rows[c] = rows[0];
+    return rows;
+  }
+
   static HWY_INLINE void make(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
     for (uint32_t y = first; y < end; ++y, rgb += size_t{job.width} * 3) {
-      const uint8_t* rows[3];
-      for (size_t c = 0; c < job.count; ++c) {
-        rows[c] = upsample(job.channels[c], job.left, job.width, y);
-      }
-      for (size_t c = job.count; c < 3; ++c) rows[c] = rows[0];
+      const base::PlanarRow rows = upsample_all(job, y);
       if (job.colour == Colour::kYcc) {
-        interleave<true>(rows, job.width, rgb);
+        interleave<true>(rows.data(), job.width, rgb);
       } else {
-        interleave<false>(rows, job.width, rgb);
+        interleave<false>(rows.data(), job.width, rgb);
       }
     }
   }
+
+  static HWY_INLINE base::PlanarRow make_planar(const RowJob& job, uint32_t y) {
+    const base::PlanarRow rows = upsample_all(job, y);
+    if (job.colour != Colour::kYcc) return rows;
+    convert_row(rows.data(), job.width, job.planar);
+    return {job.planar[0], job.planar[1], job.planar[2]};
+  }
 };
 
+// Wide enough to fill the widest vectors.
+constexpr uint32_t kNarrow = 64;
+
+base::PlanarRow make_planar_row(const RowJob& job, uint32_t y) {
+  return job.width < kNarrow ? Rows<16>::make_planar(job, y) : Rows<64>::make_planar(job, y);
+}
+
 void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
-  constexpr uint32_t kNarrow = 64;
   if (job.width < kNarrow) {
     Rows<16>::make(job, first, end, rgb);
   } else {
@@ -259,6 +287,11 @@ HWY_AFTER_NAMESPACE();
 namespace forebay::jpeg {
 
 HWY_EXPORT(make_rows);
+HWY_EXPORT(make_planar_row);
+
+base::PlanarRow make_planar_row(const RowJob& job, uint32_t y) {
+  return HWY_DYNAMIC_DISPATCH(make_planar_row)(job, y);
+}
 
 void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb) {
   HWY_DYNAMIC_DISPATCH(make_rows)(job, first, end, rgb);

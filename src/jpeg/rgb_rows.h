@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/pixels.h"
 #include "jpeg/plane.h"
 #include "jpeg/scan.h"
 
@@ -10,6 +11,7 @@ namespace forebay::jpeg {
 
 // Bytes that may be written behind an upsampled row.
 inline constexpr size_t kRowPadding = 128;
+static_assert(kRowPadding >= base::kPlanarPadding);
 
 struct Channel {
   Plane plane;
@@ -26,10 +28,15 @@ struct RowJob {
   uint32_t width = 0;
   size_t count = 0;  // channels
   std::array<Channel, 3> channels;
+  // A row of the region for each channel, and kRowPadding.
+  std::array<uint8_t*, 3> planar{};
 };
 
 // Rows [first, end) of the image, job.width * 3 bytes each, one behind the other. The samples
 // beyond a plane's sides may be written. Nothing is written behind the last row.
 void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb);
+
+// Row `y` of the image. Good until the next call for the job.
+base::PlanarRow make_planar_row(const RowJob& job, uint32_t y);
 
 }  // namespace forebay::jpeg

@@ -4,13 +4,15 @@ namespace forebay::jpeg {
 
 void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
                      const base::Rect& region) {
+  region_ = region;
   job_.colour = scan.colour;
   job_.left = region.x;
   job_.width = region.width;
   job_.count = static_cast<size_t>(scan.component_count);
   constexpr size_t kAcrossMax = 4;
   const size_t row_bytes = region.width + 2 * kAcrossMax + 2 * kRowPadding;
-  if (upsampled_.size() < 3 * row_bytes) upsampled_.resize(3 * row_bytes);
+  if (buffers_.size() < 6 * row_bytes) buffers_.resize(6 * row_bytes);
+  for (size_t c = 0; c < 3; ++c) job_.planar[c] = buffers_.data() + (3 + c) * row_bytes;
   const uint32_t mcu_width = scan.header.mcu_width();
   const uint32_t mcu_height = scan.header.mcu_height();
   for (size_t c = 0; c < job_.count; ++c) {
@@ -22,8 +24,13 @@ void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
     const bool wide = channel.plane.width > 2;
     channel.fancy = (channel.across == 2 && channel.down <= 2 && wide) ||
                     (channel.across == 1 && channel.down == 2);
-    channel.upsampled = upsampled_.data() + c * row_bytes;
+    channel.upsampled = buffers_.data() + c * row_bytes;
   }
+}
+
+void RowMaker::move_to(base::Pixels* out) {
+  out->reset(region_.width, region_.height);
+  make_rows(job_, region_.y, region_.y + region_.height, out->rgb.data());
 }
 
 }  // namespace forebay::jpeg

@@ -7,16 +7,20 @@
 namespace forebay::jpeg {
 
 // Keeps its buffers between images. One thread at a time.
-class RowMaker {
+class RowMaker final : public base::Rows {
  public:
   // From here on rows are those of `region` of an image that `decoder` decoded.
   void begin(const Scan& scan, const ScanDecoder& decoder, size_t image, const base::Rect& region);
-  // Rows [first, end) of the image, as make_rows().
-  void make(uint32_t first, uint32_t end, uint8_t* rgb) const { make_rows(job_, first, end, rgb); }
+
+  uint32_t width() const override { return region_.width; }
+  uint32_t height() const override { return region_.height; }
+  base::PlanarRow row(uint32_t y) override { return make_planar_row(job_, region_.y + y); }
+  void move_to(base::Pixels* out) override;
 
  private:
+  base::Rect region_;
   RowJob job_;
-  std::vector<uint8_t> upsampled_;
+  std::vector<uint8_t> buffers_;
 };
 
 }  // namespace forebay::jpeg

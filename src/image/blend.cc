@@ -1,0 +1,226 @@
+// Compiled once for each instruction set by Highway.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "image/blend.cc"
+#include <hwy/foreach_target.h>
+// clang-format off: foreach_target comes first
+#include <hwy/highway.h>
+// clang-format on
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "image/blend.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::image::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A group of outputs belongs to each 128-bit block of a vector.
+using D8 = hn::CappedTag<uint8_t, Across::kWindow * Across::kGroupsAtOnce>;
+using D16 = hn::Repartition<int16_t, D8>;
+using D32 = hn::Repartition<int32_t, D8>;
+constexpr D8 d8;
+constexpr D16 d16;
+constexpr D32 d32;
+using V8 = hn::Vec<D8>;
+using V16 = hn::Vec<D16>;
+using V32 = hn::Vec<D32>;
+constexpr size_t kGroups = hn::MaxLanes(d8) / Across::kWindow;
+
+// Sums of products of pairs. Which lanes of the two hold a pair's sum differs between machines, so
+// that the half with which they begin, for rounding, is a product too.
+struct Sums {
+  V32 sum;
+  V32 sum1;
+
+  // Bytes as 16-bit numbers.
+  HWY_INLINE void add(V8 values, V16 weights) {
+    sum = hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, values), weights, sum, sum1);
+  }
+  HWY_INLINE V32 descale(int precision) const {
+    return hn::ShiftRightSame(hn::RearrangeToOddPlusEven(sum, sum1), precision);
+  }
+};
+
+HWY_INLINE Sums half_of(int precision) {
+  const int shift = (precision - 1) / 2;
+  Sums sums{hn::Zero(d32), hn::Zero(d32)};
+  sums.add(hn::BitCast(d8, hn::Set(d32, 1 << shift)),
+           hn::BitCast(d16, hn::Set(d32, 1 << (precision - 1 - shift))));
+  return sums;
+}
+
+// The windows of as many groups as `d` has blocks.
+template <class D>
+HWY_INLINE hn::Vec<D> load_windows(D d, const uint8_t* row, const uint32_t* windows) {
+  if constexpr (hn::MaxLanes(D()) == Across::kWindow) {
+    return hn::LoadU(d, row + windows[0]);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_windows(half, row, windows + hn::MaxLanes(half) / Across::kWindow),
+                       load_windows(half, row, windows));
+  }
+}
+
+// kPairs: of all taps, in one window; 0: any number in any number of windows.
+template <uint32_t kPairs>
+HWY_INLINE void blend_groups(const Across& across, const uint8_t* row, uint8_t* out) {
+  const hn::Rebind<uint8_t, D32> d_out;
+  const Sums half = half_of(across.axis.precision);
+  const uint32_t pairs = kPairs == 0 ? across.axis.taps / 2 : kPairs;
+  const size_t pair_stride = across.groups * 2 * Across::kOutputs;
+  for (size_t group = 0; group < across.groups; group += kGroups) {
+    const V8 first = hn::LoadU(d8, across.places.data() + group * Across::kWindow);
+    const int16_t* weights = across.weights.data() + group * 2 * Across::kOutputs;
+    const uint8_t* from = row;
+    V8 window = load_windows(d8, from, across.windows.data() + group);
+    V8 places = first;
+    Sums sums = half;
+    uint32_t of_window = 0;
+    for (uint32_t pair = 0; pair < pairs; ++pair, weights += pair_stride) {
+      if (kPairs == 0 && of_window++ == across.pairs_of_window) {
+        from += 2 * across.pairs_of_window;
+        window = load_windows(d8, from, across.windows.data() + group);
+        places = first;
+        of_window = 1;
+      }
+      sums.add(hn::TableLookupBytesOr0(window, places), hn::LoadU(d16, weights));
+      places = hn::Add(places, hn::BitCast(d8, hn::Set(d16, 2)));
+    }
+    hn::StoreU(hn::DemoteTo(d_out, sums.descale(across.axis.precision)), d_out,
+               out + group * Across::kOutputs);
+  }
+}
+
+// One output after the other.
+void blend_each(const Across& across, const uint8_t* row, uint8_t* out) {
+  const hn::FixedTag<int16_t, Across::kTapsOfEach> dw;
+  const hn::Rebind<uint8_t, decltype(dw)> db;
+  const hn::Repartition<int32_t, decltype(dw)> ds;
+  const Axis& axis = across.axis;
+  const int16_t* weights = axis.weights.data();
+  for (const uint32_t start : axis.start) {
+    auto sum = hn::Zero(ds);
+    auto sum1 = hn::Zero(ds);
+    for (uint32_t tap = 0; tap < axis.taps; tap += Across::kTapsOfEach) {
+      const auto pixels = hn::PromoteTo(dw, hn::LoadU(db, row + start + tap));
+      sum = hn::ReorderWidenMulAccumulate(ds, pixels, hn::LoadU(dw, weights + tap), sum, sum1);
+    }
+    const int32_t total = hn::GetLane(hn::SumOfLanes(ds, hn::Add(sum, sum1)));
+    const int32_t half = 1 << (axis.precision - 1);
+    *out++ = static_cast<uint8_t>(std::clamp((total + half) >> axis.precision, 0, 255));
+    weights += axis.taps;
+  }
+}
+
+void blend_across(const Across& across, const uint8_t* row, uint8_t* out) {
+  if (!across.grouped) return blend_each(across, row, out);
+  const uint32_t pairs = across.axis.taps / 2;
+  if (pairs > across.pairs_of_window) return blend_groups<0>(across, row, out);
+  if (pairs == 1) return blend_groups<1>(across, row, out);
+  if (pairs == 2) return blend_groups<2>(across, row, out);
+  if (pairs == 3) return blend_groups<3>(across, row, out);
+  blend_groups<0>(across, row, out);
+}
+
+// int16 values from two vectors to bytes, clamped, in order within each block.
+HWY_INLINE V8 pack_bytes(V16 a, V16 b) {
+  alignas(16) static constexpr uint8_t kEvenThenOdd[16] = {0, 2, 4, 6, 8, 10, 12, 14,
+                                                           1, 3, 5, 7, 9, 11, 13, 15};
+  const auto clamp = [](V16 v) { return hn::Max(hn::Min(v, hn::Set(d16, 255)), hn::Zero(d16)); };
+  const V16 mixed = hn::Or(clamp(a), hn::ShiftLeft<8>(clamp(b)));
+  return hn::TableLookupBytes(hn::BitCast(d8, mixed), hn::LoadDup128(d8, kEvenThenOdd));
+}
+
+// Two weights beside each other in every 32 bits.
+HWY_INLINE V16 weight_pair(const int16_t* weights) {
+  return hn::BitCast(
+      d16, hn::Set(d32, base::load_le<int32_t>(reinterpret_cast<const uint8_t*>(weights))));
+}
+
+// The interleaving of bytes with those of the next row, and then with zeros, stays inside blocks,
+// and packing undoes it in the same order.
+HWY_INLINE V8 blend_lanes(const Axis& axis, const Sums& half, const int16_t* weights,
+                          const uint8_t* const* rows, size_t at) {
+  const V8 zero = hn::Zero(d8);
+  Sums sums[4] = {half, half, half, half};
+  for (uint32_t tap = 0; tap < axis.taps; tap += 2) {
+    const V8 a = hn::LoadU(d8, rows[tap] + at);
+    const V8 b = hn::LoadU(d8, rows[tap + 1] + at);
+    const V16 pair = weight_pair(weights + tap);
+    const V8 low = hn::InterleaveLower(d8, a, b);
+    const V8 high = hn::InterleaveUpper(d8, a, b);
+    sums[0].add(hn::InterleaveLower(d8, low, zero), pair);
+    sums[1].add(hn::InterleaveUpper(d8, low, zero), pair);
+    sums[2].add(hn::InterleaveLower(d8, high, zero), pair);
+    sums[3].add(hn::InterleaveUpper(d8, high, zero), pair);
+  }
+  V32 values[4];
+  for (size_t i = 0; i < 4; ++i) values[i] = sums[i].descale(axis.precision);
+  return pack_bytes(hn::ReorderDemote2To(d16, values[0], values[1]),
+                    hn::ReorderDemote2To(d16, values[2], values[3]));
+}
+
+void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
+                uint8_t* out) {
+  const int16_t* const weights = axis.weights.data() + index * axis.taps;
+  const Sums half = half_of(axis.precision);
+  for (size_t at = 0; at < bytes; at += hn::MaxLanes(d8)) {
+    hn::StoreU(blend_lanes(axis, half, weights, rows, at), d8, out + at);
+  }
+}
+
+}  // namespace
+}  // namespace forebay::image::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace forebay::image {
+
+HWY_EXPORT(blend_across);
+HWY_EXPORT(blend_down);
+
+void blend_across(const Across& across, const uint8_t* row, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(blend_across)(across, row, out);
+}
+
+void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
+                uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(blend_down)(axis, index, rows, bytes, out);
+}
+
+void Across::compute(AxisSpec wanted) {
+  // Of four outputs' first taps: how far the last one's may lie behind the first one's, and two.
+  const uint64_t reach = (3 * uint64_t{wanted.in} + wanted.out - 1) / wanted.out + 2;
+  grouped = reach <= kWindow;
+  wanted.multiple = grouped ? 2 : kTapsOfEach;
+  if (wanted == axis.spec) return;
+  axis.compute(wanted);
+  if (!grouped) return;
+  pairs_of_window = (kWindow - static_cast<uint32_t>(reach)) / 2 + 1;
+  const size_t outputs = axis.start.size();
+  const size_t all = (outputs + kOutputs * kGroupsAtOnce - 1) / (kOutputs * kGroupsAtOnce);
+  groups = all * kGroupsAtOnce;
+  windows.resize(groups);
+  places.assign(groups * kWindow, 0x80);  // a zero
+  weights.resize(groups * axis.taps * kOutputs);
+  for (size_t group = 0; group < groups; ++group) {
+    windows[group] = axis.start[std::min(group * kOutputs, outputs - 1)];
+    for (size_t i = 0; i < kOutputs; ++i) {
+      const size_t output = std::min(group * kOutputs + i, outputs - 1);
+      const auto place = static_cast<uint8_t>(axis.start[output] - windows[group]);
+      places[group * kWindow + 4 * i] = place;
+      places[group * kWindow + 4 * i + 2] = place + 1;
+      const int16_t* const from = axis.weights.data() + output * axis.taps;
+      int16_t* to = weights.data() + (group * kOutputs + i) * 2;
+      for (uint32_t tap = 0; tap < axis.taps; tap += 2, to += groups * kOutputs * 2) {
+        std::copy_n(from + tap, 2, to);
+      }
+    }
+  }
+}
+
+}  // namespace forebay::image
+#endif  // HWY_ONCE
