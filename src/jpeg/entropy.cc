@@ -19,7 +19,8 @@ struct Lane {
   const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
   int16_t* end = nullptr;
   int64_t position = 0;
-  uint64_t bit = 0;
+  uint64_t bit = 0;       // but for what was consumed since the refill:
+  Entry consumed = 0;     // the sum of its lengths
   int64_t inside = -1;  // negative as long as no run has left its block
   Stream* stream = nullptr;
 };
@@ -47,13 +48,20 @@ class Interleaved {
     (step(lanes_[kNumbers]), ...);
   }
 
-  void refill(Lane& lane) { lane.buffer = peek_bits(*lane.stream, lane.bit); }
+  void count_consumed(Lane& lane) {
+    lane.bit += entry_length(lane.consumed);
+    lane.consumed = 0;
+  }
+
+  void refill(Lane& lane) {
+    count_consumed(lane);
+    lane.buffer = peek_bits(*lane.stream, lane.bit);
+  }
 
   void step(Lane& lane) {
     const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
-    const uint32_t length = entry_length(entry);
-    lane.buffer <<= length;
-    lane.bit += length;
+    lane.buffer <<= entry_length(entry);
+    lane.consumed += entry;
     if (entry_flag(entry) == kNotHere) [[unlikely]] {
       look_further(lane, entry);
       return;
@@ -64,15 +72,12 @@ class Interleaved {
 
     const int64_t block = lane.position & ~int64_t{kPositions - 1};
     const auto value_next = static_cast<int64_t>(entry >> 15 & 1);
-    const int64_t to_end = static_cast<int64_t>(entry >> 14 & 1) * (kPositions - 1);
+    const int64_t to_end = -static_cast<int64_t>(entry >> 14 & 1) & (kPositions - 1);
     const int64_t behind = first + entry_count(entry);
-    lane.inside &= behind + value_next - block - int64_t{kPositions + 1};
+    lane.inside &= (behind + value_next - int64_t{kPositions + 1}) - block;
     lane.position = (behind + to_end) & ~to_end;
     const uint64_t of_position = lane.slots[lane.position] * uint64_t{kLookupEntries};
-    // By arithmetic: a branch would be taken wrongly too often.
-    const uint64_t of_value = entry_value_lookup(entry);
-    const auto choice = static_cast<uint64_t>(-value_next);
-    lane.table = arena_ + (of_position ^ ((of_position ^ of_value) & choice));
+    lane.table = arena_ + (value_next != 0 ? entry_value_lookup(entry) : of_position);
   }
 
   void look_further(Lane& lane, Entry entry) {
@@ -87,6 +92,7 @@ class Interleaved {
   [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
     const auto position = static_cast<uint32_t>(lane.position + positions);
+    count_consumed(lane);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
     if (moved < 0) lane.inside = 0;
     lane.position = moved < 0 ? 0 : moved - positions;
@@ -98,6 +104,7 @@ class Interleaved {
     for (Lane& lane : lanes_) {
       if (lane.position < 0 || lane.table != idle_) continue;
       Stream& stream = *lane.stream;
+      count_consumed(lane);
       stream.bit = lane.bit;
       stream.bad = lane.inside >= 0 || lane.position > 0 || lane.bit > stream.bits;
       --active_;
@@ -116,6 +123,7 @@ class Interleaved {
     lane.position = -static_cast<int64_t>(stream->blocks) * kPositions;
     lane.end = stream->out - lane.position;
     lane.bit = stream->bit;
+    lane.consumed = 0;
     lane.inside = -1;
     lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
   }
@@ -126,6 +134,7 @@ class Interleaved {
     lane.position = -1;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
+    lane.consumed = 0;
     lane.inside = -1;
     lane.table = idle_;
   }

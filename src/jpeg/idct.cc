@@ -216,13 +216,14 @@ struct Halves {
   V32 odd[4];
 };
 
+// `half` is added to what becomes of the even rows, and so to all sums.
 template <bool kUpper>
-HWY_INLINE Halves multiply(const V16* in) {
+HWY_INLINE Halves multiply(const V16* in, V32 half) {
   const V16 even = interleave<kUpper>(in[2], in[6]);
   const V32 tmp2 = multiply_pairs(even, kFix0541, kFix0541 - kFix1847);
   const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, kFix0541);
-  const V32 tmp0 = widen<kUpper>(hn::Add(in[0], in[4]));
-  const V32 tmp1 = widen<kUpper>(hn::Sub(in[0], in[4]));
+  const V32 tmp0 = hn::Add(widen<kUpper>(hn::Add(in[0], in[4])), half);
+  const V32 tmp1 = hn::Add(widen<kUpper>(hn::Sub(in[0], in[4])), half);
 
   const V16 z = interleave<kUpper>(hn::Add(in[7], in[3]), hn::Add(in[5], in[1]));
   const V32 z3 = multiply_pairs(z, kFix1175 - kFix1961, kFix1175);
@@ -238,11 +239,11 @@ HWY_INLINE Halves multiply(const V16* in) {
 
 // The same sums for in[4] to in[7] of zero.
 template <bool kUpper>
-HWY_INLINE Halves multiply_sparse(const V16* in) {
+HWY_INLINE Halves multiply_sparse(const V16* in, V32 half) {
   const V16 even = interleave<kUpper>(in[2], in[2]);
   const V32 tmp2 = multiply_pairs(even, kFix0541, 0);
   const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, 0);
-  const V32 tmp0 = widen<kUpper>(in[0]);
+  const V32 tmp0 = hn::Add(widen<kUpper>(in[0]), half);
   const V16 pair31 = interleave<kUpper>(in[3], in[1]);
   return {{hn::Add(tmp0, tmp3), hn::Add(tmp0, tmp2), hn::Sub(tmp0, tmp2), hn::Sub(tmp0, tmp3)},
           {multiply_pairs(pair31, kFix1175, kFix1175 - kFix0390 + kFix1501 - kFix0899),
@@ -254,11 +255,11 @@ HWY_INLINE Halves multiply_sparse(const V16* in) {
 // Half of the columns of one pass.
 template <bool kUpper, bool kSparse, int kShift>
 HWY_INLINE void half_pass(const V16* in, V32* out) {
-  const Halves halves = kSparse ? multiply_sparse<kUpper>(in) : multiply<kUpper>(in);
+  const V32 half = hn::Set(d32, 1 << (kShift - 1));
+  const Halves halves = kSparse ? multiply_sparse<kUpper>(in, half) : multiply<kUpper>(in, half);
   for (size_t i = 0; i < 4; ++i) {
-    const V32 even = hn::Add(halves.even[i], hn::Set(d32, 1 << (kShift - 1)));
-    out[i] = hn::ShiftRight<kShift>(hn::Add(even, halves.odd[i]));
-    out[7 - i] = hn::ShiftRight<kShift>(hn::Sub(even, halves.odd[i]));
+    out[i] = hn::ShiftRight<kShift>(hn::Add(halves.even[i], halves.odd[i]));
+    out[7 - i] = hn::ShiftRight<kShift>(hn::Sub(halves.even[i], halves.odd[i]));
   }
 }
 
