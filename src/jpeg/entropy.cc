@@ -19,8 +19,8 @@ struct Lane {
   const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
   int16_t* end = nullptr;
   int64_t position = 0;
-  uint64_t bit = 0;       // but for what was consumed since the refill:
-  Entry consumed = 0;     // the sum of its lengths
+  uint64_t bit = 0;     // but for what was consumed since the refill:
+  Entry consumed = 0;   // the sum of its lengths
   int64_t inside = -1;  // negative as long as no run has left its block
   Stream* stream = nullptr;
 };
