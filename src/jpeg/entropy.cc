@@ -29,7 +29,8 @@ struct Lane {
 template <size_t kLanes>
 class Interleaved {
  public:
-  Interleaved(const Entry* arena, StreamSource& source) : arena_(arena), source_(source) {}
+  Interleaved(const StreamsAhead& ahead, const Entry* arena, StreamSource& source)
+      : walked_(ahead.walked), arena_(arena), source_(source) {}
 
   void run() {
     for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
@@ -107,8 +108,17 @@ class Interleaved {
       count_consumed(lane);
       stream.bit = lane.bit;
       stream.bad = lane.inside >= 0 || lane.position > 0 || lane.bit > stream.bits;
+      if (!walked_.empty()) sum_dc(stream);
       --active_;
       begin(lane, source_.next(&stream));
+    }
+  }
+
+  void sum_dc(Stream& stream) const {
+    stream.dc = {};
+    for (uint32_t block = 0; block < stream.blocks; ++block) {
+      int16_t& dc = stream.dc[walked_[block % walked_.size()]];
+      dc = static_cast<int16_t>(dc + stream.out[size_t{block} * kPositions]);
     }
   }
 
@@ -139,6 +149,7 @@ class Interleaved {
     lane.table = idle_;
   }
 
+  const std::span<const uint8_t> walked_;
   const Entry* const arena_;
   const Entry* const idle_ = arena_ + size_t{LookupArena::kIdleSlot} * kLookupEntries;
   StreamSource& source_;
@@ -216,16 +227,16 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
   return static_cast<int32_t>(position + run + 1);
 }
 
-void decode_slices_portable(size_t streams, const Entry* arena, StreamSource& source) {
+void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source) {
   constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
   static_assert(kLanes <= kStreamsMax);
   // Idle lanes cost as much as busy ones.
-  if (streams == 1) {
-    Interleaved<1>(arena, source).run();
-  } else if (streams == 2) {
-    Interleaved<2>(arena, source).run();
+  if (ahead.count == 1) {
+    Interleaved<1>(ahead, arena, source).run();
+  } else if (ahead.count == 2) {
+    Interleaved<2>(ahead, arena, source).run();
   } else {
-    Interleaved<kLanes>(arena, source).run();
+    Interleaved<kLanes>(ahead, arena, source).run();
   }
 }
 
@@ -244,12 +255,12 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
   const EntropyKernel kernel = choice.for_streams(ahead.count);
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
-    decode_slices_avx512(arena.entries(), ahead.tables, coefficients, source);
+    decode_slices_avx512(ahead, arena.entries(), coefficients, source);
     return;
   }
 #endif
   FOREBAY_CHECK(kernel == EntropyKernel::kPortable);
-  decode_slices_portable(ahead.count, arena.entries(), source);
+  decode_slices_portable(ahead, arena.entries(), source);
 }
 
 }  // namespace forebay::jpeg

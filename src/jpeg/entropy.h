@@ -57,6 +57,8 @@ struct Stream {
   // Afterwards: a code that is none, a run beyond its block, or more bits than there are. What is
   // in `out` then means nothing.
   bool bad = false;
+  // Afterwards, of a walk: the sum of each component's DC differences.
+  std::array<int16_t, 3> dc{};
 };
 
 enum class EntropyKernel : uint8_t { kPortable, kAvx512 };
@@ -123,6 +125,9 @@ struct StreamsAhead {
   size_t count = 0;  // at the same time, about
   // Its slots are those of all streams; null where they differ.
   const StreamTables* tables = nullptr;
+  // Not empty: a walk. Streams are decoded for Stream::dc and where they end; what is then in their
+  // slices means nothing, and need not be zero before. The component of each block of an MCU.
+  std::span<const uint8_t> walked = {};
 };
 
 // Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
@@ -132,8 +137,8 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
                    int16_t* coefficients, StreamSource& source);
 
 // The kernels; decode_slices() chooses.
-void decode_slices_portable(size_t streams, const Entry* arena, StreamSource& source);
-void decode_slices_avx512(const Entry* arena, const StreamTables* common, int16_t* coefficients,
+void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source);
+void decode_slices_avx512(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
                           StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet

@@ -27,6 +27,7 @@ constexpr __mmask8 place_of(int lane) { return static_cast<__mmask8>(1u << (lane
 
 struct Constants {
   __m512i kind_after, slot_of, first_slot, reverse;
+  __m512i dc_shift;  // by block
 };
 
 // What is in registers between lookups. `last` is the place of the coefficient that was moved over
@@ -45,6 +46,9 @@ struct Group {
   __m512i pairs;     // turned so that shifting by a block's number brings it to bit 2
   __m512i data[2];   // addresses
   __m512i slots[2];  // 8 bytes a lane; for kMixed
+  // Sums of DC differences: the first two components', 16 bits each, and the third one's; for
+  // kWalk.
+  __m512i dc[2];
 };
 
 // The lowest two bits of a kind.
@@ -53,6 +57,13 @@ constexpr uint8_t kChained = StreamTables::kAcChained;
 constexpr uint8_t kSingle = StreamTables::kAcSingle;
 // Of a DC coefficient, which lies in the block behind `last`.
 constexpr uint8_t kCrosses = kNextBlock;
+
+// Which tables the lanes have, and what they are decoded for.
+enum Mode : uint8_t {
+  kMixed,   // any tables
+  kCommon,  // the same
+  kWalk,    // the same; coefficients are not kept but for the sums of DC differences
+};
 
 // What is in memory.
 struct Lanes {
@@ -115,22 +126,17 @@ struct Ends {
   g.buffer[1] = _mm512_sllv_epi64(_mm512_shuffle_epi8(odd, c.reverse), odd_lanes(shift));
 }
 
-enum Tables : bool {
-  kMixed,   // lanes may have any
-  kCommon,  // all lanes have the same
-};
-
 // The kinds of what comes next, and where the lookups begin; the idle one where a slice has ended.
 struct Next {
   __m512i kind;
   __m512i slot;
 };
 
-template <Tables kTables>
+template <Mode kMode>
 [[gnu::always_inline]] inline Next next_of(const Constants& c, const Group& g) {
   const __m512i kind = _mm512_permutexvar_epi8(g.last, c.kind_after);
   const __mmask16 inside = _mm512_cmplt_epi32_mask(g.last, g.end);
-  if constexpr (kTables == kCommon) {
+  if constexpr (kMode != kMixed) {
     // Bit 2 is this block's pair, bit 3 the next one's.
     const __m512i pair = _mm512_rorv_epi32(g.pairs, _mm512_srli_epi32(g.last, kBlockShift));
     const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi32(3), kind, pair, 0xCA);
@@ -152,22 +158,36 @@ struct Spilled {
     _mm512_store_si512(last, g.last);
     _mm512_store_si512(bit, g.bit);
     _mm512_store_si512(crossed, g.crossed);
+    for (int i = 0; i < 2; ++i) _mm512_store_si512(dc[i], g.dc[i]);
   }
   alignas(64) int32_t last[kLanes];
   alignas(64) uint32_t bit[kLanes];
   alignas(64) uint32_t crossed[kLanes];
+  alignas(64) int16_t dc[2][2 * kLanes];
 };
 
-// Of the coefficient before a slice's first, in the coefficients of all lanes.
+// Of the coefficient before a slice's first, in the coefficients of all lanes; walks keep none.
+template <Mode kMode>
 int32_t place_before(const Stream& stream, const Ends& ends) {
-  return static_cast<int32_t>(stream.out - ends.coefficients) - 1;
+  return kMode == kWalk ? kNextBlock - 1 : static_cast<int32_t>(stream.out - ends.coefficients) - 1;
 }
 
+template <Mode kMode>
 int32_t place_of_last(const Stream& stream, const Ends& ends) {
-  return place_before(stream, ends) + static_cast<int32_t>(stream.blocks << kBlockShift);
+  return place_before<kMode>(stream, ends) + static_cast<int32_t>(stream.blocks << kBlockShift);
+}
+
+// The DC difference that was just decoded at `position`.
+void add_dc(const Constants& c, const Stream& stream, uint32_t position, int lane, Spilled* to) {
+  alignas(64) uint8_t shifts[64];
+  _mm512_store_si512(shifts, c.dc_shift);
+  const uint8_t shift = shifts[position >> kBlockShift];
+  int16_t& dc = to->dc[shift / 32][2 * lane + shift / 16 % 2];
+  dc = static_cast<int16_t>(dc + stream.out[position]);
 }
 
 // `slow`: of these, `none` met kNoCode, the others kSlowCode.
+template <Mode kMode>
 [[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, const Ends& ends,
                                  __mmask16 slow, __mmask16 none, Group* g) {
   count_consumed(*g);
@@ -175,7 +195,7 @@ int32_t place_of_last(const Stream& stream, const Ends& ends) {
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const Stream& stream = *lanes.stream[lane];
-    const int32_t before = place_before(stream, ends);
+    const int32_t before = place_before<kMode>(stream, ends);
     const auto position = static_cast<uint32_t>(spilled.last[lane] - before);
     uint64_t at = spilled.bit[lane];
     const bool bad = (none >> lane & 1) != 0;
@@ -183,19 +203,21 @@ int32_t place_of_last(const Stream& stream, const Ends& ends) {
     spilled.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
       spilled.crossed[lane] = kNextBlock;
-      spilled.last[lane] = place_of_last(stream, ends);
+      spilled.last[lane] = place_of_last<kMode>(stream, ends);
     } else {
       spilled.last[lane] = before + moved;
+      if (kMode == kWalk && position % kNextBlock == 0) add_dc(c, stream, position, lane, &spilled);
     }
   }
   g->last = _mm512_load_si512(spilled.last);
   g->bit = _mm512_load_si512(spilled.bit);
   g->crossed = _mm512_load_si512(spilled.crossed);
+  for (int i = 0; i < 2; ++i) g->dc[i] = _mm512_load_si512(spilled.dc[i]);
   refill(c, *g);
 }
 
 // Lanes that met kLongCode go on in the table's other lookup. `before`: what `last` was.
-template <Tables kTables>
+template <Mode kMode>
 [[gnu::always_inline]] inline void look_further(const Constants& c, __m512i words,
                                                 const Lanes& lanes, const Ends& ends,
                                                 __mmask16 not_here, __m512i before, Group& g) {
@@ -207,10 +229,10 @@ template <Tables kTables>
     const __mmask16 none =
         _mm512_mask_test_epi32_mask(slow, words, _mm512_set1_epi32(static_cast<int>(kNoCode & 64)));
     Group copy = g;  // so that g itself may stay in registers
-    take_slow(c, lanes, ends, slow, none, &copy);
+    take_slow<kMode>(c, lanes, ends, slow, none, &copy);
     g = copy;
   }
-  const Next next = next_of<kTables>(c, g);
+  const Next next = next_of<kMode>(c, g);
   g.kind = _mm512_mask_mov_epi32(g.kind, not_here, next.kind);
   g.slot = _mm512_mask_mov_epi32(g.slot, not_here, next.slot);
   const __m512i last_slot = _mm512_set1_epi32((LookupArena::kTableSlots - 1) << kLookupBits);
@@ -229,7 +251,34 @@ struct Entries {
   return {gather_entries(arena, even_lanes(index)), gather_entries(arena, odd_lanes(index))};
 }
 
-template <Tables kTables>
+// The coefficients of 16 lanes to `places`, counted from `to`.
+[[gnu::always_inline]] inline void store(__m512i even, __m512i odd, __m512i places, int16_t* to) {
+  alignas(64) uint64_t values[2][kLanes / 2];
+  alignas(64) uint64_t at[kLanes / 2];
+  _mm512_store_si512(values[0], _mm512_srli_epi64(even, 16));
+  _mm512_store_si512(values[1], _mm512_srli_epi64(odd, 16));
+  _mm512_store_si512(at, places);
+  // Through memory, two places at once: taking them out of the registers by shuffles is slower.
+  asm("" : "+m"(values), "+m"(at));
+  for (int pair = 0; pair < kLanes / 2; ++pair) {
+    __builtin_memcpy(to + static_cast<uint32_t>(at[pair]), &values[0][pair], sizeof(uint64_t));
+    __builtin_memcpy(to + (at[pair] >> 32), &values[1][pair], sizeof(uint64_t));
+  }
+}
+
+// An entry's first coefficient lies in the upper half of its lower word.
+[[gnu::always_inline]] inline void sum_dc(const Constants& c, __m512i words, Group& g) {
+  const __mmask16 are_dc = _mm512_test_epi32_mask(g.kind, _mm512_set1_epi32(kCrosses));
+  const __m512i values = _mm512_maskz_srli_epi32(are_dc, words, 16);
+  // The block is the one behind `last`, and the first block's number is 1.
+  const __m512i block = _mm512_srli_epi32(g.last, kBlockShift);
+  const __m512i shift = _mm512_permutexvar_epi8(block, c.dc_shift);
+  const __mmask16 third = _mm512_test_epi32_mask(shift, _mm512_set1_epi32(32));
+  g.dc[0] = _mm512_add_epi16(g.dc[0], _mm512_sllv_epi32(values, shift));
+  g.dc[1] = _mm512_mask_add_epi32(g.dc[1], third, g.dc[1], values);
+}
+
+template <Mode kMode>
 [[gnu::always_inline]] inline void apply(const Constants& c, const Entries& entries,
                                          const Ends& ends, const Lanes& lanes, Group& g) {
   const auto [even, odd] = entries;
@@ -241,18 +290,10 @@ template <Tables kTables>
 
   const __m512i before = g.last;
   const __m512i first = _mm512_add_epi32(before, and_with(_mm512_srli_epi32(words, 6), 31));
-  alignas(64) uint64_t values[2][kLanes / 2];
-  alignas(64) uint64_t at[kLanes / 2];
-  _mm512_store_si512(values[0], _mm512_srli_epi64(even, 16));
-  _mm512_store_si512(values[1], _mm512_srli_epi64(odd, 16));
-  _mm512_store_si512(at, first);
-  // Through memory, two places at once: taking them out of the registers by shuffles is slower.
-  asm("" : "+m"(values), "+m"(at));
-  int16_t* const behind_last = ends.coefficients + 1;
-  for (int pair = 0; pair < kLanes / 2; ++pair) {
-    const uint64_t places = at[pair];
-    __builtin_memcpy(behind_last + static_cast<uint32_t>(places), &values[0][pair], 8);
-    __builtin_memcpy(behind_last + (places >> 32), &values[1][pair], 8);
+  if constexpr (kMode == kWalk) {
+    sum_dc(c, words, g);
+  } else {
+    store(even, odd, first, ends.coefficients + 1);
   }
 
   const __m512i moved = _mm512_add_epi32(first, and_with(_mm512_srli_epi32(words, 11), 7));
@@ -261,32 +302,34 @@ template <Tables kTables>
   // (moved ^ before) & ~kind
   g.crossed = _mm512_or_si512(g.crossed, _mm512_ternarylogic_epi32(moved, before, g.kind, 0x14));
   g.last = _mm512_mask_or_epi32(moved, ends_block, moved, _mm512_set1_epi32(63));
-  const Next next = next_of<kTables>(c, g);
+  const Next next = next_of<kMode>(c, g);
   // A value belongs to the symbol before it.
   g.kind = _mm512_mask_mov_epi32(next.kind, value_next, g.kind);
   static_assert(LookupArena::kValueSlots == 1 && LookupArena::kIdleSlot == 0);
   g.slot = _mm512_mask_srli_epi32(next.slot, value_next, upper(even, odd), 16);
   static_assert((kEndOfBlock | kValueNext) == kNotHere);
   if (_ktestz_mask16_u8(ends_block, value_next) == 0) [[unlikely]] {
-    look_further<kTables>(c, words, lanes, ends, static_cast<__mmask16>(ends_block & value_next),
-                          before, g);
+    look_further<kMode>(c, words, lanes, ends, static_cast<__mmask16>(ends_block & value_next),
+                        before, g);
   }
 }
 
+template <Mode kMode>
 void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group* g) {
   const auto one = static_cast<__mmask16>(1u << lane);
   const int half = half_of(lane);
   const StreamTables& tables = *stream->tables;
   lanes->stream[lane] = stream;
   lanes->active |= one;
-  const int32_t before = place_before(*stream, ends);
+  const int32_t before = place_before<kMode>(*stream, ends);
   const auto first_block = static_cast<uint32_t>(before + 1) >> kBlockShift;
   const uint32_t pairs = std::rotl(tables.pairs, static_cast<int>((first_block + 2) % 32));
   g->last = _mm512_mask_set1_epi32(g->last, one, before);
-  g->end = _mm512_mask_set1_epi32(g->end, one, place_of_last(*stream, ends));
+  g->end = _mm512_mask_set1_epi32(g->end, one, place_of_last<kMode>(*stream, ends));
   g->bit = _mm512_mask_set1_epi32(g->bit, one, static_cast<int>(stream->bit));
   g->bits = _mm512_mask_set1_epi32(g->bits, one, static_cast<int>(stream->bits));
   g->crossed = _mm512_mask_set1_epi32(g->crossed, one, 0);
+  for (__m512i& dc : g->dc) dc = _mm512_mask_set1_epi32(dc, one, 0);
   g->pairs = _mm512_mask_set1_epi32(g->pairs, one, static_cast<int>(pairs));
   g->data[half] = _mm512_mask_set1_epi64(g->data[half], place_of(lane),
                                          reinterpret_cast<long long>(stream->data));
@@ -297,7 +340,7 @@ void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group*
 }
 
 // Takes what is finished out of the lanes and gives them new streams.
-template <Tables kTables>
+template <Mode kMode>
 [[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, const Ends& ends,
                                     Lanes* lanes, Group* g) {
   const Spilled spilled(*g);
@@ -306,18 +349,25 @@ template <Tables kTables>
     Stream& stream = *lanes->stream[lane];
     stream.bit = spilled.bit[lane];
     stream.bad = (spilled.crossed[lane] & kNextBlock) != 0 ||
-                 spilled.last[lane] != place_of_last(stream, ends) || stream.bit > stream.bits;
+                 spilled.last[lane] != place_of_last<kMode>(stream, ends) ||
+                 stream.bit > stream.bits;
+    stream.dc = {spilled.dc[0][2 * lane], spilled.dc[0][2 * lane + 1], spilled.dc[1][2 * lane]};
     lanes->active = static_cast<__mmask16>(lanes->active & ~(1u << lane));
     Stream* const next = ends.source->next(&stream);
-    if (next != nullptr) begin_lane(lane, next, ends, lanes, g);
+    if (next != nullptr) begin_lane<kMode>(lane, next, ends, lanes, g);
   }
-  const Next next = next_of<kTables>(c, *g);
+  const Next next = next_of<kMode>(c, *g);
   g->kind = _mm512_mask_mov_epi32(g->kind, finished, next.kind);
   g->slot = _mm512_mask_mov_epi32(g->slot, finished, next.slot);
 }
 
-// `slots`: the tables' of all lanes, for kCommon.
-Constants make_constants(const std::array<uint8_t, 8>& slots) {
+Constants make_constants(const StreamsAhead& ahead) {
+  const std::array<uint8_t, 8> slots =
+      ahead.tables == nullptr ? std::array<uint8_t, 8>{} : ahead.tables->slots;
+  alignas(64) uint8_t shifts[64] = {};
+  for (size_t block = 0; !ahead.walked.empty() && block < kSliceBlocksMax; ++block) {
+    shifts[block] = static_cast<uint8_t>(16 * ahead.walked[block % ahead.walked.size()]);
+  }
   alignas(64) uint8_t kinds[64];
   alignas(64) uint32_t slot_of[16];
   alignas(64) uint32_t first[16];
@@ -334,10 +384,10 @@ Constants make_constants(const std::array<uint8_t, 8>& slots) {
     first[i] = 8 * i;
   }
   return {_mm512_load_si512(kinds), _mm512_load_si512(slot_of), _mm512_load_si512(first),
-          _mm512_load_si512(reverse)};
+          _mm512_load_si512(reverse), _mm512_load_si512(shifts)};
 }
 
-template <Tables kTables>
+template <Mode kMode>
 void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
   alignas(64) static constexpr uint8_t kNoData[kStreamPadding] = {};
   const __m512i zero = _mm512_setzero_si512();
@@ -354,7 +404,8 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
                    .crossed = zero,
                    .pairs = zero,
                    .data = {data, data},
-                   .slots = {zero, zero}};
+                   .slots = {zero, zero},
+                   .dc = {zero, zero}};
   Lanes lanes[kGroups];
   Group start[kGroups] = {idle, idle};
   for (Lanes& l : lanes) l.active = 0;
@@ -362,11 +413,11 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < kGroups; ++i) {
       Stream* const next = ends.source->next(nullptr);
-      if (next != nullptr) begin_lane(lane, next, ends, &lanes[i], &start[i]);
+      if (next != nullptr) begin_lane<kMode>(lane, next, ends, &lanes[i], &start[i]);
     }
   }
   for (Group& g : start) {
-    const Next next = next_of<kTables>(constants, g);
+    const Next next = next_of<kMode>(constants, g);
     g.kind = next.kind;
     g.slot = next.slot;
   }
@@ -377,7 +428,7 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
         static_cast<__mmask16>(l.active & _mm512_testn_epi32_mask(g.slot, g.slot));
     if (finished == 0) return;
     Group copy = g;
-    change_lanes<kTables>(constants, finished, ends, &l, &copy);
+    change_lanes<kMode>(constants, finished, ends, &l, &copy);
     g = copy;
   };
   while ((lanes[0].active | lanes[1].active) != 0) {
@@ -386,8 +437,8 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
     for (int i = 0; i < kLookupsPerRefill; ++i) {
       const Entries of_a = look_up(arena, a);
       const Entries of_b = look_up(arena, b);
-      apply<kTables>(constants, of_a, ends, lanes[0], a);
-      apply<kTables>(constants, of_b, ends, lanes[1], b);
+      apply<kMode>(constants, of_a, ends, lanes[0], a);
+      apply<kMode>(constants, of_b, ends, lanes[1], b);
     }
     count_consumed(a);
     count_consumed(b);
@@ -398,14 +449,17 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
 
 }  // namespace
 
-void decode_slices_avx512(const Entry* arena, const StreamTables* common, int16_t* coefficients,
+void decode_slices_avx512(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
                           StreamSource& source) {
   static_assert(kLanes * kGroups == streams_at_once(EntropyKernel::kAvx512));
   const Ends ends{coefficients, &source};
-  if (common != nullptr) {
-    decode<kCommon>(make_constants(common->slots), arena, ends);
+  const Constants constants = make_constants(ahead);
+  if (ahead.tables == nullptr) {
+    decode<kMixed>(constants, arena, ends);
+  } else if (ahead.walked.empty()) {
+    decode<kCommon>(constants, arena, ends);
   } else {
-    decode<kMixed>(make_constants({}), arena, ends);
+    decode<kWalk>(constants, arena, ends);
   }
 }
 

@@ -63,7 +63,8 @@ void SegmentSplitter::decode_parts(const LookupArena& arena, size_t first, size_
   to_begin_ = first;
   begin_end_ = end;
   started_ = 0;
-  decode_slices(kernel_, {end - first, segment_.tables}, arena, coefficients_.data(), *this);
+  decode_slices(kernel_, {end - first, segment_.tables, segment_.component_of}, arena,
+                coefficients_.data(), *this);
 }
 
 // From part to part, as they met.
@@ -187,14 +188,9 @@ void SegmentSplitter::take(size_t number, const Stream& done) {
   }
   Part& part = parts_[number];
   Point point = part.points.back();
-  const auto blocks = static_cast<uint32_t>(segment_.component_of.size());
   point.bit = done.bit;
-  point.mcu += done.blocks / blocks;
-  for (uint32_t block = 0, b = 0; block < done.blocks; ++block) {
-    int16_t& dc = point.dc[segment_.component_of[b]];
-    dc = wrapped_sum(dc, done.out[size_t{block} * 64]);
-    b = b + 1 == blocks ? 0 : b + 1;
-  }
+  point.mcu += done.blocks / static_cast<uint32_t>(segment_.component_of.size());
+  for (size_t c = 0; c < point.dc.size(); ++c) point.dc[c] = wrapped_sum(point.dc[c], done.dc[c]);
   part.points.push_back(point);
   const bool last_mcu = number == 0 && point.mcu == mcus_left_;
   if (point.bit >= round_end_ || last_mcu) {

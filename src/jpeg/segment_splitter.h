@@ -89,7 +89,7 @@ class SegmentSplitter : private StreamSource {
   std::array<Stream, kStreamsMax> streams_;
   std::array<size_t, kStreamsMax> part_of_;  // each stream
   size_t started_ = 0;
-  std::vector<int16_t> coefficients_;  // of streams_; only the DC differences are looked at
+  std::vector<int16_t> coefficients_;  // of streams_, for kernels that need the room
 };
 
 }  // namespace forebay::jpeg

@@ -50,7 +50,7 @@ class WholeScan : private StreamSource {
     if (!course_.empty()) return course_;
     coefficients_.resize(kSlicePadding + size_t{kSliceBlocksMax} * 64 + kSlicePadding);
     course_.emplace_back();
-    decode_slices(KernelChoice(EntropyKernel::kPortable), {1, nullptr}, arena(),
+    decode_slices(KernelChoice(EntropyKernel::kPortable), {.count = 1}, arena(),
                   coefficients_.data(), *this);
     return course_;
   }
