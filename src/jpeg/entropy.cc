@@ -255,7 +255,9 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
   const EntropyKernel kernel = choice.for_streams(ahead.count);
 #ifdef FOREBAY_AVX512
   if (kernel == EntropyKernel::kAvx512) {
-    decode_slices_avx512(ahead, arena.entries(), coefficients, source);
+    const uint8_t* const slots = ahead.tables == nullptr ? nullptr : ahead.tables->slots.data();
+    decode_slices_avx512(slots, ahead.walked.data(), ahead.walked.size(), arena.entries(),
+                         coefficients, source);
     return;
   }
 #endif

@@ -138,8 +138,10 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
 
 // The kernels; decode_slices() chooses.
 void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source);
-void decode_slices_avx512(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
-                          StreamSource& source);
+// `slots`: StreamTables' of all streams, null where they differ; `walked`: as StreamsAhead's, of
+// `mcu_blocks`. Bare pointers, since the kernel's file may use no inline functions.
+void decode_slices_avx512(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks,
+                          const Entry* arena, int16_t* coefficients, StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet
 // kSlowCode. Returns the new position, or -1 for no such code; moves *bit.

@@ -3,8 +3,6 @@
 // inline function that another file might be given.
 #include <immintrin.h>
 
-#include <bit>
-
 #include "jpeg/entropy.h"
 
 namespace forebay::jpeg {
@@ -323,7 +321,8 @@ void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group*
   lanes->active |= one;
   const int32_t before = place_before<kMode>(*stream, ends);
   const auto first_block = static_cast<uint32_t>(before + 1) >> kBlockShift;
-  const uint32_t pairs = std::rotl(tables.pairs, static_cast<int>((first_block + 2) % 32));
+  const uint32_t turned = (first_block + 2) % 32;
+  const uint32_t pairs = tables.pairs << turned | tables.pairs >> (-turned % 32);
   g->last = _mm512_mask_set1_epi32(g->last, one, before);
   g->end = _mm512_mask_set1_epi32(g->end, one, place_of_last<kMode>(*stream, ends));
   g->bit = _mm512_mask_set1_epi32(g->bit, one, static_cast<int>(stream->bit));
@@ -361,12 +360,10 @@ template <Mode kMode>
   g->slot = _mm512_mask_mov_epi32(g->slot, finished, next.slot);
 }
 
-Constants make_constants(const StreamsAhead& ahead) {
-  const std::array<uint8_t, 8> slots =
-      ahead.tables == nullptr ? std::array<uint8_t, 8>{} : ahead.tables->slots;
+Constants make_constants(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks) {
   alignas(64) uint8_t shifts[64] = {};
-  for (size_t block = 0; !ahead.walked.empty() && block < kSliceBlocksMax; ++block) {
-    shifts[block] = static_cast<uint8_t>(16 * ahead.walked[block % ahead.walked.size()]);
+  for (size_t block = 0; walked != nullptr && block < kSliceBlocksMax; ++block) {
+    shifts[block] = static_cast<uint8_t>(16 * walked[block % mcu_blocks]);
   }
   alignas(64) uint8_t kinds[64];
   alignas(64) uint32_t slot_of[16];
@@ -380,7 +377,7 @@ Constants make_constants(const StreamsAhead& ahead) {
   for (uint32_t i = 0; i < 16; ++i) {
     const uint32_t kind = i % 4;
     const uint32_t pair = kind == kDc ? i / 8 : i / 4 % 2;
-    slot_of[i] = uint32_t{slots[pair * 4 + kind]} << kLookupBits;
+    slot_of[i] = slots == nullptr ? 0 : uint32_t{slots[pair * 4 + kind]} << kLookupBits;
     first[i] = 8 * i;
   }
   return {_mm512_load_si512(kinds), _mm512_load_si512(slot_of), _mm512_load_si512(first),
@@ -449,14 +446,14 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
 
 }  // namespace
 
-void decode_slices_avx512(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
-                          StreamSource& source) {
+void decode_slices_avx512(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks,
+                          const Entry* arena, int16_t* coefficients, StreamSource& source) {
   static_assert(kLanes * kGroups == streams_at_once(EntropyKernel::kAvx512));
   const Ends ends{coefficients, &source};
-  const Constants constants = make_constants(ahead);
-  if (ahead.tables == nullptr) {
+  const Constants constants = make_constants(slots, walked, mcu_blocks);
+  if (slots == nullptr) {
     decode<kMixed>(constants, arena, ends);
-  } else if (ahead.walked.empty()) {
+  } else if (walked == nullptr) {
     decode<kCommon>(constants, arena, ends);
   } else {
     decode<kWalk>(constants, arena, ends);
