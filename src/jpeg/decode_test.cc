@@ -1,8 +1,10 @@
-// The decoder's kernels against libjpeg-turbo, pixel for pixel, and against each other.
+// The decoder's kernels against libjpeg-turbo, pixel for pixel, and against each other. All sizes
+// and subsamplings: decode_sizes_test.cc; files that no encoder makes: decode_unusual_test.cc.
 #include "jpeg/decode.h"
 
 #include <gtest/gtest.h>
 
+#include "jpeg/decode_batch.h"
 #include "jpeg/jpeg_samples.h"
 #include "jpeg/rewrite.h"
 #include "jpeg/scan_decoder.h"
@@ -17,12 +19,6 @@ using base::Pixels;
 using base::Purpose;
 using base::Random;
 using base::Rect;
-
-std::vector<EntropyKernel> kernels() {
-  std::vector<EntropyKernel> all{EntropyKernel::kPortable};
-  if (best_entropy_kernel() != EntropyKernel::kPortable) all.push_back(best_entropy_kernel());
-  return all;
-}
 
 // One decoder for each kernel, and libjpeg-turbo.
 struct Decoders {
@@ -57,29 +53,6 @@ struct Decoders {
     }
   }
 };
-
-TEST(DecodeKernels, EqualTurboAtEverySizeAndSubsampling) {
-  Decoders decoders;
-  Random random(11, Purpose::kTest);
-  for (uint32_t width = 1; width <= 130; width += width < 36 ? 1 : 9) {
-    for (uint32_t height = 1; height <= 130; height += height < 36 ? 1 : 9) {
-      const auto& factors = kLumaFactors[random.below(std::size(kLumaFactors))];
-      Sample sample{.width = width,
-                    .height = height,
-                    .components = random.below(5) == 0 ? 1 : 3,
-                    .across = factors[0],
-                    .down = factors[1],
-                    .quality = 1 + static_cast<int>(random.below(100)),
-                    .restart = static_cast<int>(random.below(7))};
-      sample.rgb = sample.components == 3 && random.below(6) == 0;
-      SCOPED_TRACE(sample.name());
-      const ByteVector file = make_jpeg(sample, random.next_u64());
-      decoders.check(file, {0, 0, width, height});
-      decoders.check(file, random_region(width, height, random));
-      if (HasFatalFailure()) return;
-    }
-  }
-}
 
 TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   Decoders decoders;
@@ -129,16 +102,6 @@ TEST(DecodeKernels, EqualTurboOnLargeImagesWithoutRestartMarkers) {
     }
     if (HasFatalFailure()) return;
   }
-}
-
-// Random tables have codes of all lengths, many too long for a lookup.
-HuffmanTable random_table(bool ac, Random& random) {
-  Histogram histogram{};
-  for (int symbol = 0; symbol < 256; ++symbol) {
-    if (!is_legal_symbol(ac, symbol)) continue;
-    histogram[static_cast<size_t>(symbol)] = 1u << random.below(26);
-  }
-  return optimal_table(histogram);
 }
 
 TEST(DecodeKernels, EqualTurboWithAnyHuffmanTables) {

@@ -44,12 +44,16 @@ inline std::vector<uint8_t> interleaved(base::Rows& rows) {
 inline constexpr int kLumaFactors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                           {4, 1}, {4, 2}, {1, 4}, {3, 1}};
 
+// Gives a DC table, or an AC one.
+using TableMaker = std::function<HuffmanTable(bool ac)>;
+
 struct Sample {
   uint32_t width = 16;
   uint32_t height = 16;
   int components = 3;  // 1, 3 or 4
   int across = 1;      // luma sampling factors
   int down = 1;
+  std::array<std::array<int, 2>, 2> chroma = {{{1, 1}, {1, 1}}};  // theirs
   int quality = 90;
   bool rgb = false;  // coded as RGB, without a colour transform
   bool progressive = false;
@@ -58,10 +62,14 @@ struct Sample {
   int restart = 0;
   bool comments = false;
   std::vector<uint8_t> plain = {};  // one colour everywhere, when not empty
+  bool optimised = false;           // Huffman tables made for the image
+  TableMaker tables = {};           // or these, which have codes for all legal symbols
   std::string name() const {
-    return fmt::format("{}x{} c{} {}x{} q{}{}{}{}{} r{}", width, height, components, across, down,
+    return fmt::format("{}x{} c{} {}x{} {}x{} {}x{} q{}{}{}{}{}{}{} r{}", width, height, components,
+                       across, down, chroma[0][0], chroma[0][1], chroma[1][0], chroma[1][1],
                        quality, rgb ? " rgb" : "", progressive ? " prog" : "",
-                       arithmetic ? " arith" : "", separate_scans ? " scans" : "", restart);
+                       arithmetic ? " arith" : "", separate_scans ? " scans" : "",
+                       optimised ? " optimised" : "", tables ? " tables" : "", restart);
   }
 };
 
@@ -80,11 +88,32 @@ inline std::vector<uint8_t> sample_rows(const Sample& sample, uint64_t seed) {
   return pixels;
 }
 
-inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
-  std::vector<uint8_t> pixels = sample_rows(sample, seed);
-  for (size_t i = 0; !sample.plain.empty() && i < pixels.size(); ++i) {
-    pixels[i] = sample.plain[i % sample.plain.size()];
+inline void replace_tables(jpeg_compress_struct& info, const TableMaker& make) {
+  const auto replace = [&](JHUFF_TBL** slot, bool ac) {
+    const HuffmanTable table = make(ac);
+    if (*slot == nullptr) *slot = jpeg_alloc_huff_table(reinterpret_cast<j_common_ptr>(&info));
+    std::copy(table.bits.begin(), table.bits.end(), (*slot)->bits + 1);
+    std::copy(table.values.begin(), table.values.end(), (*slot)->huffval);
+    (*slot)->sent_table = FALSE;
+  };
+  for (int i = 0; i < 2; ++i) {
+    replace(&info.dc_huff_tbl_ptrs[i], false);
+    replace(&info.ac_huff_tbl_ptrs[i], true);
   }
+}
+
+// Of any code lengths, many too long for a lookup.
+inline HuffmanTable random_table(bool ac, base::Random& random) {
+  Histogram histogram{};
+  for (int symbol = 0; symbol < 256; ++symbol) {
+    if (!is_legal_symbol(ac, symbol)) continue;
+    histogram[static_cast<size_t>(symbol)] = 1u << random.below(26);
+  }
+  return optimal_table(histogram);
+}
+
+// `pixels`: rows of sample.width * sample.components bytes.
+inline std::vector<uint8_t> encode_jpeg(const Sample& sample, std::vector<uint8_t>& pixels) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -104,9 +133,13 @@ inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
   if (sample.components == 4 && sample.rgb) jpeg_set_colorspace(&info, JCS_YCCK);
   jpeg_set_quality(&info, sample.quality, sample.quality >= 10 ? TRUE : FALSE);
   for (int c = 0; c < info.num_components; ++c) {
-    info.comp_info[c].h_samp_factor = c == 0 || c == 3 ? sample.across : 1;
-    info.comp_info[c].v_samp_factor = c == 0 || c == 3 ? sample.down : 1;
+    const bool luma = c == 0 || c == 3;
+    const size_t chroma = c == 2 ? 1 : 0;
+    info.comp_info[c].h_samp_factor = luma ? sample.across : sample.chroma[chroma][0];
+    info.comp_info[c].v_samp_factor = luma ? sample.down : sample.chroma[chroma][1];
   }
+  if (sample.tables) replace_tables(info, sample.tables);
+  info.optimize_coding = sample.optimised ? TRUE : FALSE;
   info.arith_code = sample.arithmetic ? TRUE : FALSE;
   info.restart_interval = static_cast<unsigned>(sample.restart);
   if (sample.progressive) jpeg_simple_progression(&info);
@@ -135,6 +168,14 @@ inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
   std::free(memory);
   jpeg_destroy_compress(&info);
   return out;
+}
+
+inline std::vector<uint8_t> make_jpeg(const Sample& sample, uint64_t seed = 1) {
+  std::vector<uint8_t> pixels = sample_rows(sample, seed);
+  for (size_t i = 0; !sample.plain.empty() && i < pixels.size(); ++i) {
+    pixels[i] = sample.plain[i % sample.plain.size()];
+  }
+  return encode_jpeg(sample, pixels);
 }
 
 // libjpeg with a good file, its header read.
@@ -179,10 +220,9 @@ inline std::vector<int> coefficients(Bytes file) {
   return out;
 }
 
-// The image again, coded with other Huffman tables; `make(ac)` gives each. They must have codes for
-// all symbols of the image.
-inline std::vector<uint8_t> with_tables(Bytes file, int restart,
-                                        const std::function<HuffmanTable(bool)>& make) {
+// The image again, coded with other Huffman tables. They must have codes for all symbols of the
+// image.
+inline std::vector<uint8_t> with_tables(Bytes file, int restart, const TableMaker& make) {
   Reading reading(file);
   jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&reading.info);
   jpeg_compress_struct out{};
@@ -193,17 +233,7 @@ inline std::vector<uint8_t> with_tables(Bytes file, int restart,
   jpeg_mem_dest(&out, &memory, &size);
   jpeg_copy_critical_parameters(&reading.info, &out);
   out.restart_interval = static_cast<unsigned>(restart);
-  const auto replace = [&](JHUFF_TBL** slot, bool ac) {
-    const HuffmanTable table = make(ac);
-    if (*slot == nullptr) *slot = jpeg_alloc_huff_table(reinterpret_cast<j_common_ptr>(&out));
-    std::copy(table.bits.begin(), table.bits.end(), (*slot)->bits + 1);
-    std::copy(table.values.begin(), table.values.end(), (*slot)->huffval);
-    (*slot)->sent_table = FALSE;
-  };
-  for (int i = 0; i < 2; ++i) {
-    replace(&out.dc_huff_tbl_ptrs[i], false);
-    replace(&out.ac_huff_tbl_ptrs[i], true);
-  }
+  replace_tables(out, make);
   jpeg_write_coefficients(&out, coefficients);
   jpeg_finish_compress(&out);
   std::vector<uint8_t> bytes(memory, memory + size);

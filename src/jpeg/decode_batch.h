@@ -1,0 +1,132 @@
+// For tests: many files through every kernel side by side, against libjpeg-turbo.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "jpeg/decode.h"
+#include "jpeg/scan_decoder.h"
+#include "jpeg/turbo_decode.h"
+
+namespace forebay::jpeg {
+
+inline std::vector<EntropyKernel> kernels() {
+  std::vector<EntropyKernel> all{EntropyKernel::kPortable};
+  if (best_entropy_kernel() != EntropyKernel::kPortable) all.push_back(best_entropy_kernel());
+  return all;
+}
+
+// Files and a crop of each. Every kernel must give libjpeg-turbo's pixels for the whole image, and
+// these cropped for the crop.
+class DecodeBatch {
+ public:
+  DecodeBatch() {
+    for (const EntropyKernel kernel : kernels()) ours_.push_back(std::make_unique<Ours>(kernel));
+  }
+
+  // `name`: said where pixels differ. `our_way`: the decoder must not leave the file to
+  // libjpeg-turbo. Checks all files when there are enough.
+  void add(base::ByteVector file, const base::Rect& crop, std::string name, bool our_way = true) {
+    if (count_ == files_.size()) files_.emplace_back();
+    File& to = files_[count_++];
+    to.header = *parse_header(file);
+    to.bytes = std::move(file);
+    to.crop = crop;
+    to.name = std::move(name);
+    to.our_way = our_way;
+    const base::Rect whole{0, 0, to.header.width, to.header.height};
+    to.good = turbo_.decode(to.bytes, to.header, whole, &to.expected).ok();
+    EXPECT_TRUE(to.good || !our_way) << to.name;
+    if (count_ == kFiles) check();
+  }
+
+  void check() {
+    for (const auto& ours : ours_) {
+      check_way(ours->scan_decoder);
+      check_pixels(ours->decoder);
+    }
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kFiles = 24;
+  struct File {
+    base::ByteVector bytes;
+    Header header;
+    base::Rect crop;
+    std::string name;
+    bool our_way = true;
+    bool good = true;
+    base::Pixels expected;
+  };
+  struct Ours {
+    explicit Ours(EntropyKernel kernel)
+        : decoder({.kernel = kernel, .turbo_where_faster = false}), scan_decoder(kernel) {}
+    Decoder decoder;
+    ScanDecoder scan_decoder;
+  };
+
+  void check_way(ScanDecoder& decoder) {
+    std::vector<const File*> added;
+    const auto run = [&] {
+      decoder.run();
+      for (size_t i = 0; i < added.size(); ++i) EXPECT_TRUE(decoder.good(i)) << added[i]->name;
+      added.clear();
+      decoder.begin();
+    };
+    decoder.begin();
+    for (size_t i = 0; i < count_; ++i) {
+      const File& file = files_[i];
+      if (!file.our_way) continue;
+      const auto scan = read_scan(file.bytes, file.header);
+      ASSERT_TRUE(scan) << file.name;
+      const base::Rect whole{0, 0, file.header.width, file.header.height};
+      auto done = decoder.add(*scan, file.bytes, whole, true);
+      if (done == ScanDecoder::Added::kNoRoom) {
+        run();
+        done = decoder.add(*scan, file.bytes, whole, true);
+      }
+      ASSERT_EQ(done, ScanDecoder::Added::kYes) << file.name;
+      added.push_back(&file);
+    }
+    run();
+  }
+
+  // Whole images and crops in one go.
+  void check_pixels(Decoder& decoder) {
+    std::vector<DecodeRequest> requests;
+    for (size_t i = 0; i < count_; ++i) {
+      const File& file = files_[i];
+      requests.push_back({file.bytes, file.header, {0, 0, file.header.width, file.header.height}});
+      requests.push_back({file.bytes, file.header, file.crop});
+    }
+    size_t taken = 0;
+    decoder.decode(requests, [&](size_t i, const Status& status, const base::Pixels& pixels) {
+      ++taken;
+      const File& file = files_[i / 2];
+      // A crop may not see the damage.
+      EXPECT_TRUE(status.ok() == file.good || (!file.good && i % 2 == 1)) << file.name;
+      if (file.good && status.ok()) {
+        EXPECT_TRUE(equal(pixels, file.expected, requests[i].region)) << file.name << " #" << i % 2;
+      }
+    });
+    EXPECT_EQ(taken, requests.size());
+  }
+
+  static bool equal(const base::Pixels& part, const base::Pixels& whole, const base::Rect& region) {
+    if (part.width != region.width || part.height != region.height) return false;
+    const size_t bytes = size_t{region.width} * 3;
+    for (uint32_t y = 0; y < region.height; ++y) {
+      const uint8_t* const expected =
+          whole.rgb.data() + (size_t{region.y + y} * whole.width + region.x) * 3;
+      if (std::memcmp(part.rgb.data() + y * bytes, expected, bytes) != 0) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::unique_ptr<Ours>> ours_;
+  TurboDecoder turbo_;
+  std::vector<File> files_;
+  size_t count_ = 0;  // of files_; the others' memory is kept
+};
+
+}  // namespace forebay::jpeg
