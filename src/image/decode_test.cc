@@ -22,14 +22,6 @@ struct File {
   ByteVector bytes;
 };
 
-ByteVector from_hex(const std::string& hex) {
-  ByteVector out;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    out.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  }
-  return out;
-}
-
 const std::map<std::string, File>& files() {
   static const auto all = [] {
     std::map<std::string, File> out;

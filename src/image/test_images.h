@@ -24,6 +24,14 @@ inline base::Pixels make_image(uint32_t width, uint32_t height, uint32_t seed) {
   return pixels;
 }
 
+inline base::ByteVector from_hex(const std::string& hex) {
+  base::ByteVector out;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    out.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return out;
+}
+
 // The lines of a golden file without its comments.
 inline std::vector<std::istringstream> golden_lines(const std::string& name) {
   std::ifstream file(std::string(FOREBAY_GOLDEN_DIR "/") + name);

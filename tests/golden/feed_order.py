@@ -27,13 +27,16 @@ def stream(seed, purpose, a, b):
         block += 1
 
 
+def below(bound, numbers):
+    while True:  # Lemire: the high half of a product, biased low halves refused
+        product = next(numbers) * bound
+        if product & M64 >= 2**64 % bound:
+            return product >> 64
+
+
 def shuffle(items, numbers):
     for left in range(len(items), 1, -1):
-        while True:  # Lemire: the high half of a product, biased low halves refused
-            product = next(numbers) * left
-            if product & M64 >= 2**64 % left:
-                break
-        at = product >> 64
+        at = below(left, numbers)
         items[left - 1], items[at] = items[at], items[left - 1]
 
 
