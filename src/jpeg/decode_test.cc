@@ -299,7 +299,7 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
           static_cast<int64_t>(random.below(static_cast<uint64_t>(2 * most))) - most;
       coefficients[at] = static_cast<int16_t>(random.below(share) == 0 ? value : 0);
     }
-    if (most > 2048) dequantiser.may_overflow = true;  // as RegionScan does
+    if (most > 2048) dequantiser.may_overflow = true;  // as make_dequantiser() would
     std::vector<int16_t> copy = coefficients;
     std::vector<uint8_t> samples(8 * kStride);
     std::vector<uint8_t> expected(8 * kStride);

@@ -14,7 +14,6 @@ constexpr uint32_t kBlockCoefficients = 64;
 constexpr size_t kRowSlack = 64;  // before each row of a plane, and as much behind
 // Longer segments, in MCUs, are split.
 constexpr uint32_t kLongSegment = 16;
-constexpr int kDcMax = 2047;  // of 8-bit samples
 // Fancy upsampling looks at one sample of half size beyond the region: two pixels.
 constexpr uint32_t kContext = 2;
 
@@ -255,7 +254,6 @@ void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
     dc = static_cast<int16_t>(dc + *coefficient);
     *coefficient = dc;
     coefficient += kBlockCoefficients;
-    if (dc > kDcMax || dc < -kDcMax - 1) components_[component].dequantiser.may_overflow = true;
   }
 }
 
