@@ -54,7 +54,7 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
   segments_ += image.scan.segments().size();
   ++count_;
   // Enough for itself; others' would only take room in the caches.
-  if (image.scan.bits() >= kBitsEnough) split(image);
+  if (image.scan.bits() >= kBitsEnough && are_few(image.scan.segments().size())) split(image);
   return Added::kYes;
 }
 
@@ -76,9 +76,14 @@ const StreamTables* ScanDecoder::common_tables() const {
   return &first;
 }
 
-// Where there are fewer segments than can go side by side.
+// Beside what can go side by side. Long segments are split one after the other, and many of them
+// are faster as they are.
+bool ScanDecoder::are_few(size_t segments) const {
+  return 2 * segments < streams_at_once(kernel_.for_many());
+}
+
 void ScanDecoder::split_some() {
-  if (2 * segments_ >= streams_at_once(kernel_.for_many())) return;
+  if (!are_few(segments_)) return;
   for (size_t i = 0; i < count_; ++i) split(*images_[i]);
 }
 

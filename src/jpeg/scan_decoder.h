@@ -51,6 +51,7 @@ class ScanDecoder : private StreamSource {
 
   Stream* next(Stream* done) override;
   bool finish(Stream& stream, const Place& place);
+  bool are_few(size_t segments) const;
   void split_some();
   void split(Image& image);
   // Those of all images, if they are the same.
