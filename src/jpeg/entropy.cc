@@ -1,5 +1,7 @@
 #include "jpeg/entropy.h"
 
+#include <hwy/targets.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -242,9 +244,9 @@ void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, Strea
 
 EntropyKernel best_entropy_kernel() {
 #ifdef FOREBAY_AVX512
-  const bool all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                   __builtin_cpu_supports("avx512vbmi");
+  // Highway's AVX3 is F, BW, DQ and VL; where it is told to do without, so do we.
+  const bool all =
+      (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512vbmi");
   if (all) return EntropyKernel::kAvx512;
 #endif
   return EntropyKernel::kPortable;

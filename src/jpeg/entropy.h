@@ -62,7 +62,7 @@ struct Stream {
 };
 
 enum class EntropyKernel : uint8_t { kPortable, kAvx512 };
-// The fastest that this machine runs, with many streams.
+// The fastest that this machine runs, with many streams; of those that Highway may use.
 EntropyKernel best_entropy_kernel();
 
 // The lookup tables of one thread. The first slots hold what every image needs.
