@@ -1,7 +1,5 @@
 // Forebay's crops for bench/crop.py, which calls these functions through ctypes while Forebay has
 // no Python package. Not an interface to build on.
-#include <hwy/targets.h>
-
 #include <algorithm>
 #include <array>
 
@@ -10,6 +8,7 @@
 #include "image/tensor.h"
 #include "jpeg/decode.h"
 #include "jpeg/rewrite.h"
+#include "lib/targets.h"
 
 using namespace forebay;
 
@@ -26,13 +25,7 @@ struct Cropper {
 extern "C" {
 
 // From now on all of Forebay's code in this process keeps to AVX2, or takes the machine's best.
-void bench_crop_restrict(bool to_avx2) {
-  hwy::SetSupportedTargetsForTest(0);
-  if (to_avx2) {
-    hwy::SetSupportedTargetsForTest(hwy::SupportedTargets() & ~(2 * HWY_AVX3 - 1));
-  }
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
+void bench_crop_restrict(bool to_avx2) { bench::keep_to_avx2(to_avx2); }
 
 // One for each kind of entropy decoding; never freed.
 Cropper* bench_crop_new(bool to_avx2) {

@@ -1,0 +1,49 @@
+// What benchmarks of computation measure with: a thread's CPU time, wall time, clock cycles.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+
+namespace forebay::bench {
+
+inline double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+inline double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+inline double wall_seconds() { return seconds_of(CLOCK_MONOTONIC); }
+
+// The clock rate as additions that wait for each other show it, one a cycle; the best of ten tries.
+inline double cycles_per_second() {
+  constexpr uint64_t kAdditions = 4'000'000;
+  double best = 0;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    uint64_t sum = 0;
+    uint64_t step = 1;
+    const double start = thread_seconds();
+    for (uint64_t i = 0; i < kAdditions; i += 4) {
+      // The compiler must not see what is added.
+      for (int k = 0; k < 4; ++k) {
+        asm volatile("" : "+r"(sum), "+r"(step));
+        sum += step;
+      }
+    }
+    asm volatile("" : "+r"(sum));
+    best = std::max(best, static_cast<double>(kAdditions) / (thread_seconds() - start));
+  }
+  return best;
+}
+
+// The shortest of several times.
+class Shortest {
+ public:
+  void add(double seconds) { best_ = std::min(best_, seconds); }
+  double seconds() const { return best_; }
+
+ private:
+  double best_ = 1e9;
+};
+
+}  // namespace forebay::bench

@@ -1,0 +1,221 @@
+// Each task on one core by Forebay and by libjpeg-turbo in turn: thread CPU time, the best of the
+// rounds for each image and side, the results compared. Compiled twice: jpeg_work.h.
+#include <cmath>
+#include <span>
+
+#include "image/prepare.h"
+#include "jpeg/coefficient_reader.h"
+#include "jpeg/rewrite.h"
+#include "lib/clock.h"
+#include "lib/files.h"
+#include "lib/jpeg_work.h"
+#include "lib/libjpeg.h"
+
+namespace forebay::bench::FOREBAY_BENCH_CODE {
+namespace {
+
+using base::Bytes;
+using base::ByteVector;
+using base::Pixels;
+
+constexpr size_t kSmallTogether = 64;  // images of a batch
+
+// Seconds of all images so far.
+struct Sums {
+  double ours = 0;
+  double theirs = 0;
+  double ratio() const { return theirs / ours; }
+};
+
+template <class Ours, class Theirs>
+void take_turns(int rounds, const Ours& ours, const Theirs& theirs, Sums* sums) {
+  Shortest our_best;
+  Shortest their_best;
+  for (int round = 0; round < rounds; ++round) {
+    const double start = thread_seconds();
+    ours();
+    const double middle = thread_seconds();
+    theirs();
+    const double end = thread_seconds();
+    our_best.add(middle - start);
+    their_best.add(end - middle);
+  }
+  sums->ours += our_best.seconds();
+  sums->theirs += their_best.seconds();
+}
+
+// What all coefficients of an image come to, whatever the order of blocks and of those in a block.
+struct CoefficientSums {
+  int64_t sum = 0;
+  int64_t squares = 0;
+  void add(int16_t value) {
+    sum += value;
+    squares += int64_t{value} * value;
+  }
+  bool operator==(const CoefficientSums&) const = default;
+};
+
+CoefficientSums sums_of(const jpeg::Coefficients& coefficients, const jpeg::Header& header) {
+  CoefficientSums sums;
+  const int16_t* block = coefficients.blocks.data();
+  const auto components = jpeg::component_blocks(header);
+  for (uint32_t mcu = 0; mcu < header.mcu_count(); ++mcu) {
+    const uint32_t mcu_x = mcu % header.mcus_across();
+    const uint32_t mcu_y = mcu / header.mcus_across();
+    for (const auto& component : components) {
+      for (uint32_t b = 0; b < component.across * component.down; ++b, block += 64) {
+        const uint32_t x = mcu_x * component.across + b % component.across;
+        const uint32_t y = mcu_y * component.down + b / component.across;
+        if (x >= component.width || y >= component.height) continue;
+        for (size_t k = 0; k < 64; ++k) sums.add(block[k]);
+      }
+    }
+  }
+  return sums;
+}
+
+// Ours of `files`, theirs of the originals.
+double compare_coefficients(const std::vector<ByteVector>& files,
+                            const std::vector<ByteVector>& originals, int rounds) {
+  jpeg::CoefficientReader ours;
+  Libjpeg theirs;
+  jpeg::Coefficients out;
+  std::vector<int16_t> all;
+  Sums sums;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const jpeg::Header header = jpeg::parse_header(files[i]).value();
+    if (header.component_count == 4) continue;
+    take_turns(
+        rounds,
+        [&] {
+          if (!ours.read(files[i], jpeg::parse_header(files[i]).value(), &out).ok()) {
+            stop("damaged");
+          }
+        },
+        [&] { theirs.read_coefficients(originals[i], nullptr); }, &sums);
+    theirs.read_coefficients(originals[i], &all);
+    CoefficientSums expected;
+    for (const int16_t value : all) expected.add(value);
+    if (sums_of(out, header) != expected) stop("the coefficients differ");
+  }
+  return sums.ratio();
+}
+
+double compare_rewrite(const std::vector<ByteVector>& originals, int rounds) {
+  Libjpeg theirs;
+  Sums sums;
+  std::vector<int16_t> before;
+  std::vector<int16_t> after;
+  for (const ByteVector& file : originals) {
+    const auto out = jpeg::rewrite(file);
+    if (!out) continue;  // CMYK and the like: neither side
+    theirs.read_coefficients(file, &before);
+    theirs.read_coefficients(out->file, &after);
+    if (before != after) stop("the rewrite changed coefficients");
+    take_turns(
+        rounds, [&] { static_cast<void>(jpeg::rewrite(file)); },
+        [&] { theirs.transcode(file, out->header.restart_interval); }, &sums);
+  }
+  return sums.ratio();
+}
+
+// Whole images to RGB, `together` at a time.
+double compare_rgb(const std::vector<ByteVector>& files, size_t together, int rounds) {
+  jpeg::Decoder ours;
+  Libjpeg theirs;
+  std::vector<jpeg::DecodeRequest> requests;
+  std::vector<Pixels> out(together);
+  std::vector<Pixels> expected(together);
+  Sums sums;
+  for (size_t at = 0; at < files.size(); at += together) {
+    const auto group = std::span(files).subspan(at, std::min(together, files.size() - at));
+    const auto decode_ours = [&] {
+      requests.clear();
+      for (const ByteVector& file : group) {
+        const jpeg::Header header = jpeg::parse_header(file).value();
+        requests.push_back({file, header, {0, 0, header.width, header.height}});
+      }
+      ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
+        if (!status.ok()) stop(status.message());
+        rows.move_to(&out[i]);
+      });
+    };
+    const auto decode_theirs = [&] {
+      for (size_t i = 0; i < group.size(); ++i) theirs.decode(group[i], {}, &expected[i]);
+    };
+    take_turns(rounds, decode_ours, decode_theirs, &sums);
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (out[i].rgb != expected[i].rgb) stop("the pixels differ");
+    }
+  }
+  return sums.ratio();
+}
+
+// Libjpeg-turbo's crops, resized and normalised as ours are.
+class TheirCrops {
+ public:
+  void prepare(Bytes file, const image::Draw& draw, uint8_t* out) {
+    libjpeg_.decode(file, draw.region, &decoded_.pixels);
+    const image::Size size{draw.kept.width, draw.kept.height};
+    resizer_.resize(decoded_, draw.resized, draw.kept, [&](uint32_t y, const base::PlanarRow& row) {
+      writer_.write_row(row, y, size, draw.flip, out);
+    });
+  }
+
+ private:
+  Libjpeg libjpeg_;
+  image::Resizer resizer_;
+  image::TensorWriter writer_{image::TensorOptions{}};
+  base::PixelRows decoded_;
+};
+
+// Chroma at the sides of a crop may differ by a little: Libjpeg::decode. A level is 0.017 here.
+bool are_close(const ByteVector& a, const ByteVector& b) {
+  const size_t count = a.size() / sizeof(float);
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    sum += std::abs(base::load_le<float>(a.data() + i * sizeof(float)) -
+                    base::load_le<float>(b.data() + i * sizeof(float)));
+  }
+  return sum < 0.01 * static_cast<double>(count);
+}
+
+double compare_crops(const std::vector<ByteVector>& files, int rounds) {
+  const image::Transform transform = image::TrainTransform{};
+  image::Preparer ours(transform, image::TensorOptions{});
+  TheirCrops theirs;
+  ByteVector out(ours.sample_bytes());
+  ByteVector expected(ours.sample_bytes());
+  Sums sums;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const base::Random random = random_of(i);
+    const auto source = image::read_header(files[i]);
+    const auto draw = image::draw(transform, source.value().size, random);
+    take_turns(
+        rounds,
+        [&] {
+          if (!ours.prepare(files[i], random, out.data()).ok()) stop("damaged");
+        },
+        [&] { theirs.prepare(files[i], draw.value(), expected.data()); }, &sums);
+    if (!are_close(out, expected)) stop("the crops differ");
+  }
+  return sums.ratio();
+}
+
+}  // namespace
+
+void compare_jpeg(const JpegWork& work, int rounds, const Report& report) {
+  const auto coefficients = [&](const std::vector<ByteVector>& files) {
+    return compare_coefficients(files, work.originals, rounds);
+  };
+  report("coefficients_x", coefficients(work.packed));
+  report("coefficients_private_x", coefficients(work.packed_private));
+  report("coefficients_plain_x", coefficients(work.originals));
+  report("rgb_x", compare_rgb(work.packed, 1, rounds));
+  report("crop_x", compare_crops(work.packed, rounds));
+  report("crop_plain_x", compare_crops(work.originals, rounds));
+  report("cifar_x", compare_rgb(work.small, kSmallTogether, rounds));
+  report("rewrite_x", compare_rewrite(work.originals, rounds));
+}
+
+}  // namespace forebay::bench::FOREBAY_BENCH_CODE

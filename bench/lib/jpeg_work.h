@@ -1,0 +1,42 @@
+// What bench/jpeg.cc measures, and the measurements that are there twice: with Forebay's code as it
+// is, which picks the machine's best instruction set (best), and with the same code compiled as
+// plain C++, for the oldest processor of the architecture and without intrinsics (plain).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/random.h"
+
+namespace forebay::bench {
+
+struct JpegWork {
+  std::vector<base::ByteVector> originals;
+  // The same in the same order as `pack` would store them with shared and with private tables;
+  // those that cannot be rewritten as they are.
+  std::vector<base::ByteVector> packed;
+  std::vector<base::ByteVector> packed_private;
+  std::vector<base::ByteVector> small;  // packed
+};
+
+// What the crop of image `number` is drawn with.
+inline base::Random random_of(size_t number) { return {1, base::Purpose::kTest, 0, number}; }
+
+// Takes a figure's name and the figure.
+using Report = std::function<void(const std::string& name, double figure)>;
+
+namespace best {
+// How much longer libjpeg-turbo takes; stops where results differ.
+void compare_jpeg(const JpegWork& work, int rounds, const Report& report);
+// Clock cycles of each stage of decoding.
+void measure_stages(const JpegWork& work, int rounds, const Report& report);
+}  // namespace best
+
+namespace plain {
+void compare_jpeg(const JpegWork& work, int rounds, const Report& report);
+void measure_stages(const JpegWork& work, int rounds, const Report& report);
+}  // namespace plain
+
+}  // namespace forebay::bench
