@@ -1,53 +1,82 @@
-// deps: forebay_image forebay_io nlohmann_json::nlohmann_json
-// The curve behind the default restart intervals: what an interval costs in bytes, and what it
-// saves when only a crop is read.
-//   bench_restart_interval FOLDER [CROPS]
-// For each JPEG and interval: the rewritten file's bytes (the cheapest of shared and private
-// tables), the index's, and the bytes that random resized crops need (torchvision's default
-// distribution, the same crops for every interval). All as shares of the source files. `reads`:
-// separate byte ranges a crop. One crop of each file is composed and compared with a full decode.
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+// deps: forebay_image forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
+// The curves behind the default restart intervals: what an interval costs in bytes, what it saves
+// when only a crop is read, and what decoding takes.
+//   bench_restart_interval FOLDER [CROPS [ROUNDS]]
+// Each JPEG rewritten with shared and with private tables and each interval, in turn. Bytes are
+// shares of the source files': the rewritten file, its index, and what random resized crops need
+// (torchvision's default distribution, the same crops for every interval); reads: separate byte
+// ranges a crop. Microseconds of thread CPU time to RGB, of the whole image and of a crop, with the
+// machine's best instruction set and with AVX2; the best of the rounds for each image. One crop of
+// each file is composed from its own bytes and compared with a full decode.
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "image/crop.h"
 #include "jpeg/decode.h"
 #include "jpeg/rewrite.h"
+#include "lib/clock.h"
+#include "lib/files.h"
 #include "lib/machine.h"
+#include "lib/targets.h"
 
 namespace {
 
 using namespace forebay;
 using base::Bytes;
 using base::ByteVector;
+using base::Rect;
+using bench::stop;
 
 // The index holds a length and a check of 2 bytes each for a segment (docs/format.md).
 constexpr uint64_t kIndexBytesEach = 4;
-constexpr uint32_t kIntervals[] = {1, 2, 4, 8, 16, 32, 64, 0};  // 0: no restart markers
-constexpr uint32_t kSmallMcus = 64;                             // below: none by default
+constexpr uint32_t kSmallMcus = 64;  // below: none by default
+constexpr std::array<const char*, 6> kIntervals = {"2", "4", "8", "16", "row", "none"};
+constexpr std::array kTables = {jpeg::TableChoice::kShared, jpeg::TableChoice::kPrivate};
 
-struct Sums {
-  uint64_t source = 0;
-  uint64_t file = 0;
-  uint64_t index = 0;
-  double read = 0;  // bytes of a crop, the mean over its crops, summed over the files
-  double reads = 0;
-  uint64_t files = 0;
-};
-using Curve = std::map<uint32_t, Sums>;
-
-[[noreturn]] void stop(const std::string& why) {
-  fmt::print(stderr, "bench_restart_interval: {}\n", why);
-  std::exit(1);
+uint32_t interval_mcus(size_t interval, const jpeg::Header& header) {
+  if (interval == 4) return header.mcus_across();
+  return interval == 5 ? 0 : 2U << interval;
 }
 
-void check_crop(const jpeg::Rewritten& image, const base::Rect& crop) {
+// Summed over images; crops' the mean over an image's.
+struct Sums {
+  double source = 0;  // bytes
+  double file = 0;
+  double index = 0;
+  double crop = 0;
+  double reads = 0;
+  std::array<double, 2> image_seconds{};  // best, AVX2
+  std::array<double, 2> crop_seconds{};
+  uint64_t images = 0;
+};
+using Curve = std::array<Sums, kIntervals.size()>;
+// By chroma ("subsampled", "full"), then as kTables.
+using Curves = std::map<std::string, std::array<Curve, kTables.size()>>;
+
+// The decoders that are compared, each with what it takes on its way.
+class Kernels {
+ public:
+  static constexpr size_t kCount = 2;
+  Kernels() {
+    for (size_t kernel = 0; kernel < kCount; ++kernel) {
+      bench::keep_to_avx2(kernel == 1);
+      decoders_[kernel].emplace();
+    }
+  }
+  // The one that is used until the next call.
+  jpeg::Decoder& choose(size_t kernel) {
+    bench::keep_to_avx2(kernel == 1);
+    return *decoders_[kernel];
+  }
+
+ private:
+  std::array<std::optional<jpeg::Decoder>, kCount> decoders_;
+};
+
+void check_crop(const jpeg::Rewritten& image, const Rect& crop, jpeg::Decoder& decoder) {
   const auto part = jpeg::extract_region(image.index, image.file, crop);
   if (!part) stop(part.error().message());
-  jpeg::Decoder decoder;
   base::Pixels from_part;
   base::Pixels from_all;
   if (!decoder.decode(*part, crop, &from_part).ok() ||
@@ -56,69 +85,129 @@ void check_crop(const jpeg::Rewritten& image, const base::Rect& crop) {
   }
 }
 
-void measure(Bytes source, uint64_t number, uint64_t crops, Curve* subsampled, Curve* full) {
-  for (const uint32_t interval : kIntervals) {
-    const auto image = jpeg::rewrite(source, {.restart_interval = interval});
-    if (!image || image->header.mcu_count() < kSmallMcus) return;
-    const jpeg::Header& header = image->header;
-    const bool is_full = header.subsampling() == jpeg::Subsampling::k444 ||
-                         header.subsampling() == jpeg::Subsampling::kGray;
-    Sums& sums = (is_full ? *full : *subsampled)[interval];
-    ++sums.files;
-    sums.source += source.size();
-    sums.file += image->file.size();
-    sums.index += image->index.segments.size() * kIndexBytesEach;
-    const Bytes header_bytes = Bytes(image->file).first(image->index.header_bytes);
-    base::Random random(1, base::Purpose::kTest, 0, number);
-    for (uint64_t i = 0; i < crops; ++i) {
-      const base::Rect crop = image::draw_crop({}, header.width, header.height, random);
-      const auto plan = jpeg::plan_region(image->index, header_bytes, crop);
-      if (!plan) stop(plan.error().message());
-      uint64_t bytes = header_bytes.size();
-      for (const jpeg::ByteRange& range : plan->places) bytes += range.length;
-      sums.read += static_cast<double>(bytes) / static_cast<double>(crops);
-      sums.reads += static_cast<double>(plan->places.size()) / static_cast<double>(crops);
-      if (i == 0) check_crop(*image, crop);
+void add_bytes(const jpeg::Rewritten& image, const std::vector<Rect>& crops, Sums* sums) {
+  const auto count = static_cast<double>(crops.size());
+  sums->file += static_cast<double>(image.file.size());
+  sums->index += static_cast<double>(image.index.segments.size() * kIndexBytesEach);
+  const Bytes header = Bytes(image.file).first(image.index.header_bytes);
+  for (const Rect& crop : crops) {
+    const auto plan = jpeg::plan_region(image.index, header, crop);
+    if (!plan) stop(plan.error().message());
+    uint64_t bytes = header.size();
+    for (const jpeg::ByteRange& range : plan->places) bytes += range.length;
+    sums->crop += static_cast<double>(bytes) / count;
+    sums->reads += static_cast<double>(plan->places.size()) / count;
+  }
+}
+
+double seconds_of(jpeg::Decoder& decoder, Bytes file, const std::vector<Rect>& regions) {
+  base::Pixels pixels;
+  const double start = bench::thread_seconds();
+  for (const Rect& region : regions) {
+    if (!decoder.decode(file, region, &pixels).ok()) stop("damaged");
+  }
+  return (bench::thread_seconds() - start) / static_cast<double>(regions.size());
+}
+
+// Everything in turn in each round.
+void add_times(const std::vector<jpeg::Rewritten>& images, const std::vector<Rect>& crops,
+               int rounds, Kernels& kernels, const std::vector<Sums*>& sums) {
+  struct Times {
+    bench::Shortest image;
+    bench::Shortest crop;
+  };
+  std::vector<std::array<Times, Kernels::kCount>> times(images.size());
+  const jpeg::Header& header = images[0].header;
+  const std::vector<Rect> whole{{0, 0, header.width, header.height}};
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t kernel = 0; kernel < Kernels::kCount; ++kernel) {
+      jpeg::Decoder& decoder = kernels.choose(kernel);
+      seconds_of(decoder, images[0].file, whole);  // so that the first one is not alone in the cold
+      for (size_t i = 0; i < images.size(); ++i) {
+        times[i][kernel].image.add(seconds_of(decoder, images[i].file, whole));
+        times[i][kernel].crop.add(seconds_of(decoder, images[i].file, crops));
+      }
+    }
+  }
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (size_t kernel = 0; kernel < Kernels::kCount; ++kernel) {
+      sums[i]->image_seconds[kernel] += times[i][kernel].image.seconds();
+      sums[i]->crop_seconds[kernel] += times[i][kernel].crop.seconds();
     }
   }
 }
 
-void print(const char* name, const Curve& curve, nlohmann::json* result) {
-  if (curve.empty()) return;
-  fmt::print("{}, {} images\n  interval     file    index  a crop's bytes  reads\n", name,
-             curve.begin()->second.files);
-  for (const uint32_t interval : kIntervals) {
-    const Sums& sums = curve.at(interval);
-    const auto share = [&](auto bytes) {
-      return static_cast<double>(bytes) / static_cast<double>(sums.source);
+void measure(Bytes source, uint64_t number, size_t crop_count, int rounds, Kernels& kernels,
+             Curves* curves) {
+  const auto first = jpeg::rewrite(source);
+  if (!first || first->header.mcu_count() < kSmallMcus) return;
+  const jpeg::Header& header = first->header;
+  const bool is_full = header.subsampling() == jpeg::Subsampling::k444 ||
+                       header.subsampling() == jpeg::Subsampling::kGray;
+  auto& of_tables = (*curves)[is_full ? "full" : "subsampled"];
+  base::Random random(1, base::Purpose::kTest, 0, number);
+  std::vector<Rect> crops;
+  for (size_t i = 0; i < crop_count; ++i) {
+    crops.push_back(image::draw_crop({}, header.width, header.height, random));
+  }
+  std::vector<jpeg::Rewritten> images;
+  std::vector<Sums*> sums;
+  for (size_t t = 0; t < kTables.size(); ++t) {
+    for (size_t i = 0; i < kIntervals.size(); ++i) {
+      images.push_back(jpeg::rewrite(source, {.tables = kTables[t],
+                                              .restart_interval = interval_mcus(i, header)})
+                           .value());
+      sums.push_back(&of_tables[t][i]);
+      ++sums.back()->images;
+      sums.back()->source += static_cast<double>(source.size());
+      add_bytes(images.back(), crops, sums.back());
+      check_crop(images.back(), crops[0], kernels.choose(0));
+    }
+  }
+  add_times(images, crops, rounds, kernels, sums);
+}
+
+void print(const std::string& name, const Curve& curve, nlohmann::ordered_json* result) {
+  fmt::print("{}, {} images\n{:>10}{:>10}{:>9}{:>14}{:>7}{:>10}{:>8}{:>9}{:>8}\n", name,
+             curve[0].images, "interval", "file", "index", "crop's bytes", "reads", "image us",
+             "AVX2", "crop us", "AVX2");
+  for (size_t i = 0; i < kIntervals.size(); ++i) {
+    const Sums& sums = curve[i];
+    const auto put = [&](const char* figure, double value) {
+      (*result)[fmt::format("{}_{}_{}", name, kIntervals[i], figure)] = value;
+      return value;
     };
-    fmt::print("  {:>8}  {:6.2f} %  {:5.2f} %        {:6.2f} %  {:5.1f}\n",
-               interval == 0 ? "none" : std::to_string(interval), 100 * share(sums.file),
-               100 * share(sums.index), 100 * share(sums.read),
-               sums.reads / static_cast<double>(sums.files));
-    (*result)[fmt::format("{}_{}_file", name, interval)] = share(sums.file);
-    (*result)[fmt::format("{}_{}_crop", name, interval)] = share(sums.read);
+    const auto us = [&](double seconds) {
+      return seconds / static_cast<double>(sums.images) * 1e6;
+    };
+    fmt::print(
+        "{:>10}{:>8.2f} %{:>7.2f} %{:>12.2f} %{:>7.1f}{:>10.1f}{:>8.1f}{:>9.1f}{:>8.1f}\n",
+        kIntervals[i], 100 * put("file", sums.file / sums.source), 100 * sums.index / sums.source,
+        100 * put("crop_bytes", sums.crop / sums.source),
+        sums.reads / static_cast<double>(sums.images), put("image_us", us(sums.image_seconds[0])),
+        put("image_us_avx2", us(sums.image_seconds[1])), put("crop_us", us(sums.crop_seconds[0])),
+        put("crop_us_avx2", us(sums.crop_seconds[1])));
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) stop("usage: bench_restart_interval FOLDER [CROPS]");
-  const uint64_t crops = argc > 2 ? static_cast<uint64_t>(std::max(1, std::atoi(argv[2]))) : 8;
-  Curve subsampled;
-  Curve full;
+  if (argc < 2) stop("usage: bench_restart_interval FOLDER [CROPS [ROUNDS]]");
+  const size_t crops = argc > 2 ? static_cast<size_t>(std::max(1, std::atoi(argv[2]))) : 8;
+  const int rounds = argc > 3 ? std::max(1, std::atoi(argv[3])) : 3;
+  Kernels kernels;
+  Curves curves;
   uint64_t number = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[1])) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    const ByteVector source{std::istreambuf_iterator<char>(in), {}};
-    if (jpeg::is_jpeg(source)) measure(source, ++number, crops, &subsampled, &full);
+  for (const ByteVector& file : bench::read_files(argv[1], 1'000'000)) {
+    if (jpeg::is_jpeg(file)) measure(file, ++number, crops, rounds, kernels, &curves);
   }
-  if (subsampled.empty() && full.empty()) stop("no JPEG of 64 MCUs or more");
-  nlohmann::json result = {{"machine", bench::machine()}};
-  print("subsampled", subsampled, &result);
-  print("full", full, &result);
+  if (curves.empty()) stop("no JPEG of 64 MCUs or more");
+  nlohmann::ordered_json result{{"machine", bench::machine()}};
+  for (const auto& [name, of_tables] : curves) {
+    print(name + "_shared", of_tables[0], &result);
+    print(name + "_private", of_tables[1], &result);
+  }
   fmt::print("{}\n", result.dump());
   return 0;
 }
