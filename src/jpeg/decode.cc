@@ -55,7 +55,7 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
       to(number, std::move(status), turbo_rows);
       continue;
     }
-    const auto scan = read_scan(request.file, request.header);
+    const auto scan = read_scan(request.file, request.header, request.scale);
     if (!scan || !add(number, *scan)) decode_by_turbo(number);
   }
   run();
@@ -67,11 +67,15 @@ void Decoder::State::begin() {
 }
 
 Status Decoder::State::check(const DecodeRequest& request) const {
-  const Rect& region = request.region;
-  if (region.inside(request.header.width, request.header.height)) return {};
+  const auto& [file, header, region, scale] = request;
+  if (scale != 1 && scale != 2 && scale != 4 && scale != 8) {
+    return fail(Code::kInvalid, "scale {} is none of 1, 2, 4 and 8", scale);
+  }
+  const uint32_t width = divide_up(header.width, scale);
+  const uint32_t height = divide_up(header.height, scale);
+  if (region.inside(width, height)) return {};
   return fail(Code::kInvalid, "region {} x {} at ({}, {}) is not inside the {} x {} image",
-              region.width, region.height, region.x, region.y, request.header.width,
-              request.header.height);
+              region.width, region.height, region.x, region.y, width, height);
 }
 
 bool Decoder::State::add(size_t number, const Scan& scan) {
@@ -105,8 +109,8 @@ void Decoder::State::finish(size_t image) {
 }
 
 void Decoder::State::decode_by_turbo(size_t number) {
-  const DecodeRequest& request = requests[number];
-  Status status = turbo.decode(request.file, request.header, request.region, &turbo_rows.pixels);
+  const auto& [file, header, region, scale] = requests[number];
+  Status status = turbo.decode(file, header, region, &turbo_rows.pixels, scale);
   (*take)(number, std::move(status), turbo_rows);
 }
 

@@ -21,8 +21,11 @@ struct DecoderOptions {
 
 struct DecodeRequest {
   Bytes file;
-  Header header;  // the file's
-  base::Rect region;
+  Header header;      // the file's
+  base::Rect region;  // in pixels of the scaled image
+  // 1, 2, 4 or 8: made smaller by so much while it is decoded, to the width and height divided,
+  // rounded up. A pixel is about the mean of those in its place.
+  uint32_t scale = 1;
 };
 
 // Keeps its buffers between images. One thread at a time. An image that fails never affects the
@@ -41,7 +44,8 @@ class Decoder {
   // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
   // pixels equal those of a full decode, cropped. Calls `take` once for each request, in any order.
   // Errors: kCorrupt (damaged: any warning of libjpeg's counts; what the region does not need may
-  // go unseen), kTooBig, kUnsupported, kInvalid (the region is not inside the image).
+  // go unseen), kTooBig, kUnsupported, kInvalid (the region is not inside the scaled image, or the
+  // scale is none of these).
   void decode(std::span<const DecodeRequest> requests, const Take& take);
   // One image; all of it when `region` is unset.
   Status decode(Bytes file, const std::optional<base::Rect>& region, base::Pixels* out);

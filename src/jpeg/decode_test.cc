@@ -20,6 +20,15 @@ using base::Purpose;
 using base::Random;
 using base::Rect;
 
+Status decode(Decoder& decoder, const DecodeRequest& request, Pixels* out) {
+  Status result;
+  decoder.decode({&request, 1}, [&](size_t, const Status& status, base::Rows& rows) {
+    result = status;
+    if (status.ok()) rows.move_to(out);
+  });
+  return result;
+}
+
 // One decoder for each kernel, and libjpeg-turbo.
 struct Decoders {
   struct Ours {
@@ -38,17 +47,17 @@ struct Decoders {
   }
 
   // Whether our own way takes the file, and pixels equal libjpeg-turbo's for `region`.
-  void check(Bytes file, const Rect& region) {
+  void check(Bytes file, const Rect& region, uint32_t scale = 1) {
     const Header header = *parse_header(file);
-    ASSERT_TRUE(turbo.decode(file, header, region, &expected).ok());
-    const auto scan = read_scan(file, header);
+    ASSERT_TRUE(turbo.decode(file, header, region, &expected, scale).ok());
+    const auto scan = read_scan(file, header, scale);
     ASSERT_TRUE(scan);
     for (const auto& each : ours) {
       each->scan_decoder.begin();
       ASSERT_EQ(each->scan_decoder.add(*scan, file, region, true), ScanDecoder::Added::kYes);
       each->scan_decoder.run();
       ASSERT_TRUE(each->scan_decoder.good(0));
-      ASSERT_TRUE(each->decoder.decode(file, region, &out).ok());
+      ASSERT_TRUE(decode(each->decoder, {file, header, region, scale}, &out).ok());
       ASSERT_TRUE(out.rgb == expected.rgb);
     }
   }
@@ -77,6 +86,72 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
       decoders.check(file->file, random_region(sample.width, sample.height, random));
     }
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DecodeKernels, EqualTurboAtEveryScale) {
+  Decoders decoders;
+  Random random(22, Purpose::kTest);
+  for (int i = 0; i < 1500; ++i) {
+    const auto& factors = kLumaFactors[static_cast<size_t>(i) % std::size(kLumaFactors)];
+    Sample sample{.width = 1 + static_cast<uint32_t>(random.below(200)),
+                  .height = 1 + static_cast<uint32_t>(random.below(200)),
+                  .components = random.below(6) == 0 ? 1 : 3,
+                  .across = factors[0],
+                  .down = factors[1],
+                  .quality = 1 + static_cast<int>(random.below(100)),
+                  .restart = static_cast<int>(random.below(7))};
+    sample.rgb = sample.components == 3 && random.below(6) == 0;
+    const uint32_t scale = 2u << random.below(3);
+    SCOPED_TRACE(fmt::format("{} scale {}", sample.name(), scale));
+    const ByteVector file = make_jpeg(sample, random.next_u64());
+    const uint32_t width = divide_up(sample.width, scale);
+    const uint32_t height = divide_up(sample.height, scale);
+    decoders.check(file, {0, 0, width, height}, scale);
+    for (int crop = 0; crop < 3; ++crop) {
+      decoders.check(file, random_region(width, height, random), scale);
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What our own way leaves to libjpeg-turbo is scaled too, and regions of it are as of the whole.
+TEST(Decode, ScaledRegionsEqualTheWholeCut) {
+  Random random(23, Purpose::kTest);
+  Decoder decoder;
+  for (int i = 0; i < 200; ++i) {
+    const auto& factors = kLumaFactors[random.below(4)];
+    const Sample sample{.width = 1 + static_cast<uint32_t>(random.below(150)),
+                        .height = 1 + static_cast<uint32_t>(random.below(150)),
+                        .components = i % 5 == 0 ? 4 : 3,
+                        .across = factors[0],
+                        .down = factors[1],
+                        .progressive = i % 2 == 0};
+    const uint32_t scale = 2u << random.below(3);
+    SCOPED_TRACE(fmt::format("{} scale {}", sample.name(), scale));
+    const ByteVector file = make_jpeg(sample, random.next_u64());
+    const Header header = *parse_header(file);
+    const Rect all{0, 0, divide_up(sample.width, scale), divide_up(sample.height, scale)};
+    const Rect region = random_region(all.width, all.height, random);
+    Pixels whole;
+    Pixels part;
+    ASSERT_TRUE(decode(decoder, {file, header, all, scale}, &whole).ok());
+    ASSERT_TRUE(decode(decoder, {file, header, region, scale}, &part).ok());
+    whole.crop(region);
+    ASSERT_TRUE(whole.rgb == part.rgb);
+  }
+}
+
+TEST(Decode, RefusesOtherScalesAndRegionsOutsideTheScaledImage) {
+  const ByteVector file = make_jpeg({.width = 33, .height = 20});
+  const Header header = *parse_header(file);
+  Decoder decoder;
+  Pixels out;
+  EXPECT_TRUE(decode(decoder, {file, header, {0, 0, 17, 10}, 2}, &out).ok());
+  EXPECT_EQ(decode(decoder, {file, header, {0, 0, 18, 10}, 2}, &out).code(), base::Code::kInvalid);
+  for (const uint32_t scale : {0u, 3u, 16u}) {
+    EXPECT_EQ(decode(decoder, {file, header, {0, 0, 1, 1}, scale}, &out).code(),
+              base::Code::kInvalid);
   }
 }
 
@@ -249,6 +324,10 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
         ASSERT_EQ(ours->decoder.decode(bad, std::nullopt, &decoders.out).ok(), fine) << at;
         if (&ours == &decoders.ours.front()) decoders.expected = decoders.out;
         ASSERT_TRUE(!fine || decoders.out.rgb == decoders.expected.rgb) << at;
+        if (at % 4 != 0) continue;
+        const Rect all_scaled{0, 0, divide_up(all.width, 4), divide_up(all.height, 4)};
+        const DecodeRequest scaled{bad, *parse_header(bad), all_scaled, 4};
+        ASSERT_EQ(decode(ours->decoder, scaled, &decoders.out).ok(), fine) << at;
       }
     }
   }
@@ -273,7 +352,7 @@ TEST(Transform, TakesTheLeastProductForWhatItIs) {
                  .samples = samples[0].data(),
                  .stride = 8},
                 dequantiser);
-  transform_plain(coefficients[1].data(), dequantiser, samples[1].data(), 8);
+  transform_plain(coefficients[1].data(), dequantiser, 8, samples[1].data(), 8);
   EXPECT_EQ(samples[0], samples[1]);
 }
 
@@ -282,7 +361,8 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
   Random random(16, Purpose::kTest);
   constexpr size_t kBlocks = 11;  // no multiple of what goes into a vector
   constexpr size_t kStride = 8 * kBlocks + 3;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 12000; ++i) {
+    const uint32_t side = 8u >> random.below(4);
     std::array<uint16_t, 64> quant{};
     const uint64_t most_quant = uint64_t{1} << random.below(17);
     for (uint16_t& step : quant) step = static_cast<uint16_t>(1 + random.below(most_quant) % 65535);
@@ -308,12 +388,14 @@ TEST(Transform, EqualsPlainArithmeticForAnyCoefficients) {
     const size_t mcu_stride = across == 1 ? 64 : 3 * 64;
     for (size_t block = 0; block < count; ++block) {
       const size_t from = block / across * mcu_stride + block % across * 64;
-      transform_plain(copy.data() + from, dequantiser, expected.data() + block * 8, kStride);
+      transform_plain(copy.data() + from, dequantiser, side, expected.data() + block * side,
+                      kStride);
     }
     transform_row({.coefficients = coefficients.data(),
                    .across = static_cast<uint32_t>(across),
                    .mcu_stride = mcu_stride,
                    .count = static_cast<uint32_t>(count),
+                   .side = side,
                    .samples = samples.data(),
                    .stride = kStride},
                   dequantiser);

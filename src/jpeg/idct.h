@@ -18,14 +18,16 @@ struct Dequantiser {
 };
 Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant);
 
-// Blocks of 8 x 8 samples side by side. Their coefficients, 64 each in zigzag order, lie one behind
-// the other for `across` blocks of an MCU; those of the next MCU begin `mcu_stride` behind these.
+// Blocks of side x side samples beside each other. Their coefficients, 64 each in zigzag order, lie
+// one behind the other for `across` blocks of an MCU; those of the next MCU begin `mcu_stride`
+// behind these.
 struct BlockRow {
   int16_t* coefficients = nullptr;  // zero afterwards
   uint32_t across = 1;
   size_t mcu_stride = 64;
   uint32_t count = 0;
-  uint8_t* samples = nullptr;  // 8 rows, `stride` apart
+  uint32_t side = 8;           // 8, or reduced (jidctred.c): 4, 2 or 1
+  uint8_t* samples = nullptr;  // `side` rows, `stride` apart
   size_t stride = 0;
 };
 
@@ -34,7 +36,9 @@ struct BlockRow {
 void transform_row(const BlockRow& row, const Dequantiser& dequantiser);
 
 // One block by libjpeg's plain arithmetic.
-void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint8_t* samples,
-                     size_t stride);
+void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint32_t side,
+                     uint8_t* samples, size_t stride);
+// transform_row() for a side below 8.
+void transform_reduced_row(const BlockRow& row, const Dequantiser& dequantiser);
 
 }  // namespace forebay::jpeg

@@ -1,4 +1,4 @@
-// The constants of libjpeg's accurate integer inverse DCT.
+// The constants of libjpeg's accurate integer inverse DCTs.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +20,31 @@ inline constexpr int16_t kFix2562 = 20995;
 inline constexpr int16_t kFix3072 = 25172;
 inline constexpr int kConstBits = 13;
 inline constexpr int kPass1Bits = 2;
+
+// jidctred.c: a reduced sample is the mean of the full transform's in its place. A frequency's
+// factor is thus the sum of its cosines there, times sqrt(2). kCos holds cos(k pi / 16).
+inline constexpr double kCos[8] = {1,
+                                   0.98078528040323044913,
+                                   0.92387953251128675613,
+                                   0.83146961230254523708,
+                                   0.70710678118654752440,
+                                   0.55557023301960222474,
+                                   0.38268343236508977173,
+                                   0.19509032201612826785};
+constexpr int16_t fix(double cosines) {
+  const double scaled = cosines * 1.41421356237309504880 * (1 << kConstBits);
+  return static_cast<int16_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+}
+// Frequencies 0 to 7 in the first and the second of four samples; odd ones have the other sign in
+// the third and the fourth. Frequency 0 is a shift.
+inline constexpr int16_t kOfFour[2][8] = {
+    {0, fix(kCos[1] + kCos[3]), fix(kCos[2] + kCos[6]), fix(kCos[3] - kCos[7]), 0,
+     fix(kCos[5] - kCos[1]), fix(kCos[6] - kCos[2]), fix(kCos[7] - kCos[5])},
+    {0, fix(kCos[5] + kCos[7]), fix(-kCos[6] - kCos[2]), fix(-kCos[1] - kCos[5]), 0,
+     fix(kCos[7] + kCos[3]), fix(kCos[2] - kCos[6]), fix(kCos[3] - kCos[1])}};
+// In the first of two.
+alignas(16) inline constexpr int16_t kOfTwo[8] = {
+    0, fix(kCos[1] + kCos[3] + kCos[5] + kCos[7]), 0, fix(kCos[3] - kCos[7] - kCos[1] - kCos[5]),
+    0, fix(kCos[5] - kCos[1] + kCos[7] + kCos[3]), 0, fix(kCos[7] - kCos[5] + kCos[3] - kCos[1])};
 
 }  // namespace forebay::jpeg

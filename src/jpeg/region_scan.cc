@@ -21,7 +21,7 @@ constexpr uint32_t kContext = 2;
 
 bool RegionScan::lay_out(const Scan& scan, Bytes file, const Rect& region) {
   kept_ = nullptr;
-  lay_out_mcus(scan.header, region);
+  lay_out_mcus(scan, region);
   if (!lay_out_blocks(scan)) return false;
   header_bytes_ = scan.header.header_bytes;
   const size_t bits = file.size() - header_bytes_;
@@ -46,9 +46,10 @@ LookupCache::Found RegionScan::find_tables(const Scan& scan, LookupCache& cache,
   return found;
 }
 
-void RegionScan::lay_out_mcus(const Header& header, const Rect& region) {
-  const uint32_t mcu_width = header.mcu_width();
-  const uint32_t mcu_height = header.mcu_height();
+void RegionScan::lay_out_mcus(const Scan& scan, const Rect& region) {
+  const Header& header = scan.header;
+  const uint32_t mcu_width = header.mcu_width() / scan.scale;
+  const uint32_t mcu_height = header.mcu_height() / scan.scale;
   Layout& l = layout_;
   l.across = header.mcus_across();
   l.mcus = header.mcu_count();
@@ -76,8 +77,9 @@ bool RegionScan::lay_out_blocks(const Scan& scan) {
     const bool whole_factor = across % from.horizontal == 0 && down % from.vertical == 0;
     if (!whole_factor || blocks + from.horizontal * from.vertical > kMcuBlocksMax) return false;
     Component& to = components_[c];
-    to.mcu_width = from.horizontal * 8;
-    to.mcu_height = from.vertical * 8;
+    to.side = from.side;
+    to.mcu_width = from.horizontal * from.side;
+    to.mcu_height = from.vertical * from.side;
     to.dequantiser = make_dequantiser(from.quant);
     for (uint8_t y = 0; y < from.vertical; ++y) {
       for (uint32_t x = 0; x < from.horizontal; ++x, ++blocks) {
@@ -93,20 +95,19 @@ bool RegionScan::lay_out_blocks(const Scan& scan) {
 
 void RegionScan::lay_out_planes(const Scan& scan) {
   const Header& header = scan.header;
-  const uint32_t across = header.mcu_width() / 8;
-  const uint32_t down = header.mcu_height() / 8;
+  const uint32_t mcus_across = layout_.right - layout_.left;
+  const uint32_t mcus_down = layout_.bottom - layout_.top;
   size_t bytes = 0;
   for (size_t c = 0; c < static_cast<size_t>(scan.component_count); ++c) {
-    const ScanComponent& component = scan.components[c];
+    const Component& component = components_[c];
     Plane& plane = planes_[c];
-    plane.left = layout_.left * component.horizontal * 8;
-    plane.top = layout_.top * component.vertical * 8;
-    plane.width = divide_up(header.width * component.horizontal, across);
-    plane.height = divide_up(header.height * component.vertical, down);
-    plane.stride =
-        (layout_.right - layout_.left) * size_t{component.horizontal} * 8 + 2 * kRowSlack;
+    plane.left = layout_.left * component.mcu_width;
+    plane.top = layout_.top * component.mcu_height;
+    plane.width = divide_up(header.width * component.mcu_width, header.mcu_width());
+    plane.height = divide_up(header.height * component.mcu_height, header.mcu_height());
+    plane.stride = size_t{mcus_across} * component.mcu_width + 2 * kRowSlack;
     plane_offsets_[c] = bytes + kRowSlack;
-    bytes += (layout_.bottom - layout_.top) * component.vertical * 8 * plane.stride;
+    bytes += size_t{mcus_down} * component.mcu_height * plane.stride;
   }
   samples_bytes_ = bytes + 2 * kRowSlack;
 }
@@ -263,13 +264,14 @@ void RegionScan::transform_run(uint32_t row, uint32_t column, uint32_t count,
   for (uint32_t b = 0; b < layout_.blocks;) {
     const Component& component = components_[component_of_[b]];
     const Plane& plane = planes_[component_of_[b]];
-    const size_t y = size_t{row - layout_.top} * component.mcu_height + y_of_[b] * 8u;
+    const size_t y = size_t{row - layout_.top} * component.mcu_height + y_of_[b] * component.side;
     const size_t x = size_t{column - layout_.left} * component.mcu_width;
-    const uint32_t across = component.mcu_width / 8;
+    const uint32_t across = component.mcu_width / component.side;
     transform_row({.coefficients = coefficients + b * kBlockCoefficients,
                    .across = across,
                    .mcu_stride = size_t{layout_.blocks} * kBlockCoefficients,
                    .count = count * across,
+                   .side = component.side,
                    .samples = plane.samples + y * plane.stride + x,
                    .stride = plane.stride},
                   component.dequantiser);

@@ -26,8 +26,9 @@ class RegionScan {
     bool done() const { return next_mcu == end_mcu; }
   };
 
-  // Finds what `region` needs, the samples around it that upsampling looks at included, in four
-  // steps. False when anything is not quite in order: libjpeg-turbo then says what it is.
+  // Finds what `region`, in pixels of the scan's scale, needs, the samples around it that
+  // upsampling looks at included, in four steps. False when anything is not quite in order:
+  // libjpeg-turbo then says what it is.
   bool lay_out(const Scan& scan, Bytes file, const base::Rect& region);
   LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
   // `bytes`: bytes_needed() of them, in use until the next image.
@@ -65,6 +66,7 @@ class RegionScan {
     uint32_t slice = 0;     // MCUs of a slice, at most
   };
   struct Component {
+    uint32_t side = 8;       // of a block, in samples
     uint32_t mcu_width = 8;  // samples
     uint32_t mcu_height = 8;
     Dequantiser dequantiser;
@@ -75,7 +77,7 @@ class RegionScan {
     uint32_t end = 0;
   };
 
-  void lay_out_mcus(const Header& header, const base::Rect& region);
+  void lay_out_mcus(const Scan& scan, const base::Rect& region);
   bool lay_out_blocks(const Scan& scan);
   void lay_out_planes(const Scan& scan);
   uint32_t needed_mcus() const;

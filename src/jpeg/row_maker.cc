@@ -13,17 +13,18 @@ void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
   const size_t row_bytes = region.width + 2 * kAcrossMax + 2 * kRowPadding;
   if (buffers_.size() < 6 * row_bytes) buffers_.resize(6 * row_bytes);
   for (size_t c = 0; c < 3; ++c) job_.planar[c] = buffers_.data() + (3 + c) * row_bytes;
-  const uint32_t mcu_width = scan.header.mcu_width();
-  const uint32_t mcu_height = scan.header.mcu_height();
+  const uint32_t mcu_width = scan.header.mcu_width() / scan.scale;
+  const uint32_t mcu_height = scan.header.mcu_height() / scan.scale;
   for (size_t c = 0; c < job_.count; ++c) {
     Channel& channel = job_.channels[c];
     channel.plane = decoder.plane(image, c);
-    channel.across = mcu_width / 8 / scan.components[c].horizontal;
-    channel.down = mcu_height / 8 / scan.components[c].vertical;
+    const ScanComponent& component = scan.components[c];
+    channel.across = mcu_width / (component.horizontal * component.side);
+    channel.down = mcu_height / (component.vertical * component.side);
     // jdsample.c: narrow components are not worth it; all other ratios repeat samples.
     const bool wide = channel.plane.width > 2;
-    channel.fancy = (channel.across == 2 && channel.down <= 2 && wide) ||
-                    (channel.across == 1 && channel.down == 2);
+    channel.fancy = scan.scale < 8 && ((channel.across == 2 && channel.down <= 2 && wide) ||
+                                       (channel.across == 1 && channel.down == 2));
     channel.upsampled = buffers_.data() + c * row_bytes;
   }
 }

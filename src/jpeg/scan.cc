@@ -114,9 +114,23 @@ bool read_selectors(Bytes scan_header, const Definitions& definitions, Scan* sca
   return true;
 }
 
+// jdmaster.c: a component of fewer samples keeps more of them, as long as that saves upsampling.
+void set_sides(Scan* scan) {
+  const uint32_t side_min = 8 / scan->scale;
+  const uint32_t across = scan->header.mcu_width() / 8 * side_min;
+  const uint32_t down = scan->header.mcu_height() / 8 * side_min;
+  for (ScanComponent& c : scan->components) {
+    c.side = side_min;
+    while (c.side < 8 && across % (c.horizontal * c.side * 2) == 0 &&
+           down % (c.vertical * c.side * 2) == 0) {
+      c.side *= 2;
+    }
+  }
+}
+
 }  // namespace
 
-std::optional<Scan> read_scan(Bytes file, const Header& header) {
+std::optional<Scan> read_scan(Bytes file, const Header& header, uint32_t scale) {
   const bool sequential = header.coding == Coding::kBaseline || header.coding == Coding::kExtended;
   const bool ours = sequential && header.precision == 8 &&
                     (header.component_count == 1 || header.component_count == 3) &&
@@ -125,6 +139,7 @@ std::optional<Scan> read_scan(Bytes file, const Header& header) {
   Scan scan;
   scan.header = header;
   scan.component_count = header.component_count;
+  scan.scale = scale;
   Definitions definitions;
   MarkerReader reader(file);
   while (true) {
@@ -140,6 +155,7 @@ std::optional<Scan> read_scan(Bytes file, const Header& header) {
   if (!colour) return std::nullopt;
   scan.colour = *colour;
   scan.tables = definitions.huffman;
+  set_sides(&scan);
   return scan;
 }
 

@@ -67,16 +67,18 @@ struct TurboDecoder::State {
   TurboReader reader;
   base::ByteVector row;
 
-  Status start(const Header& header);
-  Status decode(const Header& header, const Rect& region, Pixels* out);
+  Status start(const Header& header, uint32_t scale);
+  Status decode(const Header& header, const Rect& region, uint32_t scale, Pixels* out);
   Status crop_columns(const Header& header, const Rect& region, uint32_t* left);
   Status read_rows(const Rect& region, uint32_t left, Pixels* out);
 };
 
-Status TurboDecoder::State::start(const Header& header) {
+Status TurboDecoder::State::start(const Header& header, uint32_t scale) {
   const bool four = header.component_count == 4;
-  return reader.run([four](jpeg_decompress_struct& info) {
+  return reader.run([four, scale](jpeg_decompress_struct& info) {
     info.out_color_space = four ? JCS_CMYK : JCS_RGB;
+    info.scale_num = 1;
+    info.scale_denom = scale;
     info.dct_method = JDCT_ISLOW;
     info.do_fancy_upsampling = TRUE;
     jpeg_start_decompress(&info);
@@ -134,11 +136,13 @@ Status TurboDecoder::State::read_rows(const Rect& region, uint32_t left, Pixels*
   return {};
 }
 
-Status TurboDecoder::State::decode(const Header& header, const Rect& region, Pixels* out) {
-  RETURN_IF_ERROR(start(header));
+Status TurboDecoder::State::decode(const Header& header, const Rect& region, uint32_t scale,
+                                   Pixels* out) {
+  RETURN_IF_ERROR(start(header, scale));
   RETURN_IF_ERROR(check_quantisation(reader.info()));
   uint32_t left = 0;
-  RETURN_IF_ERROR(crop_columns(header, region, &left));
+  // Scaled rows are read whole: jpeg_crop_scanline is not exact for every sampling.
+  if (scale == 1) RETURN_IF_ERROR(crop_columns(header, region, &left));
   out->reset(region.width, region.height);
   return read_rows(region, left, out);
 }
@@ -148,10 +152,11 @@ TurboDecoder::~TurboDecoder() = default;
 TurboDecoder::TurboDecoder(TurboDecoder&&) noexcept = default;
 TurboDecoder& TurboDecoder::operator=(TurboDecoder&&) noexcept = default;
 
-Status TurboDecoder::decode(Bytes file, const Header& header, const Rect& region, Pixels* out) {
+Status TurboDecoder::decode(Bytes file, const Header& header, const Rect& region, Pixels* out,
+                            uint32_t scale) {
   RETURN_IF_ERROR(check_supported(header));
   RETURN_IF_ERROR(state_->reader.open(file, header));
-  Status status = state_->decode(header, region, out);
+  Status status = state_->decode(header, region, scale, out);
   state_->reader.close();
   return status;
 }

@@ -15,8 +15,9 @@ class TurboDecoder {
   TurboDecoder(TurboDecoder&&) noexcept;
   TurboDecoder& operator=(TurboDecoder&&) noexcept;
 
-  // As Decoder::decode(); `header` is the file's, `region` inside its image.
-  Status decode(Bytes file, const Header& header, const base::Rect& region, base::Pixels* out);
+  // As Decoder::decode(); `header` is the file's, `region` inside its scaled image.
+  Status decode(Bytes file, const Header& header, const base::Rect& region, base::Pixels* out,
+                uint32_t scale = 1);
 
  private:
   struct State;
