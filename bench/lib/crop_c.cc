@@ -62,7 +62,7 @@ bool bench_crop_run(Cropper* cropper, const uint8_t* packed, size_t size, uint32
   cropper->decoder.decode({&request, 1}, [&](size_t, const base::Status& status, base::Rows& rows) {
     good = status.ok();
     if (!good) return;
-    cropper->resizer.resize(rows, {kSize, kSize}, {0, 0, kSize, kSize},
+    cropper->resizer.resize(rows, image::whole(rows), {kSize, kSize}, {0, 0, kSize, kSize},
                             [&](uint32_t row_y, const base::PlanarRow& row) {
                               cropper->writer.write_row(row, row_y, {kSize, kSize}, flip,
                                                         reinterpret_cast<uint8_t*>(out));

@@ -7,6 +7,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/bytes.h"
 #include "image/blend.h"
@@ -193,7 +194,7 @@ void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size
 
 void Across::compute(AxisSpec wanted) {
   // Of four outputs' first taps: how far the last one's may lie behind the first one's, and two.
-  const uint64_t reach = (3 * uint64_t{wanted.in} + wanted.out - 1) / wanted.out + 2;
+  const auto reach = static_cast<uint64_t>(std::ceil(3 * wanted.length / wanted.out)) + 2;
   grouped = reach <= kWindow;
   wanted.multiple = grouped ? 2 : kTapsOfEach;
   if (wanted == axis.spec) return;

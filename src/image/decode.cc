@@ -77,9 +77,9 @@ void ImageDecoder::decode(std::span<const DecodeRequest> requests, const Take& t
   jpegs_.clear();
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
-    const auto& [source, region] = requests[number];
+    const auto& [source, region, scale] = requests[number];
     if (source.format == Format::kJpeg) {
-      jpegs_.push_back({source.file, source.jpeg, region});
+      jpegs_.push_back({source.file, source.jpeg, region, scale});
       numbers_.push_back(number);
     } else {
       Status status = decode_other(requests[number]);
@@ -93,7 +93,8 @@ void ImageDecoder::decode(std::span<const DecodeRequest> requests, const Take& t
 
 // The pixels go to other_.
 Status ImageDecoder::decode_other(const DecodeRequest& request) {
-  const auto& [source, region] = request;
+  const auto& [source, region, scale] = request;
+  FOREBAY_CHECK(scale == 1);
   const Size& size = source.size;
   if (!region.inside(size.width, size.height)) {
     return fail(Code::kInvalid, "{}: region {} x {} at ({}, {}) is not inside {} x {} pixels",

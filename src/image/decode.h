@@ -37,6 +37,7 @@ Result<Encoded> read_header(Bytes file);
 struct DecodeRequest {
   Encoded source;
   Rect region;
+  uint32_t scale = 1;  // as jpeg::DecodeRequest's; 1 for other formats
 };
 
 // Keeps its buffers between images. One thread at a time.

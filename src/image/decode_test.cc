@@ -162,12 +162,12 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
       base::PixelRows resized;
       ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded.pixels).ok());
       if (drawn.padding == 0) {
-        resizer.resize(decoded, drawn.resized, drawn.kept, &resized.pixels);
+        resizer.resize(decoded, whole(decoded), drawn.resized, drawn.kept, &resized.pixels);
       } else {
-        Pixels whole;
-        resizer.resize(decoded, drawn.resized, {0, 0, drawn.resized.width, drawn.resized.height},
-                       &whole);
-        cut_padded(whole, drawn.padding, drawn.kept, &resized.pixels);
+        Pixels all;
+        resizer.resize(decoded, whole(decoded), drawn.resized,
+                       {0, 0, drawn.resized.width, drawn.resized.height}, &all);
+        cut_padded(all, drawn.padding, drawn.kept, &resized.pixels);
       }
       ByteVector steps(preparer.sample_bytes());
       TensorWriter({}).write(resized, drawn.flip, steps.data());

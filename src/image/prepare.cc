@@ -38,6 +38,31 @@ Result<Draw> draw_for(const EvalTransform& eval, Size image, base::Random&) {
       .region = {0, 0, image.width, image.height}, .resized = crop.resized, .kept = crop.kept};
 }
 
+// The largest at which a region has at least the pixels that it is resized to.
+uint32_t scale_for(const Draw& drawn) {
+  uint32_t scale = 8;
+  while (scale > 1 && (drawn.region.width < scale * drawn.resized.width ||
+                       drawn.region.height < scale * drawn.resized.height)) {
+    scale /= 2;
+  }
+  return scale;
+}
+
+// The scaled pixels in which a region lies.
+Rect scaled_region(const Rect& region, uint32_t scale) {
+  const uint32_t x = region.x / scale;
+  const uint32_t y = region.y / scale;
+  return {x, y, jpeg::divide_up(region.x + region.width, scale) - x,
+          jpeg::divide_up(region.y + region.height, scale) - y};
+}
+
+// The region in these pixels.
+Box box_in_scaled(const Rect& region, uint32_t scale) {
+  const double pixels = scale;
+  return {region.x % scale / pixels, region.y % scale / pixels, region.width / pixels,
+          region.height / pixels};
+}
+
 }  // namespace
 
 Result<Draw> draw(const Transform& transform, Size image, base::Random random) {
@@ -51,6 +76,7 @@ uint32_t output_size(const Transform& transform) {
 
 Preparer::Preparer(const Transform& transform, const TensorOptions& options)
     : transform_(transform),
+      scaled_decode_(std::visit([](const auto& t) { return t.scaled_decode; }, transform)),
       resizer_(std::visit([](const auto& t) { return t.interpolation; }, transform)),
       writer_(options) {}
 
@@ -70,14 +96,18 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
                               : Result<Draw>(tl::unexpected(source.error()));
     request.status = base::status_of(drawn);
     if (!drawn) continue;
-    decodes_.push_back({*source, drawn->region});
+    const bool scaled = scaled_decode_ && source->format == Format::kJpeg;
+    const uint32_t scale = scaled ? scale_for(*drawn) : 1;
+    decodes_.push_back({*source, scaled_region(drawn->region, scale), scale});
     draws_.push_back(*drawn);
     numbers_.push_back(number);
   }
   decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {
     PrepareRequest& request = requests[numbers_[decode]];
     request.status = std::move(status);
-    if (request.status.ok()) finish(rows, draws_[decode], request.out);
+    if (!request.status.ok()) return;
+    const Draw& drawn = draws_[decode];
+    finish(rows, box_in_scaled(drawn.region, decodes_[decode].scale), drawn, request.out);
   });
 }
 
@@ -87,10 +117,10 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
   return request.status;
 }
 
-void Preparer::finish(base::Rows& decoded, const Draw& drawn, uint8_t* out) {
+void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out) {
   const Size size{drawn.kept.width, drawn.kept.height};
   if (drawn.padding == 0) {
-    resizer_.resize(decoded, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
+    resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
       writer_.write_row(row, y, size, drawn.flip, out);
     });
   } else {
@@ -98,7 +128,7 @@ void Preparer::finish(base::Rows& decoded, const Draw& drawn, uint8_t* out) {
       decoded.move_to(&resized_);
     } else {
       const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
-      resizer_.resize(decoded, drawn.resized, all, &resized_);
+      resizer_.resize(decoded, box, drawn.resized, all, &resized_);
     }
     cut_padded(resized_, drawn.padding, drawn.kept, &kept_.pixels);
     writer_.write(kept_, drawn.flip, out);

@@ -17,12 +17,16 @@ struct TrainTransform {
   bool flip = true;
   RandomErasing erasing = {.probability = 0};
   Interpolation interpolation = Interpolation::kBilinear;
+  bool scaled_decode = false;  // as below
 };
 // Validation: the short side resized to `resize`, then the centre size x size.
 struct EvalTransform {
   uint32_t size = 224;
   uint32_t resize = 256;
   Interpolation interpolation = Interpolation::kBilinear;
+  // JPEGs are made smaller by 2, 4 or 8 while they are decoded, as far as their crop then still has
+  // the pixels that it is resized to: faster, but other pixels than torchvision's.
+  bool scaled_decode = false;
 };
 using Transform = std::variant<TrainTransform, EvalTransform>;
 
@@ -58,9 +62,10 @@ class Preparer {
   size_t sample_bytes() const;
 
  private:
-  void finish(base::Rows& decoded, const Draw& drawn, uint8_t* out);
+  void finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out);
 
   Transform transform_;
+  bool scaled_decode_;
   ImageDecoder decoder_;
   Resizer resizer_;
   TensorWriter writer_;

@@ -11,10 +11,13 @@ namespace {
 using base::ByteVector;
 
 // PyTorch's nearest: the source's pixel for an output, in its float arithmetic.
-uint32_t nearest(uint32_t output, uint32_t in, uint32_t out) {
-  const float scale = static_cast<float>(in) / static_cast<float>(out);
-  return std::min(static_cast<uint32_t>(std::floor(static_cast<float>(output) * scale)), in - 1);
+uint32_t nearest(uint32_t output, const AxisSpec& axis) {
+  const float scale = static_cast<float>(axis.length) / static_cast<float>(axis.out);
+  const float at = static_cast<float>(axis.begin) + static_cast<float>(output) * scale;
+  return std::min(static_cast<uint32_t>(std::floor(at)), axis.in - 1);
 }
+
+bool is_copy(const AxisSpec& axis) { return axis.begin == 0 && axis.length == axis.out; }
 
 }  // namespace
 
@@ -26,6 +29,8 @@ struct Resizer::State {
 
   base::Rows* from = nullptr;
   Rect kept;
+  AxisSpec wanted_across;
+  AxisSpec wanted_down;
   bool is_across = false;
   size_t channel_stride = 0;  // of the rows below
   size_t row_bytes = 0;
@@ -35,8 +40,8 @@ struct Resizer::State {
   std::vector<const uint8_t*> taps;
   std::vector<uint32_t> columns;  // of nearest
 
-  void resize_nearest(Size size, const TakeRow& take);
-  void begin_rows(Size size);
+  void resize_nearest(const TakeRow& take);
+  void begin_rows();
   void make_row(uint32_t number, uint8_t* to);
   const uint8_t* row_between(uint32_t number);
   PlanarRow channels_of(const uint8_t* row) const {
@@ -46,13 +51,11 @@ struct Resizer::State {
   void resize_down(const TakeRow& take);
 };
 
-void Resizer::State::resize_nearest(Size size, const TakeRow& take) {
+void Resizer::State::resize_nearest(const TakeRow& take) {
   columns.resize(kept.width);
-  for (uint32_t x = 0; x < kept.width; ++x) {
-    columns[x] = nearest(kept.x + x, from->width(), size.width);
-  }
+  for (uint32_t x = 0; x < kept.width; ++x) columns[x] = nearest(kept.x + x, wanted_across);
   for (uint32_t y = 0; y < kept.height; ++y) {
-    const PlanarRow row = from->row(nearest(kept.y + y, from->height(), size.height));
+    const PlanarRow row = from->row(nearest(kept.y + y, wanted_down));
     for (size_t c = 0; c < row.size(); ++c) {
       uint8_t* const to = blended.data() + c * channel_stride;
       for (uint32_t x = 0; x < kept.width; ++x) to[x] = row[c][columns[x]];
@@ -61,12 +64,9 @@ void Resizer::State::resize_nearest(Size size, const TakeRow& take) {
   }
 }
 
-void Resizer::State::begin_rows(Size size) {
-  const bool cubic = interpolation == Interpolation::kBicubic;
-  is_across = size.width != from->width();
-  if (is_across) {
-    across.compute({from->width(), size.width, kept.x, kept.width, 0, cubic});
-  }
+void Resizer::State::begin_rows() {
+  is_across = !is_copy(wanted_across);
+  if (is_across) across.compute(wanted_across);
   next_row = 0;
 }
 
@@ -118,31 +118,47 @@ Resizer::~Resizer() = default;
 Resizer::Resizer(Resizer&&) noexcept = default;
 Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 
-void Resizer::resize(base::Rows& from, Size size, const Rect& kept, const TakeRow& take) {
+void Resizer::resize(base::Rows& from, const Box& box, Size size, const Rect& kept,
+                     const TakeRow& take) {
   FOREBAY_CHECK(kept.inside(size.width, size.height));
   State& s = *state_;
+  const bool cubic = s.interpolation == Interpolation::kBicubic;
   s.from = &from;
   s.kept = kept;
+  s.wanted_across = {.in = from.width(),
+                     .begin = box.x,
+                     .length = box.width,
+                     .out = size.width,
+                     .first = kept.x,
+                     .count = kept.width,
+                     .cubic = cubic};
+  s.wanted_down = {.in = from.height(),
+                   .begin = box.y,
+                   .length = box.height,
+                   .out = size.height,
+                   .first = kept.y,
+                   .count = kept.height,
+                   .multiple = 2,
+                   .cubic = cubic};
   s.channel_stride = (kept.width + kBlendPadding - 1) / kBlendPadding * kBlendPadding;
   s.row_bytes = 3 * s.channel_stride;
   s.blended.resize(s.row_bytes + kBlendPadding);
   if (s.interpolation == Interpolation::kNearest) {
-    s.resize_nearest(size, take);
+    s.resize_nearest(take);
     return;
   }
-  s.begin_rows(size);
-  if (size.height == from.height()) {
+  s.begin_rows();
+  if (is_copy(s.wanted_down)) {
     s.resize_across(take);
     return;
   }
-  const bool cubic = s.interpolation == Interpolation::kBicubic;
-  s.down.compute({from.height(), size.height, kept.y, kept.height, 2, cubic});
+  s.down.compute(s.wanted_down);
   s.resize_down(take);
 }
 
-void Resizer::resize(base::Rows& from, Size size, const Rect& kept, Pixels* to) {
+void Resizer::resize(base::Rows& from, const Box& box, Size size, const Rect& kept, Pixels* to) {
   to->reset(kept.width, kept.height);
-  resize(from, size, kept, [to](uint32_t y, const PlanarRow& row) {
+  resize(from, box, size, kept, [to](uint32_t y, const PlanarRow& row) {
     uint8_t* out = to->rgb.data() + size_t{y} * to->width * 3;
     for (uint32_t x = 0; x < to->width; ++x) {
       for (const uint8_t* channel : row) *out++ = channel[x];

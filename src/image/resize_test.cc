@@ -13,7 +13,7 @@ namespace {
 void resize(Resizer& resizer, const Pixels& from, Size size, const Rect& kept, Pixels* to) {
   base::PixelRows rows;
   rows.pixels = from;
-  resizer.resize(rows, size, kept, to);
+  resizer.resize(rows, whole(rows), size, kept, to);
 }
 
 TEST(Resize, EqualsPyTorch) {

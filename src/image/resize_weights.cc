@@ -35,6 +35,7 @@ struct Window {
 };
 
 struct Scale {
+  double begin;
   double scale;
   double support;
   double inverse;
@@ -42,14 +43,15 @@ struct Scale {
   double (*filter)(double);
 
   explicit Scale(const AxisSpec& spec)
-      : scale(static_cast<double>(spec.in) / static_cast<double>(spec.out)),
+      : begin(spec.begin),
+        scale(spec.length / static_cast<double>(spec.out)),
         support((spec.cubic ? 2 : 1) * (scale >= 1 ? scale : 1)),
         inverse(scale >= 1 ? 1 / scale : 1),
         in(spec.in),
         filter(spec.cubic ? cubic : triangle) {}
 
   Window window(uint32_t output) const {
-    const double centre = scale * (static_cast<double>(output) + 0.5);
+    const double centre = begin + scale * (static_cast<double>(output) + 0.5);
     const int64_t start = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
     const int64_t end = std::min(static_cast<int64_t>(centre + support + 0.5), in);
     const int64_t size_max = static_cast<int64_t>(std::ceil(support)) * 2 + 1;

@@ -8,8 +8,10 @@ namespace forebay::image {
 
 // What an axis is computed for; equal specs have equal weights.
 struct AxisSpec {
-  uint32_t in = 0;   // pixels of the source
-  uint32_t out = 0;  // pixels of the resized whole
+  uint32_t in = 0;    // pixels of the source
+  double begin = 0;   // of what is resized, in pixels of the source
+  double length = 0;  // in the same
+  uint32_t out = 0;   // pixels of the resized whole
   uint32_t first = 0;
   uint32_t count = 0;     // the outputs [first, first + count) that are kept
   uint32_t multiple = 1;  // every output's taps are padded with zero weights to a multiple of this
