@@ -228,6 +228,68 @@ TEST(Prepare, SeveralAtOnceAreEachAsAlone) {
   }
 }
 
+// What a transform makes of a file, in levels of 0 to 255.
+std::vector<float> prepared(const Transform& transform, Bytes file, uint64_t sample) {
+  const TensorOptions levels{.mean = {0, 0, 0}, .std = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
+  Preparer preparer(transform, levels);
+  ByteVector out(preparer.sample_bytes());
+  const base::Random random(3, base::Purpose::kAugment, 0, sample);
+  EXPECT_TRUE(preparer.prepare(file, random, out.data()).ok());
+  std::vector<float> numbers(out.size() / sizeof(float));
+  std::memcpy(numbers.data(), out.data(), out.size());
+  return numbers;
+}
+
+double mean_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]);
+  return sum / static_cast<double>(a.size());
+}
+
+// In a gradient half a scaled pixel too far to the left would make two steps or more.
+TEST(Prepare, ScaledDecodingGivesNearlyTheSame) {
+  base::Random random(24, base::Purpose::kTest);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const jpeg::Sample sample{.width = 40 + static_cast<uint32_t>(random.below(200)),
+                              .height = 40 + static_cast<uint32_t>(random.below(200)),
+                              .across = 1 + static_cast<int>(i % 2),
+                              .down = 1 + static_cast<int>(i / 2 % 2),
+                              .quality = 97,
+                              .progressive = i % 7 == 0,
+                              .gradient = true};
+    SCOPED_TRACE(sample.name());
+    const ByteVector file = jpeg::make_jpeg(sample);
+    const auto interpolation = static_cast<Interpolation>(i % 3);
+    TrainTransform train{.size = 5 + static_cast<uint32_t>(random.below(30)),
+                         .interpolation = interpolation};
+    if (i % 5 == 0) train.crop = RandomPaddedCrop{};
+    EvalTransform eval{.size = 9, .resize = 12, .interpolation = interpolation};
+    const auto exact_train = prepared(train, file, i);
+    const auto exact_eval = prepared(eval, file, i);
+    train.scaled_decode = true;
+    eval.scaled_decode = true;
+    const double step = 255.0 / (sample.width + sample.height);
+    const double most = interpolation == Interpolation::kNearest ? 8 * step : 0.5 * step + 0.7;
+    EXPECT_LT(mean_difference(prepared(train, file, i), exact_train), most);
+    EXPECT_LT(mean_difference(prepared(eval, file, i), exact_eval), most);
+  }
+}
+
+TEST(Prepare, ScaledDecodingIsForJpegsOfTwiceTheSizeOrMore) {
+  const ByteVector& png = files().at("rgb").bytes;
+  const ByteVector jpeg = jpeg::make_jpeg({.width = 80, .height = 63});
+  const auto differs = [](Bytes file, uint32_t resize) {
+    EvalTransform eval{.size = 2, .resize = resize};
+    const auto exact = prepared(eval, file, 0);
+    eval.scaled_decode = true;
+    return prepared(eval, file, 0) != exact;
+  };
+  EXPECT_FALSE(differs(png, 2));
+  EXPECT_FALSE(differs(jpeg, 32));
+  EXPECT_TRUE(differs(jpeg, 31));
+  EXPECT_TRUE(differs(jpeg, 7));
+}
+
 TEST(Prepare, FlipsHalfOfTheTime) {
   int flips = 0;
   for (uint64_t sample = 0; sample < 10'000; ++sample) {

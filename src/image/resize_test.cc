@@ -80,6 +80,55 @@ TEST(Resize, SameSizeIsACopy) {
   EXPECT_EQ(out.rgb, from.rgb);
 }
 
+// Weights of an antialiased triangle around each output's place in a box.
+std::vector<std::map<int, double>> naive_weights(double begin, double length, int in,
+                                                 uint32_t out) {
+  std::vector<std::map<int, double>> all(out);
+  const double scale = length / out;
+  const double support = std::max(scale, 1.0);
+  for (uint32_t i = 0; i < out; ++i) {
+    const double centre = begin + (i + 0.5) * scale;
+    double total = 0;
+    for (int at = 0; at < in; ++at) {
+      const double weight = 1 - std::abs(at + 0.5 - centre) / support;
+      if (weight > 0) total += all[i][at] = weight;
+    }
+    for (auto& [at, weight] : all[i]) weight /= total;
+  }
+  return all;
+}
+
+TEST(Resize, BoxEqualsANaiveFilter) {
+  base::Random random(8, base::Purpose::kTest);
+  const auto side = [&](uint64_t bound) { return 1 + static_cast<uint32_t>(random.below(bound)); };
+  Resizer resizer;
+  for (int i = 0; i < 200; ++i) {
+    base::PixelRows from;
+    from.pixels = make_image(side(60), side(60), 2 * static_cast<uint32_t>(i));
+    const double width = from.width();
+    const double height = from.height();
+    Box box{.x = random.uniform() * 0.9, .y = random.uniform() * 0.9};
+    box.width = width - box.x - random.uniform() * 0.09;
+    box.height = height - box.y - random.uniform() * 0.09;
+    const Size size{side(40), side(40)};
+    Pixels out;
+    resizer.resize(from, box, size, {0, 0, size.width, size.height}, &out);
+    const auto across = naive_weights(box.x, box.width, static_cast<int>(width), size.width);
+    const auto down = naive_weights(box.y, box.height, static_cast<int>(height), size.height);
+    for (size_t at = 0; at < out.rgb.size(); ++at) {
+      const size_t pixel = at / 3;
+      double expected = 0;
+      for (const auto& [y, wy] : down[pixel / size.width]) {
+        for (const auto& [x, wx] : across[pixel % size.width]) {
+          const size_t source = static_cast<size_t>(y) * from.width() + static_cast<size_t>(x);
+          expected += wy * wx * from.pixels.rgb[source * 3 + at % 3];
+        }
+      }
+      ASSERT_NEAR(out.rgb[at], expected, 1.6) << i;
+    }
+  }
+}
+
 // A 1 x 16384 image whose short side becomes 256 is four million pixels high; 224 are kept.
 TEST(Resize, ThinImageTakesNoMemoryForWhatIsNotKept) {
   const Pixels from = make_image(1, 16384, 4);

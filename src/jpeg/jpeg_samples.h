@@ -62,6 +62,7 @@ struct Sample {
   int restart = 0;
   bool comments = false;
   std::vector<uint8_t> plain = {};  // one colour everywhere, when not empty
+  bool gradient = false;            // grey, from black at the upper left to white
   bool optimised = false;           // Huffman tables made for the image
   TableMaker tables = {};           // or these, which have codes for all legal symbols
   std::string name() const {
@@ -81,7 +82,8 @@ inline std::vector<uint8_t> sample_rows(const Sample& sample, uint64_t seed) {
     for (uint32_t x = 0; x < sample.width; ++x) {
       for (uint32_t c = 0; c < static_cast<uint32_t>(sample.components); ++c) {
         const uint64_t value = x * (3 + c) + y * (5 - c) + random.below(noise) + (x / 7 % 2) * 80;
-        pixels.push_back(static_cast<uint8_t>(value));
+        const uint32_t grey = 255 * (x + y) / (sample.width + sample.height);
+        pixels.push_back(static_cast<uint8_t>(sample.gradient ? grey : value));
       }
     }
   }
