@@ -89,6 +89,10 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   }
 }
 
+// Of samples of 2 x 2: chroma that is finer one way, or differs.
+constexpr decltype(Sample::chroma) kChromaFactors[] = {
+    {{{1, 2}, {1, 2}}}, {{{2, 1}, {1, 2}}}, {{{2, 2}, {1, 1}}}};
+
 TEST(DecodeKernels, EqualTurboAtEveryScale) {
   Decoders decoders;
   Random random(22, Purpose::kTest);
@@ -102,6 +106,11 @@ TEST(DecodeKernels, EqualTurboAtEveryScale) {
                   .quality = 1 + static_cast<int>(random.below(100)),
                   .restart = static_cast<int>(random.below(7))};
     sample.rgb = sample.components == 3 && random.below(6) == 0;
+    if (i % 5 == 0) {
+      sample.down = 2;
+      sample.across = 2;
+      sample.chroma = kChromaFactors[random.below(std::size(kChromaFactors))];
+    }
     const uint32_t scale = 2u << random.below(3);
     SCOPED_TRACE(fmt::format("{} scale {}", sample.name(), scale));
     const ByteVector file = make_jpeg(sample, random.next_u64());
