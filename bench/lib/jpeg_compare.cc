@@ -157,9 +157,10 @@ class TheirCrops {
   void prepare(Bytes file, const image::Draw& draw, uint8_t* out) {
     libjpeg_.decode(file, draw.region, &decoded_.pixels);
     const image::Size size{draw.kept.width, draw.kept.height};
-    resizer_.resize(decoded_, draw.resized, draw.kept, [&](uint32_t y, const base::PlanarRow& row) {
-      writer_.write_row(row, y, size, draw.flip, out);
-    });
+    resizer_.resize(decoded_, image::whole(decoded_), draw.resized, draw.kept,
+                    [&](uint32_t y, const base::PlanarRow& row) {
+                      writer_.write_row(row, y, size, draw.flip, out);
+                    });
   }
 
  private:

@@ -246,10 +246,11 @@ class StageClock {
   void finish() {
     const Rect all{0, 0, kSize.width, kSize.height};
     totals_.resize += best_of(rounds_, [&] {
-      resizer_.resize(crop_, kSize, all, [](uint32_t, const base::PlanarRow&) {});
+      resizer_.resize(crop_, image::whole(crop_), kSize, all,
+                      [](uint32_t, const base::PlanarRow&) {});
     });
     base::PixelRows interleaved;
-    resizer_.resize(crop_, kSize, all, &interleaved.pixels);
+    resizer_.resize(crop_, image::whole(crop_), kSize, all, &interleaved.pixels);
     resized_.copy(interleaved);
     tensor_.resize(writer_.sample_bytes(kSize));
     totals_.normalise += best_of(rounds_, [&] { writer_.write(resized_, false, tensor_.data()); });
