@@ -105,7 +105,9 @@ void blend_each(const Across& across, const uint8_t* row, uint8_t* out) {
   for (const uint32_t start : axis.start) {
     auto sum = hn::Zero(ds);
     auto sum1 = hn::Zero(ds);
-    for (uint32_t tap = 0; tap < axis.taps; tap += Across::kTapsOfEach) {
+    // Taps behind the row's end have no weight, and may be too many to be read.
+    const uint32_t taps = std::min(axis.taps, axis.spec.in - start);
+    for (uint32_t tap = 0; tap < taps; tap += Across::kTapsOfEach) {
       const auto pixels = hn::PromoteTo(dw, hn::LoadU(db, row + start + tap));
       sum = hn::ReorderWidenMulAccumulate(ds, pixels, hn::LoadU(dw, weights + tap), sum, sum1);
     }
