@@ -79,7 +79,7 @@ void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect&
   const std::array<jpeg::DecodeRequest, 5> requests{
       {good, {file, header, whole}, good, {file, header, region}, good}};
   size_t taken = 0;
-  together.decode(requests, [&](size_t i, const jpeg::Status& status, base::Rows& rows) {
+  together.decode(requests, [&](size_t i, const jpeg::Status& status, forebay::base::Rows& rows) {
     ++taken;
     Pixels expected;
     const bool ok = alone.decode(requests[i].file, requests[i].region, &expected).ok();
