@@ -16,7 +16,6 @@ constexpr uint32_t kSize = 224;
 
 // What a thread of the feed keeps between images.
 struct Cropper {
-  explicit Cropper(jpeg::EntropyKernel kernel) : decoder({.kernel = kernel}) {}
   jpeg::Decoder decoder;
   image::Resizer resizer;
   image::TensorWriter writer{image::TensorOptions{}};
@@ -27,10 +26,8 @@ extern "C" {
 // From now on all of Forebay's code in this process keeps to AVX2, or takes the machine's best.
 void bench_crop_restrict(bool to_avx2) { bench::keep_to_avx2(to_avx2); }
 
-// One for each kind of entropy decoding; never freed.
-Cropper* bench_crop_new(bool to_avx2) {
-  return new Cropper(to_avx2 ? jpeg::EntropyKernel::kPortable : jpeg::best_entropy_kernel());
-}
+// Decodes with what may be used now; never freed.
+Cropper* bench_crop_new() { return new Cropper; }
 
 // Copies `file` as `forebay pack` stores it (unchanged where it cannot be rewritten) to `packed`,
 // which has `room` bytes, and gives its size; 0 when there is too little room or `file` is no JPEG.

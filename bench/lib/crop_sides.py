@@ -58,7 +58,8 @@ class Forebay(Side):
         super().__init__()
         self.avx2 = avx2
         self.library = load_forebay(library)
-        self.cropper = self.library.bench_crop_new(avx2)
+        self.library.bench_crop_restrict(avx2)
+        self.cropper = self.library.bench_crop_new()
 
     def prepare(self) -> None:
         """Chooses the instructions for all of Forebay's code."""
@@ -234,7 +235,7 @@ def load_forebay(path: Path) -> ctypes.CDLL:
     number, pointer, size = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
     library.bench_crop_restrict.argtypes = [ctypes.c_bool]
     library.bench_crop_restrict.restype = None
-    library.bench_crop_new.argtypes = [ctypes.c_bool]
+    library.bench_crop_new.argtypes = []
     library.bench_crop_new.restype = pointer
     library.bench_crop_pack.argtypes = [ctypes.c_char_p, size, ctypes.c_uint64, pointer, size,
                                         ctypes.POINTER(number)]  # fmt: skip

@@ -12,7 +12,9 @@ namespace forebay::jpeg {
 
 inline std::vector<EntropyKernel> kernels() {
   std::vector<EntropyKernel> all{EntropyKernel::kPortable};
-  if (best_entropy_kernel() != EntropyKernel::kPortable) all.push_back(best_entropy_kernel());
+  for (const auto kernel : {EntropyKernel::kAvx2, EntropyKernel::kAvx512}) {
+    if (kernel <= best_entropy_kernel()) all.push_back(kernel);
+  }
   return all;
 }
 

@@ -4,164 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace forebay::jpeg {
 namespace {
 
-constexpr uint32_t kPositions = 64;   // of a block
-constexpr int kLookupsPerRefill = 5;  // of 57 bits
-static_assert(kLookupsPerRefill * kLookupBits <= 57);
-
-// One stream on its way. Positions count up to 0, the slice's end, so that they are negative as
-// long as there is work.
-struct Lane {
-  uint64_t buffer = 0;  // the next bits, the first on top
-  const Entry* table = nullptr;
-  const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
-  int16_t* end = nullptr;
-  int64_t position = 0;
-  uint64_t bit = 0;     // but for what was consumed since the refill:
-  Entry consumed = 0;   // the sum of its lengths
-  int64_t inside = -1;  // negative as long as no run has left its block
-  Stream* stream = nullptr;
-};
-
-// What decode_slices_portable() works with; the buffers of idle lanes.
-template <size_t kLanes>
-class Interleaved {
- public:
-  Interleaved(const StreamsAhead& ahead, const Entry* arena, StreamSource& source)
-      : walked_(ahead.walked), arena_(arena), source_(source) {}
-
-  void run() {
-    for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
-    while (active_ > 0) {
-      for (Lane& lane : lanes_) refill(lane);
-      for (int i = 0; i < kLookupsPerRefill; ++i) step_all(std::make_index_sequence<kLanes>());
-      int64_t all = -1;
-      for (const Lane& lane : lanes_) all &= lane.position;
-      if (all >= 0) end_finished();
-    }
-  }
-
- private:
-  template <size_t... kNumbers>
-  void step_all(std::index_sequence<kNumbers...>) {
-    (step(lanes_[kNumbers]), ...);
-  }
-
-  void count_consumed(Lane& lane) {
-    lane.bit += entry_length(lane.consumed);
-    lane.consumed = 0;
-  }
-
-  void refill(Lane& lane) {
-    count_consumed(lane);
-    lane.buffer = peek_bits(*lane.stream, lane.bit);
-  }
-
-  void step(Lane& lane) {
-    const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
-    lane.buffer <<= entry_length(entry);
-    lane.consumed += entry;
-    if (entry_flag(entry) == kNotHere) [[unlikely]] {
-      look_further(lane, entry);
-      return;
-    }
-    const uint64_t values = entry >> 16;
-    const int64_t first = lane.position + entry_lead(entry);
-    std::memcpy(lane.end + first, &values, sizeof values);
-
-    const int64_t block = lane.position & ~int64_t{kPositions - 1};
-    const auto value_next = static_cast<int64_t>(entry >> 15 & 1);
-    const int64_t to_end = -static_cast<int64_t>(entry >> 14 & 1) & (kPositions - 1);
-    const int64_t behind = first + entry_count(entry);
-    lane.inside &= (behind + value_next - int64_t{kPositions + 1}) - block;
-    lane.position = (behind + to_end) & ~to_end;
-    const uint64_t of_position = lane.slots[lane.position] * uint64_t{kLookupEntries};
-    lane.table = arena_ + (value_next != 0 ? entry_value_lookup(entry) : of_position);
-  }
-
-  void look_further(Lane& lane, Entry entry) {
-    if (entry == kLongCode) {
-      const uint32_t slot = LookupArena::long_slot(lane.slots[lane.position]);
-      lane.table = arena_ + size_t{slot} * kLookupEntries;
-    } else {
-      take_slow(lane, entry);
-    }
-  }
-
-  [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
-    const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
-    const auto position = static_cast<uint32_t>(lane.position + positions);
-    count_consumed(lane);
-    const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
-    if (moved < 0) lane.inside = 0;
-    lane.position = moved < 0 ? 0 : moved - positions;
-    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
-    refill(lane);  // it may have taken more bits than a lookup does
-  }
-
-  void end_finished() {
-    for (Lane& lane : lanes_) {
-      if (lane.position < 0 || lane.table != idle_) continue;
-      Stream& stream = *lane.stream;
-      count_consumed(lane);
-      stream.bit = lane.bit;
-      stream.bad = lane.inside >= 0 || lane.position > 0 || lane.bit > stream.bits;
-      if (!walked_.empty()) sum_dc(stream);
-      --active_;
-      begin(lane, source_.next(&stream));
-    }
-  }
-
-  void sum_dc(Stream& stream) const {
-    stream.dc = {};
-    for (uint32_t block = 0; block < stream.blocks; ++block) {
-      int16_t& dc = stream.dc[walked_[block % walked_.size()]];
-      dc = static_cast<int16_t>(dc + stream.out[size_t{block} * kPositions]);
-    }
-  }
-
-  void begin(Lane& lane, Stream* stream) {
-    if (stream == nullptr) {
-      begin_idle(lane);
-      return;
-    }
-    ++active_;
-    lane.stream = stream;
-    lane.slots = stream->tables->slots_from_end();
-    lane.position = -static_cast<int64_t>(stream->blocks) * kPositions;
-    lane.end = stream->out - lane.position;
-    lane.bit = stream->bit;
-    lane.consumed = 0;
-    lane.inside = -1;
-    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
-  }
-
-  void begin_idle(Lane& lane) {
-    lane.stream = &idle_stream_;
-    lane.slots = idle_slots_.data() + kPositions;
-    lane.position = -1;
-    lane.end = idle_out_.data() + kPositions;
-    lane.bit = 0;
-    lane.consumed = 0;
-    lane.inside = -1;
-    lane.table = idle_;
-  }
-
-  const std::span<const uint8_t> walked_;
-  const Entry* const arena_;
-  const Entry* const idle_ = arena_ + size_t{LookupArena::kIdleSlot} * kLookupEntries;
-  StreamSource& source_;
-  size_t active_ = 0;
-  std::array<Lane, kLanes> lanes_{};
-  std::array<uint8_t, 2 * kPositions> idle_slots_{};
-  std::array<int16_t, kPositions + kSlicePadding> idle_out_{};
-  std::array<uint8_t, kStreamPadding> idle_data_{};
-  Stream idle_stream_{.data = idle_data_.data()};
-};
+constexpr uint32_t kPositions = 64;  // of a block
 
 // Walks the code's bits: T.81 figure F.16. -1 for no code.
 int32_t slow_symbol(const CanonicalTable& table, uint64_t buffer, uint32_t* length) {
@@ -229,19 +76,6 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
   return static_cast<int32_t>(position + run + 1);
 }
 
-void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source) {
-  constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
-  static_assert(kLanes <= kStreamsMax);
-  // Idle lanes cost as much as busy ones.
-  if (ahead.count == 1) {
-    Interleaved<1>(ahead, arena, source).run();
-  } else if (ahead.count == 2) {
-    Interleaved<2>(ahead, arena, source).run();
-  } else {
-    Interleaved<kLanes>(ahead, arena, source).run();
-  }
-}
-
 EntropyKernel best_entropy_kernel() {
 #ifdef FOREBAY_AVX512
   // Highway's AVX3 is F, BW, DQ and VL; where it is told to do without, so do we.
@@ -249,7 +83,17 @@ EntropyKernel best_entropy_kernel() {
       (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512vbmi");
   if (all) return EntropyKernel::kAvx512;
 #endif
+#ifdef FOREBAY_AVX2
+  if ((hwy::SupportedTargets() & HWY_AVX2) != 0) return EntropyKernel::kAvx2;
+#endif
   return EntropyKernel::kPortable;
+}
+
+// Idle lanes cost as much as busy ones.
+EntropyKernel KernelChoice::for_streams(size_t count) const {
+  if (always_ || many_ == EntropyKernel::kPortable) return many_;
+  if (count <= 2) return EntropyKernel::kPortable;
+  return count <= streams_at_once(EntropyKernel::kAvx2) ? EntropyKernel::kAvx2 : many_;
 }
 
 void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
@@ -260,6 +104,12 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
     const uint8_t* const slots = ahead.tables == nullptr ? nullptr : ahead.tables->slots.data();
     decode_slices_avx512(slots, ahead.walked.data(), ahead.walked.size(), arena.entries(),
                          coefficients, source);
+    return;
+  }
+#endif
+#ifdef FOREBAY_AVX2
+  if (kernel == EntropyKernel::kAvx2) {
+    decode_slices_avx2(ahead, arena.entries(), coefficients, source);
     return;
   }
 #endif

@@ -61,7 +61,8 @@ struct Stream {
   std::array<int16_t, 3> dc{};
 };
 
-enum class EntropyKernel : uint8_t { kPortable, kAvx512 };
+// A machine that runs one runs those before it.
+enum class EntropyKernel : uint8_t { kPortable, kAvx2, kAvx512 };
 // The fastest that this machine runs, with many streams; of those that Highway may use.
 EntropyKernel best_entropy_kernel();
 
@@ -99,7 +100,7 @@ class StreamSource {
 };
 // Streams that a kernel works on at the same time.
 constexpr size_t streams_at_once(EntropyKernel kernel) {
-  return kernel == EntropyKernel::kAvx512 ? 32 : 6;
+  return kernel == EntropyKernel::kAvx512 ? 32 : kernel == EntropyKernel::kAvx2 ? 16 : 6;
 }
 inline constexpr size_t kStreamsMax = 32;
 
@@ -107,17 +108,14 @@ inline constexpr size_t kStreamsMax = 32;
 class KernelChoice {
  public:
   explicit KernelChoice(std::optional<EntropyKernel> always)
-      : many_(always.value_or(best_entropy_kernel())),
-        few_(always.value_or(EntropyKernel::kPortable)) {}
+      : always_(always), many_(always.value_or(best_entropy_kernel())) {}
 
   EntropyKernel for_many() const { return many_; }
-  EntropyKernel for_streams(size_t count) const {
-    return count <= streams_at_once(few_) ? few_ : many_;
-  }
+  EntropyKernel for_streams(size_t count) const;
 
  private:
+  std::optional<EntropyKernel> always_;
   EntropyKernel many_;
-  EntropyKernel few_;
 };
 
 // What is known of the streams beforehand makes them take less time.
@@ -138,6 +136,8 @@ void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const 
 
 // The kernels; decode_slices() chooses.
 void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source);
+void decode_slices_avx2(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
+                        StreamSource& source);
 // `slots`: StreamTables' of all streams, null where they differ; `walked`: as StreamsAhead's, of
 // `mcu_blocks`. Bare pointers, since the kernel's file may use no inline functions.
 void decode_slices_avx512(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks,

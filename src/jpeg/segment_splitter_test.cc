@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "jpeg/decode_batch.h"
 #include "jpeg/jpeg_samples.h"
 #include "jpeg/lookup_cache.h"
 #include "jpeg/stuffing.h"
@@ -96,7 +97,7 @@ class WholeScan : private StreamSource {
 void check(const ByteVector& file, Random& random) {
   WholeScan scan(file);
   const auto& course = scan.course();
-  for (const EntropyKernel kernel : {EntropyKernel::kPortable, best_entropy_kernel()}) {
+  for (const EntropyKernel kernel : kernels()) {
     SegmentSplitter splitter(kernel);
     for (int i = 0; i < 3; ++i) {
       auto segment = scan.segment();

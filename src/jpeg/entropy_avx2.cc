@@ -1,0 +1,453 @@
+// Entropy decoding in 8 or 16 lanes: one or two groups of eight, so that one's loads hide behind
+// the other's arithmetic. What is looked up is loaded lane by lane: AVX2's gathers are no faster,
+// and on some processors much slower.
+#include <immintrin.h>
+
+#include "jpeg/entropy.h"
+
+namespace forebay::jpeg {
+namespace {
+
+constexpr int kLanes = 8;             // of a group
+constexpr int kLookupsPerRefill = 5;  // of 57 bits
+constexpr int kBlockShift = 6;        // 64 positions
+constexpr int kPositionMask = 63;
+constexpr int kLengthMask = 63;
+// What shifts an entry's flag into a lane's sign.
+constexpr int kEndOfBlockToSign = 17;
+constexpr int kValueNextToSign = 16;
+static_assert(kEndOfBlock << (14 + kEndOfBlockToSign) == 1u << 31);
+static_assert(kValueNext << (14 + kValueNextToSign) == 1u << 31);
+
+// What is in registers between lookups. Lanes 0, 2, 4 and 6 have the first of two registers of
+// 64-bit numbers, the others the second, so that their lower and upper halves come together
+// without crossing anything.
+struct Group {
+  __m256i buffer[2];  // 64 bits a lane, the next on top
+  __m256i slot;       // where the next lookup begins, in the arena
+  __m256i last;       // the place in the slice that was moved over last
+  __m256i end;        // what `last` will be
+  __m256i bit;        // but for what was consumed since the refill:
+  __m256i consumed;   // its lowest six bits
+  __m256i bits;
+  __m256i is_dc;    // all ones where the next symbol is a DC coefficient's
+  __m256i crossed;  // bit 6 is set when a run left its block
+  __m256i pairs;    // shifting by a block's number brings its pair to bit 2
+  __m256i base;     // of the slice, in the coefficients of all lanes
+  // Sums of DC differences: the first two components', 16 bits each, and the third one's; for
+  // kWalk.
+  __m256i dc[2];
+  __m256i slots[2];  // 8 bytes a lane, in Constants' order; for kMixed
+};
+
+// Which tables the lanes have, and what they are decoded for.
+enum Mode : uint8_t {
+  kMixed,   // any tables
+  kCommon,  // the same
+  kWalk,    // the same; coefficients are not kept but for the sums of DC differences
+};
+
+// What is in memory.
+struct Lanes {
+  std::array<const uint8_t*, kLanes> data;
+  std::array<Stream*, kLanes> stream;
+  uint32_t active;
+};
+
+struct Constants {
+  __m256i slot_of;  // by slot_index()
+  __m256i reverse;
+  std::array<uint8_t, 32> dc_shift;  // by block
+};
+
+// Where work comes from and coefficients go.
+struct Ends {
+  int16_t* coefficients;
+  StreamSource* source;
+};
+
+// The tables of a pair in the order in which next_of() counts them, modulo 8: DC's comes last.
+constexpr size_t slot_index(size_t pair, size_t kind) { return (pair * 4 + kind + 7) % 8; }
+static_assert(StreamTables::kDc == 0 && StreamTables::kAcChained == 1 &&
+              StreamTables::kAcSingle == 2);
+
+template <typename T>
+__m256i load(const std::array<T, 32 / sizeof(T)>& from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from.data()));
+}
+template <typename T>
+[[gnu::always_inline]] inline std::array<T, 32 / sizeof(T)> spill(__m256i from) {
+  alignas(32) std::array<T, 32 / sizeof(T)> to;
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to.data()), from);
+  // Through memory: taking lanes out of registers by shuffles is slower.
+  asm("" : "+m"(to));
+  return to;
+}
+
+__m256i and_with(__m256i a, int b) { return _mm256_and_si256(a, _mm256_set1_epi32(b)); }
+
+// `yes` where `sign` is negative.
+__m256i select(__m256i no, __m256i yes, __m256i sign) {
+  return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(no), _mm256_castsi256_ps(yes),
+                                              _mm256_castsi256_ps(sign)));
+}
+uint32_t signs(__m256i v) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(v)));
+}
+
+constexpr int kOddLanes = 0xAA;
+// 32-bit numbers of the even lanes, and of the odd ones, as 64 bits.
+__m256i even_lanes(__m256i v) { return _mm256_blend_epi32(v, _mm256_setzero_si256(), kOddLanes); }
+__m256i odd_lanes(__m256i v) { return _mm256_srli_epi64(v, 32); }
+// The upper, or lower, 32 bits of all lanes.
+__m256i upper(__m256i even, __m256i odd) {
+  return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, kOddLanes);
+}
+__m256i lower(__m256i even, __m256i odd) {
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), kOddLanes);
+}
+
+// 64 bits a lane.
+struct Wide {
+  __m256i even;
+  __m256i odd;
+};
+
+__m128i load_two(const void* first, const void* second) {
+  const __m128i low = _mm_loadl_epi64(static_cast<const __m128i*>(first));
+  return _mm_castps_si128(
+      _mm_loadh_pi(_mm_castsi128_ps(low), static_cast<const __m64*>(second)));
+}
+
+// `at(lane)`: an address.
+template <typename At>
+[[gnu::always_inline]] inline Wide load_lanes(const At& at) {
+  return {_mm256_set_m128i(load_two(at(4), at(6)), load_two(at(0), at(2))),
+          _mm256_set_m128i(load_two(at(5), at(7)), load_two(at(1), at(3)))};
+}
+
+void count_consumed(Group& g) {
+  g.bit = _mm256_add_epi32(g.bit, and_with(g.consumed, kLengthMask));
+  g.consumed = _mm256_setzero_si256();
+}
+
+[[gnu::always_inline]] inline void refill(const Constants& c, const Lanes& lanes, Group& g) {
+  const auto byte = spill<uint32_t>(_mm256_srli_epi32(_mm256_min_epu32(g.bit, g.bits), 3));
+  const Wide bytes = load_lanes([&](size_t lane) { return lanes.data[lane] + byte[lane]; });
+  const __m256i shift = and_with(g.bit, 7);
+  g.buffer[0] = _mm256_sllv_epi64(_mm256_shuffle_epi8(bytes.even, c.reverse), even_lanes(shift));
+  g.buffer[1] = _mm256_sllv_epi64(_mm256_shuffle_epi8(bytes.odd, c.reverse), odd_lanes(shift));
+}
+
+// What comes next, and where its lookup begins; the idle one where a slice has ended.
+struct Next {
+  __m256i is_dc;
+  __m256i slot;
+};
+
+template <Mode kMode>
+[[gnu::always_inline]] inline Next next_of(const Constants& c, const Group& g) {
+  const __m256i place = _mm256_add_epi32(g.last, _mm256_set1_epi32(1));
+  const __m256i k = and_with(place, kPositionMask);
+  const __m256i is_dc = _mm256_cmpeq_epi32(k, _mm256_setzero_si256());
+  const __m256i is_single = _mm256_cmpgt_epi32(k, _mm256_set1_epi32(kSingleFrom - 1));
+  const __m256i block = _mm256_srli_epi32(place, kBlockShift);
+  const __m256i pair = and_with(_mm256_srlv_epi32(g.pairs, block), 4);
+  const __m256i index = _mm256_add_epi32(_mm256_sub_epi32(pair, is_single), is_dc);
+  __m256i slot;
+  if constexpr (kMode == kMixed) {
+    const __m256i shift = and_with(_mm256_slli_epi32(index, 3), 56);
+    const __m256i even = _mm256_srlv_epi64(g.slots[0], even_lanes(shift));
+    const __m256i odd = _mm256_srlv_epi64(g.slots[1], odd_lanes(shift));
+    slot = _mm256_slli_epi32(and_with(lower(even, odd), 255), kLookupBits);
+  } else {
+    slot = _mm256_permutevar8x32_epi32(c.slot_of, index);
+  }
+  const __m256i inside = _mm256_cmpgt_epi32(g.end, g.last);
+  static_assert(LookupArena::kIdleSlot == 0);
+  return {is_dc, _mm256_and_si256(slot, inside)};
+}
+
+// What is looked at lane by lane.
+struct Spilled {
+  explicit Spilled(const Group& g)
+      : last(spill<int32_t>(g.last)),
+        bit(spill<uint32_t>(g.bit)),
+        crossed(spill<uint32_t>(g.crossed)),
+        dc{spill<int16_t>(g.dc[0]), spill<int16_t>(g.dc[1])} {}
+  std::array<int32_t, kLanes> last;
+  std::array<uint32_t, kLanes> bit;
+  std::array<uint32_t, kLanes> crossed;
+  std::array<std::array<int16_t, 2 * kLanes>, 2> dc;
+};
+
+int32_t last_place(const Stream& stream) {
+  return static_cast<int32_t>(stream.blocks << kBlockShift) - 1;
+}
+
+// The DC difference that was just decoded at `place`.
+void add_dc(const Constants& c, const Stream& stream, uint32_t place, size_t lane, Spilled* to) {
+  const uint8_t shift = c.dc_shift[place >> kBlockShift];
+  int16_t& dc = to->dc[shift / 32][2 * lane + shift / 16 % 2];
+  dc = static_cast<int16_t>(dc + stream.out[place]);
+}
+
+// `slow`: of these, `none` met kNoCode, the others kSlowCode.
+template <Mode kMode>
+[[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, uint32_t slow,
+                                 uint32_t none, Group* g) {
+  count_consumed(*g);
+  Spilled spilled(*g);
+  for (uint32_t left = slow; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(__builtin_ctz(left));
+    const Stream& stream = *lanes.stream[lane];
+    const auto place = static_cast<uint32_t>(spilled.last[lane] + 1);
+    uint64_t at = spilled.bit[lane];
+    const bool bad = (none >> lane & 1) != 0;
+    const int32_t moved = bad ? -1 : decode_slow(stream, place, &at);
+    spilled.bit[lane] = static_cast<uint32_t>(at);
+    if (moved < 0) {
+      spilled.crossed[lane] = 1u << kBlockShift;
+      spilled.last[lane] = last_place(stream);
+    } else {
+      spilled.last[lane] = moved - 1;
+      if (kMode == kWalk && (place & kPositionMask) == 0) add_dc(c, stream, place, lane, &spilled);
+    }
+  }
+  g->last = load(spilled.last);
+  g->bit = load(spilled.bit);
+  g->crossed = load(spilled.crossed);
+  for (size_t i = 0; i < 2; ++i) g->dc[i] = load(spilled.dc[i]);
+  refill(c, lanes, *g);
+}
+
+// Lanes that met kLongCode go on in the table's other lookup. `before`: what `last` was.
+template <Mode kMode>
+[[gnu::always_inline]] inline void look_further(const Constants& c, const Lanes& lanes,
+                                                __m256i words, __m256i not_here, __m256i before,
+                                                Group& g) {
+  g.last = select(g.last, before, not_here);
+  const __m256i has_length =
+      _mm256_cmpgt_epi32(and_with(words, kLengthMask), _mm256_setzero_si256());
+  const __m256i long_codes = _mm256_and_si256(has_length, _mm256_srai_epi32(not_here, 31));
+  const uint32_t slow = signs(_mm256_andnot_si256(long_codes, not_here));
+  if (slow != 0) {
+    static_assert((kNoCode & ~kSlowCode) == 1 << 6);
+    const uint32_t none = slow & signs(_mm256_slli_epi32(words, 31 - 6));
+    Group copy = g;  // so that g itself may stay in registers
+    take_slow<kMode>(c, lanes, slow, none, &copy);
+    g = copy;
+  }
+  const Next next = next_of<kMode>(c, g);
+  g.is_dc = select(g.is_dc, next.is_dc, not_here);
+  const __m256i other = and_with(long_codes, (LookupArena::kTableSlots - 1) << kLookupBits);
+  g.slot = select(g.slot, _mm256_or_si256(next.slot, other), not_here);
+}
+
+[[gnu::always_inline]] inline Wide look_up(const Entry* arena, const Group& g) {
+  const __m256i top = _mm256_srli_epi32(upper(g.buffer[0], g.buffer[1]), 32 - kLookupBits);
+  const auto index = spill<uint32_t>(_mm256_or_si256(g.slot, top));
+  return load_lanes([&](size_t lane) { return arena + index[lane]; });
+}
+
+// The coefficients to `places`, counted from `to`.
+[[gnu::always_inline]] inline void store(const Wide& entries, __m256i places, int16_t* to) {
+  const auto even = spill<uint64_t>(_mm256_srli_epi64(entries.even, 16));
+  const auto odd = spill<uint64_t>(_mm256_srli_epi64(entries.odd, 16));
+  const auto at = spill<uint32_t>(places);
+  for (size_t pair = 0; pair < kLanes / 2; ++pair) {
+    __builtin_memcpy(to + at[2 * pair], &even[pair], sizeof(uint64_t));
+    __builtin_memcpy(to + at[2 * pair + 1], &odd[pair], sizeof(uint64_t));
+  }
+}
+
+// An entry's first coefficient lies in the upper half of its lower word.
+[[gnu::always_inline]] inline void sum_dc(const Constants& c, __m256i words, Group& g) {
+  const __m256i values = _mm256_and_si256(g.is_dc, _mm256_srli_epi32(words, 16));
+  const __m256i place = _mm256_add_epi32(g.last, _mm256_set1_epi32(1));
+  const auto block = spill<uint32_t>(_mm256_srli_epi32(place, kBlockShift));
+  std::array<uint32_t, kLanes> shifts;
+  for (size_t lane = 0; lane < kLanes; ++lane) shifts[lane] = c.dc_shift[block[lane]];
+  const __m256i shift = load(shifts);
+  const __m256i is_third = _mm256_cmpeq_epi32(shift, _mm256_set1_epi32(32));
+  g.dc[0] = _mm256_add_epi16(g.dc[0], _mm256_sllv_epi32(values, shift));
+  g.dc[1] = _mm256_add_epi32(g.dc[1], _mm256_and_si256(values, is_third));
+}
+
+template <Mode kMode>
+[[gnu::always_inline]] inline void apply(const Constants& c, const Wide& entries, const Ends& ends,
+                                         const Lanes& lanes, Group& g) {
+  const __m256i words = lower(entries.even, entries.odd);
+  const __m256i length = _mm256_set1_epi64x(kLengthMask);
+  g.buffer[0] = _mm256_sllv_epi64(g.buffer[0], _mm256_and_si256(entries.even, length));
+  g.buffer[1] = _mm256_sllv_epi64(g.buffer[1], _mm256_and_si256(entries.odd, length));
+  g.consumed = _mm256_add_epi32(g.consumed, words);
+
+  const __m256i before = g.last;
+  const __m256i first = _mm256_add_epi32(before, and_with(_mm256_srli_epi32(words, 6), 31));
+  if constexpr (kMode == kWalk) {
+    sum_dc(c, words, g);
+  } else {
+    store(entries, _mm256_add_epi32(first, g.base), ends.coefficients + 1);
+  }
+
+  const __m256i moved = _mm256_add_epi32(first, and_with(_mm256_srli_epi32(words, 11), 7));
+  const __m256i ends_block = _mm256_slli_epi32(words, kEndOfBlockToSign);
+  const __m256i value_next = _mm256_slli_epi32(words, kValueNextToSign);
+  const __m256i left = _mm256_andnot_si256(g.is_dc, _mm256_xor_si256(moved, before));
+  g.crossed = _mm256_or_si256(g.crossed, left);
+  const __m256i block_end = _mm256_or_si256(moved, _mm256_set1_epi32(kPositionMask));
+  g.last = select(moved, block_end, ends_block);
+  const Next next = next_of<kMode>(c, g);
+  // A value belongs to the symbol before it.
+  g.is_dc = select(next.is_dc, g.is_dc, value_next);
+  static_assert(LookupArena::kValueSlots == 1);
+  const __m256i value_slot = _mm256_srli_epi32(upper(entries.even, entries.odd), 16);
+  g.slot = select(next.slot, value_slot, value_next);
+  static_assert((kEndOfBlock | kValueNext) == kNotHere);
+  const __m256i not_here = _mm256_and_si256(ends_block, value_next);
+  if (signs(not_here) != 0) [[unlikely]] {
+    look_further<kMode>(c, lanes, words, not_here, before, g);
+  }
+}
+
+__m256i with_lane(__m256i v, size_t lane, uint32_t value) {
+  auto all = spill<uint32_t>(v);
+  all[lane] = value;
+  return load(all);
+}
+
+std::array<uint8_t, 8> ordered_slots(const StreamTables& tables) {
+  std::array<uint8_t, 8> ordered{};
+  for (size_t pair = 0; pair < 2; ++pair) {
+    for (size_t kind = 0; kind < 3; ++kind) {
+      ordered[slot_index(pair, kind)] = tables.slots[pair * 4 + kind];
+    }
+  }
+  return ordered;
+}
+
+void begin_lane(size_t lane, Stream* stream, const Ends& ends, Lanes* lanes, Group* g) {
+  lanes->stream[lane] = stream;
+  lanes->data[lane] = stream->data;
+  lanes->active |= 1u << lane;
+  g->last = with_lane(g->last, lane, ~0u);
+  g->end = with_lane(g->end, lane, static_cast<uint32_t>(last_place(*stream)));
+  g->bit = with_lane(g->bit, lane, static_cast<uint32_t>(stream->bit));
+  g->bits = with_lane(g->bits, lane, static_cast<uint32_t>(stream->bits));
+  g->crossed = with_lane(g->crossed, lane, 0);
+  g->pairs = with_lane(g->pairs, lane, stream->tables->pairs << 2);
+  g->base = with_lane(g->base, lane, static_cast<uint32_t>(stream->out - ends.coefficients));
+  for (__m256i& dc : g->dc) dc = with_lane(dc, lane, 0);
+  const auto ordered = ordered_slots(*stream->tables);
+  auto slots = spill<uint64_t>(g->slots[lane % 2]);
+  __builtin_memcpy(&slots[lane / 2], ordered.data(), sizeof(uint64_t));
+  g->slots[lane % 2] = load(slots);
+}
+
+// Takes what is finished out of the lanes and gives them new streams.
+template <Mode kMode>
+[[gnu::noinline]] void change_lanes(const Constants& c, uint32_t finished, const Ends& ends,
+                                    Lanes* lanes, Group* g) {
+  const Spilled spilled(*g);
+  std::array<int32_t, kLanes> changed{};
+  for (uint32_t left = finished; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(__builtin_ctz(left));
+    changed[lane] = -1;
+    Stream& stream = *lanes->stream[lane];
+    stream.bit = spilled.bit[lane];
+    stream.bad = (spilled.crossed[lane] >> kBlockShift & 1) != 0 ||
+                 spilled.last[lane] != last_place(stream) || stream.bit > stream.bits;
+    stream.dc = {spilled.dc[0][2 * lane], spilled.dc[0][2 * lane + 1], spilled.dc[1][2 * lane]};
+    lanes->active &= ~(1u << lane);
+    Stream* const next = ends.source->next(&stream);
+    if (next != nullptr) begin_lane(lane, next, ends, lanes, g);
+  }
+  const Next next = next_of<kMode>(c, *g);
+  g->is_dc = select(g->is_dc, next.is_dc, load(changed));
+  g->slot = select(g->slot, next.slot, load(changed));
+}
+
+Constants make_constants(const StreamsAhead& ahead) {
+  std::array<uint8_t, 32> reverse;
+  for (size_t i = 0; i < reverse.size(); ++i) {
+    reverse[i] = static_cast<uint8_t>((i & 8) + 7 - (i & 7));
+  }
+  std::array<uint32_t, 8> slot_of{};
+  if (ahead.tables != nullptr) {
+    const auto ordered = ordered_slots(*ahead.tables);
+    for (size_t i = 0; i < slot_of.size(); ++i) slot_of[i] = uint32_t{ordered[i]} << kLookupBits;
+  }
+  Constants c{.slot_of = load(slot_of), .reverse = load(reverse), .dc_shift = {}};
+  for (size_t block = 0; !ahead.walked.empty() && block < kSliceBlocksMax; ++block) {
+    c.dc_shift[block] = static_cast<uint8_t>(16 * ahead.walked[block % ahead.walked.size()]);
+  }
+  return c;
+}
+
+template <Mode kMode, size_t kGroups>
+void decode(const Constants& c, const Entry* arena, const Ends& ends) {
+  static constexpr std::array<uint8_t, kStreamPadding> kNoData{};
+  // Idle lanes write four zeros to the buffer's beginning, which is nobody's.
+  std::array<Group, kGroups> groups{};
+  std::array<Lanes, kGroups> lanes{};
+  for (Lanes& l : lanes) l.data.fill(kNoData.data());
+  // The groups' lanes fill alike.
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    for (size_t i = 0; i < kGroups; ++i) {
+      Stream* const next = ends.source->next(nullptr);
+      if (next != nullptr) begin_lane(lane, next, ends, &lanes[i], &groups[i]);
+    }
+  }
+  for (Group& g : groups) {
+    const Next next = next_of<kMode>(c, g);
+    g.is_dc = next.is_dc;
+    g.slot = next.slot;
+  }
+  uint32_t active = 1;
+  while (active != 0) {
+    for (size_t i = 0; i < kGroups; ++i) refill(c, lanes[i], groups[i]);
+    for (int n = 0; n < kLookupsPerRefill; ++n) {
+#pragma GCC unroll 2
+      for (size_t i = 0; i < kGroups; ++i) {
+        apply<kMode>(c, look_up(arena, groups[i]), ends, lanes[i], groups[i]);
+      }
+    }
+    active = 0;
+    for (size_t i = 0; i < kGroups; ++i) {
+      Group& g = groups[i];
+      count_consumed(g);
+      const uint32_t idle = signs(_mm256_cmpeq_epi32(g.slot, _mm256_setzero_si256()));
+      const uint32_t finished = lanes[i].active & idle;
+      if (finished != 0) change_lanes<kMode>(c, finished, ends, &lanes[i], &g);
+      active |= lanes[i].active;
+    }
+  }
+}
+
+template <size_t kGroups>
+void decode_in_groups(const StreamsAhead& ahead, const Entry* arena, const Ends& ends) {
+  const Constants constants = make_constants(ahead);
+  if (ahead.tables == nullptr) {
+    decode<kMixed, kGroups>(constants, arena, ends);
+  } else if (ahead.walked.empty()) {
+    decode<kCommon, kGroups>(constants, arena, ends);
+  } else {
+    decode<kWalk, kGroups>(constants, arena, ends);
+  }
+}
+
+}  // namespace
+
+void decode_slices_avx2(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
+                        StreamSource& source) {
+  static_assert(2 * kLanes == streams_at_once(EntropyKernel::kAvx2));
+  const Ends ends{coefficients, &source};
+  if (ahead.count <= kLanes) {
+    decode_in_groups<1>(ahead, arena, ends);
+  } else {
+    decode_in_groups<2>(ahead, arena, ends);
+  }
+}
+
+}  // namespace forebay::jpeg
