@@ -133,7 +133,7 @@ void measure_bytes(const std::vector<ByteVector>& originals, const bench::Report
 
 int main(int argc, char** argv) {
   if (argc < 3) stop("usage: bench_jpeg PHOTOS CIFAR [ROUNDS]");
-  const int rounds = argc > 3 ? std::max(1, std::atoi(argv[3])) : 5;
+  const int rounds = argc > 3 ? std::max(1, std::atoi(argv[3])) : 2;
   const JpegWork work = read_work(argv[1], argv[2]);
   nlohmann::ordered_json figures{{"machine", bench::machine()}};
   const auto report_as = [&](const std::string& suffix) {

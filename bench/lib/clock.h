@@ -36,6 +36,43 @@ inline double cycles_per_second() {
   return best;
 }
 
+// Independent additions a second, over about a microsecond.
+inline double additions_per_second() {
+  constexpr int kRounds = 1000;
+  constexpr int kAdditions = 10;  // of a round
+  uint64_t a = 0, b = 0, c = 0, d = 0, e = 0;
+  const double start = wall_seconds();
+  for (int i = 0; i < kRounds; ++i) {
+    // The compiler must not see what is added.
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
+    ++a, ++b, ++c, ++d, ++e;
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
+    ++a, ++b, ++c, ++d, ++e;
+  }
+  asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
+  return kRounds * kAdditions / (wall_seconds() - start);
+}
+
+// Whether the core is ours alone. Where it shares its units with another hardware thread that a
+// neighbour keeps busy, independent additions take up to twice as long, and so does code as dense
+// as ours, while code that waits for its own results hardly notices.
+class Neighbour {
+ public:
+  Neighbour() {
+    const double end = wall_seconds() + 1;
+    while (wall_seconds() < end) {
+      // The least of three, as a single one may be the clock's error.
+      double least = additions_per_second();
+      for (int i = 0; i < 2; ++i) least = std::min(least, additions_per_second());
+      alone_ = std::max(alone_, least);
+    }
+  }
+  bool is_quiet() const { return additions_per_second() > 0.93 * alone_; }
+
+ private:
+  double alone_ = 0;
+};
+
 // The shortest of several times.
 class Shortest {
  public:
