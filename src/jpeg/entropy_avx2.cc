@@ -75,14 +75,19 @@ template <typename T>
 __m256i load(const std::array<T, 32 / sizeof(T)>& from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from.data()));
 }
+// A register in memory, to be looked at lane by lane.
 template <typename T>
-[[gnu::always_inline]] inline std::array<T, 32 / sizeof(T)> spill(__m256i from) {
-  alignas(32) std::array<T, 32 / sizeof(T)> to;
-  _mm256_store_si256(reinterpret_cast<__m256i*>(to.data()), from);
-  // Through memory: taking lanes out of registers by shuffles is slower.
-  asm("" : "+m"(to));
-  return to;
-}
+struct Spilled {
+  [[gnu::always_inline]] explicit Spilled(__m256i from) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes.data()), from);
+    // Really in memory: taking lanes out of registers by shuffles is slower.
+    asm("" : "+m"(lanes));
+  }
+  const T& operator[](size_t lane) const { return lanes[lane]; }
+  T& operator[](size_t lane) { return lanes[lane]; }
+
+  alignas(32) std::array<T, 32 / sizeof(T)> lanes;
+};
 
 __m256i and_with(__m256i a, int b) { return _mm256_and_si256(a, _mm256_set1_epi32(b)); }
 
@@ -115,8 +120,7 @@ struct Wide {
 
 __m128i load_two(const void* first, const void* second) {
   const __m128i low = _mm_loadl_epi64(static_cast<const __m128i*>(first));
-  return _mm_castps_si128(
-      _mm_loadh_pi(_mm_castsi128_ps(low), static_cast<const __m64*>(second)));
+  return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), static_cast<const __m64*>(second)));
 }
 
 // `at(lane)`: an address.
@@ -132,7 +136,7 @@ void count_consumed(Group& g) {
 }
 
 [[gnu::always_inline]] inline void refill(const Constants& c, const Lanes& lanes, Group& g) {
-  const auto byte = spill<uint32_t>(_mm256_srli_epi32(_mm256_min_epu32(g.bit, g.bits), 3));
+  const Spilled<uint32_t> byte(_mm256_srli_epi32(_mm256_min_epu32(g.bit, g.bits), 3));
   const Wide bytes = load_lanes([&](size_t lane) { return lanes.data[lane] + byte[lane]; });
   const __m256i shift = and_with(g.bit, 7);
   g.buffer[0] = _mm256_sllv_epi64(_mm256_shuffle_epi8(bytes.even, c.reverse), even_lanes(shift));
@@ -168,17 +172,15 @@ template <Mode kMode>
   return {is_dc, _mm256_and_si256(slot, inside)};
 }
 
-// What is looked at lane by lane.
-struct Spilled {
-  explicit Spilled(const Group& g)
-      : last(spill<int32_t>(g.last)),
-        bit(spill<uint32_t>(g.bit)),
-        crossed(spill<uint32_t>(g.crossed)),
-        dc{spill<int16_t>(g.dc[0]), spill<int16_t>(g.dc[1])} {}
-  std::array<int32_t, kLanes> last;
-  std::array<uint32_t, kLanes> bit;
-  std::array<uint32_t, kLanes> crossed;
-  std::array<std::array<int16_t, 2 * kLanes>, 2> dc;
+// What the slow ways look at.
+struct State {
+  explicit State(const Group& g)
+      : last(g.last), bit(g.bit), crossed(g.crossed), dc{Sums(g.dc[0]), Sums(g.dc[1])} {}
+  using Sums = Spilled<int16_t>;
+  Spilled<int32_t> last;
+  Spilled<uint32_t> bit;
+  Spilled<uint32_t> crossed;
+  std::array<Sums, 2> dc;
 };
 
 int32_t last_place(const Stream& stream) {
@@ -186,7 +188,7 @@ int32_t last_place(const Stream& stream) {
 }
 
 // The DC difference that was just decoded at `place`.
-void add_dc(const Constants& c, const Stream& stream, uint32_t place, size_t lane, Spilled* to) {
+void add_dc(const Constants& c, const Stream& stream, uint32_t place, size_t lane, State* to) {
   const uint8_t shift = c.dc_shift[place >> kBlockShift];
   int16_t& dc = to->dc[shift / 32][2 * lane + shift / 16 % 2];
   dc = static_cast<int16_t>(dc + stream.out[place]);
@@ -197,27 +199,27 @@ template <Mode kMode>
 [[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, uint32_t slow,
                                  uint32_t none, Group* g) {
   count_consumed(*g);
-  Spilled spilled(*g);
+  State state(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(__builtin_ctz(left));
     const Stream& stream = *lanes.stream[lane];
-    const auto place = static_cast<uint32_t>(spilled.last[lane] + 1);
-    uint64_t at = spilled.bit[lane];
+    const auto place = static_cast<uint32_t>(state.last[lane] + 1);
+    uint64_t at = state.bit[lane];
     const bool bad = (none >> lane & 1) != 0;
     const int32_t moved = bad ? -1 : decode_slow(stream, place, &at);
-    spilled.bit[lane] = static_cast<uint32_t>(at);
+    state.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
-      spilled.crossed[lane] = 1u << kBlockShift;
-      spilled.last[lane] = last_place(stream);
+      state.crossed[lane] = 1u << kBlockShift;
+      state.last[lane] = last_place(stream);
     } else {
-      spilled.last[lane] = moved - 1;
-      if (kMode == kWalk && (place & kPositionMask) == 0) add_dc(c, stream, place, lane, &spilled);
+      state.last[lane] = moved - 1;
+      if (kMode == kWalk && (place & kPositionMask) == 0) add_dc(c, stream, place, lane, &state);
     }
   }
-  g->last = load(spilled.last);
-  g->bit = load(spilled.bit);
-  g->crossed = load(spilled.crossed);
-  for (size_t i = 0; i < 2; ++i) g->dc[i] = load(spilled.dc[i]);
+  g->last = load(state.last.lanes);
+  g->bit = load(state.bit.lanes);
+  g->crossed = load(state.crossed.lanes);
+  for (size_t i = 0; i < 2; ++i) g->dc[i] = load(state.dc[i].lanes);
   refill(c, lanes, *g);
 }
 
@@ -246,15 +248,15 @@ template <Mode kMode>
 
 [[gnu::always_inline]] inline Wide look_up(const Entry* arena, const Group& g) {
   const __m256i top = _mm256_srli_epi32(upper(g.buffer[0], g.buffer[1]), 32 - kLookupBits);
-  const auto index = spill<uint32_t>(_mm256_or_si256(g.slot, top));
+  const Spilled<uint32_t> index(_mm256_or_si256(g.slot, top));
   return load_lanes([&](size_t lane) { return arena + index[lane]; });
 }
 
 // The coefficients to `places`, counted from `to`.
 [[gnu::always_inline]] inline void store(const Wide& entries, __m256i places, int16_t* to) {
-  const auto even = spill<uint64_t>(_mm256_srli_epi64(entries.even, 16));
-  const auto odd = spill<uint64_t>(_mm256_srli_epi64(entries.odd, 16));
-  const auto at = spill<uint32_t>(places);
+  const Spilled<uint64_t> even(_mm256_srli_epi64(entries.even, 16));
+  const Spilled<uint64_t> odd(_mm256_srli_epi64(entries.odd, 16));
+  const Spilled<uint32_t> at(places);
   for (size_t pair = 0; pair < kLanes / 2; ++pair) {
     __builtin_memcpy(to + at[2 * pair], &even[pair], sizeof(uint64_t));
     __builtin_memcpy(to + at[2 * pair + 1], &odd[pair], sizeof(uint64_t));
@@ -265,7 +267,7 @@ template <Mode kMode>
 [[gnu::always_inline]] inline void sum_dc(const Constants& c, __m256i words, Group& g) {
   const __m256i values = _mm256_and_si256(g.is_dc, _mm256_srli_epi32(words, 16));
   const __m256i place = _mm256_add_epi32(g.last, _mm256_set1_epi32(1));
-  const auto block = spill<uint32_t>(_mm256_srli_epi32(place, kBlockShift));
+  const Spilled<uint32_t> block(_mm256_srli_epi32(place, kBlockShift));
   std::array<uint32_t, kLanes> shifts;
   for (size_t lane = 0; lane < kLanes; ++lane) shifts[lane] = c.dc_shift[block[lane]];
   const __m256i shift = load(shifts);
@@ -311,10 +313,13 @@ template <Mode kMode>
   }
 }
 
-__m256i with_lane(__m256i v, size_t lane, uint32_t value) {
-  auto all = spill<uint32_t>(v);
-  all[lane] = value;
-  return load(all);
+__m256i is_lane(size_t lane) {
+  const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpeq_epi32(numbers, _mm256_set1_epi32(static_cast<int>(lane)));
+}
+
+void set_lane(__m256i* v, __m256i is_lane, uint32_t value) {
+  *v = select(*v, _mm256_set1_epi32(static_cast<int>(value)), is_lane);
 }
 
 std::array<uint8_t, 8> ordered_slots(const StreamTables& tables) {
@@ -327,41 +332,49 @@ std::array<uint8_t, 8> ordered_slots(const StreamTables& tables) {
   return ordered;
 }
 
+template <Mode kMode>
 void begin_lane(size_t lane, Stream* stream, const Ends& ends, Lanes* lanes, Group* g) {
   lanes->stream[lane] = stream;
   lanes->data[lane] = stream->data;
   lanes->active |= 1u << lane;
-  g->last = with_lane(g->last, lane, ~0u);
-  g->end = with_lane(g->end, lane, static_cast<uint32_t>(last_place(*stream)));
-  g->bit = with_lane(g->bit, lane, static_cast<uint32_t>(stream->bit));
-  g->bits = with_lane(g->bits, lane, static_cast<uint32_t>(stream->bits));
-  g->crossed = with_lane(g->crossed, lane, 0);
-  g->pairs = with_lane(g->pairs, lane, stream->tables->pairs << 2);
-  g->base = with_lane(g->base, lane, static_cast<uint32_t>(stream->out - ends.coefficients));
-  for (__m256i& dc : g->dc) dc = with_lane(dc, lane, 0);
-  const auto ordered = ordered_slots(*stream->tables);
-  auto slots = spill<uint64_t>(g->slots[lane % 2]);
-  __builtin_memcpy(&slots[lane / 2], ordered.data(), sizeof(uint64_t));
-  g->slots[lane % 2] = load(slots);
+  const __m256i here = is_lane(lane);
+  set_lane(&g->last, here, ~0u);
+  set_lane(&g->end, here, static_cast<uint32_t>(last_place(*stream)));
+  set_lane(&g->bit, here, static_cast<uint32_t>(stream->bit));
+  set_lane(&g->bits, here, static_cast<uint32_t>(stream->bits));
+  set_lane(&g->crossed, here, 0);
+  set_lane(&g->pairs, here, stream->tables->pairs << 2);
+  set_lane(&g->base, here, static_cast<uint32_t>(stream->out - ends.coefficients));
+  for (__m256i& dc : g->dc) set_lane(&dc, here, 0);
+  if constexpr (kMode == kMixed) {
+    uint64_t slots = 0;
+    const auto ordered = ordered_slots(*stream->tables);
+    __builtin_memcpy(&slots, ordered.data(), sizeof slots);
+    const __m256i both = _mm256_set1_epi64x(static_cast<long long>(slots));
+    // The 64 bits of the lane and its neighbour.
+    const __m256i place = is_lane(lane | 1);
+    const __m256i wide = _mm256_or_si256(place, _mm256_srli_epi64(place, 32));
+    g->slots[lane % 2] = _mm256_blendv_epi8(g->slots[lane % 2], both, wide);
+  }
 }
 
 // Takes what is finished out of the lanes and gives them new streams.
 template <Mode kMode>
 [[gnu::noinline]] void change_lanes(const Constants& c, uint32_t finished, const Ends& ends,
                                     Lanes* lanes, Group* g) {
-  const Spilled spilled(*g);
+  const State state(*g);
   std::array<int32_t, kLanes> changed{};
   for (uint32_t left = finished; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(__builtin_ctz(left));
     changed[lane] = -1;
     Stream& stream = *lanes->stream[lane];
-    stream.bit = spilled.bit[lane];
-    stream.bad = (spilled.crossed[lane] >> kBlockShift & 1) != 0 ||
-                 spilled.last[lane] != last_place(stream) || stream.bit > stream.bits;
-    stream.dc = {spilled.dc[0][2 * lane], spilled.dc[0][2 * lane + 1], spilled.dc[1][2 * lane]};
+    stream.bit = state.bit[lane];
+    stream.bad = (state.crossed[lane] >> kBlockShift & 1) != 0 ||
+                 state.last[lane] != last_place(stream) || stream.bit > stream.bits;
+    stream.dc = {state.dc[0][2 * lane], state.dc[0][2 * lane + 1], state.dc[1][2 * lane]};
     lanes->active &= ~(1u << lane);
     Stream* const next = ends.source->next(&stream);
-    if (next != nullptr) begin_lane(lane, next, ends, lanes, g);
+    if (next != nullptr) begin_lane<kMode>(lane, next, ends, lanes, g);
   }
   const Next next = next_of<kMode>(c, *g);
   g->is_dc = select(g->is_dc, next.is_dc, load(changed));
@@ -396,7 +409,7 @@ void decode(const Constants& c, const Entry* arena, const Ends& ends) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
     for (size_t i = 0; i < kGroups; ++i) {
       Stream* const next = ends.source->next(nullptr);
-      if (next != nullptr) begin_lane(lane, next, ends, &lanes[i], &groups[i]);
+      if (next != nullptr) begin_lane<kMode>(lane, next, ends, &lanes[i], &groups[i]);
     }
   }
   for (Group& g : groups) {
