@@ -252,15 +252,20 @@ template <Mode kMode>
   return load_lanes([&](size_t lane) { return arena + index[lane]; });
 }
 
+void store_two(__m128i values, int16_t* first, int16_t* second) {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(first), values);
+  _mm_storeh_pi(reinterpret_cast<__m64*>(second), _mm_castsi128_ps(values));
+}
+
 // The coefficients to `places`, counted from `to`.
 [[gnu::always_inline]] inline void store(const Wide& entries, __m256i places, int16_t* to) {
-  const Spilled<uint64_t> even(_mm256_srli_epi64(entries.even, 16));
-  const Spilled<uint64_t> odd(_mm256_srli_epi64(entries.odd, 16));
+  const __m256i even = _mm256_srli_epi64(entries.even, 16);
+  const __m256i odd = _mm256_srli_epi64(entries.odd, 16);
   const Spilled<uint32_t> at(places);
-  for (size_t pair = 0; pair < kLanes / 2; ++pair) {
-    __builtin_memcpy(to + at[2 * pair], &even[pair], sizeof(uint64_t));
-    __builtin_memcpy(to + at[2 * pair + 1], &odd[pair], sizeof(uint64_t));
-  }
+  store_two(_mm256_castsi256_si128(even), to + at[0], to + at[2]);
+  store_two(_mm256_castsi256_si128(odd), to + at[1], to + at[3]);
+  store_two(_mm256_extracti128_si256(even, 1), to + at[4], to + at[6]);
+  store_two(_mm256_extracti128_si256(odd, 1), to + at[5], to + at[7]);
 }
 
 // An entry's first coefficient lies in the upper half of its lower word.
@@ -421,9 +426,12 @@ void decode(const Constants& c, const Entry* arena, const Ends& ends) {
   while (active != 0) {
     for (size_t i = 0; i < kGroups; ++i) refill(c, lanes[i], groups[i]);
     for (int n = 0; n < kLookupsPerRefill; ++n) {
+      std::array<Wide, kGroups> entries;
+#pragma GCC unroll 2
+      for (size_t i = 0; i < kGroups; ++i) entries[i] = look_up(arena, groups[i]);
 #pragma GCC unroll 2
       for (size_t i = 0; i < kGroups; ++i) {
-        apply<kMode>(c, look_up(arena, groups[i]), ends, lanes[i], groups[i]);
+        apply<kMode>(c, entries[i], ends, lanes[i], groups[i]);
       }
     }
     active = 0;
