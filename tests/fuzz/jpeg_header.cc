@@ -4,6 +4,7 @@
 // files decoded side by side must give what each gives alone; and what could be rewritten must
 // decode again, with the same pixels.
 #include <cstdlib>
+#include <memory>
 
 #include "base/checksum.h"
 #include "jpeg/decode.h"
@@ -15,6 +16,7 @@ namespace jpeg = forebay::jpeg;
 using forebay::base::Bytes;
 using forebay::base::Pixels;
 using forebay::base::Rect;
+using forebay::base::Status;
 
 namespace {
 
@@ -48,7 +50,16 @@ void compose_anything(Bytes data, const jpeg::Header& header) {
   (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
 }
 
-void compare_kernels(Bytes file, const jpeg::Header& header, const Rect& region) {
+Status decode(jpeg::Decoder& decoder, const jpeg::DecodeRequest& request, Pixels* out) {
+  Status result;
+  decoder.decode({&request, 1}, [&](size_t, const Status& status, forebay::base::Rows& rows) {
+    result = status;
+    if (status.ok()) rows.move_to(out);
+  });
+  return result;
+}
+
+void compare_kernels(const jpeg::DecodeRequest& request) {
   static jpeg::TurboDecoder turbo;
   static jpeg::Decoder best({.turbo_where_faster = false});
   static const auto others = [] {
@@ -62,11 +73,12 @@ void compare_kernels(Bytes file, const jpeg::Header& header, const Rect& region)
   }();
   Pixels expected;
   Pixels one;
-  const bool good = turbo.decode(file, header, region, &expected).ok();
-  const bool best_good = best.decode(file, region, &one).ok();
+  const auto& [file, header, region, scale] = request;
+  const bool good = turbo.decode(file, header, region, &expected, scale).ok();
+  const bool best_good = decode(best, request, &one).ok();
   for (const auto& decoder : others) {
     Pixels other;
-    require(decoder->decode(file, region, &other).ok() == best_good);
+    require(decode(*decoder, request, &other).ok() == best_good);
     if (best_good) require(one.rgb == other.rgb);
   }
   if (good) require(best_good && one.rgb == expected.rgb);
@@ -114,8 +126,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool good = decoder.decode(file, std::nullopt, &before).ok();
   const Rect region{header->width / 3, header->height / 3, (header->width + 2) / 3,
                     (header->height + 2) / 3};
-  compare_kernels(file, *header, {0, 0, header->width, header->height});
-  compare_kernels(file, *header, region);
+  compare_kernels({file, *header, {0, 0, header->width, header->height}});
+  compare_kernels({file, *header, region});
+  const uint32_t scale = 2u << size % 3;
+  const Rect scaled{0, 0, (header->width + scale - 1) / scale,
+                    (header->height + scale - 1) / scale};
+  compare_kernels({file, *header, scaled, scale});
   decode_beside_good_ones(file, *header, region);
   const auto rewritten = jpeg::rewrite(file, {.restart_interval = size % 4});
   if (!rewritten) return 0;
