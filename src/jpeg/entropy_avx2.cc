@@ -57,7 +57,7 @@ struct Lanes {
 struct Constants {
   __m256i slot_of;  // by slot_index()
   __m256i reverse;
-  std::array<uint8_t, 32> dc_shift;  // by block
+  __m256i dc_shift[2];  // of the first 16 blocks, and of the others; bytes
 };
 
 // Where work comes from and coefficients go.
@@ -187,9 +187,18 @@ int32_t last_place(const Stream& stream) {
   return static_cast<int32_t>(stream.blocks << kBlockShift) - 1;
 }
 
+// Of a DC coefficient's component in Group::dc. The first block's is 0, and so are the bytes
+// behind.
+[[gnu::always_inline]] inline __m256i shift_of(const Constants& c, __m256i block) {
+  const __m256i first = _mm256_shuffle_epi8(c.dc_shift[0], block);
+  const __m256i second = _mm256_shuffle_epi8(c.dc_shift[1], block);
+  return _mm256_blendv_epi8(first, second, _mm256_slli_epi32(block, 3));
+}
+
 // The DC difference that was just decoded at `place`.
 void add_dc(const Constants& c, const Stream& stream, uint32_t place, size_t lane, State* to) {
-  const uint8_t shift = c.dc_shift[place >> kBlockShift];
+  const __m256i block = _mm256_set1_epi32(static_cast<int>(place >> kBlockShift));
+  const auto shift = static_cast<uint32_t>(_mm256_cvtsi256_si32(shift_of(c, block)));
   int16_t& dc = to->dc[shift / 32][2 * lane + shift / 16 % 2];
   dc = static_cast<int16_t>(dc + stream.out[place]);
 }
@@ -272,10 +281,7 @@ void store_two(__m128i values, int16_t* first, int16_t* second) {
 [[gnu::always_inline]] inline void sum_dc(const Constants& c, __m256i words, Group& g) {
   const __m256i values = _mm256_and_si256(g.is_dc, _mm256_srli_epi32(words, 16));
   const __m256i place = _mm256_add_epi32(g.last, _mm256_set1_epi32(1));
-  const Spilled<uint32_t> block(_mm256_srli_epi32(place, kBlockShift));
-  std::array<uint32_t, kLanes> shifts;
-  for (size_t lane = 0; lane < kLanes; ++lane) shifts[lane] = c.dc_shift[block[lane]];
-  const __m256i shift = load(shifts);
+  const __m256i shift = shift_of(c, _mm256_srli_epi32(place, kBlockShift));
   const __m256i is_third = _mm256_cmpeq_epi32(shift, _mm256_set1_epi32(32));
   g.dc[0] = _mm256_add_epi16(g.dc[0], _mm256_sllv_epi32(values, shift));
   g.dc[1] = _mm256_add_epi32(g.dc[1], _mm256_and_si256(values, is_third));
@@ -396,11 +402,15 @@ Constants make_constants(const StreamsAhead& ahead) {
     const auto ordered = ordered_slots(*ahead.tables);
     for (size_t i = 0; i < slot_of.size(); ++i) slot_of[i] = uint32_t{ordered[i]} << kLookupBits;
   }
-  Constants c{.slot_of = load(slot_of), .reverse = load(reverse), .dc_shift = {}};
+  std::array<uint8_t, 32> shifts{};
   for (size_t block = 0; !ahead.walked.empty() && block < kSliceBlocksMax; ++block) {
-    c.dc_shift[block] = static_cast<uint8_t>(16 * ahead.walked[block % ahead.walked.size()]);
+    shifts[block] = static_cast<uint8_t>(16 * ahead.walked[block % ahead.walked.size()]);
   }
-  return c;
+  const __m256i both = load(shifts);
+  return {.slot_of = load(slot_of),
+          .reverse = load(reverse),
+          .dc_shift = {_mm256_permute2x128_si256(both, both, 0x00),
+                       _mm256_permute2x128_si256(both, both, 0x11)}};
 }
 
 template <Mode kMode, size_t kGroups>
