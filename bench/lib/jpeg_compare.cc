@@ -50,10 +50,15 @@ class Side {
   int undisturbed_ = 0;
 };
 
+const Neighbour& measured_neighbour() {
+  static const Neighbour measured;
+  return measured;
+}
+
 // Until each side had `rounds` undisturbed rounds, or for as long as patience lasts.
 template <class Ours, class Theirs>
 void take_turns(int rounds, const Ours& ours, const Theirs& theirs, Sums* sums) {
-  static const Neighbour neighbour;
+  const Neighbour& neighbour = measured_neighbour();
   Side our_side;
   Side their_side;
   for (int round = 0; round < rounds * kPatience; ++round) {

@@ -5,18 +5,11 @@
 
 #include "jpeg/decode.h"
 #include "jpeg/jpeg_samples.h"
+#include "jpeg/kernel_samples.h"
 #include "jpeg/scan_decoder.h"
 #include "jpeg/turbo_decode.h"
 
 namespace forebay::jpeg {
-
-inline std::vector<EntropyKernel> kernels() {
-  std::vector<EntropyKernel> all{EntropyKernel::kPortable};
-  for (const auto kernel : {EntropyKernel::kAvx2, EntropyKernel::kAvx512}) {
-    if (kernel <= best_entropy_kernel()) all.push_back(kernel);
-  }
-  return all;
-}
 
 // Files and a crop of each. Every kernel must give libjpeg-turbo's pixels for the whole image, and
 // these cropped for the crop.

@@ -20,15 +20,6 @@ using base::Purpose;
 using base::Random;
 using base::Rect;
 
-Status decode(Decoder& decoder, const DecodeRequest& request, Pixels* out) {
-  Status result;
-  decoder.decode({&request, 1}, [&](size_t, const Status& status, base::Rows& rows) {
-    result = status;
-    if (status.ok()) rows.move_to(out);
-  });
-  return result;
-}
-
 // One decoder for each kernel, and libjpeg-turbo.
 struct Decoders {
   struct Ours {

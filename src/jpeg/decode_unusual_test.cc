@@ -316,7 +316,7 @@ void compare(int files, bool any_symbols, uint64_t seed) {
 TEST(DecodeUnusual, LegalSymbolsEqualPlainTurbo) { compare(3000, false, 23); }
 
 // Sizes of more than 10 bits, and all that libjpeg takes for an end of block: most files are left
-// to it, from either kernel.
+// to it, from any kernel.
 TEST(DecodeUnusual, AnySymbolsEqualPlainTurbo) { compare(1000, true, 24); }
 
 }  // namespace

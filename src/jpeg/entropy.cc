@@ -77,37 +77,27 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
 }
 
 EntropyKernel best_entropy_kernel() {
-#ifdef FOREBAY_AVX512
+#ifdef FOREBAY_X86_KERNELS
   // Highway's AVX3 is F, BW, DQ and VL; where it is told to do without, so do we.
   const bool all =
       (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512vbmi");
   if (all) return EntropyKernel::kAvx512;
-#endif
-#ifdef FOREBAY_AVX2
   if ((hwy::SupportedTargets() & HWY_AVX2) != 0) return EntropyKernel::kAvx2;
 #endif
   return EntropyKernel::kPortable;
 }
 
-// Idle lanes cost as much as busy ones.
-EntropyKernel KernelChoice::for_streams(size_t count) const {
-  if (always_ || many_ == EntropyKernel::kPortable) return many_;
-  if (count <= 2) return EntropyKernel::kPortable;
-  return count <= streams_at_once(EntropyKernel::kAvx2) ? EntropyKernel::kAvx2 : many_;
-}
-
 void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
                    [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
+  FOREBAY_CHECK(ahead.walked.empty() || (ahead.tables != nullptr && ahead.walked[0] == 0));
   const EntropyKernel kernel = choice.for_streams(ahead.count);
-#ifdef FOREBAY_AVX512
+#ifdef FOREBAY_X86_KERNELS
   if (kernel == EntropyKernel::kAvx512) {
     const uint8_t* const slots = ahead.tables == nullptr ? nullptr : ahead.tables->slots.data();
     decode_slices_avx512(slots, ahead.walked.data(), ahead.walked.size(), arena.entries(),
                          coefficients, source);
     return;
   }
-#endif
-#ifdef FOREBAY_AVX2
   if (kernel == EntropyKernel::kAvx2) {
     decode_slices_avx2(ahead, arena.entries(), coefficients, source);
     return;

@@ -103,19 +103,27 @@ constexpr size_t streams_at_once(EntropyKernel kernel) {
   return kernel == EntropyKernel::kAvx512 ? 32 : kernel == EntropyKernel::kAvx2 ? 16 : 6;
 }
 inline constexpr size_t kStreamsMax = 32;
+static_assert(streams_at_once(EntropyKernel::kAvx512) <= kStreamsMax &&
+              streams_at_once(EntropyKernel::kAvx2) <= kStreamsMax);
 
-// Which kernel decodes: always the same one, or the fastest for the number of streams.
+// Which kernel decodes: always the same one, or the fastest for the number of streams, as idle
+// lanes cost as much as busy ones.
 class KernelChoice {
  public:
   explicit KernelChoice(std::optional<EntropyKernel> always)
-      : always_(always), many_(always.value_or(best_entropy_kernel())) {}
+      : many_(always.value_or(best_entropy_kernel())),
+        few_(always.value_or(std::min(many_, EntropyKernel::kAvx2))),
+        two_(always.value_or(EntropyKernel::kPortable)) {}
 
   EntropyKernel for_many() const { return many_; }
-  EntropyKernel for_streams(size_t count) const;
+  EntropyKernel for_streams(size_t count) const {
+    return count <= 2 ? two_ : count <= streams_at_once(few_) ? few_ : many_;
+  }
 
  private:
-  std::optional<EntropyKernel> always_;
   EntropyKernel many_;
+  EntropyKernel few_;
+  EntropyKernel two_;
 };
 
 // What is known of the streams beforehand makes them take less time.
@@ -124,13 +132,15 @@ struct StreamsAhead {
   // Its slots are those of all streams; null where they differ.
   const StreamTables* tables = nullptr;
   // Not empty: a walk. Streams are decoded for Stream::dc and where they end; what is then in their
-  // slices means nothing, and need not be zero before. The component of each block of an MCU.
+  // slices means nothing, and need not be zero before. The component of each block of an MCU, 0 of
+  // the first. Needs `tables`.
   std::span<const uint8_t> walked = {};
 };
 
 // Decodes what `source` gives, until it gives nothing more. `coefficients`: the buffer that all
 // slices lie in, each at a multiple of 64 of its numbers, of which there are less than 2^31; the
-// first kSlicePadding are no slice's.
+// first kSlicePadding are no slice's. Until it returns, the data of every stream stay readable and
+// no slice is given to another stream.
 void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
                    int16_t* coefficients, StreamSource& source);
 
@@ -139,13 +149,17 @@ void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, Strea
 void decode_slices_avx2(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
                         StreamSource& source);
 // `slots`: StreamTables' of all streams, null where they differ; `walked`: as StreamsAhead's, of
-// `mcu_blocks`. Bare pointers, since the kernel's file may use no inline functions.
+// `mcu_blocks`. Bare pointers, since entropy_avx512.cc may use no inline functions.
 void decode_slices_avx512(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks,
                           const Entry* arena, int16_t* coefficients, StreamSource& source);
 
 // One symbol at `bit` of `stream`, whose position in the slice is `position`, for kernels that meet
 // kSlowCode. Returns the new position, or -1 for no such code; moves *bit.
 int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit);
+
+// Lookups that what peek_bits() gives is enough for.
+inline constexpr int kLookupsPerRefill = 5;
+static_assert(kLookupsPerRefill * kLookupBits <= 57 && kStreamPadding >= sizeof(uint64_t));
 
 // The 57 or more bits from `bit` on, the first one on top.
 inline uint64_t peek_bits(const Stream& stream, uint64_t bit) {

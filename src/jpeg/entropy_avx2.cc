@@ -1,16 +1,17 @@
 // Entropy decoding in 8 or 16 lanes: one or two groups of eight, so that one's loads hide behind
 // the other's arithmetic. What is looked up is loaded lane by lane: AVX2's gathers are no faster,
-// and on some processors much slower.
+// and on some processors much slower. Compiled as all code for x86 is, which has AVX2.
 #include <immintrin.h>
+
+#include <bit>
 
 #include "jpeg/entropy.h"
 
 namespace forebay::jpeg {
 namespace {
 
-constexpr int kLanes = 8;             // of a group
-constexpr int kLookupsPerRefill = 5;  // of 57 bits
-constexpr int kBlockShift = 6;        // 64 positions
+constexpr int kLanes = 8;       // of a group
+constexpr int kBlockShift = 6;  // 64 positions
 constexpr int kPositionMask = 63;
 constexpr int kLengthMask = 63;
 // What shifts an entry's flag into a lane's sign.
@@ -19,7 +20,7 @@ constexpr int kValueNextToSign = 16;
 static_assert(kEndOfBlock << (14 + kEndOfBlockToSign) == 1u << 31);
 static_assert(kValueNext << (14 + kValueNextToSign) == 1u << 31);
 
-// What is in registers between lookups. Lanes 0, 2, 4 and 6 have the first of two registers of
+// What a group keeps between lookups. Lanes 0, 2, 4 and 6 have the first of two registers of
 // 64-bit numbers, the others the second, so that their lower and upper halves come together
 // without crossing anything.
 struct Group {
@@ -123,7 +124,7 @@ __m128i load_two(const void* first, const void* second) {
   return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), static_cast<const __m64*>(second)));
 }
 
-// `at(lane)`: an address.
+// Eight bytes from `at(lane)` for each lane.
 template <typename At>
 [[gnu::always_inline]] inline Wide load_lanes(const At& at) {
   return {_mm256_set_m128i(load_two(at(4), at(6)), load_two(at(0), at(2))),
@@ -187,8 +188,8 @@ int32_t last_place(const Stream& stream) {
   return static_cast<int32_t>(stream.blocks << kBlockShift) - 1;
 }
 
-// Of a DC coefficient's component in Group::dc. The first block's is 0, and so are the bytes
-// behind.
+// How far a block's component is shifted in Group::dc. A number's upper bytes look up the first
+// block, whose component is 0, so that they stay 0.
 [[gnu::always_inline]] inline __m256i shift_of(const Constants& c, __m256i block) {
   const __m256i first = _mm256_shuffle_epi8(c.dc_shift[0], block);
   const __m256i second = _mm256_shuffle_epi8(c.dc_shift[1], block);
@@ -210,7 +211,7 @@ template <Mode kMode>
   count_consumed(*g);
   State state(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
-    const auto lane = static_cast<size_t>(__builtin_ctz(left));
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
     const Stream& stream = *lanes.stream[lane];
     const auto place = static_cast<uint32_t>(state.last[lane] + 1);
     uint64_t at = state.bit[lane];
@@ -228,7 +229,9 @@ template <Mode kMode>
   g->last = load(state.last.lanes);
   g->bit = load(state.bit.lanes);
   g->crossed = load(state.crossed.lanes);
-  for (size_t i = 0; i < 2; ++i) g->dc[i] = load(state.dc[i].lanes);
+  if constexpr (kMode == kWalk) {
+    for (size_t i = 0; i < 2; ++i) g->dc[i] = load(state.dc[i].lanes);
+  }
   refill(c, lanes, *g);
 }
 
@@ -354,14 +357,13 @@ void begin_lane(size_t lane, Stream* stream, const Ends& ends, Lanes* lanes, Gro
   set_lane(&g->bit, here, static_cast<uint32_t>(stream->bit));
   set_lane(&g->bits, here, static_cast<uint32_t>(stream->bits));
   set_lane(&g->crossed, here, 0);
+  static_assert(kSliceBlocksMax + 2 <= 32);
   set_lane(&g->pairs, here, stream->tables->pairs << 2);
   set_lane(&g->base, here, static_cast<uint32_t>(stream->out - ends.coefficients));
   for (__m256i& dc : g->dc) set_lane(&dc, here, 0);
   if constexpr (kMode == kMixed) {
-    uint64_t slots = 0;
-    const auto ordered = ordered_slots(*stream->tables);
-    __builtin_memcpy(&slots, ordered.data(), sizeof slots);
-    const __m256i both = _mm256_set1_epi64x(static_cast<long long>(slots));
+    const auto slots = std::bit_cast<long long>(ordered_slots(*stream->tables));
+    const __m256i both = _mm256_set1_epi64x(slots);
     // The 64 bits of the lane and its neighbour.
     const __m256i place = is_lane(lane | 1);
     const __m256i wide = _mm256_or_si256(place, _mm256_srli_epi64(place, 32));
@@ -376,13 +378,15 @@ template <Mode kMode>
   const State state(*g);
   std::array<int32_t, kLanes> changed{};
   for (uint32_t left = finished; left != 0; left &= left - 1) {
-    const auto lane = static_cast<size_t>(__builtin_ctz(left));
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
     changed[lane] = -1;
     Stream& stream = *lanes->stream[lane];
     stream.bit = state.bit[lane];
     stream.bad = (state.crossed[lane] >> kBlockShift & 1) != 0 ||
                  state.last[lane] != last_place(stream) || stream.bit > stream.bits;
-    stream.dc = {state.dc[0][2 * lane], state.dc[0][2 * lane + 1], state.dc[1][2 * lane]};
+    if constexpr (kMode == kWalk) {
+      stream.dc = {state.dc[0][2 * lane], state.dc[0][2 * lane + 1], state.dc[1][2 * lane]};
+    }
     lanes->active &= ~(1u << lane);
     Stream* const next = ends.source->next(&stream);
     if (next != nullptr) begin_lane<kMode>(lane, next, ends, lanes, g);
@@ -416,7 +420,8 @@ Constants make_constants(const StreamsAhead& ahead) {
 template <Mode kMode, size_t kGroups>
 void decode(const Constants& c, const Entry* arena, const Ends& ends) {
   static constexpr std::array<uint8_t, kStreamPadding> kNoData{};
-  // Idle lanes write four zeros to the buffer's beginning, which is nobody's.
+  // Lanes that never begin write four zeros to the buffer's beginning, which is nobody's, and lanes
+  // that have ended behind their slice.
   std::array<Group, kGroups> groups{};
   std::array<Lanes, kGroups> lanes{};
   for (Lanes& l : lanes) l.data.fill(kNoData.data());

@@ -10,8 +10,7 @@ namespace {
 
 constexpr int kLanes = 16;  // of a group
 constexpr int kGroups = 2;
-constexpr int kLookupsPerRefill = 5;  // of 57 bits
-constexpr int kBlockShift = 6;        // 64 positions
+constexpr int kBlockShift = 6;  // 64 positions
 constexpr int kLengthMask = 63;
 // Crossed the border of two blocks, which lie behind each other.
 constexpr int kNextBlock = 1 << kBlockShift;
@@ -151,8 +150,8 @@ template <Mode kMode>
 }
 
 // What is looked at lane by lane.
-struct Spilled {
-  explicit Spilled(const Group& g) {
+struct State {
+  explicit State(const Group& g) {
     _mm512_store_si512(last, g.last);
     _mm512_store_si512(bit, g.bit);
     _mm512_store_si512(crossed, g.crossed);
@@ -176,7 +175,7 @@ int32_t place_of_last(const Stream& stream, const Ends& ends) {
 }
 
 // The DC difference that was just decoded at `position`.
-void add_dc(const Constants& c, const Stream& stream, uint32_t position, int lane, Spilled* to) {
+void add_dc(const Constants& c, const Stream& stream, uint32_t position, int lane, State* to) {
   alignas(64) uint8_t shifts[64];
   _mm512_store_si512(shifts, c.dc_shift);
   const uint8_t shift = shifts[position >> kBlockShift];
@@ -189,28 +188,28 @@ template <Mode kMode>
 [[gnu::noinline]] void take_slow(const Constants& c, const Lanes& lanes, const Ends& ends,
                                  __mmask16 slow, __mmask16 none, Group* g) {
   count_consumed(*g);
-  Spilled spilled(*g);
+  State state(*g);
   for (uint32_t left = slow; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     const Stream& stream = *lanes.stream[lane];
     const int32_t before = place_before<kMode>(stream, ends);
-    const auto position = static_cast<uint32_t>(spilled.last[lane] - before);
-    uint64_t at = spilled.bit[lane];
+    const auto position = static_cast<uint32_t>(state.last[lane] - before);
+    uint64_t at = state.bit[lane];
     const bool bad = (none >> lane & 1) != 0;
     const int32_t moved = bad ? -1 : decode_slow(stream, position, &at);
-    spilled.bit[lane] = static_cast<uint32_t>(at);
+    state.bit[lane] = static_cast<uint32_t>(at);
     if (moved < 0) {
-      spilled.crossed[lane] = kNextBlock;
-      spilled.last[lane] = place_of_last<kMode>(stream, ends);
+      state.crossed[lane] = kNextBlock;
+      state.last[lane] = place_of_last<kMode>(stream, ends);
     } else {
-      spilled.last[lane] = before + moved;
-      if (kMode == kWalk && position % kNextBlock == 0) add_dc(c, stream, position, lane, &spilled);
+      state.last[lane] = before + moved;
+      if (kMode == kWalk && position % kNextBlock == 0) add_dc(c, stream, position, lane, &state);
     }
   }
-  g->last = _mm512_load_si512(spilled.last);
-  g->bit = _mm512_load_si512(spilled.bit);
-  g->crossed = _mm512_load_si512(spilled.crossed);
-  for (int i = 0; i < 2; ++i) g->dc[i] = _mm512_load_si512(spilled.dc[i]);
+  g->last = _mm512_load_si512(state.last);
+  g->bit = _mm512_load_si512(state.bit);
+  g->crossed = _mm512_load_si512(state.crossed);
+  for (int i = 0; i < 2; ++i) g->dc[i] = _mm512_load_si512(state.dc[i]);
   refill(c, *g);
 }
 
@@ -237,13 +236,13 @@ template <Mode kMode>
   g.slot = _mm512_mask_or_epi32(g.slot, long_codes, g.slot, last_slot);
 }
 
-// What 16 lanes looked up.
-struct Entries {
+// 64 bits a lane.
+struct Wide {
   __m512i even;
   __m512i odd;
 };
 
-[[gnu::always_inline]] inline Entries look_up(const Entry* arena, const Group& g) {
+[[gnu::always_inline]] inline Wide look_up(const Entry* arena, const Group& g) {
   const __m512i top = _mm512_srli_epi32(upper(g.buffer[0], g.buffer[1]), 32 - kLookupBits);
   const __m512i index = _mm512_or_si512(g.slot, top);
   return {gather_entries(arena, even_lanes(index)), gather_entries(arena, odd_lanes(index))};
@@ -277,8 +276,8 @@ struct Entries {
 }
 
 template <Mode kMode>
-[[gnu::always_inline]] inline void apply(const Constants& c, const Entries& entries,
-                                         const Ends& ends, const Lanes& lanes, Group& g) {
+[[gnu::always_inline]] inline void apply(const Constants& c, const Wide& entries, const Ends& ends,
+                                         const Lanes& lanes, Group& g) {
   const auto [even, odd] = entries;
   const __m512i words = lower(even, odd);
   // The number of bits is taken modulo 64; what comes in below is never reached.
@@ -342,15 +341,14 @@ void begin_lane(int lane, Stream* stream, const Ends& ends, Lanes* lanes, Group*
 template <Mode kMode>
 [[gnu::noinline]] void change_lanes(const Constants& c, __mmask16 finished, const Ends& ends,
                                     Lanes* lanes, Group* g) {
-  const Spilled spilled(*g);
+  const State state(*g);
   for (uint32_t left = finished; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     Stream& stream = *lanes->stream[lane];
-    stream.bit = spilled.bit[lane];
-    stream.bad = (spilled.crossed[lane] & kNextBlock) != 0 ||
-                 spilled.last[lane] != place_of_last<kMode>(stream, ends) ||
-                 stream.bit > stream.bits;
-    stream.dc = {spilled.dc[0][2 * lane], spilled.dc[0][2 * lane + 1], spilled.dc[1][2 * lane]};
+    stream.bit = state.bit[lane];
+    stream.bad = (state.crossed[lane] & kNextBlock) != 0 ||
+                 state.last[lane] != place_of_last<kMode>(stream, ends) || stream.bit > stream.bits;
+    stream.dc = {state.dc[0][2 * lane], state.dc[0][2 * lane + 1], state.dc[1][2 * lane]};
     lanes->active = static_cast<__mmask16>(lanes->active & ~(1u << lane));
     Stream* const next = ends.source->next(&stream);
     if (next != nullptr) begin_lane<kMode>(lane, next, ends, lanes, g);
@@ -389,7 +387,8 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
   alignas(64) static constexpr uint8_t kNoData[kStreamPadding] = {};
   const __m512i zero = _mm512_setzero_si512();
   const __m512i data = _mm512_set1_epi64(reinterpret_cast<long long>(kNoData));
-  // Idle lanes write four zeros to the buffer's beginning, which is nobody's.
+  // Lanes that never begin write four zeros to the buffer's beginning, which is nobody's, and lanes
+  // that have ended behind their slice.
   const Group idle{.buffer = {zero, zero},
                    .slot = zero,
                    .last = zero,
@@ -432,8 +431,8 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
     refill(constants, a);
     refill(constants, b);
     for (int i = 0; i < kLookupsPerRefill; ++i) {
-      const Entries of_a = look_up(arena, a);
-      const Entries of_b = look_up(arena, b);
+      const Wide of_a = look_up(arena, a);
+      const Wide of_b = look_up(arena, b);
       apply<kMode>(constants, of_a, ends, lanes[0], a);
       apply<kMode>(constants, of_b, ends, lanes[1], b);
     }

@@ -9,17 +9,14 @@
 namespace forebay::jpeg {
 namespace {
 
-constexpr uint32_t kPositions = 64;   // of a block
-constexpr int kLookupsPerRefill = 5;  // of 57 bits
-static_assert(kLookupsPerRefill * kLookupBits <= 57);
-
+constexpr uint32_t kPositions = 64;  // of a block
 constexpr uint64_t kNoneConsumed = 1;
 
 // One stream on its way. Positions count up to 0, the slice's end, so that they are negative as
 // long as there is work.
 struct Lane {
-  // The next bits, the first on top. The lowest is set behind a refill: the zeros below it count
-  // what was consumed since.
+  // The next bits, the first on top. A refill sets the lowest bit, which no lookup reaches; the
+  // zeros below it then count what was consumed.
   uint64_t buffer = kNoneConsumed;
   const Entry* table = nullptr;
   const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
@@ -167,8 +164,6 @@ class Interleaved {
 
 void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source) {
   constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
-  static_assert(kLanes <= kStreamsMax);
-  // Idle lanes cost as much as busy ones.
   if (ahead.count == 1) {
     Interleaved<1>(ahead, arena, source).run();
   } else if (ahead.count == 2) {

@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "jpeg/decode.h"
 #include "jpeg/jpeg_samples.h"
+#include "jpeg/kernel_samples.h"
 #include "jpeg/rewrite.h"
 #include "jpeg/turbo_decode.h"
 
@@ -16,7 +17,6 @@ namespace jpeg = forebay::jpeg;
 using forebay::base::Bytes;
 using forebay::base::Pixels;
 using forebay::base::Rect;
-using forebay::base::Status;
 
 namespace {
 
@@ -50,22 +50,12 @@ void compose_anything(Bytes data, const jpeg::Header& header) {
   (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
 }
 
-Status decode(jpeg::Decoder& decoder, const jpeg::DecodeRequest& request, Pixels* out) {
-  Status result;
-  decoder.decode({&request, 1}, [&](size_t, const Status& status, forebay::base::Rows& rows) {
-    result = status;
-    if (status.ok()) rows.move_to(out);
-  });
-  return result;
-}
-
 void compare_kernels(const jpeg::DecodeRequest& request) {
   static jpeg::TurboDecoder turbo;
-  static jpeg::Decoder best({.turbo_where_faster = false});
-  static const auto others = [] {
+  static jpeg::Decoder chosen({.turbo_where_faster = false});
+  static const auto forced = [] {
     std::vector<std::unique_ptr<jpeg::Decoder>> decoders;
-    for (const auto kernel : {jpeg::EntropyKernel::kPortable, jpeg::EntropyKernel::kAvx2}) {
-      if (kernel > jpeg::best_entropy_kernel()) continue;
+    for (const auto kernel : jpeg::kernels()) {
       const jpeg::DecoderOptions options{.kernel = kernel, .turbo_where_faster = false};
       decoders.push_back(std::make_unique<jpeg::Decoder>(options));
     }
@@ -74,14 +64,14 @@ void compare_kernels(const jpeg::DecodeRequest& request) {
   Pixels expected;
   Pixels one;
   const auto& [file, header, region, scale] = request;
-  const bool good = turbo.decode(file, header, region, &expected, scale).ok();
-  const bool best_good = decode(best, request, &one).ok();
-  for (const auto& decoder : others) {
+  const bool turbo_good = turbo.decode(file, header, region, &expected, scale).ok();
+  const bool good = jpeg::decode(chosen, request, &one).ok();
+  for (const auto& decoder : forced) {
     Pixels other;
-    require(decode(*decoder, request, &other).ok() == best_good);
-    if (best_good) require(one.rgb == other.rgb);
+    require(jpeg::decode(*decoder, request, &other).ok() == good);
+    if (good) require(one.rgb == other.rgb);
   }
-  if (good) require(best_good && one.rgb == expected.rgb);
+  if (turbo_good) require(good && one.rgb == expected.rgb);
 }
 
 // The file twice between good ones, which can go side by side with it.
