@@ -248,9 +248,7 @@ template <Mode kMode>
   if (slow != 0) {
     static_assert((kNoCode & ~kSlowCode) == 1 << 6);
     const uint32_t none = slow & signs(_mm256_slli_epi32(words, 31 - 6));
-    Group copy = g;  // so that g itself may stay in registers
-    take_slow<kMode>(c, lanes, slow, none, &copy);
-    g = copy;
+    take_slow<kMode>(c, lanes, slow, none, &g);
   }
   const Next next = next_of<kMode>(c, g);
   g.is_dc = select(g.is_dc, next.is_dc, not_here);
