@@ -1,6 +1,7 @@
 // deps: bench_jpeg_best bench_jpeg_plain forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
 // How fast one core decodes, reads coefficients and rewrites, against libjpeg-turbo doing the same:
 //   bench_jpeg PHOTOS CIFAR [ROUNDS]
+// ROUNDS (2): undisturbed ones that each side of a comparison is to have for each image.
 // Names that end in _x: libjpeg-turbo's time / ours (lib/jpeg_compare.cc). A crop is a random
 // resized one of 224 pixels, mirrored at random, normalised to float32; libjpeg-turbo skips rows
 // and columns, and our own resize follows on both sides. cycles_…: of a stage (lib/jpeg_stages.cc).

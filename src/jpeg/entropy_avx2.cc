@@ -1,6 +1,6 @@
 // Entropy decoding in 8 or 16 lanes: one or two groups of eight, so that one's loads hide behind
 // the other's arithmetic. What is looked up is loaded lane by lane: AVX2's gathers are no faster,
-// and on some processors much slower. Compiled as all code for x86 is, which has AVX2.
+// and known to be much slower on some processors. Compiled as all code for x86 is, which has AVX2.
 #include <immintrin.h>
 
 #include <bit>
@@ -76,6 +76,7 @@ template <typename T>
 __m256i load(const std::array<T, 32 / sizeof(T)>& from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from.data()));
 }
+
 // A register in memory, to be looked at lane by lane.
 template <typename T>
 struct Spilled {
