@@ -24,7 +24,7 @@ inline constexpr size_t kStreamPadding = 16;
 // Coefficients that may be written behind a slice's last block.
 inline constexpr size_t kSlicePadding = 64;
 // Blocks of a slice, at most, and the numbers of its coefficients with the padding.
-inline constexpr uint32_t kSliceBlocksMax = 30;
+inline constexpr uint32_t kSliceBlocksMax = 24;
 inline constexpr size_t kSliceStride = size_t{kSliceBlocksMax} * 64 + kSlicePadding;
 
 // The tables of a stream's blocks. Components share one of two pairs of tables.

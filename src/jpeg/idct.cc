@@ -12,195 +12,216 @@ HWY_BEFORE_NAMESPACE();
 namespace forebay::jpeg::HWY_NAMESPACE {
 namespace {
 
+// Of a pass: out[i] = even[i] + odd[i], out[7 - i] = even[i] - odd[i].
 struct Halves {
   V32 even[4];
   V32 odd[4];
 };
 
-// `half` is added to what becomes of the even rows, and so to all sums.
-template <bool kUpper>
-HWY_INLINE Halves multiply(const V16* in, V32 half) {
-  const V16 even = interleave<kUpper>(in[2], in[6]);
-  const V32 tmp2 = multiply_pairs(even, kFix0541, kFix0541 - kFix1847);
-  const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, kFix0541);
-  const V32 tmp0 = hn::Add(widen<kUpper>(hn::Add(in[0], in[4])), half);
-  const V32 tmp1 = hn::Add(widen<kUpper>(hn::Sub(in[0], in[4])), half);
+// What frequencies 1, 7, 3 and 5 are multiplied by.
+constexpr int16_t kOdd[4][4] = {
+    {kFix1175 - kFix0390 + kFix1501 - kFix0899, kFix1175 - kFix0899, kFix1175, kFix1175 - kFix0390},
+    {kFix1175, kFix1175 - kFix1961, kFix1175 - kFix1961 + kFix3072 - kFix2562, kFix1175 - kFix2562},
+    {kFix1175 - kFix0390, kFix1175, kFix1175 - kFix2562, kFix1175 - kFix0390 + kFix2053 - kFix2562},
+    {kFix1175 - kFix0899, kFix1175 - kFix1961 + kFix0298 - kFix0899, kFix1175 - kFix1961,
+     kFix1175}};
+constexpr int16_t kOne = 1 << kConstBits;
 
-  const V16 z = interleave<kUpper>(hn::Add(in[7], in[3]), hn::Add(in[5], in[1]));
-  const V32 z3 = multiply_pairs(z, kFix1175 - kFix1961, kFix1175);
-  const V32 z4 = multiply_pairs(z, kFix1175, kFix1175 - kFix0390);
-  const V16 pair71 = interleave<kUpper>(in[7], in[1]);
-  const V16 pair53 = interleave<kUpper>(in[5], in[3]);
-  return {{hn::Add(tmp0, tmp3), hn::Add(tmp1, tmp2), hn::Sub(tmp1, tmp2), hn::Sub(tmp0, tmp3)},
-          {hn::Add(multiply_pairs(pair71, -kFix0899, kFix1501 - kFix0899), z4),
-           hn::Add(multiply_pairs(pair53, -kFix2562, kFix3072 - kFix2562), z3),
-           hn::Add(multiply_pairs(pair53, kFix2053 - kFix2562, -kFix2562), z4),
-           hn::Add(multiply_pairs(pair71, kFix0298 - kFix0899, -kFix0899), z3)}};
-}
-
-// The same sums for in[4] to in[7] of zero.
-template <bool kUpper>
-HWY_INLINE Halves multiply_sparse(const V16* in, V32 half) {
-  const V16 even = interleave<kUpper>(in[2], in[2]);
-  const V32 tmp2 = multiply_pairs(even, kFix0541, 0);
-  const V32 tmp3 = multiply_pairs(even, kFix0541 + kFix0765, 0);
-  const V32 tmp0 = hn::Add(widen<kUpper>(in[0]), half);
-  const V16 pair31 = interleave<kUpper>(in[3], in[1]);
-  return {{hn::Add(tmp0, tmp3), hn::Add(tmp0, tmp2), hn::Sub(tmp0, tmp2), hn::Sub(tmp0, tmp3)},
-          {multiply_pairs(pair31, kFix1175, kFix1175 - kFix0390 + kFix1501 - kFix0899),
-           multiply_pairs(pair31, kFix1175 - kFix1961 + kFix3072 - kFix2562, kFix1175),
-           multiply_pairs(pair31, kFix1175 - kFix2562, kFix1175 - kFix0390),
-           multiply_pairs(pair31, kFix1175 - kFix1961, kFix1175 - kFix0899)}};
-}
-
-// Half of the columns of one pass.
-template <bool kUpper, bool kSparse, int kShift>
-HWY_INLINE void half_pass(const V16* in, V32* out) {
-  const V32 half = hn::Set(d32, 1 << (kShift - 1));
-  const Halves halves = kSparse ? multiply_sparse<kUpper>(in, half) : multiply<kUpper>(in, half);
-  for (size_t i = 0; i < 4; ++i) {
-    out[i] = hn::ShiftRight<kShift>(hn::Add(halves.even[i], halves.odd[i]));
-    out[7 - i] = hn::ShiftRight<kShift>(hn::Sub(halves.even[i], halves.odd[i]));
-  }
-}
-
-template <bool kSparse, int kShift>
-HWY_INLINE void pass(V16* v) {
-  V32 low[8];
-  V32 high[8];
-  half_pass<false, kSparse, kShift>(v, low);
-  half_pass<true, kSparse, kShift>(v, high);
-  // Inside each lane: four of low, four of high, saturated.
-  for (size_t i = 0; i < 8; ++i) v[i] = hn::ReorderDemote2To(d16, low[i], high[i]);
-}
-
-// pass() and transpose() of sparse blocks: four rows of what come out are all there is.
 template <int kShift>
-HWY_INLINE void pass_sparse_columns(V16* v) {
-  V32 low[8];
-  half_pass<false, true, kShift>(v, low);
-  V16 a[4];
+HWY_INLINE Halves multiply_full(const V16* pairs) {
+  const V32 sum = hn::Add(multiply_pairs(pairs[0], kOne, kOne), rounding<kShift>());
+  const V32 difference = hn::Add(multiply_pairs(pairs[0], kOne, -kOne), rounding<kShift>());
+  const V32 outer = multiply_pairs(pairs[1], kFix0541 + kFix0765, kFix0541);
+  const V32 inner = multiply_pairs(pairs[1], kFix0541, kFix0541 - kFix1847);
+  Halves halves{{hn::Add(sum, outer), hn::Add(difference, inner), hn::Sub(difference, inner),
+                 hn::Sub(sum, outer)},
+                {}};
   for (size_t i = 0; i < 4; ++i) {
-    // Rows i and i + 4, four of each.
-    const V16 rows = hn::ReorderDemote2To(d16, low[i], low[i + 4]);
-    a[i] =
-        hn::InterleaveLower(d16, rows, hn::BitCast(d16, hn::Shuffle1032(hn::BitCast(d32, rows))));
+    halves.odd[i] = hn::Add(multiply_pairs(pairs[2], kOdd[i][0], kOdd[i][1]),
+                            multiply_pairs(pairs[3], kOdd[i][2], kOdd[i][3]));
   }
-  const V16 even_low = hn::InterleaveLower(d16, a[0], a[2]);
-  const V16 even_high = hn::InterleaveUpper(d16, a[0], a[2]);
-  const V16 odd_low = hn::InterleaveLower(d16, a[1], a[3]);
-  const V16 odd_high = hn::InterleaveUpper(d16, a[1], a[3]);
-  v[0] = hn::InterleaveLower(d16, even_low, odd_low);
-  v[1] = hn::InterleaveUpper(d16, even_low, odd_low);
-  v[2] = hn::InterleaveLower(d16, even_high, odd_high);
-  v[3] = hn::InterleaveUpper(d16, even_high, odd_high);
+  return halves;
 }
 
-HWY_INLINE void transpose(V16* v) {
-  V16 a[8];
+// The same for frequencies 0 to 3 only: pairs[0] has 0 and 2, pairs[1] 1 and 3.
+template <int kShift>
+HWY_INLINE Halves multiply_sparse(const V16* pairs) {
+  constexpr int16_t kOuter = kFix0541 + kFix0765;
+  Halves halves{
+      {multiply_pairs(pairs[0], kOne, kOuter), multiply_pairs(pairs[0], kOne, kFix0541),
+       multiply_pairs(pairs[0], kOne, -kFix0541), multiply_pairs(pairs[0], kOne, -kOuter)},
+      {}};
   for (size_t i = 0; i < 4; ++i) {
-    a[2 * i] = hn::InterleaveLower(d16, v[i], v[i + 4]);
-    a[2 * i + 1] = hn::InterleaveUpper(d16, v[i], v[i + 4]);
+    halves.even[i] = hn::Add(halves.even[i], rounding<kShift>());
+    halves.odd[i] = multiply_pairs(pairs[1], kOdd[i][0], kOdd[i][2]);
   }
-  V16 b[8];
+  return halves;
+}
+
+HWY_INLINE void add_halves(const Halves& halves, V32* sums) {
   for (size_t i = 0; i < 4; ++i) {
-    b[2 * i] = hn::InterleaveLower(d16, a[i], a[i + 4]);
-    b[2 * i + 1] = hn::InterleaveUpper(d16, a[i], a[i + 4]);
-  }
-  for (size_t i = 0; i < 4; ++i) {
-    v[2 * i] = hn::InterleaveLower(d16, b[i], b[i + 4]);
-    v[2 * i + 1] = hn::InterleaveUpper(d16, b[i], b[i + 4]);
+    sums[i] = hn::Add(halves.even[i], halves.odd[i]);
+    sums[7 - i] = hn::Sub(halves.even[i], halves.odd[i]);
   }
 }
 
-// Columns of 16 bits to rows of bytes: vector i holds rows 2i and 2i + 1. Each interleaving of two
-// vectors moves the bit of the number of the column in which they differ below the others.
-HWY_INLINE void pack_rows(const V16* columns, V8* rows) {
-  const V8 centre = hn::Set(d8, 128);
-  V8 a[2][2];
-  for (size_t bit0 = 0; bit0 < 2; ++bit0) {
-    const V8 low = pack(columns[bit0], columns[bit0 + 2]);
-    const V8 high = pack(columns[bit0 + 4], columns[bit0 + 6]);
-    const V8 x = hn::InterleaveLower(d8, low, high);
-    const V8 y = hn::InterleaveUpper(d8, low, high);
-    a[0][bit0] = hn::InterleaveLower(d8, x, y);
-    a[1][bit0] = hn::InterleaveUpper(d8, x, y);
-  }
+// What the first pass makes of sparse blocks, as pairs of columns 0 and 2, then 1 and 3: of the
+// upper rows, then of the lower ones.
+HWY_INLINE void transform_sparse_columns(const V16* in, V16* pairs) {
+  V32 sums[8];
+  add_halves(multiply_sparse<kFirstShift>(in), sums);
   for (size_t half = 0; half < 2; ++half) {
-    rows[2 * half] = hn::Add(hn::InterleaveLower(d8, a[half][0], a[half][1]), centre);
-    rows[2 * half + 1] = hn::Add(hn::InterleaveUpper(d8, a[half][0], a[half][1]), centre);
-  }
-}
-
-// The blocks' rows are stored as one.
-HWY_INLINE void store_all(const V8* rows, uint8_t* to, size_t stride) {
-  for (size_t i = 0; i < 4; ++i, to += 2 * stride) {
-#if HWY_TARGET <= HWY_AVX3
-    const __m512i apart =
-        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), rows[i].raw);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(apart));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + stride),
-                        _mm512_extracti64x4_epi64(apart, 1));
-#elif HWY_TARGET == HWY_AVX2
-    const __m256i apart = _mm256_permute4x64_epi64(rows[i].raw, 0xD8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(apart));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + stride), _mm256_extracti128_si256(apart, 1));
-#else
-    alignas(16) uint8_t bytes[16];
-    hn::Store(rows[i], d8, bytes);
-    __builtin_memcpy(to, bytes, 8);
-    __builtin_memcpy(to + stride, bytes + 8, 8);
-#endif
-  }
-}
-
-HWY_INLINE void store_rows(const V8* rows, const Group& group) {
-  if (group.count == kBlocks) {
-    store_all(rows, group.samples, group.stride);
-    return;
-  }
-  alignas(64) uint8_t bytes[4][kBlocks * 16];
-  for (size_t i = 0; i < 4; ++i) hn::Store(rows[i], d8, bytes[i]);
-  for (size_t block = 0; block < group.count; ++block) {
-    for (size_t row = 0; row < 8; ++row) {
-      __builtin_memcpy(group.samples + row * group.stride + block * 8,
-                       bytes[row / 2] + block * 16 + row % 2 * 8, 8);
+    V32 rows[2];
+    for (size_t i = 0; i < 2; ++i) {
+      const V32* const two = sums + 4 * half + 2 * i;
+      rows[i] = hn::BitCast(d32, hn::ReorderDemote2To(d16, hn::ShiftRight<kFirstShift>(two[0]),
+                                                      hn::ShiftRight<kFirstShift>(two[1])));
     }
+    const V32 low = hn::InterleaveLower(d32, rows[0], rows[1]);
+    const V32 high = hn::InterleaveUpper(d32, rows[0], rows[1]);
+    pairs[2 * half] = hn::BitCast(d16, hn::InterleaveLower(d32, low, high));
+    pairs[2 * half + 1] = hn::BitCast(d16, hn::InterleaveUpper(d32, low, high));
   }
+}
+
+// The same of any blocks, as pairs of columns in the order of kPairs.
+HWY_INLINE void transform_columns(const V16* in, V16* pairs) {
+  V32 first[8];
+  V32 second[8];
+  add_halves(multiply_full<kFirstShift>(in), first);
+  add_halves(multiply_full<kFirstShift>(in + 4), second);
+  V16 rows[8];
+  for (size_t i = 0; i < 8; ++i) rows[i] = join<kFirstShift>(first[i], second[i]);
+  transpose_pairs(rows, pairs);
+  transpose_pairs(rows + 4, pairs + 4);
+}
+
+// Samples of four rows, as bytes: two vectors of two columns beside each other of each row, columns
+// 0 and 1 before 4 and 5, and 2 and 3 before 6 and 7.
+struct HalfBlocks {
+  V8 columns[2];
+  bool near;  // with kChecked
+};
+template <bool kChecked>
+HWY_INLINE HalfBlocks finish(const Halves& halves) {
+  V32 sums[8];
+  add_halves(halves, sums);
+  V16 joined[4];
+  for (size_t i = 0; i < 4; ++i) joined[i] = join<kSecondShift>(sums[2 * i], sums[2 * i + 1]);
+  return {{pack(joined[0], joined[2]), pack(joined[1], joined[3])},
+          !kChecked || are_near(joined, 4)};
+}
+
+// `count` blocks' samples of a row.
+template <class V>
+HWY_INLINE void store_row(V row, size_t count, uint8_t* to) {
+#if HWY_TARGET <= HWY_AVX3
+  _mm256_mask_storeu_epi64(to, static_cast<__mmask8>((1u << count) - 1), row);
+#elif HWY_TARGET == HWY_AVX2
+  if (count == kBlocks) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), row);
+  } else {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), row);
+  }
+#else
+  static_assert(kBlocks == 1);
+  HWY_DASSERT(count == 1);
+  hn::StoreU(row, hn::CappedTag<uint8_t, 8>(), to);
+#endif
+}
+
+// Two rows of all blocks, each block's in its lane.
+HWY_INLINE void store_two_rows(V8 rows, const Group& group, uint8_t* to) {
+#if HWY_TARGET <= HWY_AVX3
+  const __m512i apart =
+      _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), rows.raw);
+  store_row(_mm512_castsi512_si256(apart), group.count, to);
+  store_row(_mm512_extracti64x4_epi64(apart, 1), group.count, to + group.stride);
+#elif HWY_TARGET == HWY_AVX2
+  const __m256i apart = _mm256_permute4x64_epi64(rows.raw, 0xD8);
+  store_row(_mm256_castsi256_si128(apart), group.count, to);
+  store_row(_mm256_extracti128_si256(apart, 1), group.count, to + group.stride);
+#else
+  const hn::Half<D8> half;
+  store_row(hn::LowerHalf(half, rows), group.count, to);
+  store_row(hn::UpperHalf(half, rows), group.count, to + group.stride);
+#endif
+}
+
+HWY_INLINE void store_four_rows(const HalfBlocks& half, const Group& group, uint8_t* to) {
+  const V16 first = hn::BitCast(d16, half.columns[0]);
+  const V16 second = hn::BitCast(d16, half.columns[1]);
+  const V32 low = hn::BitCast(d32, hn::InterleaveLower(d16, first, second));
+  const V32 high = hn::BitCast(d32, hn::InterleaveUpper(d16, first, second));
+  store_two_rows(hn::BitCast(d8, hn::InterleaveLower(d32, low, high)), group, to);
+  store_two_rows(hn::BitCast(d8, hn::InterleaveUpper(d32, low, high)), group,
+                 to + 2 * group.stride);
+}
+
+HWY_INLINE void store_blocks(const HalfBlocks& upper, const HalfBlocks& lower, const Group& group) {
+  store_four_rows(upper, group, group.samples);
+  store_four_rows(lower, group, group.samples + 4 * group.stride);
+}
+
+// Blocks of one colour, from vectors that begin with each block's DC coefficient. False where that
+// is too far out.
+HWY_INLINE bool transform_dc(V16 in, const Group& group) {
+  constexpr int16_t kMost = 4000;  // samples below 512
+  alignas(16) static constexpr uint8_t kFirst[16] = {0, 1, 0, 1, 0, 1, 0, 1,
+                                                     0, 1, 0, 1, 0, 1, 0, 1};
+  const V16 dc =
+      hn::BitCast(d16, hn::TableLookupBytes(hn::BitCast(d8, in), hn::LoadDup128(d8, kFirst)));
+  if (!hn::AllTrue(d16, hn::Lt(sum_sizes(&dc, 1), hn::Set(d16, kMost)))) return false;
+  const V16 samples = hn::ShiftRight<3>(hn::Add(dc, hn::Set(d16, 128 * 8 + 4)));
+  const V8 rows = pack(samples, samples);
+  for (size_t y = 0; y < 8; y += 2) store_two_rows(rows, group, group.samples + y * group.stride);
+  return true;
+}
+
+// False where other arithmetic is needed.
+HWY_INLINE bool transform_sparse(const Loaded& loaded, const Group& group) {
+  V16 in[2];
+  arrange_sparse(loaded, in);
+  if (loaded.extent == Extent::kDc) return transform_dc(in[0], group);
+  if (!are_easy(in, 2)) return false;
+  V16 pairs[4];
+  transform_sparse_columns(in, pairs);
+  const HalfBlocks upper = finish<false>(multiply_sparse<kSecondShift>(pairs));
+  store_blocks(upper, finish<false>(multiply_sparse<kSecondShift>(pairs + 2)), group);
+  return true;
+}
+
+HWY_INLINE bool transform_full(const Loaded& loaded, const Group& group) {
+  V16 in[8];
+  arrange_full(loaded, in);
+  V16 pairs[8];
+  if (are_easy(in, 8)) {
+    transform_columns(in, pairs);
+    const HalfBlocks upper = finish<false>(multiply_full<kSecondShift>(pairs));
+    store_blocks(upper, finish<false>(multiply_full<kSecondShift>(pairs + 4)), group);
+    return true;
+  }
+  if (!sums_are_below(kFirstSumMax, in)) return false;
+  transform_columns(in, pairs);
+  if (!sums_are_below(kSecondSumMax, pairs)) return false;
+  const HalfBlocks upper = finish<true>(multiply_full<kSecondShift>(pairs));
+  const HalfBlocks lower = finish<true>(multiply_full<kSecondShift>(pairs + 4));
+  if (!upper.near || !lower.near) return false;
+  store_blocks(upper, lower, group);
+  return true;
 }
 
 template <bool kChecked>
 HWY_INLINE void transform_group(const Group& group, const Dequantiser& dequantiser) {
-  constexpr int kFirstShift = kConstBits - kPass1Bits;
-  constexpr int kSecondShift = kConstBits + kPass1Bits + 3;
-  V16 rows[8];
-  const Loaded loaded = load_rows<kChecked>(group, dequantiser, rows);
-  if (!loaded.fits) {
-    transform_plainly(group, dequantiser, 8);
-    return;
-  }
-  if (loaded.sparse && are_easy(rows, 4)) {
-    pass_sparse_columns<kFirstShift>(rows);
-    pass<true, kSecondShift>(rows);
-  } else if (are_easy(rows, 8)) {
-    pass<false, kFirstShift>(rows);
-    transpose(rows);
-    pass<false, kSecondShift>(rows);
+  const Loaded loaded = dequantise<kChecked>(group, dequantiser);
+  const bool done =
+      loaded.fits && ((loaded.extent != Extent::kFull && transform_sparse(loaded, group)) ||
+                      transform_full(loaded, group));
+  if (done) {
+    clear(group);
   } else {
-    bool right = are_below(kFirstSumMax, sum_sizes(rows, 8));
-    pass<false, kFirstShift>(rows);
-    transpose(rows);
-    right = right && are_below(kSecondSumMax, sum_sizes(rows, 8));
-    pass<false, kSecondShift>(rows);
-    if (!right || !are_near(rows, 8)) {
-      transform_plainly(group, dequantiser, 8);
-      return;
-    }
+    transform_plainly(group, dequantiser, 8);
   }
-  clear(group);
-  V8 packed[4];
-  pack_rows(rows, packed);
-  store_rows(packed, group);
 }
 
 void transform(const BlockRow& row, const Dequantiser& dequantiser) {

@@ -14,6 +14,8 @@ constexpr uint32_t kBlockCoefficients = 64;
 constexpr size_t kRowSlack = 64;  // before each row of a plane, and as much behind
 // Longer segments, in MCUs, are split.
 constexpr uint32_t kLongSegment = 16;
+// The inverse DCT takes up to four blocks that are side by side.
+constexpr uint32_t kMcusTogether = 4;
 // Fancy upsampling looks at one sample of half size beyond the region: two pixels.
 constexpr uint32_t kContext = 2;
 
@@ -89,7 +91,9 @@ bool RegionScan::lay_out_blocks(const Scan& scan) {
     }
   }
   layout_.blocks = blocks;
-  layout_.slice = std::min(kSliceBlocksMax / blocks, layout_.interval);
+  const uint32_t most = kSliceBlocksMax / blocks;
+  const uint32_t slice = most < kMcusTogether ? most : most - most % kMcusTogether;
+  layout_.slice = std::min(slice, layout_.interval);
   return true;
 }
 
