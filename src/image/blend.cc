@@ -19,7 +19,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A group of outputs belongs to each 128-bit block of a vector.
-using D8 = hn::CappedTag<uint8_t, Across::kWindow * Across::kGroupsAtOnce>;
+using D8 = hn::CappedTag<uint8_t, Across::kFoursWindow * Across::kFoursAtOnce>;
 using D16 = hn::Repartition<int16_t, D8>;
 using D32 = hn::Repartition<int32_t, D8>;
 constexpr D8 d8;
@@ -28,7 +28,7 @@ constexpr D32 d32;
 using V8 = hn::Vec<D8>;
 using V16 = hn::Vec<D16>;
 using V32 = hn::Vec<D32>;
-constexpr size_t kGroups = hn::MaxLanes(d8) / Across::kWindow;
+constexpr size_t kGroups = hn::MaxLanes(d8) / Across::kFoursWindow;
 
 // Sums of products of pairs. Which lanes of the two hold a pair's sum differs between machines, so
 // that the half with which they begin, for rounding, is a product too.
@@ -56,11 +56,11 @@ HWY_INLINE Sums half_of(int precision) {
 // The windows of as many groups as `d` has blocks.
 template <class D>
 HWY_INLINE hn::Vec<D> load_windows(D d, const uint8_t* row, const uint32_t* windows) {
-  if constexpr (hn::MaxLanes(D()) == Across::kWindow) {
+  if constexpr (hn::MaxLanes(D()) == Across::kFoursWindow) {
     return hn::LoadU(d, row + windows[0]);
   } else {
     const hn::Half<D> half;
-    return hn::Combine(d, load_windows(half, row, windows + hn::MaxLanes(half) / Across::kWindow),
+    return hn::Combine(d, load_windows(half, row, windows + hn::MaxLanes(half) / Across::kFoursWindow),
                        load_windows(half, row, windows));
   }
 }
@@ -71,10 +71,10 @@ HWY_INLINE void blend_groups(const Across& across, const uint8_t* row, uint8_t* 
   const hn::Rebind<uint8_t, D32> d_out;
   const Sums half = half_of(across.axis.precision);
   const uint32_t pairs = kPairs == 0 ? across.axis.taps / 2 : kPairs;
-  const size_t pair_stride = across.groups * 2 * Across::kOutputs;
+  const size_t pair_stride = across.groups * 2 * Across::kFour;
   for (size_t group = 0; group < across.groups; group += kGroups) {
-    const V8 first = hn::LoadU(d8, across.places.data() + group * Across::kWindow);
-    const int16_t* weights = across.weights.data() + group * 2 * Across::kOutputs;
+    const V8 first = hn::LoadU(d8, across.places.data() + group * Across::kFoursWindow);
+    const int16_t* weights = across.weights.data() + group * 2 * Across::kFour;
     const uint8_t* from = row;
     V8 window = load_windows(d8, from, across.windows.data() + group);
     V8 places = first;
@@ -91,7 +91,7 @@ HWY_INLINE void blend_groups(const Across& across, const uint8_t* row, uint8_t* 
       places = hn::Add(places, hn::BitCast(d8, hn::Set(d16, 2)));
     }
     hn::StoreU(hn::DemoteTo(d_out, sums.descale(across.axis.precision)), d_out,
-               out + group * Across::kOutputs);
+               out + group * Across::kFour);
   }
 }
 
@@ -118,8 +118,8 @@ void blend_each(const Across& across, const uint8_t* row, uint8_t* out) {
   }
 }
 
-void blend_across(const Across& across, const uint8_t* row, uint8_t* out) {
-  if (!across.grouped) return blend_each(across, row, out);
+void blend_channel(const Across& across, const uint8_t* row, uint8_t* out) {
+  if (across.of_group == 1) return blend_each(across, row, out);
   const uint32_t pairs = across.axis.taps / 2;
   if (pairs > across.pairs_of_window) return blend_groups<0>(across, row, out);
   if (pairs == 1) return blend_groups<1>(across, row, out);
@@ -127,6 +127,8 @@ void blend_across(const Across& across, const uint8_t* row, uint8_t* out) {
   if (pairs == 3) return blend_groups<3>(across, row, out);
   blend_groups<0>(across, row, out);
 }
+
+bool has_avx512() { return HWY_TARGET <= HWY_AVX3; }
 
 // int16 values from two vectors to bytes, clamped, in order within each block.
 HWY_INLINE V8 pack_bytes(V16 a, V16 b) {
@@ -182,11 +184,51 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace forebay::image {
 
-HWY_EXPORT(blend_across);
+HWY_EXPORT(blend_channel);
 HWY_EXPORT(blend_down);
+HWY_EXPORT(has_avx512);
 
-void blend_across(const Across& across, const uint8_t* row, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(blend_across)(across, row, out);
+namespace {
+
+// Asking for hwy::SupportedTargets() each time would take longer than a row.
+bool runs_sixteens() {
+#ifdef FOREBAY_X86_KERNELS
+  return HWY_DYNAMIC_DISPATCH(has_avx512)() && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+// Of `outputs` beside each other: how far the last one's first tap may lie behind the first one's,
+// and two.
+uint64_t reach_of(uint32_t outputs, const AxisSpec& axis) {
+  return static_cast<uint64_t>(std::ceil((outputs - 1) * axis.length / axis.out)) + 2;
+}
+
+uint32_t pairs_in(uint32_t window, uint64_t reach) {
+  return reach > window ? 0 : (window - static_cast<uint32_t>(reach)) / 2 + 1;
+}
+
+}  // namespace
+
+void blend_across(const Across& across, const base::PlanarRow& row, uint8_t* out,
+                  size_t out_stride) {
+#ifdef FOREBAY_X86_KERNELS
+  if (across.of_group == Across::kSixteen) {
+    const Sixteens sixteens{.windows = across.windows.data(),
+                            .places = across.places.data(),
+                            .weights = across.weights.data(),
+                            .groups = across.groups,
+                            .pairs = across.axis.taps / 2,
+                            .precision = across.axis.precision};
+    blend_sixteens_avx512(sixteens, row.data(), out, out_stride);
+    return;
+  }
+#endif
+  for (size_t c = 0; c < row.size(); ++c) {
+    HWY_DYNAMIC_DISPATCH(blend_channel)(across, row[c], out + c * out_stride);
+  }
 }
 
 void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
@@ -195,33 +237,43 @@ void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size
 }
 
 void Across::compute(AxisSpec wanted) {
-  // Of four outputs' first taps: how far the last one's may lie behind the first one's, and two.
-  const auto reach = static_cast<uint64_t>(std::ceil(3 * wanted.length / wanted.out)) + 2;
-  grouped = reach <= kWindow;
-  wanted.multiple = grouped ? 2 : kTapsOfEach;
-  if (wanted == axis.spec) return;
+  const bool fours = reach_of(kFour, wanted) <= kFoursWindow;
+  wanted.multiple = fours ? 2 : kTapsOfEach;
+  const bool may_be = runs_sixteens();
+  if (wanted == axis.spec && may_be == may_be_sixteens) return;
+  may_be_sixteens = may_be;
   axis.compute(wanted);
-  if (!grouped) return;
-  pairs_of_window = (kWindow - static_cast<uint32_t>(reach)) / 2 + 1;
-  const size_t outputs = axis.start.size();
-  const size_t all = (outputs + kOutputs * kGroupsAtOnce - 1) / (kOutputs * kGroupsAtOnce);
-  groups = all * kGroupsAtOnce;
+  of_group = 1;
+  if (!fours) return;
+  const uint32_t pairs = pairs_in(kSixteensWindow, reach_of(kSixteen, wanted));
+  if (may_be && axis.taps / 2 <= pairs) {
+    group_outputs(kSixteen, kSixteensWindow);
+  } else {
+    group_outputs(kFour, kFoursWindow);
+  }
+}
+
+void Across::group_outputs(uint32_t outputs, uint32_t window) {
+  constexpr size_t kAtOnce = size_t{kFour} * kFoursAtOnce;
+  static_assert(kAtOnce == kSixteen);
+  of_group = outputs;
+  pairs_of_window = pairs_in(window, reach_of(outputs, axis.spec));
+  const size_t last = axis.start.size() - 1;
+  const size_t all = (last / kAtOnce + 1) * kAtOnce;
+  groups = all / outputs;
   windows.resize(groups);
-  places.assign(groups * kWindow, 0x80);  // a zero
-  weights.resize(groups * axis.taps * kOutputs);
-  for (size_t group = 0; group < groups; ++group) {
-    windows[group] = axis.start[std::min(group * kOutputs, outputs - 1)];
-    for (size_t i = 0; i < kOutputs; ++i) {
-      const size_t output = std::min(group * kOutputs + i, outputs - 1);
-      const auto place = static_cast<uint8_t>(axis.start[output] - windows[group]);
-      places[group * kWindow + 4 * i] = place;
-      places[group * kWindow + 4 * i + 2] = place + 1;
-      const int16_t* const from = axis.weights.data() + output * axis.taps;
-      int16_t* to = weights.data() + (group * kOutputs + i) * 2;
-      for (uint32_t tap = 0; tap < axis.taps; tap += 2, to += groups * kOutputs * 2) {
-        std::copy_n(from + tap, 2, to);
-      }
-    }
+  places.assign(4 * all, 0x80);  // a zero
+  weights.resize(all * axis.taps);
+  for (size_t i = 0; i < all; ++i) {
+    const size_t output = std::min(i, last);
+    const size_t group = i / outputs;
+    if (i % outputs == 0) windows[group] = axis.start[output];
+    const auto place = static_cast<uint8_t>(axis.start[output] - windows[group]);
+    places[4 * i] = place;
+    places[4 * i + 2] = place + 1;
+    const int16_t* const from = axis.weights.data() + output * axis.taps;
+    int16_t* to = weights.data() + 2 * i;
+    for (uint32_t tap = 0; tap < axis.taps; tap += 2, to += 2 * all) std::copy_n(from + tap, 2, to);
   }
 }
 

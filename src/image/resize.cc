@@ -73,13 +73,12 @@ void Resizer::State::begin_rows() {
 // Row `number` of the source after the first pass.
 void Resizer::State::make_row(uint32_t number, uint8_t* to) {
   const PlanarRow row = from->row(number);
+  if (is_across) {
+    blend_across(across, row, to, channel_stride);
+    return;
+  }
   for (size_t c = 0; c < row.size(); ++c) {
-    uint8_t* const channel = to + c * channel_stride;
-    if (is_across) {
-      blend_across(across, row[c], channel);
-    } else {
-      std::memcpy(channel, row[c] + kept.x, kept.width);
-    }
+    std::memcpy(to + c * channel_stride, row[c] + kept.x, kept.width);
   }
 }
 

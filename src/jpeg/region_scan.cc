@@ -74,12 +74,14 @@ bool RegionScan::lay_out_blocks(const Scan& scan) {
   const uint32_t across = scan.header.mcu_width() / 8;
   const uint32_t down = scan.header.mcu_height() / 8;
   uint32_t blocks = 0;
+  for (Component& component : components_) component.blocks = 0;
   for (uint8_t c = 0; c < scan.component_count; ++c) {
     const ScanComponent& from = scan.components[c];
     const bool whole_factor = across % from.horizontal == 0 && down % from.vertical == 0;
     if (!whole_factor || blocks + from.horizontal * from.vertical > kMcuBlocksMax) return false;
     Component& to = components_[c];
     to.side = from.side;
+    to.blocks = from.horizontal * from.vertical;
     to.mcu_width = from.horizontal * from.side;
     to.mcu_height = from.vertical * from.side;
     to.dequantiser = make_dequantiser(from.quant);
@@ -188,14 +190,17 @@ uint32_t RegionScan::needed_end(uint32_t first, uint32_t end) const {
   return first;
 }
 
-Stream RegionScan::slice(const Segment& segment, int16_t* out) const {
-  const uint32_t mcus = std::min(layout_.slice, segment.end_mcu - segment.next_mcu);
+Stream RegionScan::first_slice(const Segment& segment, int16_t* out) const {
   return {.data = segment.data,
           .bits = segment.bits,
           .bit = segment.bit,
           .tables = &tables_,
           .out = out,
-          .blocks = mcus * layout_.blocks};
+          .blocks = next_blocks(segment)};
+}
+
+uint32_t RegionScan::next_blocks(const Segment& segment) const {
+  return std::min(layout_.slice, segment.end_mcu - segment.next_mcu) * layout_.blocks;
 }
 
 bool RegionScan::take(Segment& segment, const Stream& stream) {
@@ -218,47 +223,47 @@ bool RegionScan::take(Segment& segment, const Stream& stream) {
   return end < segment.whole_end || segment.bits - segment.bit < 8;
 }
 
-// By runs of MCUs that are needed and lie in one row. Leaves zeros.
+// Row by row, of the MCUs [first, end). Leaves zeros.
 void RegionScan::make_samples(uint32_t first, uint32_t end, int16_t* coefficients) {
   const Layout& l = layout_;
   const size_t mcu_coefficients = size_t{l.blocks} * kBlockCoefficients;
+  const auto skip = [&](uint32_t count) {
+    std::fill_n(coefficients, count * mcu_coefficients, int16_t{0});
+    coefficients += count * mcu_coefficients;
+  };
   for (uint32_t mcu = first; mcu < end;) {
-    const Run run = run_from(mcu, end);
-    if (run.needed) {
-      transform_run(mcu / l.across, mcu % l.across, run.end - mcu, coefficients);
-    } else {
-      std::fill_n(coefficients, (run.end - mcu) * mcu_coefficients, int16_t{0});
+    const uint32_t row = mcu / l.across;
+    const uint32_t column = mcu - row * l.across;
+    const uint32_t row_end = std::min(l.across, column + end - mcu);
+    const bool needed = row >= l.top && row < l.bottom;
+    const uint32_t from = needed ? std::clamp(l.left, column, row_end) : row_end;
+    const uint32_t to = needed ? std::clamp(l.right, from, row_end) : row_end;
+    skip(from - column);
+    if (from < to) {
+      transform_run(row, from, to - from, coefficients);
+      coefficients += (to - from) * mcu_coefficients;
     }
-    coefficients += (run.end - mcu) * mcu_coefficients;
-    mcu = run.end;
+    skip(row_end - to);
+    mcu += row_end - column;
   }
-}
-
-// How far the MCUs from `mcu` on, which lies before `end`, are alike: needed in one row, or not
-// needed.
-RegionScan::Run RegionScan::run_from(uint32_t mcu, uint32_t end) const {
-  const Layout& l = layout_;
-  const uint32_t row = mcu / l.across;
-  const uint32_t column = mcu % l.across;
-  if (row >= l.top && row < l.bottom && column < l.right) {
-    const uint32_t row_begin = row * l.across;
-    if (column >= l.left) return {true, std::min(end, row_begin + l.right)};
-    return {false, std::min(end, row_begin + l.left)};
-  }
-  const uint32_t next_row = std::max(row + 1, l.top);
-  return {false, next_row < l.bottom ? std::min(end, next_row * l.across + l.left) : end};
 }
 
 // From differences to DC coefficients.
 void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
-  int16_t* coefficient = stream.out;
-  for (uint32_t block = 0, b = 0; block < stream.blocks; ++block) {
-    const uint8_t component = component_of_[b];
-    b = b + 1 == layout_.blocks ? 0 : b + 1;
-    int16_t& dc = segment.dc[component];
-    dc = static_cast<int16_t>(dc + *coefficient);
-    *coefficient = dc;
-    coefficient += kBlockCoefficients;
+  const size_t mcu_coefficients = size_t{layout_.blocks} * kBlockCoefficients;
+  const int16_t* const end = stream.out + size_t{stream.blocks} * kBlockCoefficients;
+  int16_t* of_component = stream.out;
+  for (size_t c = 0; c < components_.size() && components_[c].blocks > 0; ++c) {
+    const size_t coefficients = size_t{components_[c].blocks} * kBlockCoefficients;
+    int16_t dc = segment.dc[c];
+    for (int16_t* mcu = of_component; mcu < end; mcu += mcu_coefficients) {
+      for (size_t at = 0; at < coefficients; at += kBlockCoefficients) {
+        dc = static_cast<int16_t>(dc + mcu[at]);
+        mcu[at] = dc;
+      }
+    }
+    segment.dc[c] = dc;
+    of_component += coefficients;
   }
 }
 

@@ -45,8 +45,10 @@ class RegionScan {
   uint64_t bits() const { return bits_bytes_ * 8; }  // of its segments, or a few more
   std::vector<Segment>& segments() { return segments_; }
   const StreamTables& tables() const { return tables_; }
-  // The next slice of a segment, whose coefficients go to `out`.
-  Stream slice(const Segment& segment, int16_t* out) const;
+  // The first slice of a segment, whose coefficients go to `out`.
+  Stream first_slice(const Segment& segment, int16_t* out) const;
+  // Of the slice behind those that were taken.
+  uint32_t next_blocks(const Segment& segment) const;
   // Makes samples of a decoded slice, and zeros of its coefficients. False as above; the
   // coefficients may then not all be zero.
   bool take(Segment& segment, const Stream& stream);
@@ -66,15 +68,11 @@ class RegionScan {
     uint32_t slice = 0;     // MCUs of a slice, at most
   };
   struct Component {
+    uint32_t blocks = 0;     // of an MCU
     uint32_t side = 8;       // of a block, in samples
     uint32_t mcu_width = 8;  // samples
     uint32_t mcu_height = 8;
     Dequantiser dequantiser;
-  };
-
-  struct Run {
-    bool needed = false;
-    uint32_t end = 0;
   };
 
   void lay_out_mcus(const Scan& scan, const base::Rect& region);
@@ -83,7 +81,6 @@ class RegionScan {
   uint32_t needed_mcus() const;
   uint32_t needed_segments() const;
   uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
-  Run run_from(uint32_t mcu, uint32_t end) const;
   void sum_dc(Segment& segment, const Stream& stream);
   void make_samples(uint32_t first, uint32_t end, int16_t* coefficients);
   void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);

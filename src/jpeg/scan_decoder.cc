@@ -109,7 +109,7 @@ Stream* ScanDecoder::next(Stream* done) {
   if (done == nullptr) ++started_;
   places_[lane] = order_[next_++];
   RegionScan& scan = images_[places_[lane].image]->scan;
-  streams_[lane] = scan.slice(scan.segments()[places_[lane].segment], slice(lane));
+  streams_[lane] = scan.first_slice(scan.segments()[places_[lane].segment], slice(lane));
   return &streams_[lane];
 }
 
@@ -123,7 +123,7 @@ bool ScanDecoder::finish(Stream& stream, const Place& place) {
     return false;
   }
   if (segment.done()) return false;
-  stream = image.scan.slice(segment, stream.out);
+  stream.blocks = image.scan.next_blocks(segment);
   return true;
 }
 
