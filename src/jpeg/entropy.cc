@@ -39,14 +39,16 @@ CanonicalTable canonical_table(const HuffmanTable& table) {
 }
 
 void StreamTables::complete(uint32_t blocks) {
-  uint8_t* to = slot_at.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
+  static_assert(LookupArena::kSlots <= 1 << (16 - kPlaceShift));
+  uint16_t* to = places.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
+  const auto place_of = [](uint8_t slot) { return static_cast<uint16_t>(slot << kPlaceShift); };
   for (uint32_t block = 0; block < blocks; ++block, to += kPositions) {
     const uint8_t* const of_pair = slots.data() + (pairs >> block & 1) * 4;
-    to[0] = of_pair[kDc];
-    std::memset(to + 1, of_pair[kAcChained], kSingleFrom - 1);
-    std::memset(to + kSingleFrom, of_pair[kAcSingle], kPositions - kSingleFrom);
+    to[0] = place_of(of_pair[kDc]) | 1;
+    std::fill(to + 1, to + kSingleFrom, place_of(of_pair[kAcChained]));
+    std::fill(to + kSingleFrom, to + kPositions, place_of(of_pair[kAcSingle]));
   }
-  std::memset(to, LookupArena::kIdleSlot, kSlicePadding);
+  std::fill_n(to, kSlicePadding, place_of(LookupArena::kIdleSlot));
 }
 
 LookupArena::LookupArena()

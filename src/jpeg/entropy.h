@@ -35,13 +35,23 @@ struct StreamTables {
   // Bit b: the pair of a slice's block b.
   uint32_t pairs = 0;
   std::array<const CanonicalTable*, 4> canonical{};  // by pair * 2 + (0 DC, 1 AC)
-  // The lookup at each position of the longest slice, and the idle one behind its end; a shorter
-  // slice's positions are the last ones. By complete().
-  std::array<uint8_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> slot_at{};
+  // The lookup at each position of the longest slice, and the idle one behind its end, as slot <<
+  // kPlaceShift, plus 1 where a block begins; a shorter slice's positions are the last ones. By
+  // complete().
+  std::array<uint16_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> places{};
 
-  // Fills slot_at; `blocks`: of the longest slice.
+  // Fills `places`; `blocks`: of the longest slice.
   void complete(uint32_t blocks);
-  const uint8_t* slots_from_end() const { return slot_at.data() + size_t{kSliceBlocksMax} * 64; }
+  const uint16_t* places_from_end() const { return places.data() + size_t{kSliceBlocksMax} * 64; }
+
+  static constexpr uint32_t kPlaceShift = 5;
+  static constexpr size_t first_entry(uint32_t place) {
+    return size_t{place >> kPlaceShift} << kLookupBits;
+  }
+  static constexpr size_t first_entry_of_long(uint32_t place);
+  // Of places' sum.
+  static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kPlaceShift); }
+  static_assert(kSliceBlocksMax < 1 << kPlaceShift);
 };
 
 struct Stream {
@@ -86,6 +96,10 @@ class LookupArena {
  private:
   std::unique_ptr<Entry[]> entries_;
 };
+
+constexpr size_t StreamTables::first_entry_of_long(uint32_t place) {
+  return size_t{LookupArena::long_slot(place >> kPlaceShift)} << kLookupBits;
+}
 
 // Where the kernels take their work from.
 class StreamSource {

@@ -12,18 +12,20 @@ namespace {
 constexpr uint32_t kPositions = 64;  // of a block
 constexpr uint64_t kNoneConsumed = 1;
 
-// One stream on its way. Positions count up to 0, the slice's end, so that they are negative as
-// long as there is work.
+// One stream on its way. Positions count up to 0, the slice's end; `last` is the one that was moved
+// over last.
 struct Lane {
   // The next bits, the first on top. A refill sets the lowest bit, which no lookup reaches; the
   // zeros below it then count what was consumed.
   uint64_t buffer = kNoneConsumed;
   const Entry* table = nullptr;
-  const uint8_t* slots = nullptr;  // the lookup at each position, from the slice's end
+  const uint16_t* places = nullptr;  // StreamTables::places, from the slice's end
   int16_t* end = nullptr;
-  int64_t position = 0;
-  uint64_t bit = 0;     // but for what was consumed
-  int64_t inside = -1;  // negative as long as no run has left its block
+  int64_t last = 0;
+  uint64_t bit = 0;  // but for what was consumed
+  // The sum of the places where lookups began, but for those of values: its lower bits count the
+  // blocks. A run that leaves its block moves over the next one's beginning.
+  uint32_t begun = 0;
   Stream* stream = nullptr;
 };
 
@@ -40,7 +42,7 @@ class Interleaved {
       for (Lane& lane : lanes_) refill(lane);
       for (int i = 0; i < kLookupsPerRefill; ++i) step_all(std::make_index_sequence<kLanes>());
       int64_t all = -1;
-      for (const Lane& lane : lanes_) all &= lane.position;
+      for (const Lane& lane : lanes_) all &= lane.last + 1;
       if (all >= 0) end_finished();
     }
   }
@@ -64,28 +66,37 @@ class Interleaved {
   void step(Lane& lane) {
     const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
     lane.buffer <<= entry_length(entry);
-    if (entry_flag(entry) == kNotHere) [[unlikely]] {
+    static_assert((kValueNext & kNotHere) == kValueNext);
+    if ((entry & Entry{kValueNext} << 14) != 0) [[unlikely]] {
       look_further(lane, entry);
       return;
     }
-    const uint64_t values = entry >> 16;
-    const int64_t first = lane.position + entry_lead(entry);
-    std::memcpy(lane.end + first, &values, sizeof values);
+    const int64_t moved = move(lane, entry);
+    const auto end_of_block = static_cast<int64_t>(entry >> 14 & 1);
+    lane.last = moved | (end_of_block * kPositions - end_of_block);
+    look_up_next(lane);
+  }
 
-    const int64_t block = lane.position & ~int64_t{kPositions - 1};
-    const auto value_next = static_cast<int64_t>(entry >> 15 & 1);
-    const int64_t to_end = -static_cast<int64_t>(entry >> 14 & 1) & (kPositions - 1);
-    const int64_t behind = first + entry_count(entry);
-    lane.inside &= (behind + value_next - int64_t{kPositions + 1}) - block;
-    lane.position = (behind + to_end) & ~to_end;
-    const uint64_t of_position = lane.slots[lane.position] * uint64_t{kLookupEntries};
-    lane.table = arena_ + (value_next != 0 ? entry_value_lookup(entry) : of_position);
+  // Over an entry's coefficients, which are stored.
+  int64_t move(const Lane& lane, Entry entry) {
+    const uint64_t values = entry >> 16;
+    const int64_t first = lane.last + entry_lead(entry);
+    std::memcpy(lane.end + 1 + first, &values, sizeof values);
+    return first + entry_count(entry);
+  }
+
+  void look_up_next(Lane& lane) {
+    const uint32_t place = lane.places[lane.last + 1];
+    lane.begun += place;
+    lane.table = arena_ + StreamTables::first_entry(place);
   }
 
   void look_further(Lane& lane, Entry entry) {
-    if (entry == kLongCode) {
-      const uint32_t slot = LookupArena::long_slot(lane.slots[lane.position]);
-      lane.table = arena_ + size_t{slot} * kLookupEntries;
+    if (entry_flag(entry) == kValueNext) {
+      lane.last = move(lane, entry);
+      lane.table = arena_ + entry_value_lookup(entry);
+    } else if (entry == kLongCode) {
+      lane.table = arena_ + StreamTables::first_entry_of_long(lane.places[lane.last + 1]);
     } else {
       take_slow(lane, entry);
     }
@@ -93,22 +104,23 @@ class Interleaved {
 
   [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
-    const auto position = static_cast<uint32_t>(lane.position + positions);
+    const auto position = static_cast<uint32_t>(lane.last + 1 + positions);
     count_consumed(lane);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
-    if (moved < 0) lane.inside = 0;
-    lane.position = moved < 0 ? 0 : moved - positions;
-    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
+    lane.last = moved < 0 ? -1 : moved - positions - 1;
+    look_up_next(lane);
+    if (moved < 0) lane.begun = 0;
     refill(lane);  // it may have taken more bits than a lookup does
   }
 
   void end_finished() {
     for (Lane& lane : lanes_) {
-      if (lane.position < 0 || lane.table != idle_) continue;
+      if (lane.last < -1 || lane.table != idle_) continue;
       Stream& stream = *lane.stream;
       count_consumed(lane);
       stream.bit = lane.bit;
-      stream.bad = lane.inside >= 0 || lane.position > 0 || lane.bit > stream.bits;
+      stream.bad = StreamTables::block_count(lane.begun) != stream.blocks || lane.last != -1 ||
+                   lane.bit > stream.bits;
       if (!walked_.empty()) sum_dc(stream);
       --active_;
       begin(lane, source_.next(&stream));
@@ -130,21 +142,20 @@ class Interleaved {
     }
     ++active_;
     lane.stream = stream;
-    lane.slots = stream->tables->slots_from_end();
-    lane.position = -static_cast<int64_t>(stream->blocks) * kPositions;
-    lane.end = stream->out - lane.position;
+    lane.places = stream->tables->places_from_end();
+    lane.last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
+    lane.end = stream->out - (lane.last + 1);
     lane.bit = stream->bit;
-    lane.inside = -1;
-    lane.table = arena_ + size_t{lane.slots[lane.position]} * kLookupEntries;
+    lane.begun = 0;
+    look_up_next(lane);
   }
 
   void begin_idle(Lane& lane) {
     lane.stream = &idle_stream_;
-    lane.slots = idle_slots_.data() + kPositions;
-    lane.position = -1;
+    lane.places = idle_places_.data() + kPositions;
+    lane.last = -2;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
-    lane.inside = -1;
     lane.table = idle_;
   }
 
@@ -154,7 +165,7 @@ class Interleaved {
   StreamSource& source_;
   size_t active_ = 0;
   std::array<Lane, kLanes> lanes_{};
-  std::array<uint8_t, 2 * kPositions> idle_slots_{};
+  std::array<uint16_t, 2 * kPositions> idle_places_{};
   std::array<int16_t, kPositions + kSlicePadding> idle_out_{};
   std::array<uint8_t, kStreamPadding> idle_data_{};
   Stream idle_stream_{.data = idle_data_.data()};
