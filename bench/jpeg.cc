@@ -1,14 +1,15 @@
-// deps: bench_jpeg_best bench_jpeg_plain forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
+// deps: bench_jpeg_work forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
 // How fast one core decodes, reads coefficients and rewrites, against libjpeg-turbo doing the same:
 //   bench_jpeg PHOTOS CIFAR [ROUNDS]
 // ROUNDS (2): undisturbed ones that each side of a comparison is to have for each image.
 // Names that end in _x: libjpeg-turbo's time / ours (lib/jpeg_compare.cc). A crop is a random
 // resized one of 224 pixels, mirrored at random, normalised to float32; libjpeg-turbo skips rows
 // and columns, and our own resize follows on both sides. cycles_…: of a stage (lib/jpeg_stages.cc).
-// Then "_avx2" for our code kept to AVX2, "_portable" for our code as plain C++; libjpeg-turbo
-// keeps its SIMD code throughout. two_threads_x: crops in a second of wall time, two threads / one.
-// bytes_touched_share: of a packed file, what the storage layer reads for a crop, the mean over the
-// crops. rewrite_bytes_share: the rewritten files' bytes over the originals', and libjpeg-turbo's.
+// Then "_avx2" for our code kept to AVX2, "_portable" with the portable entropy kernel besides;
+// libjpeg-turbo keeps its SIMD code throughout. two_threads_x: crops in a second of wall time, two
+// threads / one. bytes_touched_share: of a packed file, what the storage layer reads for a crop,
+// the mean over the crops. rewrite_bytes_share: the rewritten files' bytes over the originals', and
+// libjpeg-turbo's.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -38,6 +39,11 @@ constexpr int kThreadRounds = 10;
 // Stages do not wait for an undisturbed core.
 constexpr int kStageRounds = 3;
 constexpr image::TrainTransform kTransform{};
+// What is added to figures' names.
+constexpr std::pair<jpeg::EntropyKernel, const char*> kKernels[] = {
+    {jpeg::EntropyKernel::kAvx512, ""},
+    {jpeg::EntropyKernel::kAvx2, "_avx2"},
+    {jpeg::EntropyKernel::kPortable, "_portable"}};
 
 ByteVector pack(const ByteVector& file, jpeg::TableChoice tables) {
   const auto rewritten = jpeg::rewrite(file, {.tables = tables, .restart_interval = {}});
@@ -145,24 +151,20 @@ int main(int argc, char** argv) {
       figures[name + suffix] = figure;
     };
   };
-  // In a thread of its own, as each thread keeps what it once chose.
-  const auto measure = [&](const bench::Report& report) {
-    std::thread([&] {
-      bench::best::compare_jpeg(work, rounds, report);
-      bench::best::measure_stages(work, rounds * kStageRounds, report);
-    }).join();
-  };
   const auto report = report_as("");
   measure_bytes(work.originals, report);
   report("two_threads_x", two_threads(work.packed, rounds * kThreadRounds));
   report("clock_ghz", bench::cycles_per_second() * 1e-9);
-  if (jpeg::best_entropy_kernel() == jpeg::EntropyKernel::kAvx512) {
-    measure(report_as(""));
-    bench::keep_to_avx2(true);
+  const auto best = jpeg::best_entropy_kernel();
+  for (const auto& [kernel, suffix] : kKernels) {
+    if (kernel > best) continue;
+    bench::keep_to(kernel);
+    // In a thread of its own, as each thread keeps what it once chose.
+    std::thread([&] {
+      bench::compare_jpeg(work, rounds, report_as(suffix));
+      bench::measure_stages(work, rounds * kStageRounds, report_as(suffix));
+    }).join();
   }
-  measure(report_as("_avx2"));
-  bench::plain::compare_jpeg(work, rounds, report_as("_portable"));
-  bench::plain::measure_stages(work, rounds * kStageRounds, report_as("_portable"));
   fmt::print("{}\n", figures.dump());
   return 0;
 }

@@ -57,16 +57,18 @@ using Curves = std::map<std::string, std::array<Curve, kTables.size()>>;
 // The decoders that are compared, each with what it takes on its way.
 class Kernels {
  public:
-  static constexpr size_t kCount = 2;
+  static constexpr jpeg::EntropyKernel kKernels[] = {jpeg::EntropyKernel::kAvx512,
+                                                     jpeg::EntropyKernel::kAvx2};
+  static constexpr size_t kCount = std::size(kKernels);
   Kernels() {
     for (size_t kernel = 0; kernel < kCount; ++kernel) {
-      bench::keep_to_avx2(kernel == 1);
+      bench::keep_to(kKernels[kernel]);
       decoders_[kernel].emplace();
     }
   }
   // The one that is used until the next call.
   jpeg::Decoder& choose(size_t kernel) {
-    bench::keep_to_avx2(kernel == 1);
+    bench::keep_to(kKernels[kernel]);
     return *decoders_[kernel];
   }
 

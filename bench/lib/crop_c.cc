@@ -24,7 +24,9 @@ struct Cropper {
 extern "C" {
 
 // From now on all of Forebay's code in this process keeps to AVX2, or takes the machine's best.
-void bench_crop_restrict(bool to_avx2) { bench::keep_to_avx2(to_avx2); }
+void bench_crop_restrict(bool to_avx2) {
+  bench::keep_to(to_avx2 ? jpeg::EntropyKernel::kAvx2 : jpeg::EntropyKernel::kAvx512);
+}
 
 // Decodes with what may be used now; never freed.
 Cropper* bench_crop_new() { return new Cropper; }

@@ -1,6 +1,6 @@
 // Each task on one core by Forebay and by libjpeg-turbo in turn: thread CPU time, the best of the
 // rounds for each image and side, the results compared. There are more rounds while a neighbour
-// uses the core too (clock.h), since the sides do not suffer alike. Compiled twice: jpeg_work.h.
+// uses the core too (clock.h), since the sides do not suffer alike.
 #include <cmath>
 #include <span>
 
@@ -12,7 +12,7 @@
 #include "lib/jpeg_work.h"
 #include "lib/libjpeg.h"
 
-namespace forebay::bench::FOREBAY_BENCH_CODE {
+namespace forebay::bench {
 namespace {
 
 using base::Bytes;
@@ -245,4 +245,4 @@ void compare_jpeg(const JpegWork& work, int rounds, const Report& report) {
   report("rewrite_x", compare_rewrite(work.originals, rounds));
 }
 
-}  // namespace forebay::bench::FOREBAY_BENCH_CODE
+}  // namespace forebay::bench

@@ -1,5 +1,5 @@
 // Clock cycles of each stage from bytes to a tensor, on one core: thread CPU time, the best of the
-// rounds for each image, times the clock rate. Compiled twice: jpeg_work.h.
+// rounds for each image, times the clock rate.
 //
 // From calls of their own: reading coefficients (unstuffing, sums of DC and storing them included),
 // the inverse DCT (its coefficients come from the cache's second level, the decoder's from the
@@ -18,7 +18,7 @@
 #include "lib/files.h"
 #include "lib/jpeg_work.h"
 
-namespace forebay::bench::FOREBAY_BENCH_CODE {
+namespace forebay::bench {
 namespace {
 
 using base::Bytes;
@@ -287,4 +287,4 @@ void measure_stages(const JpegWork& work, int rounds, const Report& report) {
   clock.report(report);
 }
 
-}  // namespace forebay::bench::FOREBAY_BENCH_CODE
+}  // namespace forebay::bench

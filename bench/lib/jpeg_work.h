@@ -1,6 +1,4 @@
-// What bench/jpeg.cc measures, and the measurements that are there twice: with Forebay's code as it
-// is, which picks the machine's best instruction set (best), and with the same code compiled as
-// plain C++, for the oldest processor of the architecture and without intrinsics (plain).
+// What bench/jpeg.cc measures with each entropy kernel, and what it measures it on.
 #pragma once
 
 #include <functional>
@@ -27,16 +25,9 @@ inline base::Random random_of(size_t number) { return {1, base::Purpose::kTest, 
 // Takes a figure's name and the figure.
 using Report = std::function<void(const std::string& name, double figure)>;
 
-namespace best {
 // How much longer libjpeg-turbo takes; stops where results differ.
 void compare_jpeg(const JpegWork& work, int rounds, const Report& report);
 // Clock cycles of each stage of decoding.
 void measure_stages(const JpegWork& work, int rounds, const Report& report);
-}  // namespace best
-
-namespace plain {
-void compare_jpeg(const JpegWork& work, int rounds, const Report& report);
-void measure_stages(const JpegWork& work, int rounds, const Report& report);
-}  // namespace plain
 
 }  // namespace forebay::bench
