@@ -60,7 +60,8 @@ HWY_INLINE hn::Vec<D> load_windows(D d, const uint8_t* row, const uint32_t* wind
     return hn::LoadU(d, row + windows[0]);
   } else {
     const hn::Half<D> half;
-    return hn::Combine(d, load_windows(half, row, windows + hn::MaxLanes(half) / Across::kFoursWindow),
+    return hn::Combine(d,
+                       load_windows(half, row, windows + hn::MaxLanes(half) / Across::kFoursWindow),
                        load_windows(half, row, windows));
   }
 }

@@ -14,8 +14,8 @@ namespace forebay::image {
 inline constexpr size_t kBlendPadding = 64;
 
 // How a row's outputs come from its pixels. Outputs beside each other are made at once, from the
-// window where their pixels lie, two taps of each at a time: sixteen from 64 bytes where the machine
-// can, else four from 16; where the row shrinks too much for that, one after the other.
+// window where their pixels lie, two taps of each at a time: sixteen from 64 bytes where the
+// machine can, else four from 16; where the row shrinks too much for that, one after the other.
 struct Across {
   static constexpr uint32_t kFour = 4;
   static constexpr uint32_t kFoursWindow = 16;  // bytes
@@ -26,9 +26,9 @@ struct Across {
 
   Axis axis;
   bool may_be_sixteens = false;
-  uint32_t of_group = 1;          // outputs
-  size_t groups = 0;              // the last ones may be there twice
-  uint32_t pairs_of_window = 0;   // that lie in one window; the next one begins so many pairs behind
+  uint32_t of_group = 1;         // outputs
+  size_t groups = 0;             // the last ones may be there twice
+  uint32_t pairs_of_window = 0;  // that lie in one window; the next one begins so many pairs behind
   std::vector<uint32_t> windows;  // by group: where the first begins
   std::vector<uint8_t> places;    // by output: in its window, of its first two taps; four bytes
   std::vector<int16_t> weights;   // by pair of taps, then output: two

@@ -1,6 +1,6 @@
 // The pass along rows in groups of sixteen outputs: a row's 64 bytes where their pixels lie are one
-// register. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so nothing here may be an inline
-// function that another file might be given.
+// register. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so nothing here may be an
+// inline function that another file might be given.
 #include <immintrin.h>
 
 #include "image/blend.h"

@@ -138,31 +138,33 @@ Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t 
   return draw_place(size, size, width + 2 * options.padding, height + 2 * options.padding, random);
 }
 
-void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, base::Pixels* to) {
-  FOREBAY_CHECK(padding < from.width && padding < from.height &&
-                crop.inside(from.width + 2 * padding, from.height + 2 * padding));
-  // -1 is 1, n is n - 2: the border itself is not repeated.
-  const auto mirrored = [padding](uint32_t at, uint32_t sides) {
-    const int64_t inside = int64_t{at} - padding;
-    const int64_t last = int64_t{sides} - 1;
-    return static_cast<size_t>(inside < 0 ? -inside : inside > last ? 2 * last - inside : inside);
-  };
-  to->reset(crop.width, crop.height);
-  // Columns [begin, end) of the crop lie in the image.
-  const uint32_t begin = std::clamp(padding, crop.x, crop.x + crop.width) - crop.x;
-  const uint32_t end = std::clamp(padding + from.width, crop.x, crop.x + crop.width) - crop.x;
-  for (uint32_t y = 0; y < crop.height; ++y) {
-    const uint8_t* const row = from.rgb.data() + mirrored(crop.y + y, from.height) * from.width * 3;
-    uint8_t* const out = to->rgb.data() + size_t{y} * crop.width * 3;
-    const auto copy_mirrored = [&](uint32_t x) {
-      std::memcpy(out + x * 3, row + mirrored(crop.x + x, from.width) * 3, 3);
-    };
-    for (uint32_t x = 0; x < begin; ++x) copy_mirrored(x);
-    if (begin < end) {
-      std::memcpy(out + begin * 3, row + (crop.x + begin - padding) * 3, (end - begin) * 3);
-    }
-    for (uint32_t x = end; x < crop.width; ++x) copy_mirrored(x);
+void PaddedCrop::begin(Size image, uint32_t padding, const Rect& crop) {
+  FOREBAY_CHECK(padding < image.width && padding < image.height &&
+                crop.inside(image.width + 2 * padding, image.height + 2 * padding));
+  image_ = image;
+  padding_ = padding;
+  crop_ = crop;
+  begin_ = std::clamp(padding, crop.x, crop.x + crop.width) - crop.x;
+  end_ = std::clamp(padding + image.width, crop.x, crop.x + crop.width) - crop.x;
+}
+
+// -1 is 1, width is width - 2: the border itself is not repeated.
+size_t PaddedCrop::mirrored(uint32_t x) const {
+  const int64_t at = int64_t{crop_.x} + x - padding_;
+  const int64_t last = int64_t{image_.width} - 1;
+  return static_cast<size_t>(at < 0 ? -at : at > last ? 2 * last - at : at);
+}
+
+base::PlanarRow PaddedCrop::cut(const base::PlanarRow& row) {
+  const size_t stride = crop_.width + base::kPlanarPadding;
+  row_.resize(3 * stride);
+  for (size_t c = 0; c < row.size(); ++c) {
+    uint8_t* const out = row_.data() + c * stride;
+    for (uint32_t x = 0; x < begin_; ++x) out[x] = row[c][mirrored(x)];
+    if (begin_ < end_) std::memcpy(out + begin_, row[c] + mirrored(begin_), end_ - begin_);
+    for (uint32_t x = end_; x < crop_.width; ++x) out[x] = row[c][mirrored(x)];
   }
+  return {row_.data(), row_.data() + stride, row_.data() + 2 * stride};
 }
 
 Result<CentreCrop> centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {

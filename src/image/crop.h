@@ -41,9 +41,37 @@ std::optional<Rect> draw_erased(const RandomErasing& options, uint32_t size, bas
 Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,
                       uint32_t size, base::Random& random);
 
-// `crop` of `from` with `padding` around it, which mirrors the image at its border pixels; less
-// than either side.
-void cut_padded(const base::Pixels& from, uint32_t padding, const Rect& crop, base::Pixels* to);
+// Cuts `crop` of an image with `padding` around it, which mirrors the image at its border pixels,
+// row by row. `padding` is less than either side. Keeps its buffer between images.
+class PaddedCrop {
+ public:
+  void begin(Size image, uint32_t padding, const Rect& crop);
+  // The crop's part of a row of the image; good until the next call.
+  base::PlanarRow cut(const base::PlanarRow& row);
+  // Calls take(number) for each row of the crop that is made of row `y` of the image.
+  template <class Take>
+  void each_place(uint32_t y, const Take& take) const {
+    const int64_t last = int64_t{image_.height} - 1;
+    const auto take_if = [&](bool there, int64_t at) {
+      at += int64_t{padding_} - crop_.y;
+      if (there && at >= 0 && at < crop_.height) take(static_cast<uint32_t>(at));
+    };
+    take_if(true, y);
+    take_if(y > 0, -int64_t{y});
+    take_if(y < last, 2 * last - y);
+  }
+
+ private:
+  // Where pixel `x` of the crop lies in its row.
+  size_t mirrored(uint32_t x) const;
+
+  Size image_;
+  uint32_t padding_ = 0;
+  Rect crop_;
+  uint32_t begin_ = 0;  // columns [begin, end) of the crop lie in the image
+  uint32_t end_ = 0;
+  base::ByteVector row_;
+};
 
 // Draws a crop with torchvision's distribution (ten tries, then the largest centre crop of an
 // allowed ratio). The same on any machine, compiler and device: only exactly rounded operations.

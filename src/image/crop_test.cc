@@ -210,7 +210,7 @@ TEST(CentreCrop, RefusesStripsThatBecomeTooLong) {
 }
 
 TEST(PaddedCrop, EqualsNumpysReflection) {
-  Pixels out;
+  PaddedCrop padded_crop;
   size_t count = 0;
   for (auto& line : golden_lines("image_padded.txt")) {
     uint32_t width = 0;
@@ -221,8 +221,24 @@ TEST(PaddedCrop, EqualsNumpysReflection) {
     std::string digest;
     line >> width >> height >> seed >> padding >> crop.x >> crop.y >> crop.width >> digest;
     crop.height = crop.width;
-    cut_padded(make_image(width, height, seed), padding, crop, &out);
+    base::PixelRows image;
+    image.pixels = make_image(width, height, seed);
+    padded_crop.begin({width, height}, padding, crop);
+    Pixels out;
+    out.reset(crop.width, crop.height);
+    std::vector<int> times(crop.height);
+    for (uint32_t y = 0; y < height; ++y) {
+      const base::PlanarRow row = padded_crop.cut(image.row(y));
+      padded_crop.each_place(y, [&](uint32_t at) {
+        ++times[at];
+        for (size_t i = 0; i < size_t{3} * crop.width; ++i) {
+          out.rgb[size_t{at} * crop.width * 3 + i] = row[i % 3][i / 3];
+        }
+      });
+    }
+    EXPECT_EQ(std::ranges::count(times, 1), crop.height);
     EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), digest) << line.str();
+    EXPECT_EQ(out.rgb, cut_padded(image.pixels, padding, crop).rgb);
     ++count;
   }
   EXPECT_EQ(count, 60u);

@@ -167,7 +167,7 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
         Pixels all;
         resizer.resize(decoded, whole(decoded), drawn.resized,
                        {0, 0, drawn.resized.width, drawn.resized.height}, &all);
-        cut_padded(all, drawn.padding, drawn.kept, &resized.pixels);
+        resized.pixels = cut_padded(all, drawn.padding, drawn.kept);
       }
       ByteVector steps(preparer.sample_bytes());
       TensorWriter({}).write(resized, drawn.flip, steps.data());

@@ -124,14 +124,13 @@ void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, ui
       writer_.write_row(row, y, size, drawn.flip, out);
     });
   } else {
-    if (drawn.resized == Size{decoded.width(), decoded.height()}) {
-      decoded.move_to(&resized_);
-    } else {
-      const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
-      resizer_.resize(decoded, box, drawn.resized, all, &resized_);
-    }
-    cut_padded(resized_, drawn.padding, drawn.kept, &kept_.pixels);
-    writer_.write(kept_, drawn.flip, out);
+    const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
+    padded_crop_.begin(drawn.resized, drawn.padding, drawn.kept);
+    resizer_.resize(decoded, box, drawn.resized, all, [&](uint32_t y, const PlanarRow& row) {
+      const PlanarRow kept = padded_crop_.cut(row);
+      padded_crop_.each_place(
+          y, [&](uint32_t at) { writer_.write_row(kept, at, size, drawn.flip, out); });
+    });
   }
   if (drawn.erased) writer_.erase(*drawn.erased, size, out);
 }

@@ -72,8 +72,7 @@ class Preparer {
   std::vector<DecodeRequest> decodes_;
   std::vector<Draw> draws_;      // of decodes_
   std::vector<size_t> numbers_;  // of decodes_, among all requests
-  Pixels resized_;               // what a padded crop is cut from
-  base::PixelRows kept_;         // of it
+  PaddedCrop padded_crop_;
 };
 
 }  // namespace forebay::image

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -22,6 +24,24 @@ inline base::Pixels make_image(uint32_t width, uint32_t height, uint32_t seed) {
     pixels.rgb[i] = static_cast<uint8_t>(seed % 2 == 1 ? (v & 1) * 255 : v & 255);
   }
   return pixels;
+}
+
+// `crop` of `from` with `padding` around it that mirrors it, pixel by pixel.
+inline base::Pixels cut_padded(const base::Pixels& from, uint32_t padding, const base::Rect& crop) {
+  const auto mirrored = [padding](uint32_t at, uint32_t side) {
+    const int64_t inside = std::abs(int64_t{at} - padding);
+    return static_cast<size_t>(std::min(inside, 2 * (int64_t{side} - 1) - inside));
+  };
+  base::Pixels out;
+  out.reset(crop.width, crop.height);
+  uint8_t* to = out.rgb.data();
+  for (uint32_t y = 0; y < crop.height; ++y) {
+    const size_t row = mirrored(crop.y + y, from.height) * from.width;
+    for (uint32_t x = 0; x < crop.width; ++x, to += 3) {
+      std::copy_n(from.rgb.data() + (row + mirrored(crop.x + x, from.width)) * 3, 3, to);
+    }
+  }
+  return out;
 }
 
 inline base::ByteVector from_hex(const std::string& hex) {

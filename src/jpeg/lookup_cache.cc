@@ -1,6 +1,10 @@
 #include "jpeg/lookup_cache.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "jpeg/huffman_sets.h"
 #include "jpeg/turbo.h"
@@ -31,6 +35,32 @@ const HuffmanTable* find_known(Bytes bytes, bool ac) {
     if (is_beginning(bytes, standard_table(slot))) return &standard_table(slot);
   }
   return nullptr;
+}
+
+// The lookups of a table, kTableSlots one behind the other at `to`.
+void build(const HuffmanTable& table, bool ac, Entry* to) {
+  const auto slot = [to](uint32_t number) {
+    return Lookup(to + number * kLookupEntries, kLookupEntries);
+  };
+  const Lookup long_codes = slot(LookupArena::long_slot(0));
+  if (ac) {
+    build_ac_lookups(table, slot(0), slot(1), long_codes);
+  } else {
+    build_dc_lookups(table, slot(0), long_codes);
+  }
+}
+
+// Those of a compiled-in or standard table: built once, for all threads.
+const Entry* lookups_of_known(const HuffmanTable* table, bool ac) {
+  static std::mutex mutex;
+  static std::map<std::pair<const HuffmanTable*, bool>, std::vector<Entry>> all;
+  const std::lock_guard lock(mutex);
+  std::vector<Entry>& lookups = all[{table, ac}];
+  if (lookups.empty()) {
+    lookups.resize(LookupArena::kTableSlots * kLookupEntries);
+    build(*table, ac, lookups.data());
+  }
+  return lookups.data();
 }
 
 bool equals(const HuffmanTable& table, Bytes bytes) {
@@ -91,19 +121,14 @@ LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, 
   if ((*items_)[oldest].last_turn == turn_) return Found::kNoRoom;
   const HuffmanTable table = known != nullptr ? *known : table_of(bytes);
   (*items_)[oldest] = {ac, turn_, known, table, canonical_table(table)};
-  build(oldest, table, ac);
+  Entry* const lookups = arena_.slot(first_slot(oldest)).data();
+  if (known == nullptr) {
+    build(table, ac, lookups);
+  } else {
+    std::copy_n(lookups_of_known(known, ac), LookupArena::kTableSlots * kLookupEntries, lookups);
+  }
   *number = oldest;
   return Found::kYes;
-}
-
-void LookupCache::build(uint32_t number, const HuffmanTable& table, bool ac) {
-  const uint32_t slot = first_slot(number);
-  const Lookup long_codes = arena_.slot(LookupArena::long_slot(slot));
-  if (ac) {
-    build_ac_lookups(table, arena_.slot(slot), arena_.slot(slot + 1), long_codes);
-  } else {
-    build_dc_lookups(table, arena_.slot(slot), long_codes);
-  }
 }
 
 }  // namespace forebay::jpeg

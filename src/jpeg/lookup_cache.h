@@ -1,6 +1,7 @@
 // The lookup tables of the images that a thread decodes: built when a Huffman table is first seen,
 // kept while there is room. An image whose tables are the beginnings of compiled-in ones
-// (huffman_sets.h) or of the standard ones uses those.
+// (huffman_sets.h) or of the standard ones uses those, which are built once for all threads and
+// copied, as the kernels look everything up in one arena.
 #pragma once
 
 #include <optional>
@@ -40,7 +41,6 @@ class LookupCache {
 
   // The item's number, when it is found; its lookups are at first_slot(number) and behind it.
   Found find_item(Bytes table, bool ac, bool may_build, uint32_t* number);
-  void build(uint32_t number, const HuffmanTable& table, bool ac);
   static uint32_t first_slot(uint32_t number) {
     return LookupArena::kFirstFree + LookupArena::kTableSlots * number;
   }
