@@ -1,6 +1,7 @@
-// Each task on one core by Forebay and by libjpeg-turbo in turn: thread CPU time, the best of the
-// rounds for each image and side, the results compared. There are more rounds while a neighbour
-// uses the core too (clock.h), since the sides do not suffer alike.
+// Each task on one core by Forebay and by libjpeg-turbo in turn, some images each, as one image
+// alone would begin with what the other side left in the caches: thread CPU time, the best of the
+// rounds for each such group and side, the results compared. There are more rounds while a
+// neighbour uses the core too (clock.h), since the sides do not suffer alike.
 #include <cmath>
 #include <span>
 
@@ -19,7 +20,8 @@ using base::Bytes;
 using base::ByteVector;
 using base::Pixels;
 
-constexpr size_t kSmallTogether = 64;  // images of a batch
+constexpr size_t kInTurn = 8;          // images
+constexpr size_t kSmallTogether = 64;  // that are decoded together
 
 // Rounds at most, for each that is asked for, to find undisturbed ones.
 constexpr int kPatience = 6;
@@ -31,7 +33,7 @@ struct Sums {
   double ratio() const { return theirs / ours; }
 };
 
-// One side's times for one image.
+// One side's times for a group of images.
 class Side {
  public:
   template <class Call>
@@ -70,6 +72,14 @@ void take_turns(int rounds, const Ours& ours, const Theirs& theirs, Sums* sums) 
   sums->theirs += their_side.seconds();
 }
 
+// Calls each(files, first) for groups of `size`; `first`: the number of a group's first file.
+template <class Each>
+void for_each_group(const std::vector<ByteVector>& files, size_t size, const Each& each) {
+  for (size_t first = 0; first < files.size(); first += size) {
+    each(std::span(files).subspan(first, std::min(size, files.size() - first)), first);
+  }
+}
+
 // What all coefficients of an image come to, whatever the order of blocks and of those in a block.
 struct CoefficientSums {
   int64_t sum = 0;
@@ -100,30 +110,47 @@ CoefficientSums sums_of(const jpeg::Coefficients& coefficients, const jpeg::Head
   return sums;
 }
 
-// Ours of `files`, theirs of the originals.
+void read_ours(jpeg::CoefficientReader& reader, Bytes file, jpeg::Coefficients* out) {
+  const auto header = jpeg::parse_header(file);
+  if (!header || !reader.read(file, *header, out).ok()) stop("damaged");
+}
+
+void check_coefficients(Bytes file, Bytes original) {
+  jpeg::CoefficientReader ours;
+  Libjpeg theirs;
+  jpeg::Coefficients out;
+  std::vector<int16_t> all;
+  read_ours(ours, file, &out);
+  theirs.read_coefficients(original, &all);
+  CoefficientSums expected;
+  for (const int16_t value : all) expected.add(value);
+  if (sums_of(out, jpeg::parse_header(file).value()) != expected) stop("the coefficients differ");
+}
+
+// Ours of `files`, theirs of the originals; those of four channels are neither side's.
 double compare_coefficients(const std::vector<ByteVector>& files,
                             const std::vector<ByteVector>& originals, int rounds) {
   jpeg::CoefficientReader ours;
   Libjpeg theirs;
   jpeg::Coefficients out;
-  std::vector<int16_t> all;
   Sums sums;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const jpeg::Header header = jpeg::parse_header(files[i]).value();
-    if (header.component_count == 4) continue;
+  for_each_group(files, kInTurn, [&](std::span<const ByteVector> group, size_t first) {
+    std::vector<size_t> numbers;
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (jpeg::parse_header(group[i]).value().component_count == 4) continue;
+      numbers.push_back(i);
+      check_coefficients(group[i], originals[first + i]);
+    }
     take_turns(
         rounds,
         [&] {
-          if (!ours.read(files[i], jpeg::parse_header(files[i]).value(), &out).ok()) {
-            stop("damaged");
-          }
+          for (const size_t i : numbers) read_ours(ours, group[i], &out);
         },
-        [&] { theirs.read_coefficients(originals[i], nullptr); }, &sums);
-    theirs.read_coefficients(originals[i], &all);
-    CoefficientSums expected;
-    for (const int16_t value : all) expected.add(value);
-    if (sums_of(out, header) != expected) stop("the coefficients differ");
-  }
+        [&] {
+          for (const size_t i : numbers) theirs.read_coefficients(originals[first + i], nullptr);
+        },
+        &sums);
+  });
   return sums.ratio();
 }
 
@@ -132,39 +159,51 @@ double compare_rewrite(const std::vector<ByteVector>& originals, int rounds) {
   Sums sums;
   std::vector<int16_t> before;
   std::vector<int16_t> after;
-  for (const ByteVector& file : originals) {
-    const auto out = jpeg::rewrite(file);
-    if (!out) continue;  // CMYK and the like: neither side
-    theirs.read_coefficients(file, &before);
-    theirs.read_coefficients(out->file, &after);
-    if (before != after) stop("the rewrite changed coefficients");
+  for_each_group(originals, kInTurn, [&](std::span<const ByteVector> group, size_t) {
+    std::vector<std::pair<Bytes, uint32_t>> work;  // with the restart interval
+    for (const ByteVector& file : group) {
+      const auto out = jpeg::rewrite(file);
+      if (!out) continue;  // CMYK and the like: neither side
+      theirs.read_coefficients(file, &before);
+      theirs.read_coefficients(out->file, &after);
+      if (before != after) stop("the rewrite changed coefficients");
+      work.emplace_back(file, out->header.restart_interval);
+    }
     take_turns(
-        rounds, [&] { static_cast<void>(jpeg::rewrite(file)); },
-        [&] { theirs.transcode(file, out->header.restart_interval); }, &sums);
-  }
+        rounds,
+        [&] {
+          for (const auto& [file, interval] : work) static_cast<void>(jpeg::rewrite(file));
+        },
+        [&] {
+          for (const auto& [file, interval] : work) theirs.transcode(file, interval);
+        },
+        &sums);
+  });
   return sums.ratio();
 }
 
-// Whole images to RGB, `together` at a time.
-double compare_rgb(const std::vector<ByteVector>& files, size_t together, int rounds) {
+// Whole images to RGB, `in_turn` images a side, ours `together` at a time.
+double compare_rgb(const std::vector<ByteVector>& files, size_t in_turn, size_t together,
+                   int rounds) {
   jpeg::Decoder ours;
   Libjpeg theirs;
   std::vector<jpeg::DecodeRequest> requests;
-  std::vector<Pixels> out(together);
-  std::vector<Pixels> expected(together);
+  std::vector<Pixels> out(in_turn);
+  std::vector<Pixels> expected(in_turn);
   Sums sums;
-  for (size_t at = 0; at < files.size(); at += together) {
-    const auto group = std::span(files).subspan(at, std::min(together, files.size() - at));
+  for_each_group(files, in_turn, [&](std::span<const ByteVector> group, size_t) {
     const auto decode_ours = [&] {
-      requests.clear();
-      for (const ByteVector& file : group) {
-        const jpeg::Header header = jpeg::parse_header(file).value();
-        requests.push_back({file, header, {0, 0, header.width, header.height}});
+      for (size_t at = 0; at < group.size(); at += together) {
+        requests.clear();
+        for (size_t i = at; i < std::min(at + together, group.size()); ++i) {
+          const jpeg::Header header = jpeg::parse_header(group[i]).value();
+          requests.push_back({group[i], header, {0, 0, header.width, header.height}});
+        }
+        ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
+          if (!status.ok()) stop(status.message());
+          rows.move_to(&out[at + i]);
+        });
       }
-      ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
-        if (!status.ok()) stop(status.message());
-        rows.move_to(&out[i]);
-      });
     };
     const auto decode_theirs = [&] {
       for (size_t i = 0; i < group.size(); ++i) theirs.decode(group[i], {}, &expected[i]);
@@ -173,7 +212,7 @@ double compare_rgb(const std::vector<ByteVector>& files, size_t together, int ro
     for (size_t i = 0; i < group.size(); ++i) {
       if (out[i].rgb != expected[i].rgb) stop("the pixels differ");
     }
-  }
+  });
   return sums.ratio();
 }
 
@@ -211,21 +250,30 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
   const image::Transform transform = image::TrainTransform{};
   image::Preparer ours(transform, image::TensorOptions{});
   TheirCrops theirs;
-  ByteVector out(ours.sample_bytes());
-  ByteVector expected(ours.sample_bytes());
+  const size_t bytes = ours.sample_bytes();
+  std::vector<ByteVector> out(kInTurn, ByteVector(bytes));
+  std::vector<ByteVector> expected = out;
   Sums sums;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const base::Random random = random_of(i);
-    const auto source = image::read_header(files[i]);
-    const auto draw = image::draw(transform, source.value().size, random);
+  for_each_group(files, kInTurn, [&](std::span<const ByteVector> group, size_t first) {
     take_turns(
         rounds,
         [&] {
-          if (!ours.prepare(files[i], random, out.data()).ok()) stop("damaged");
+          for (size_t i = 0; i < group.size(); ++i) {
+            if (!ours.prepare(group[i], random_of(first + i), out[i].data()).ok()) stop("damaged");
+          }
         },
-        [&] { theirs.prepare(files[i], draw.value(), expected.data()); }, &sums);
-    if (!are_close(out, expected)) stop("the crops differ");
-  }
+        [&] {
+          for (size_t i = 0; i < group.size(); ++i) {
+            const auto source = image::read_header(group[i]);
+            const auto draw = image::draw(transform, source.value().size, random_of(first + i));
+            theirs.prepare(group[i], draw.value(), expected[i].data());
+          }
+        },
+        &sums);
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (!are_close(out[i], expected[i])) stop("the crops differ");
+    }
+  });
   return sums.ratio();
 }
 
@@ -238,10 +286,10 @@ void compare_jpeg(const JpegWork& work, int rounds, const Report& report) {
   report("coefficients_x", coefficients(work.packed));
   report("coefficients_private_x", coefficients(work.packed_private));
   report("coefficients_plain_x", coefficients(work.originals));
-  report("rgb_x", compare_rgb(work.packed, 1, rounds));
+  report("rgb_x", compare_rgb(work.packed, kInTurn, 1, rounds));
   report("crop_x", compare_crops(work.packed, rounds));
   report("crop_plain_x", compare_crops(work.originals, rounds));
-  report("cifar_x", compare_rgb(work.small, kSmallTogether, rounds));
+  report("cifar_x", compare_rgb(work.small, kSmallTogether, kSmallTogether, rounds));
   report("rewrite_x", compare_rewrite(work.originals, rounds));
 }
 
