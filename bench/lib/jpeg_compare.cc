@@ -57,12 +57,15 @@ const Neighbour& measured_neighbour() {
   return measured;
 }
 
-// Until each side had `rounds` undisturbed rounds, or for as long as patience lasts.
+// Until each side had `rounds` undisturbed rounds, or for as long as patience lasts. The first one,
+// in which buffers may have to grow, does not count.
 template <class Ours, class Theirs>
 void take_turns(int rounds, const Ours& ours, const Theirs& theirs, Sums* sums) {
   const Neighbour& neighbour = measured_neighbour();
   Side our_side;
   Side their_side;
+  ours();
+  theirs();
   for (int round = 0; round < rounds * kPatience; ++round) {
     our_side.time(neighbour, ours);
     their_side.time(neighbour, theirs);
