@@ -196,42 +196,33 @@ struct Rows {
     }
   }
 
-  // The sample beyond each side is the last one again, as libjpeg has it.
-  static HWY_INLINE void repeat_borders(const Plane& plane, uint8_t* row, uint32_t end) {
-    if (plane.left == 0) row[-1] = row[0];
-    if (end >= plane.width) row[plane.width - plane.left] = row[plane.width - plane.left - 1];
-  }
-
   // Row `y` of the image, in the channel's own samples for each pixel from `left` on.
   static HWY_INLINE const uint8_t* upsample(const Channel& channel, uint32_t left, uint32_t width,
                                             uint32_t y) {
     const Plane& plane = channel.plane;
-    const uint32_t first = left / channel.across;
-    const uint32_t end = (left + width + channel.across - 1) / channel.across;
-    const uint32_t offset = first - plane.left;
-    const uint32_t near = y / channel.down;
+    const uint32_t offset = channel.first - plane.left;
     if (channel.across == 1 && channel.down == 1) return plane.row(y) + offset;
     uint8_t* const out = channel.upsampled;
-    uint8_t* const near_row = plane.row(near);
+    // Most divisions are by 1 or 2.
+    const uint32_t near = channel.down == 1 ? y : channel.down == 2 ? y / 2 : y / channel.down;
+    const uint8_t* const near_row = plane.row(near) + offset;
     if (!channel.fancy) {
-      repeat_across(near_row + offset, end - first, channel.across, out);
+      repeat_across(near_row, channel.samples, channel.across, out);
       return out + left % channel.across;
     }
     // The upper of two rows lies nearer to the row above, the lower to the one below.
     const bool upper = y % 2 == 0;
     const uint32_t far =
         upper ? near - (near > 0 ? 1 : 0) : (near + 1 < plane.height ? near + 1 : plane.height - 1);
-    uint8_t* const far_row = channel.down == 1 ? near_row : plane.row(far);
+    const uint8_t* const far_row = channel.down == 1 ? near_row : plane.row(far) + offset;
     if (channel.across == 1) {
-      blend_down(near_row + offset, far_row + offset, width, upper ? 1 : 2, out);
+      blend_down(near_row, far_row, width, upper ? 1 : 2, out);
       return out;
     }
-    repeat_borders(plane, near_row, end);
     if (channel.down == 1) {
-      double_across(near_row + offset, end - first, out);
+      double_across(near_row, channel.samples, out);
     } else {
-      repeat_borders(plane, far_row, end);
-      double_both(near_row + offset, far_row + offset, end - first, out);
+      double_both(near_row, far_row, channel.samples, out);
     }
     return out + left % 2;
   }

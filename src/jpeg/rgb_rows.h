@@ -17,7 +17,11 @@ struct Channel {
   Plane plane;
   uint32_t across = 1;  // pixels of a sample
   uint32_t down = 1;
-  bool fancy = false;  // samples between are blended, not repeated
+  uint32_t first = 0;  // sample of a row that the region needs
+  uint32_t samples = 0;
+  // Samples between are blended, not repeated. The sample beyond a side of the image must then be
+  // the last one again, as libjpeg has it.
+  bool fancy = false;
   // A row of the region, one sample on each side and kRowPadding.
   uint8_t* upsampled = nullptr;
 };
@@ -32,8 +36,8 @@ struct RowJob {
   std::array<uint8_t*, 3> planar{};
 };
 
-// Rows [first, end) of the image, job.width * 3 bytes each, one behind the other. The samples
-// beyond a plane's sides may be written. Nothing is written behind the last row.
+// Rows [first, end) of the image, job.width * 3 bytes each, one behind the other. Nothing is
+// written behind the last row.
 void make_rows(const RowJob& job, uint32_t first, uint32_t end, uint8_t* rgb);
 
 // Row `y` of the image. Good until the next call for the job.

@@ -1,6 +1,28 @@
 #include "jpeg/row_maker.h"
 
+#include <algorithm>
+
 namespace forebay::jpeg {
+namespace {
+
+// Of all rows that upsampling to `region` looks at, before any is: a byte that was just written
+// delays the load that covers it.
+void repeat_borders(const Channel& channel, const base::Rect& region) {
+  const Plane& plane = channel.plane;
+  const bool left = plane.left == 0;
+  const bool right = channel.first + channel.samples >= plane.width;
+  if (!left && !right) return;
+  const uint32_t width = plane.width - plane.left;
+  const uint32_t first = region.y / channel.down;
+  const uint32_t last = (region.y + region.height - 1) / channel.down;
+  for (uint32_t y = first - std::min(first, 1u); y <= std::min(last + 1, plane.height - 1); ++y) {
+    uint8_t* const row = plane.row(y);
+    if (left) row[-1] = row[0];
+    if (right) row[width] = row[width - 1];
+  }
+}
+
+}  // namespace
 
 void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
                      const base::Rect& region) {
@@ -21,11 +43,14 @@ void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
     const ScanComponent& component = scan.components[c];
     channel.across = mcu_width / (component.horizontal * component.side);
     channel.down = mcu_height / (component.vertical * component.side);
+    channel.first = region.x / channel.across;
+    channel.samples = divide_up(region.x + region.width, channel.across) - channel.first;
     // jdsample.c: narrow components are not worth it; all other ratios repeat samples.
     const bool wide = channel.plane.width > 2;
     channel.fancy = scan.scale < 8 && ((channel.across == 2 && channel.down <= 2 && wide) ||
                                        (channel.across == 1 && channel.down == 2));
     channel.upsampled = buffers_.data() + c * row_bytes;
+    if (channel.fancy && channel.across == 2) repeat_borders(channel, region);
   }
 }
 
