@@ -12,8 +12,8 @@ namespace {
 // kPairs: of all taps; 0: any number.
 template <uint32_t kPairs>
 void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, size_t out_stride) {
-  constexpr int kChannels = 3;
-  constexpr int kOutputs = 16;
+  constexpr size_t kChannels = 3;
+  constexpr size_t kOutputs = 16;
   constexpr __mmask64 kLowBytes = 0x5555'5555'5555'5555;
   const uint32_t pairs = kPairs == 0 ? across.pairs : kPairs;
   const size_t pair_stride = across.groups * 2 * kOutputs;
@@ -23,7 +23,7 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
   for (size_t group = 0; group < across.groups; ++group) {
     __m512i windows[kChannels];
     __m512i sums[kChannels];
-    for (int c = 0; c < kChannels; ++c) {
+    for (size_t c = 0; c < kChannels; ++c) {
       windows[c] = _mm512_loadu_si512(rows[c] + across.windows[group]);
       sums[c] = half;
     }
@@ -32,13 +32,13 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
 #pragma GCC unroll 4
     for (uint32_t pair = 0; pair < pairs; ++pair) {
       const __m512i both = _mm512_loadu_si512(weights + pair * pair_stride);
-      for (int c = 0; c < kChannels; ++c) {
+      for (size_t c = 0; c < kChannels; ++c) {
         const __m512i pixels = _mm512_maskz_permutexvar_epi8(kLowBytes, places, windows[c]);
         sums[c] = _mm512_dpwssd_epi32(sums[c], pixels, both);
       }
       places = _mm512_add_epi8(places, _mm512_set1_epi8(2));
     }
-    for (int c = 0; c < kChannels; ++c) {
+    for (size_t c = 0; c < kChannels; ++c) {
       const __m512i values = _mm512_max_epi32(_mm512_sra_epi32(sums[c], precision), zero);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + c * out_stride + group * kOutputs),
                        _mm512_cvtusepi32_epi8(values));
