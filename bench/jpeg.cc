@@ -1,7 +1,7 @@
 // deps: bench_jpeg_work forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
 // How fast one core decodes, reads coefficients and rewrites, against libjpeg-turbo doing the same:
 //   bench_jpeg PHOTOS CIFAR [ROUNDS]
-// ROUNDS (2): undisturbed ones that each side of a comparison is to have for each image.
+// ROUNDS (2): undisturbed ones that each side of a comparison is to have for each group of images.
 // Names that end in _x: libjpeg-turbo's time / ours (lib/jpeg_compare.cc). A crop is a random
 // resized one of 224 pixels, mirrored at random, normalised to float32; libjpeg-turbo skips rows
 // and columns, and our own resize follows on both sides. cycles_…: of a stage (lib/jpeg_stages.cc).
@@ -17,13 +17,13 @@
 #include <thread>
 
 #include "image/prepare.h"
+#include "jpeg/keep_to.h"
 #include "jpeg/rewrite.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/jpeg_work.h"
 #include "lib/libjpeg.h"
 #include "lib/machine.h"
-#include "lib/targets.h"
 
 namespace {
 
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   const auto best = jpeg::best_entropy_kernel();
   for (const auto& [kernel, suffix] : kKernels) {
     if (kernel > best) continue;
-    bench::keep_to(kernel);
+    jpeg::keep_to(kernel);
     // In a thread of its own, as each thread keeps what it once chose.
     std::thread([&] {
       bench::compare_jpeg(work, rounds, report_as(suffix));

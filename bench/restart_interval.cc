@@ -14,11 +14,11 @@
 
 #include "image/crop.h"
 #include "jpeg/decode.h"
+#include "jpeg/keep_to.h"
 #include "jpeg/rewrite.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/machine.h"
-#include "lib/targets.h"
 
 namespace {
 
@@ -62,13 +62,13 @@ class Kernels {
   static constexpr size_t kCount = std::size(kKernels);
   Kernels() {
     for (size_t kernel = 0; kernel < kCount; ++kernel) {
-      bench::keep_to(kKernels[kernel]);
+      jpeg::keep_to(kKernels[kernel]);
       decoders_[kernel].emplace();
     }
   }
   // The one that is used until the next call.
   jpeg::Decoder& choose(size_t kernel) {
-    bench::keep_to(kKernels[kernel]);
+    jpeg::keep_to(kKernels[kernel]);
     return *decoders_[kernel];
   }
 

@@ -7,8 +7,8 @@
 #include "image/resize.h"
 #include "image/tensor.h"
 #include "jpeg/decode.h"
+#include "jpeg/keep_to.h"
 #include "jpeg/rewrite.h"
-#include "lib/targets.h"
 
 using namespace forebay;
 
@@ -25,7 +25,7 @@ extern "C" {
 
 // From now on all of Forebay's code in this process keeps to AVX2, or takes the machine's best.
 void bench_crop_restrict(bool to_avx2) {
-  bench::keep_to(to_avx2 ? jpeg::EntropyKernel::kAvx2 : jpeg::EntropyKernel::kAvx512);
+  jpeg::keep_to(to_avx2 ? jpeg::EntropyKernel::kAvx2 : jpeg::EntropyKernel::kAvx512);
 }
 
 // Decodes with what may be used now; never freed.

@@ -258,6 +258,11 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
   std::vector<ByteVector> expected = out;
   Sums sums;
   for_each_group(files, kInTurn, [&](std::span<const ByteVector> group, size_t first) {
+    std::vector<image::Draw> draws;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const auto source = image::read_header(group[i]);
+      draws.push_back(image::draw(transform, source.value().size, random_of(first + i)).value());
+    }
     take_turns(
         rounds,
         [&] {
@@ -267,9 +272,7 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
         },
         [&] {
           for (size_t i = 0; i < group.size(); ++i) {
-            const auto source = image::read_header(group[i]);
-            const auto draw = image::draw(transform, source.value().size, random_of(first + i));
-            theirs.prepare(group[i], draw.value(), expected[i].data());
+            theirs.prepare(group[i], draws[i], expected[i].data());
           }
         },
         &sums);

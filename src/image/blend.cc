@@ -191,7 +191,8 @@ HWY_EXPORT(has_avx512);
 
 namespace {
 
-// Asking for hwy::SupportedTargets() each time would take longer than a row.
+// By dispatch, as hwy::SupportedTargets() asks the processor each time, which takes microseconds
+// where that is a virtual one.
 bool runs_sixteens() {
 #ifdef FOREBAY_X86_KERNELS
   return HWY_DYNAMIC_DISPATCH(has_avx512)() && __builtin_cpu_supports("avx512vbmi") &&

@@ -22,10 +22,11 @@ struct Across {
   static constexpr uint32_t kFoursAtOnce = 4;   // at most
   static constexpr uint32_t kSixteen = 16;
   static constexpr uint32_t kSixteensWindow = 64;
+  static_assert(base::kPlanarPadding >= kSixteensWindow);
   static constexpr uint32_t kTapsOfEach = 8;  // at once, of an output that is made by itself
 
   Axis axis;
-  bool may_be_sixteens = false;
+  bool may_be_sixteens = false;  // this machine runs blend_sixteens_avx512()
   uint32_t of_group = 1;         // outputs
   size_t groups = 0;             // the last ones may be there twice
   uint32_t pairs_of_window = 0;  // that lie in one window; the next one begins so many pairs behind

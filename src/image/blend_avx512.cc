@@ -13,7 +13,7 @@ namespace {
 template <uint32_t kPairs>
 void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, size_t out_stride) {
   constexpr size_t kChannels = 3;
-  constexpr size_t kOutputs = 16;
+  constexpr size_t kOutputs = Across::kSixteen;
   constexpr __mmask64 kLowBytes = 0x5555'5555'5555'5555;
   const uint32_t pairs = kPairs == 0 ? across.pairs : kPairs;
   const size_t pair_stride = across.groups * 2 * kOutputs;

@@ -203,8 +203,9 @@ TEST(Prepare, SeveralAtOnceAreEachAsAlone) {
   for (const auto& [name, file] : files()) all.push_back(file.bytes);
   all.push_back({});
   base::shuffle(std::span(all), random);
-  for (const Transform& transform : std::array<Transform, 2>{
-           TrainTransform{8, RandomResizedCrop{}, true}, EvalTransform{4, 5}}) {
+  for (const Transform& transform : std::array<Transform, 3>{
+           TrainTransform{8, RandomResizedCrop{}, true},
+           TrainTransform{8, RandomPaddedCrop{3}, true}, EvalTransform{4, 5}}) {
     Preparer together(transform, {});
     Preparer alone(transform, {});
     std::vector<ByteVector> out(all.size(), ByteVector(together.sample_bytes()));

@@ -127,9 +127,9 @@ void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, ui
     const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
     padded_crop_.begin(drawn.resized, drawn.padding, drawn.kept);
     resizer_.resize(decoded, box, drawn.resized, all, [&](uint32_t y, const PlanarRow& row) {
-      const PlanarRow kept = padded_crop_.cut(row);
-      padded_crop_.each_place(
-          y, [&](uint32_t at) { writer_.write_row(kept, at, size, drawn.flip, out); });
+      padded_crop_.each_place(y, [&](uint32_t at) {
+        writer_.write_row(padded_crop_.cut(row), at, size, drawn.flip, out);
+      });
     });
   }
   if (drawn.erased) writer_.erase(*drawn.erased, size, out);

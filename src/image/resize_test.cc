@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/random.h"
 #include "image/test_images.h"
+#include "jpeg/keep_to.h"
 
 namespace forebay::image {
 namespace {
@@ -48,6 +49,26 @@ Pixels cut(const Pixels& whole, const Rect& region) {
                 size_t{region.width} * 3);
   }
   return out;
+}
+
+// Up and down, to where pixels of a group of outputs lie too far apart.
+TEST(Resize, IsTheSameWithEveryInstructionSet) {
+  base::Random random(4, base::Purpose::kTest);
+  Resizer resizers[2] = {Resizer(Interpolation::kBilinear), Resizer(Interpolation::kBicubic)};
+  for (int i = 0; i < 300; ++i) {
+    const Size size{1 + static_cast<uint32_t>(random.below(70)), 3};
+    const double scale = 0.2 + 5 * random.uniform();
+    const Pixels from =
+        make_image(1 + static_cast<uint32_t>(scale * size.width), 5, static_cast<uint32_t>(i));
+    const uint32_t x = static_cast<uint32_t>(random.below(size.width));
+    const Rect kept{x, 0, 1 + static_cast<uint32_t>(random.below(size.width - x)), size.height};
+    Pixels out[2];
+    for (size_t best = 0; best < 2; ++best) {
+      jpeg::keep_to(best != 0 ? jpeg::EntropyKernel::kAvx512 : jpeg::EntropyKernel::kAvx2);
+      resize(resizers[i % 2], from, size, kept, &out[best]);
+    }
+    ASSERT_EQ(out[0].rgb, out[1].rgb) << from.width << " to " << size.width << ", from " << x;
+  }
 }
 
 TEST(Resize, KeptRegionEqualsTheWholeCut) {

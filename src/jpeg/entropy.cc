@@ -39,16 +39,16 @@ CanonicalTable canonical_table(const HuffmanTable& table) {
 }
 
 void StreamTables::complete(uint32_t blocks) {
-  static_assert(LookupArena::kSlots <= 1 << (16 - kPlaceShift));
-  uint16_t* to = places.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
-  const auto place_of = [](uint8_t slot) { return static_cast<uint16_t>(slot << kPlaceShift); };
+  static_assert(LookupArena::kSlots <= 1 << (16 - kMarkBits));
+  uint16_t* to = marked_slots.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
+  const auto marked = [](uint8_t slot) { return static_cast<uint16_t>(slot << kMarkBits); };
   for (uint32_t block = 0; block < blocks; ++block, to += kPositions) {
     const uint8_t* const of_pair = slots.data() + (pairs >> block & 1) * 4;
-    to[0] = place_of(of_pair[kDc]) | 1;
-    std::fill(to + 1, to + kSingleFrom, place_of(of_pair[kAcChained]));
-    std::fill(to + kSingleFrom, to + kPositions, place_of(of_pair[kAcSingle]));
+    to[0] = marked(of_pair[kDc]) | 1;
+    std::fill(to + 1, to + kSingleFrom, marked(of_pair[kAcChained]));
+    std::fill(to + kSingleFrom, to + kPositions, marked(of_pair[kAcSingle]));
   }
-  std::fill_n(to, kSlicePadding, place_of(LookupArena::kIdleSlot));
+  std::fill_n(to, kSlicePadding, marked(LookupArena::kIdleSlot));
 }
 
 LookupArena::LookupArena()

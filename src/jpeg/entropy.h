@@ -36,22 +36,24 @@ struct StreamTables {
   uint32_t pairs = 0;
   std::array<const CanonicalTable*, 4> canonical{};  // by pair * 2 + (0 DC, 1 AC)
   // The lookup at each position of the longest slice, and the idle one behind its end, as slot <<
-  // kPlaceShift, plus 1 where a block begins; a shorter slice's positions are the last ones. By
+  // kMarkBits, plus 1 where a block begins; a shorter slice's positions are the last ones. By
   // complete().
-  std::array<uint16_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> places{};
+  std::array<uint16_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> marked_slots{};
 
-  // Fills `places`; `blocks`: of the longest slice.
+  // Fills marked_slots; `blocks`: of the longest slice.
   void complete(uint32_t blocks);
-  const uint16_t* places_from_end() const { return places.data() + size_t{kSliceBlocksMax} * 64; }
-
-  static constexpr uint32_t kPlaceShift = 5;
-  static constexpr size_t first_entry(uint32_t place) {
-    return size_t{place >> kPlaceShift} << kLookupBits;
+  const uint16_t* marked_slots_from_end() const {
+    return marked_slots.data() + size_t{kSliceBlocksMax} * 64;
   }
-  static constexpr size_t first_entry_of_long(uint32_t place);
-  // Of places' sum.
-  static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kPlaceShift); }
-  static_assert(kSliceBlocksMax < 1 << kPlaceShift);
+
+  static constexpr uint32_t kMarkBits = 5;
+  static constexpr size_t first_entry(uint32_t marked) {
+    return size_t{marked >> kMarkBits} << kLookupBits;
+  }
+  static constexpr size_t first_entry_of_long(uint32_t marked);
+  // Of marked_slots' sum.
+  static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kMarkBits); }
+  static_assert(kSliceBlocksMax < 1 << kMarkBits);
 };
 
 struct Stream {
@@ -97,8 +99,8 @@ class LookupArena {
   std::unique_ptr<Entry[]> entries_;
 };
 
-constexpr size_t StreamTables::first_entry_of_long(uint32_t place) {
-  return size_t{LookupArena::long_slot(place >> kPlaceShift)} << kLookupBits;
+constexpr size_t StreamTables::first_entry_of_long(uint32_t marked) {
+  return size_t{LookupArena::long_slot(marked >> kMarkBits)} << kLookupBits;
 }
 
 // Where the kernels take their work from.

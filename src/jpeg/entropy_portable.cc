@@ -19,12 +19,12 @@ struct Lane {
   // zeros below it then count what was consumed.
   uint64_t buffer = kNoneConsumed;
   const Entry* table = nullptr;
-  const uint16_t* places = nullptr;  // StreamTables::places, from the slice's end
+  const uint16_t* slots = nullptr;  // StreamTables::marked_slots, from the slice's end
   int16_t* end = nullptr;
   int64_t last = 0;
   uint64_t bit = 0;  // but for what was consumed
-  // The sum of the places where lookups began, but for those of values: its lower bits count the
-  // blocks. A run that leaves its block moves over the next one's beginning.
+  // The sum of the marked slots where lookups began, but for those of values: its lower bits count
+  // the blocks. A run that leaves its block moves over the next one's beginning.
   uint32_t begun = 0;
   Stream* stream = nullptr;
 };
@@ -66,7 +66,7 @@ class Interleaved {
   void step(Lane& lane) {
     const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
     lane.buffer <<= entry_length(entry);
-    static_assert((kValueNext & kNotHere) == kValueNext);
+    static_assert((kValueNext & kNotHere) == kValueNext && kPlain == 0 && kEndOfBlock == 1);
     if ((entry & Entry{kValueNext} << 14) != 0) [[unlikely]] {
       look_further(lane, entry);
       return;
@@ -86,9 +86,9 @@ class Interleaved {
   }
 
   void look_up_next(Lane& lane) {
-    const uint32_t place = lane.places[lane.last + 1];
-    lane.begun += place;
-    lane.table = arena_ + StreamTables::first_entry(place);
+    const uint32_t slot = lane.slots[lane.last + 1];
+    lane.begun += slot;
+    lane.table = arena_ + StreamTables::first_entry(slot);
   }
 
   void look_further(Lane& lane, Entry entry) {
@@ -96,7 +96,7 @@ class Interleaved {
       lane.last = move(lane, entry);
       lane.table = arena_ + entry_value_lookup(entry);
     } else if (entry == kLongCode) {
-      lane.table = arena_ + StreamTables::first_entry_of_long(lane.places[lane.last + 1]);
+      lane.table = arena_ + StreamTables::first_entry_of_long(lane.slots[lane.last + 1]);
     } else {
       take_slow(lane, entry);
     }
@@ -142,7 +142,7 @@ class Interleaved {
     }
     ++active_;
     lane.stream = stream;
-    lane.places = stream->tables->places_from_end();
+    lane.slots = stream->tables->marked_slots_from_end();
     lane.last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
     lane.end = stream->out - (lane.last + 1);
     lane.bit = stream->bit;
@@ -152,7 +152,7 @@ class Interleaved {
 
   void begin_idle(Lane& lane) {
     lane.stream = &idle_stream_;
-    lane.places = idle_places_.data() + kPositions;
+    lane.slots = idle_slots_.data() + kPositions;
     lane.last = -2;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
@@ -165,7 +165,7 @@ class Interleaved {
   StreamSource& source_;
   size_t active_ = 0;
   std::array<Lane, kLanes> lanes_{};
-  std::array<uint16_t, 2 * kPositions> idle_places_{};
+  std::array<uint16_t, 2 * kPositions> idle_slots_{};
   std::array<int16_t, kPositions + kSlicePadding> idle_out_{};
   std::array<uint8_t, kStreamPadding> idle_data_{};
   Stream idle_stream_{.data = idle_data_.data()};

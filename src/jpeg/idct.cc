@@ -114,7 +114,7 @@ HWY_INLINE HalfBlocks finish(const Halves& halves) {
 
 // `count` blocks' samples of a row.
 template <class V>
-HWY_INLINE void store_row(V row, size_t count, uint8_t* to) {
+HWY_INLINE void store_row(V row, [[maybe_unused]] size_t count, uint8_t* to) {
 #if HWY_TARGET <= HWY_AVX3
   _mm256_mask_storeu_epi64(to, static_cast<__mmask8>((1u << count) - 1), row);
 #elif HWY_TARGET == HWY_AVX2

@@ -1,6 +1,6 @@
 // What the inverse DCTs have in common: groups of blocks that are transformed side by side, their
-// coefficients as rows, and what tells which arithmetic is enough. Included once for each
-// instruction set.
+// coefficients in pairs of frequencies, and what tells which arithmetic is enough. Included once
+// for each instruction set.
 #if defined(FOREBAY_JPEG_IDCT_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOREBAY_JPEG_IDCT_GROUP_INL_H_
 #undef FOREBAY_JPEG_IDCT_GROUP_INL_H_
@@ -94,24 +94,27 @@ HWY_INLINE Loaded dequantise(const Group& group, const Dequantiser& dequantiser)
   return loaded;
 }
 
-struct Indices {
+// Of a block's two halves: the lanes of four vectors, then of the other four.
+struct FullIndices {
   alignas(64) uint16_t at[2][32];
 };
-// Of a block's two halves: the lanes of four vectors.
-constexpr Indices kFullIndices = [] {
-  Indices out{};
+constexpr FullIndices kFullIndices = [] {
+  FullIndices out{};
   for (size_t i = 0; i < 64; ++i) {
     out.at[i / 32][i % 32] = kNaturalToZigzag[full_place(i / 8, i % 8)];
   }
   return out;
 }();
 // Of two blocks' first halves: their lanes of the first vector, then of the second.
-constexpr Indices kSparseIndices = [] {
-  Indices out{};
+struct SparseIndices {
+  alignas(64) uint16_t at[32];
+};
+constexpr SparseIndices kSparseIndices = [] {
+  SparseIndices out{};
   for (size_t i = 0; i < 32; ++i) {
     const size_t block = i / 8 % 2;
     const size_t place = sparse_place(i / 16, i % 8);
-    out.at[0][i] = static_cast<uint16_t>(32 * block + kNaturalToZigzag[place]);
+    out.at[i] = static_cast<uint16_t>(32 * block + kNaturalToZigzag[place]);
   }
   return out;
 }();
@@ -140,7 +143,7 @@ HWY_INLINE void arrange_full(const Loaded& loaded, V16* vectors) {
 }
 
 HWY_INLINE void arrange_sparse(const Loaded& loaded, V16* vectors) {
-  const __m512i indices = _mm512_load_si512(kSparseIndices.at[0]);
+  const __m512i indices = _mm512_load_si512(kSparseIndices.at);
   __m512i two[2];
   for (size_t i = 0; i < 2; ++i) {
     two[i] =

@@ -103,7 +103,9 @@ void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint
 }
 
 Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
-  constexpr int kCoefficientMax = 2048;  // of baseline: 11 bits and a sign
+  // Of baseline: 11 bits and a sign. Hostile sums of DC differences may be any int16, but what a DC
+  // coefficient loses beyond 16 bits are multiples of 1024 in samples, which count modulo that.
+  constexpr int kCoefficientMax = 2048;
   Dequantiser out;
   uint16_t largest = 0;
   for (size_t k = 0; k < 64; ++k) {

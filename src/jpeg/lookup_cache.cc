@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
-#include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "jpeg/huffman_sets.h"
 #include "jpeg/turbo.h"
 
@@ -50,12 +49,17 @@ void build(const HuffmanTable& table, bool ac, Entry* to) {
   }
 }
 
-// Those of a compiled-in or standard table: built once, for all threads.
+// Those of compiled-in and standard tables: built once for all threads, as building takes longer
+// than a small image. Never changed afterwards.
+struct KnownLookups {
+  base::Mutex mutex;
+  std::map<const HuffmanTable*, std::vector<Entry>> by_table GUARDED_BY(mutex);
+};
+
 const Entry* lookups_of_known(const HuffmanTable* table, bool ac) {
-  static std::mutex mutex;
-  static std::map<std::pair<const HuffmanTable*, bool>, std::vector<Entry>> all;
-  const std::lock_guard lock(mutex);
-  std::vector<Entry>& lookups = all[{table, ac}];
+  static KnownLookups all;
+  const base::MutexLock lock(all.mutex);
+  std::vector<Entry>& lookups = all.by_table[table];
   if (lookups.empty()) {
     lookups.resize(LookupArena::kTableSlots * kLookupEntries);
     build(*table, ac, lookups.data());

@@ -12,6 +12,7 @@ using base::Rect;
 
 constexpr uint32_t kBlockCoefficients = 64;
 constexpr size_t kRowSlack = 64;  // before each row of a plane, and as much behind
+static_assert(kRowSlack >= base::kPlanarPadding);
 // Longer segments, in MCUs, are split.
 constexpr uint32_t kLongSegment = 16;
 // The inverse DCT takes up to four blocks that are side by side.
@@ -251,19 +252,19 @@ void RegionScan::make_samples(uint32_t first, uint32_t end, int16_t* coefficient
 // From differences to DC coefficients.
 void RegionScan::sum_dc(Segment& segment, const Stream& stream) {
   const size_t mcu_coefficients = size_t{layout_.blocks} * kBlockCoefficients;
-  const int16_t* const end = stream.out + size_t{stream.blocks} * kBlockCoefficients;
-  int16_t* of_component = stream.out;
+  const size_t end = size_t{stream.blocks} * kBlockCoefficients;
+  size_t first = 0;  // coefficient of the component in an MCU
   for (size_t c = 0; c < components_.size() && components_[c].blocks > 0; ++c) {
     const size_t coefficients = size_t{components_[c].blocks} * kBlockCoefficients;
     int16_t dc = segment.dc[c];
-    for (int16_t* mcu = of_component; mcu < end; mcu += mcu_coefficients) {
-      for (size_t at = 0; at < coefficients; at += kBlockCoefficients) {
-        dc = static_cast<int16_t>(dc + mcu[at]);
-        mcu[at] = dc;
+    for (size_t mcu = first; mcu < end; mcu += mcu_coefficients) {
+      for (size_t at = mcu; at < mcu + coefficients; at += kBlockCoefficients) {
+        dc = static_cast<int16_t>(dc + stream.out[at]);
+        stream.out[at] = dc;
       }
     }
     segment.dc[c] = dc;
-    of_component += coefficients;
+    first += coefficients;
   }
 }
 
