@@ -81,8 +81,9 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
 EntropyKernel best_entropy_kernel() {
 #ifdef FOREBAY_X86_KERNELS
   // Highway's AVX3 is F, BW, DQ and VL; where it is told to do without, so do we.
-  const bool all =
-      (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512vbmi");
+  const bool all = (hwy::SupportedTargets() & HWY_AVX3) != 0 &&
+                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vbmi") &&
+                   __builtin_cpu_supports("avx512vbmi2");
   if (all) return EntropyKernel::kAvx512;
   if ((hwy::SupportedTargets() & HWY_AVX2) != 0) return EntropyKernel::kAvx2;
 #endif

@@ -25,6 +25,7 @@ constexpr uint64_t kPrivateGainPercent = 3;
 
 // What one thread keeps between images; a thumbnail would spend most of its time on it otherwise.
 struct Workspace {
+  const EntropyKernel kernel = best_entropy_kernel();
   CoefficientReader reader;
   Coefficients coefficients;
   Symbols symbols;
@@ -263,7 +264,7 @@ Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options) {
   thread_local Workspace work;
   RETURN_IF_ERROR(work.reader.read(source, header, &work.coefficients));
   const uint32_t interval = restart_interval(header, options.restart_interval);
-  RETURN_IF_ERROR(collect_symbols(header, work.coefficients, interval, &work.symbols));
+  RETURN_IF_ERROR(collect_symbols(header, work.coefficients, interval, work.kernel, &work.symbols));
   Result<Rewritten> result = write_file(source, header, options, interval, work);
   work.trim();
   return result;

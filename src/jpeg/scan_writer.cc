@@ -7,14 +7,14 @@ namespace forebay::jpeg {
 namespace {
 
 // A code with room for the value bits behind it, so that a token is written at once.
-struct Entry {
+struct ShiftedCode {
   uint32_t shifted = 0;
   uint32_t length = 0;
 };
-using Entries = std::array<Entry, kSlots * 256>;
+using ShiftedCodes = std::array<ShiftedCode, kSlots * 256>;
 
-Entries entries_of(const TableCodes& codes) {
-  Entries entries;
+ShiftedCodes entries_of(const TableCodes& codes) {
+  ShiftedCodes entries;
   for (size_t slot = 0; slot < kSlots; ++slot) {
     for (size_t symbol = 0; symbol < 256; ++symbol) {
       const uint32_t size = symbol & 15;
@@ -26,7 +26,7 @@ Entries entries_of(const TableCodes& codes) {
 }
 
 // Bytes that the scan takes, but for stuffing.
-size_t estimate(const Symbols& symbols, const Entries& entries) {
+size_t estimate(const Symbols& symbols, const ShiftedCodes& entries) {
   uint64_t bits = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     bits += uint64_t{symbols.histograms[i >> 8][i & 255]} * entries[i].length;
@@ -47,7 +47,7 @@ void BitWriter::grow() {
 
 void write_scan(const Symbols& symbols, const TableCodes& codes, base::ByteVector* file,
                 std::vector<Segment>* segments) {
-  const Entries entries = entries_of(codes);
+  const ShiftedCodes entries = entries_of(codes);
   const size_t before = file->size();
   const size_t bytes = estimate(symbols, entries);
   file->resize(before + bytes + bytes / 64 + 64);
@@ -60,7 +60,7 @@ void write_scan(const Symbols& symbols, const TableCodes& codes, base::ByteVecto
     if (number > 0) writer.raw(0xFF, static_cast<uint8_t>(kRst0 + (number - 1) % 8));
     const size_t start = writer.used();
     for (; token != first + end; ++token) {
-      const Entry& entry = entries[*token & 1023];
+      const ShiftedCode& entry = entries[*token & 1023];
       writer.put(entry.shifted | *token >> 16, entry.length);
     }
     writer.finish();

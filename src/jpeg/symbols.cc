@@ -33,7 +33,8 @@ uint64_t nonzero_mask(const int16_t* block) {
 // Writes the tokens of blocks, and counts them.
 class Tokenizer {
  public:
-  explicit Tokenizer(std::array<Histogram, kSlots>* histograms) : histograms_(*histograms) {}
+  Tokenizer(EntropyKernel kernel, std::array<Histogram, kSlots>* histograms)
+      : at_once_(kernel == EntropyKernel::kAvx512), histograms_(*histograms) {}
 
   // `to` has room for kTokensPerBlock; gives the end of what was written.
   Token* block(const int16_t* coefficients, int component, Token* to) {
@@ -41,6 +42,16 @@ class Tokenizer {
     to = dc(coefficients[0], component, slot, to);
     Histogram& histogram = histograms_[slot + 1];
     const uint32_t base = (slot + 1) << 8;
+#ifdef FOREBAY_X86_KERNELS
+    if (at_once_) {
+      const int count = ac_tokens_avx512(coefficients, base, to);
+      for (int i = 0; i < count; ++i) ++histogram[to[i] & 255];
+      if (count >= 0) {
+        to += count;
+        return coefficients[63] != 0 ? to : put(base, 0, histogram, to);
+      }
+    }
+#endif
     uint64_t left = nonzero_mask(coefficients) & ~uint64_t{1};
     int last = 0;
     while (left != 0) {
@@ -90,6 +101,7 @@ class Tokenizer {
                histograms_[slot], to);
   }
 
+  [[maybe_unused]] const bool at_once_;
   std::array<Histogram, kSlots>& histograms_;
   std::array<int, 4> last_dc_{};
   int largest_dc_ = 0;
@@ -133,14 +145,14 @@ void TokenBuffer::trim() {
 }
 
 Status collect_symbols(const Header& header, const Coefficients& coefficients, uint32_t interval,
-                       Symbols* out) {
+                       EntropyKernel kernel, Symbols* out) {
   const auto components = component_blocks(header);
   const size_t row_blocks = coefficients.blocks.size() / 64 / header.mcus_down();
   const size_t mcu_blocks = row_blocks / header.mcus_across();
   const int16_t* blocks = coefficients.blocks.data();
   out->histograms = {};
   out->segment_ends.clear();
-  Tokenizer tokenizer(&out->histograms);
+  Tokenizer tokenizer(kernel, &out->histograms);
   size_t used = 0;
   uint32_t until_restart = interval;
   for (uint32_t y = 0; y < header.mcus_down(); ++y) {

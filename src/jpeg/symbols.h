@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jpeg/coefficients.h"
+#include "jpeg/entropy.h"
 #include "jpeg/huffman_table.h"
 
 namespace forebay::jpeg {
@@ -36,7 +37,13 @@ struct Symbols {
 
 // The symbols of an interleaved scan over all components with a restart every `interval` MCUs
 // (0: never). kUnsupported when a coefficient is too large for baseline.
+// `kernel`: the best that may be used; AVX-512's collects a block's coefficients at once.
 Status collect_symbols(const Header& header, const Coefficients& coefficients, uint32_t interval,
-                       Symbols* out);
+                       EntropyKernel kernel, Symbols* out);
+
+// The tokens of a block's AC coefficients, but for its end, and their number. `base`: their slot,
+// where a token has it. `to`: room for 64. -1 where a run is above 15 or a value beyond ten bits.
+// In symbols_avx512.cc, which may use no inline functions.
+int ac_tokens_avx512(const int16_t* block, uint32_t base, Token* to);
 
 }  // namespace forebay::jpeg
