@@ -23,8 +23,8 @@ class BitWriter {
   BitWriter(base::ByteVector* out, size_t used)
       : out_(out), at_(out->data() + used), end_(out->data() + out->size()) {}
 
-  // `length` up to 27; the bits above it are zero.
-  void put(uint32_t bits, uint32_t length) {
+  // `length` up to 54, two codes and their values; the bits above it are zero.
+  void put(uint64_t bits, uint32_t length) {
     free_ -= static_cast<int>(length);
     if (free_ >= 0) [[likely]] {
       buffer_ = buffer_ << length | bits;

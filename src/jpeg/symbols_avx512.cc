@@ -46,10 +46,11 @@ struct Nonzero {
   const int split = __builtin_popcount(in_first);
   const __mmask32 is_lower = ~0u << (split & 31) & -static_cast<uint32_t>(split < 32);
   const __m512i lanes = _mm512_load_si512(kWordNumbers.at);
-  const __m512i from_lower = _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<short>(32 - split)));
+  const __m512i from_lower =
+      _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<short>(32 - split)));
   Nonzero out;
-  out.values[0] = _mm512_permutex2var_epi16(
-      upper, _mm512_mask_mov_epi16(lanes, is_lower, from_lower), lower);
+  out.values[0] =
+      _mm512_permutex2var_epi16(upper, _mm512_mask_mov_epi16(lanes, is_lower, from_lower), lower);
   out.values[1] = _mm512_permutexvar_epi16(from_lower, lower);
   out.count = split + __builtin_popcount(in_second);
 
@@ -77,8 +78,7 @@ struct Nonzero {
   // T.81 F.1.2.1: negative values as value - 1 in `size` bits.
   const __m512i bits = _mm512_and_si512(_mm512_add_epi32(value, _mm512_srai_epi32(value, 31)),
                                         _mm512_sub_epi32(_mm512_sllv_epi32(one, size), one));
-  const __m512i symbol =
-      _mm512_or_si512(size, _mm512_slli_epi32(_mm512_cvtepu8_epi32(runs), 4));
+  const __m512i symbol = _mm512_or_si512(size, _mm512_slli_epi32(_mm512_cvtepu8_epi32(runs), 4));
   const __m512i named = _mm512_or_si512(symbol, _mm512_set1_epi32(static_cast<int>(base)));
   return _mm512_or_si512(named, _mm512_slli_epi32(bits, 16));
 }
