@@ -19,13 +19,6 @@ constexpr struct Bytes64 {
   for (uint8_t i = 0; i < 64; ++i) out.at[i] = i;
   return out;
 }();
-constexpr struct Words32 {
-  alignas(64) uint16_t at[32];
-} kWordNumbers = [] {
-  Words32 out{};
-  for (uint16_t i = 0; i < 32; ++i) out.at[i] = i;
-  return out;
-}();
 
 // Of the AC coefficients that are not zero, one behind the other.
 struct Nonzero {
@@ -45,7 +38,9 @@ struct Nonzero {
   // The lower ones behind the upper ones, of which there are `split`.
   const int split = __builtin_popcount(in_first);
   const __mmask32 is_lower = ~0u << (split & 31) & -static_cast<uint32_t>(split < 32);
-  const __m512i lanes = _mm512_load_si512(kWordNumbers.at);
+  const __m512i numbers = _mm512_load_si512(kNumbers.at);
+  const __m512i lanes =
+      _mm512_cvtepu8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(kNumbers.at)));
   const __m512i from_lower =
       _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<short>(32 - split)));
   Nonzero out;
@@ -54,7 +49,6 @@ struct Nonzero {
   out.values[1] = _mm512_permutexvar_epi16(from_lower, lower);
   out.count = split + __builtin_popcount(in_second);
 
-  const __m512i numbers = _mm512_load_si512(kNumbers.at);
   const __mmask64 all = static_cast<uint64_t>(in_second) << 32 | in_first;
   const __m512i positions = _mm512_maskz_compress_epi8(all, numbers);
   // Behind DC at first.
