@@ -1,5 +1,6 @@
-// Memory for large reads: aligned for reads around the page cache, and in huge pages where the
-// system has them, which direct reads of small pages are several times slower without.
+// Memory that is used as a whole again and again: aligned for reads around the page cache, and in
+// huge pages where the system has them. Direct reads into small ones are several times slower, and
+// code that goes to many places at once runs out of address translations.
 #pragma once
 
 #include <cstddef>

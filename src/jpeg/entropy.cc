@@ -51,8 +51,7 @@ void StreamTables::complete(uint32_t blocks) {
   std::fill_n(to, kSlicePadding, marked(LookupArena::kIdleSlot));
 }
 
-LookupArena::LookupArena()
-    : entries_(std::make_unique_for_overwrite<Entry[]>(kSlots * kLookupEntries)) {
+LookupArena::LookupArena() : memory_(kSlots * kLookupEntries * sizeof(Entry)) {
   std::ranges::fill(slot(kIdleSlot), Entry{0});
   for (uint32_t size = 1; size <= kLookupBits; ++size) {
     build_value_lookup(size, slot(kValueSlots - 1 + size));

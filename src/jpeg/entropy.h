@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "io/large_buffer.h"
 #include "jpeg/lookup.h"
 
 namespace forebay::jpeg {
@@ -50,7 +51,6 @@ struct StreamTables {
   static constexpr size_t first_entry(uint32_t marked) {
     return size_t{marked >> kMarkBits} << kLookupBits;
   }
-  static constexpr size_t first_entry_of_long(uint32_t marked);
   // Of marked_slots' sum.
   static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kMarkBits); }
   static_assert(kSliceBlocksMax < 1 << kMarkBits);
@@ -62,12 +62,12 @@ struct Stream {
   uint64_t bit = 0;               // where it stands; moves behind the slice
   const StreamTables* tables = nullptr;
   // The slice that is decoded now: `blocks` blocks, a whole number of MCUs, in zigzag order, with
-  // DC differences. Must be zero before; kSlicePadding behind it are garbage afterwards. All
-  // slices lie in one buffer.
+  // DC differences. It and kSlicePadding behind it must be zero before, and what is behind it is
+  // afterwards. All slices lie in one buffer.
   int16_t* out = nullptr;
   uint32_t blocks = 0;
   // Afterwards: a code that is none, a run beyond its block, or more bits than there are. What is
-  // in `out` then means nothing.
+  // in `out` and behind it then means nothing.
   bool bad = false;
   // Afterwards, of a walk: the sum of each component's DC differences.
   std::array<int16_t, 3> dc{};
@@ -84,24 +84,20 @@ class LookupArena {
   static constexpr uint32_t kIdleSlot = 0;    // consumes nothing
   static constexpr uint32_t kValueSlots = 1;  // and on: kValueSlots - 1 + size
   static constexpr uint32_t kFirstFree = 12;
-  // Of a table, from a multiple on: DC, or AC chained and single; the last is for long codes.
-  static constexpr uint32_t kTableSlots = 4;
+  // Those of a table begin at a multiple of kTableLookups.
   static constexpr uint32_t kSlots = 180;
-  static constexpr uint32_t long_slot(uint32_t of_table) { return of_table | (kTableSlots - 1); }
 
   LookupArena();
-  const Entry* entries() const { return entries_.get(); }
-  Lookup slot(uint32_t number) {
-    return Lookup(entries_.get() + number * kLookupEntries, kLookupEntries);
+  const Entry* entries() const { return reinterpret_cast<const Entry*>(memory_.data()); }
+  Lookup slot(uint32_t number) { return of_table(number).first<kLookupEntries>(); }
+  TableLookups of_table(uint32_t first_slot) {
+    return TableLookups(reinterpret_cast<Entry*>(memory_.data()) + first_slot * kLookupEntries,
+                        kTableLookups * kLookupEntries);
   }
 
  private:
-  std::unique_ptr<Entry[]> entries_;
+  io::LargeBuffer memory_;
 };
-
-constexpr size_t StreamTables::first_entry_of_long(uint32_t marked) {
-  return size_t{LookupArena::long_slot(marked >> kMarkBits)} << kLookupBits;
-}
 
 // Where the kernels take their work from.
 class StreamSource {

@@ -236,25 +236,19 @@ template <Mode kMode>
   refill(c, lanes, *g);
 }
 
-// Lanes that met kLongCode go on in the table's other lookup. `before`: what `last` was.
+// `not_here`: lanes that met kNotHere. `before`: what `last` was.
 template <Mode kMode>
 [[gnu::always_inline]] inline void look_further(const Constants& c, const Lanes& lanes,
                                                 __m256i words, __m256i not_here, __m256i before,
                                                 Group& g) {
   g.last = select(g.last, before, not_here);
-  const __m256i has_length =
-      _mm256_cmpgt_epi32(and_with(words, kLengthMask), _mm256_setzero_si256());
-  const __m256i long_codes = _mm256_and_si256(has_length, _mm256_srai_epi32(not_here, 31));
-  const uint32_t slow = signs(_mm256_andnot_si256(long_codes, not_here));
-  if (slow != 0) {
-    static_assert((kNoCode & ~kSlowCode) == 1 << 6);
-    const uint32_t none = slow & signs(_mm256_slli_epi32(words, 31 - 6));
-    take_slow<kMode>(c, lanes, slow, none, &g);
-  }
+  static_assert((kNoCode & ~kSlowCode) == 1 << 6);
+  const uint32_t slow = signs(not_here);
+  const uint32_t none = slow & signs(_mm256_slli_epi32(words, 31 - 6));
+  take_slow<kMode>(c, lanes, slow, none, &g);
   const Next next = next_of<kMode>(c, g);
   g.is_dc = select(g.is_dc, next.is_dc, not_here);
-  const __m256i other = and_with(long_codes, (LookupArena::kTableSlots - 1) << kLookupBits);
-  g.slot = select(g.slot, _mm256_or_si256(next.slot, other), not_here);
+  g.slot = select(g.slot, next.slot, not_here);
 }
 
 [[gnu::always_inline]] inline Wide look_up(const Entry* arena, const Group& g) {
@@ -299,14 +293,14 @@ template <Mode kMode>
   g.consumed = _mm256_add_epi32(g.consumed, words);
 
   const __m256i before = g.last;
-  const __m256i first = _mm256_add_epi32(before, and_with(_mm256_srli_epi32(words, 6), 31));
+  const __m256i first = _mm256_add_epi32(before, and_with(_mm256_srli_epi32(words, 8), 15));
   if constexpr (kMode == kWalk) {
     sum_dc(c, words, g);
   } else {
     store(entries, _mm256_add_epi32(first, g.base), ends.coefficients + 1);
   }
 
-  const __m256i moved = _mm256_add_epi32(first, and_with(_mm256_srli_epi32(words, 11), 7));
+  const __m256i moved = _mm256_add_epi32(first, and_with(_mm256_srli_epi32(words, 6), 3));
   const __m256i ends_block = _mm256_slli_epi32(words, kEndOfBlockToSign);
   const __m256i value_next = _mm256_slli_epi32(words, kValueNextToSign);
   const __m256i left = _mm256_andnot_si256(g.is_dc, _mm256_xor_si256(moved, before));
@@ -318,7 +312,8 @@ template <Mode kMode>
   g.is_dc = select(next.is_dc, g.is_dc, value_next);
   static_assert(LookupArena::kValueSlots == 1);
   const __m256i value_slot = _mm256_srli_epi32(upper(entries.even, entries.odd), 16);
-  g.slot = select(next.slot, value_slot, value_next);
+  const __m256i slot = _mm256_or_si256(next.slot, and_with(words, kToLong));
+  g.slot = select(slot, value_slot, value_next);
   static_assert((kEndOfBlock | kValueNext) == kNotHere);
   const __m256i not_here = _mm256_and_si256(ends_block, value_next);
   if (signs(not_here) != 0) [[unlikely]] {

@@ -48,6 +48,25 @@ struct Group {
   __m512i dc[2];
 };
 
+// Register by register: what the compiler makes of an assignment takes several times as long.
+[[gnu::always_inline]] inline void copy(const Group& from, Group* to) {
+  for (int i = 0; i < 2; ++i) {
+    to->buffer[i] = from.buffer[i];
+    to->data[i] = from.data[i];
+    to->slots[i] = from.slots[i];
+    to->dc[i] = from.dc[i];
+  }
+  to->slot = from.slot;
+  to->last = from.last;
+  to->end = from.end;
+  to->bit = from.bit;
+  to->consumed = from.consumed;
+  to->bits = from.bits;
+  to->kind = from.kind;
+  to->crossed = from.crossed;
+  to->pairs = from.pairs;
+}
+
 // The lowest two bits of a kind.
 constexpr uint8_t kDc = StreamTables::kDc;
 constexpr uint8_t kChained = StreamTables::kAcChained;
@@ -149,13 +168,21 @@ template <Mode kMode>
   }
 }
 
+// For loads of single lanes that follow at once. Where they are of the upper half of what one store
+// of 64 bytes wrote, Intel's processors let them wait until it has reached the cache.
+[[gnu::always_inline]] inline void store_to_read(__m512i v, void* to) {
+  auto* const halves = static_cast<__m256i*>(to);
+  _mm256_store_si256(halves, _mm512_castsi512_si256(v));
+  _mm256_store_si256(halves + 1, _mm512_extracti64x4_epi64(v, 1));
+}
+
 // What is looked at lane by lane.
 struct State {
   explicit State(const Group& g) {
-    _mm512_store_si512(last, g.last);
-    _mm512_store_si512(bit, g.bit);
-    _mm512_store_si512(crossed, g.crossed);
-    for (int i = 0; i < 2; ++i) _mm512_store_si512(dc[i], g.dc[i]);
+    store_to_read(g.last, last);
+    store_to_read(g.bit, bit);
+    store_to_read(g.crossed, crossed);
+    for (int i = 0; i < 2; ++i) store_to_read(g.dc[i], dc[i]);
   }
   alignas(64) int32_t last[kLanes];
   alignas(64) uint32_t bit[kLanes];
@@ -213,27 +240,21 @@ template <Mode kMode>
   refill(c, *g);
 }
 
-// Lanes that met kLongCode go on in the table's other lookup. `before`: what `last` was.
+// `not_here`: lanes that met kNotHere. `before`: what `last` was.
 template <Mode kMode>
 [[gnu::always_inline]] inline void look_further(const Constants& c, __m512i words,
                                                 const Lanes& lanes, const Ends& ends,
                                                 __mmask16 not_here, __m512i before, Group& g) {
   g.last = _mm512_mask_mov_epi32(g.last, not_here, before);
-  const __mmask16 long_codes =
-      _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(kLengthMask));
-  const auto slow = static_cast<__mmask16>(not_here & ~long_codes);
-  if (slow != 0) {
-    const __mmask16 none =
-        _mm512_mask_test_epi32_mask(slow, words, _mm512_set1_epi32(static_cast<int>(kNoCode & 64)));
-    Group copy = g;  // so that g itself may stay in registers
-    take_slow<kMode>(c, lanes, ends, slow, none, &copy);
-    g = copy;
-  }
+  static_assert((kNoCode & ~kSlowCode) == 1 << 6);
+  const __mmask16 none = _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(1 << 6));
+  Group in_memory;  // so that g itself may stay in registers
+  copy(g, &in_memory);
+  take_slow<kMode>(c, lanes, ends, not_here, none, &in_memory);
+  copy(in_memory, &g);
   const Next next = next_of<kMode>(c, g);
   g.kind = _mm512_mask_mov_epi32(g.kind, not_here, next.kind);
   g.slot = _mm512_mask_mov_epi32(g.slot, not_here, next.slot);
-  const __m512i last_slot = _mm512_set1_epi32((LookupArena::kTableSlots - 1) << kLookupBits);
-  g.slot = _mm512_mask_or_epi32(g.slot, long_codes, g.slot, last_slot);
 }
 
 // 64 bits a lane.
@@ -252,9 +273,9 @@ struct Wide {
 [[gnu::always_inline]] inline void store(__m512i even, __m512i odd, __m512i places, int16_t* to) {
   alignas(64) uint64_t values[2][kLanes / 2];
   alignas(64) uint64_t at[kLanes / 2];
-  _mm512_store_si512(values[0], _mm512_srli_epi64(even, 16));
-  _mm512_store_si512(values[1], _mm512_srli_epi64(odd, 16));
-  _mm512_store_si512(at, places);
+  store_to_read(_mm512_srli_epi64(even, 16), values[0]);
+  store_to_read(_mm512_srli_epi64(odd, 16), values[1]);
+  store_to_read(places, at);
   // Through memory, two places at once: taking them out of the registers by shuffles is slower.
   asm("" : "+m"(values), "+m"(at));
   for (int pair = 0; pair < kLanes / 2; ++pair) {
@@ -286,14 +307,14 @@ template <Mode kMode>
   g.consumed = _mm512_add_epi32(g.consumed, words);
 
   const __m512i before = g.last;
-  const __m512i first = _mm512_add_epi32(before, and_with(_mm512_srli_epi32(words, 6), 31));
+  const __m512i first = _mm512_add_epi32(before, and_with(_mm512_srli_epi32(words, 8), 15));
   if constexpr (kMode == kWalk) {
     sum_dc(c, words, g);
   } else {
     store(even, odd, first, ends.coefficients + 1);
   }
 
-  const __m512i moved = _mm512_add_epi32(first, and_with(_mm512_srli_epi32(words, 11), 7));
+  const __m512i moved = _mm512_add_epi32(first, and_with(_mm512_srli_epi32(words, 6), 3));
   const __mmask16 ends_block = _mm512_test_epi32_mask(words, _mm512_set1_epi32(kEndOfBlock << 14));
   const __mmask16 value_next = _mm512_test_epi32_mask(words, _mm512_set1_epi32(kValueNext << 14));
   // (moved ^ before) & ~kind
@@ -303,7 +324,10 @@ template <Mode kMode>
   // A value belongs to the symbol before it.
   g.kind = _mm512_mask_mov_epi32(next.kind, value_next, g.kind);
   static_assert(LookupArena::kValueSlots == 1 && LookupArena::kIdleSlot == 0);
-  g.slot = _mm512_mask_srli_epi32(next.slot, value_next, upper(even, odd), 16);
+  // next.slot | (words & kToLong)
+  const __m512i slot = _mm512_ternarylogic_epi32(
+      next.slot, words, _mm512_set1_epi32(static_cast<int>(kToLong)), 0xF8);
+  g.slot = _mm512_mask_srli_epi32(slot, value_next, upper(even, odd), 16);
   static_assert((kEndOfBlock | kValueNext) == kNotHere);
   if (_ktestz_mask16_u8(ends_block, value_next) == 0) [[unlikely]] {
     look_further<kMode>(c, words, lanes, ends, static_cast<__mmask16>(ends_block & value_next),
@@ -423,9 +447,10 @@ void decode(const Constants& constants, const Entry* arena, const Ends& ends) {
     const auto finished =
         static_cast<__mmask16>(l.active & _mm512_testn_epi32_mask(g.slot, g.slot));
     if (finished == 0) return;
-    Group copy = g;
-    change_lanes<kMode>(constants, finished, ends, &l, &copy);
-    g = copy;
+    Group in_memory;
+    copy(g, &in_memory);
+    change_lanes<kMode>(constants, finished, ends, &l, &in_memory);
+    copy(in_memory, &g);
   };
   while ((lanes[0].active | lanes[1].active) != 0) {
     refill(constants, a);

@@ -12,16 +12,20 @@ namespace {
 constexpr uint32_t kPositions = 64;  // of a block
 constexpr uint64_t kNoneConsumed = 1;
 
-// One stream on its way. Positions count up to 0, the slice's end; `last` is the one that was moved
-// over last.
-struct Lane {
+// What of a stream changes with each lookup. Positions count up to 0, the slice's end.
+struct Course {
   // The next bits, the first on top. A refill sets the lowest bit, which no lookup reaches; the
   // zeros below it then count what was consumed.
   uint64_t buffer = kNoneConsumed;
   const Entry* table = nullptr;
+  int64_t last = 0;  // position that was moved over last
+};
+
+// One stream on its way.
+struct Lane {
+  Course course;
   const uint16_t* slots = nullptr;  // StreamTables::marked_slots, from the slice's end
   int16_t* end = nullptr;
-  int64_t last = 0;
   uint64_t bit = 0;  // but for what was consumed
   // The sum of the marked slots where lookups began, but for those of values: its lower bits count
   // the blocks. A run that leaves its block moves over the next one's beginning.
@@ -40,74 +44,84 @@ class Interleaved {
     for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
     while (active_ > 0) {
       for (Lane& lane : lanes_) refill(lane);
-      for (int i = 0; i < kLookupsPerRefill; ++i) step_all(std::make_index_sequence<kLanes>());
+      look_up(std::make_index_sequence<kLanes>());
       int64_t all = -1;
-      for (const Lane& lane : lanes_) all &= lane.last + 1;
+      for (const Lane& lane : lanes_) all &= lane.course.last + 1;
       if (all >= 0) end_finished();
     }
   }
 
  private:
+  // The courses are in registers, most of them.
   template <size_t... kNumbers>
-  void step_all(std::index_sequence<kNumbers...>) {
-    (step(lanes_[kNumbers]), ...);
+  void look_up(std::index_sequence<kNumbers...>) {
+    std::array<Course, kLanes> courses{lanes_[kNumbers].course...};
+    for (int i = 0; i < kLookupsPerRefill; ++i) (step(courses[kNumbers], lanes_[kNumbers]), ...);
+    ((lanes_[kNumbers].course = courses[kNumbers]), ...);
   }
 
   void count_consumed(Lane& lane) {
-    lane.bit += static_cast<uint64_t>(std::countr_zero(lane.buffer));
-    lane.buffer = kNoneConsumed;
+    lane.bit += static_cast<uint64_t>(std::countr_zero(lane.course.buffer));
+    lane.course.buffer = kNoneConsumed;
   }
 
   void refill(Lane& lane) {
     count_consumed(lane);
-    lane.buffer = peek_bits(*lane.stream, lane.bit) | kNoneConsumed;
+    lane.course.buffer = peek_bits(*lane.stream, lane.bit) | kNoneConsumed;
   }
 
-  void step(Lane& lane) {
-    const Entry entry = lane.table[lane.buffer >> (64 - kLookupBits)];
-    lane.buffer <<= entry_length(entry);
+  [[gnu::always_inline]] void step(Course& course, Lane& lane) {
+    const Entry entry = course.table[course.buffer >> (64 - kLookupBits)];
+    course.buffer <<= entry_length(entry);
     static_assert((kValueNext & kNotHere) == kValueNext && kPlain == 0 && kEndOfBlock == 1);
-    if ((entry & Entry{kValueNext} << 14) != 0) [[unlikely]] {
-      look_further(lane, entry);
+    if ((entry & (Entry{kValueNext} << 14 | kToLong)) != 0) [[unlikely]] {
+      course = look_further(course, entry, lane);
       return;
     }
-    const int64_t moved = move(lane, entry);
-    const auto end_of_block = static_cast<int64_t>(entry >> 14 & 1);
-    lane.last = moved | (end_of_block * kPositions - end_of_block);
-    look_up_next(lane);
+    // All ones for the end of a block.
+    const auto ends = static_cast<int32_t>(static_cast<uint32_t>(entry) << (31 - 14)) >> 31;
+    course.last = move(course, entry, lane) | (ends & static_cast<int32_t>(kPositions - 1));
+    course.table = arena_ + StreamTables::first_entry(count_slot(course, lane));
   }
 
   // Over an entry's coefficients, which are stored.
-  int64_t move(const Lane& lane, Entry entry) {
+  [[gnu::always_inline]] int64_t move(const Course& course, Entry entry, const Lane& lane) {
     const uint64_t values = entry >> 16;
-    const int64_t first = lane.last + entry_lead(entry);
+    const int64_t first = course.last + entry_lead(entry);
     std::memcpy(lane.end + 1 + first, &values, sizeof values);
     return first + entry_count(entry);
   }
 
-  void look_up_next(Lane& lane) {
-    const uint32_t slot = lane.slots[lane.last + 1];
+  [[gnu::always_inline]] uint32_t count_slot(const Course& course, Lane& lane) {
+    const uint32_t slot = lane.slots[course.last + 1];
     lane.begun += slot;
-    lane.table = arena_ + StreamTables::first_entry(slot);
+    return slot;
   }
 
-  void look_further(Lane& lane, Entry entry) {
+  [[gnu::always_inline]] Course look_further(Course course, Entry entry, Lane& lane) {
     if (entry_flag(entry) == kValueNext) {
-      lane.last = move(lane, entry);
-      lane.table = arena_ + entry_value_lookup(entry);
+      course.last = move(course, entry, lane);
+      course.table = arena_ + entry_value_lookup(entry);
     } else if (entry == kLongCode) {
-      lane.table = arena_ + StreamTables::first_entry_of_long(lane.slots[lane.last + 1]);
+      course.table = arena_ + StreamTables::first_entry(lane.slots[course.last + 1]) + kToLong;
     } else {
+      lane.course = course;
       take_slow(lane, entry);
+      course = lane.course;
     }
+    return course;
+  }
+
+  void look_up_next(Lane& lane) {
+    lane.course.table = arena_ + StreamTables::first_entry(count_slot(lane.course, lane));
   }
 
   [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
-    const auto position = static_cast<uint32_t>(lane.last + 1 + positions);
+    const auto position = static_cast<uint32_t>(lane.course.last + 1 + positions);
     count_consumed(lane);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
-    lane.last = moved < 0 ? -1 : moved - positions - 1;
+    lane.course.last = moved < 0 ? -1 : moved - positions - 1;
     look_up_next(lane);
     if (moved < 0) lane.begun = 0;
     refill(lane);  // it may have taken more bits than a lookup does
@@ -115,12 +129,12 @@ class Interleaved {
 
   void end_finished() {
     for (Lane& lane : lanes_) {
-      if (lane.last < -1 || lane.table != idle_) continue;
+      if (lane.course.last < -1 || lane.course.table != idle_) continue;
       Stream& stream = *lane.stream;
       count_consumed(lane);
       stream.bit = lane.bit;
-      stream.bad = StreamTables::block_count(lane.begun) != stream.blocks || lane.last != -1 ||
-                   lane.bit > stream.bits;
+      stream.bad = StreamTables::block_count(lane.begun) != stream.blocks ||
+                   lane.course.last != -1 || lane.bit > stream.bits;
       if (!walked_.empty()) sum_dc(stream);
       --active_;
       begin(lane, source_.next(&stream));
@@ -143,8 +157,8 @@ class Interleaved {
     ++active_;
     lane.stream = stream;
     lane.slots = stream->tables->marked_slots_from_end();
-    lane.last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
-    lane.end = stream->out - (lane.last + 1);
+    lane.course.last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
+    lane.end = stream->out - (lane.course.last + 1);
     lane.bit = stream->bit;
     lane.begun = 0;
     look_up_next(lane);
@@ -153,10 +167,10 @@ class Interleaved {
   void begin_idle(Lane& lane) {
     lane.stream = &idle_stream_;
     lane.slots = idle_slots_.data() + kPositions;
-    lane.last = -2;
+    lane.course.last = -2;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
-    lane.table = idle_;
+    lane.course.table = idle_;
   }
 
   const std::span<const uint8_t> walked_;

@@ -92,19 +92,18 @@ class Slices : private StreamSource {
   // What a damaged stream's slice holds means nothing.
   static Result result_of(const Stream& stream) {
     if (stream.bad) return {true, 0, {}};
-    return {false, stream.bit, {stream.out, stream.out + size_t{stream.blocks} * 64}};
+    const size_t count = size_t{stream.blocks} * 64 + kSlicePadding;
+    return {false, stream.bit, {stream.out, stream.out + count}};
   }
 
   void add_table(uint32_t pair, bool ac, const HuffmanTable& table) {
     const uint32_t number = pair * 2 + (ac ? 1 : 0);
-    const uint32_t slot = LookupArena::kFirstFree + number * LookupArena::kTableSlots;
-    const Lookup long_codes = arena_.slot(LookupArena::long_slot(slot));
+    const uint32_t slot = LookupArena::kFirstFree + number * kTableLookups;
+    build_lookups(ac, table, arena_.of_table(slot));
     if (ac) {
-      build_ac_lookups(table, arena_.slot(slot), arena_.slot(slot + 1), long_codes);
       tables_.slots[pair * 4 + StreamTables::kAcChained] = static_cast<uint8_t>(slot);
       tables_.slots[pair * 4 + StreamTables::kAcSingle] = static_cast<uint8_t>(slot + 1);
     } else {
-      build_dc_lookups(table, arena_.slot(slot), long_codes);
       tables_.slots[pair * 4 + StreamTables::kDc] = static_cast<uint8_t>(slot);
     }
     canonical_[number] = canonical_table(table);

@@ -11,7 +11,7 @@ constexpr uint32_t kValueShift = 48;  // of the third coefficient
 static_assert(kLongPrefix + kLookupBits == kCodeBitsMax);
 
 Entry make_entry(uint32_t length, uint32_t lead, uint32_t count, Flag flag) {
-  return length | lead << 6 | count << 11 | Entry{flag} << 14;
+  return length | count << 6 | lead << 8 | Entry{flag} << 14;
 }
 
 Entry coefficient(int32_t value, uint32_t slot) {
@@ -76,12 +76,13 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
   constexpr uint32_t kMovedMax = 64 - kSingleFrom;
   const uint32_t lead = entry_lead(first);
   Entry entry = first;
-  while (entry_flag(entry) == kPlain && lead + entry_count(entry) <= kMovedMax) {
+  while (entry_flag(entry) == kPlain && entry != kLongCode &&
+         lead + entry_count(entry) <= kMovedMax) {
     const uint32_t used = entry_length(entry);
     const Entry next = single[index << used & (kLookupEntries - 1)];
     const Flag flag = entry_flag(next);
     const uint32_t length = used + entry_length(next);
-    if (flag == kNotHere || length > kLookupBits) break;
+    if (flag == kNotHere || next == kLongCode || length > kLookupBits) break;
     const uint32_t slot = entry_count(entry) + entry_lead(next);  // of the next coefficient
     // The size of a kValueNext lies where the third coefficient would be; the value's own store
     // must go over it.
@@ -97,15 +98,15 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
 
 }  // namespace
 
-void build_dc_lookups(const HuffmanTable& table, Lookup out, Lookup long_codes) {
-  build_single(false, table, out, long_codes);
-}
-
-void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single, Lookup long_codes) {
-  build_single(true, table, single, long_codes);
-  for (uint32_t index = 0; index < kLookupEntries; ++index) {
-    chained[index] = chain(single[index], index, single);
+void build_lookups(bool ac, const HuffmanTable& table, TableLookups out) {
+  const Lookup first = out.first<kLookupEntries>();
+  const Lookup single = out.subspan<kLookupEntries, kLookupEntries>();
+  const Lookup long_codes = out.subspan<kToLong, kLookupEntries>();
+  build_single(ac, table, ac ? single : first, long_codes);
+  for (uint32_t index = 0; ac && index < kLookupEntries; ++index) {
+    first[index] = chain(single[index], index, single);
   }
+  std::ranges::copy(long_codes, out.last<kLookupEntries>().begin());
 }
 
 void build_value_lookup(uint32_t size, Lookup out) {

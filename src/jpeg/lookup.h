@@ -11,8 +11,9 @@ inline constexpr size_t kLookupEntries = size_t{1} << kLookupBits;
 
 // An entry, from its lowest bit:
 //   0  length  6  bits that it consumes
-//   6  lead    5  positions before its coefficients
-//  11  count   3  positions from there on: it moves on lead + count
+//   6  count   2  positions from its coefficients' first on: it moves on lead + count
+//   8  lead    4  positions before its coefficients
+//  12  long    1  of a kLongCode only
 //  14  flags   2  Flag
 //  16  three int16 coefficients, to be stored with a fourth of 0; of a kValueNext, the third is the
 //      value's size << kLookupBits
@@ -21,19 +22,21 @@ enum Flag : uint32_t {
   kPlain = 0,
   kEndOfBlock = 1,  // behind its coefficients
   kValueNext = 2,   // the next position gets its value from the bits that follow
-  kNotHere = 3,     // one of the three below
+  kNotHere = 3,     // one of the two below
 };
 // A code that is too long for the lookup and begins with kLongPrefix ones, which are consumed: the
-// rest is in the table's lookup of long codes.
+// rest is in the lookup so many entries further on.
 inline constexpr uint32_t kLongPrefix = 5;
-inline constexpr Entry kLongCode = Entry{kNotHere} << 14 | kLongPrefix;
+inline constexpr uint32_t kToLong = 2 * kLookupEntries;
+inline constexpr Entry kLongCode = kToLong | kLongPrefix;
+static_assert(kToLong == 1 << 12);
 // Another code that is too long.
 inline constexpr Entry kSlowCode = Entry{kNotHere} << 14;
 // No code that baseline allows.
 inline constexpr Entry kNoCode = Entry{kNotHere} << 14 | Entry{1} << 6;
 inline constexpr uint32_t entry_length(Entry entry) { return entry & 63; }
-inline constexpr uint32_t entry_lead(Entry entry) { return entry >> 6 & 31; }
-inline constexpr uint32_t entry_count(Entry entry) { return entry >> 11 & 7; }
+inline constexpr uint32_t entry_count(Entry entry) { return entry >> 6 & 3; }
+inline constexpr uint32_t entry_lead(Entry entry) { return entry >> 8 & 15; }
 inline constexpr Flag entry_flag(Entry entry) { return static_cast<Flag>(entry >> 14 & 3); }
 // Of a kValueNext: where the value's lookup begins, in the arena.
 inline constexpr uint32_t entry_value_lookup(Entry entry) {
@@ -46,8 +49,11 @@ inline constexpr uint32_t kSingleFrom = 58;
 
 using Lookup = std::span<Entry, kLookupEntries>;
 
-void build_dc_lookups(const HuffmanTable& table, Lookup out, Lookup long_codes);
-void build_ac_lookups(const HuffmanTable& table, Lookup chained, Lookup single, Lookup long_codes);
+// A table's lookups: of DC symbols, or of as many AC symbols as fit; of single AC symbols; then
+// those of long codes that the first and the second come to, which are the same.
+inline constexpr uint32_t kTableLookups = 4;
+using TableLookups = std::span<Entry, kTableLookups * kLookupEntries>;
+void build_lookups(bool ac, const HuffmanTable& table, TableLookups out);
 // The value of `size` bits (1 to 11) that come next.
 void build_value_lookup(uint32_t size, Lookup out);
 

@@ -36,19 +36,6 @@ const HuffmanTable* find_known(Bytes bytes, bool ac) {
   return nullptr;
 }
 
-// The lookups of a table, kTableSlots one behind the other at `to`.
-void build(const HuffmanTable& table, bool ac, Entry* to) {
-  const auto slot = [to](uint32_t number) {
-    return Lookup(to + number * kLookupEntries, kLookupEntries);
-  };
-  const Lookup long_codes = slot(LookupArena::long_slot(0));
-  if (ac) {
-    build_ac_lookups(table, slot(0), slot(1), long_codes);
-  } else {
-    build_dc_lookups(table, slot(0), long_codes);
-  }
-}
-
 // Those of compiled-in and standard tables: built once for all threads, as building takes longer
 // than a small image. Never changed afterwards.
 struct KnownLookups {
@@ -61,8 +48,8 @@ const Entry* lookups_of_known(const HuffmanTable* table, bool ac) {
   const base::MutexLock lock(all.mutex);
   std::vector<Entry>& lookups = all.by_table[table];
   if (lookups.empty()) {
-    lookups.resize(LookupArena::kTableSlots * kLookupEntries);
-    build(*table, ac, lookups.data());
+    lookups.resize(kTableLookups * kLookupEntries);
+    build_lookups(ac, *table, TableLookups(lookups));
   }
   return lookups.data();
 }
@@ -125,11 +112,11 @@ LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, 
   if ((*items_)[oldest].last_turn == turn_) return Found::kNoRoom;
   const HuffmanTable table = known != nullptr ? *known : table_of(bytes);
   (*items_)[oldest] = {ac, turn_, known, table, canonical_table(table)};
-  Entry* const lookups = arena_.slot(first_slot(oldest)).data();
+  const TableLookups lookups = arena_.of_table(first_slot(oldest));
   if (known == nullptr) {
-    build(table, ac, lookups);
+    build_lookups(ac, table, lookups);
   } else {
-    std::copy_n(lookups_of_known(known, ac), LookupArena::kTableSlots * kLookupEntries, lookups);
+    std::copy_n(lookups_of_known(known, ac), lookups.size(), lookups.begin());
   }
   *number = oldest;
   return Found::kYes;

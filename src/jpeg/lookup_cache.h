@@ -37,12 +37,12 @@ class LookupCache {
     CanonicalTable canonical;
   };
   static constexpr uint32_t kItems =
-      (LookupArena::kSlots - LookupArena::kFirstFree) / LookupArena::kTableSlots;
+      (LookupArena::kSlots - LookupArena::kFirstFree) / kTableLookups;
 
   // The item's number, when it is found; its lookups are at first_slot(number) and behind it.
   Found find_item(Bytes table, bool ac, bool may_build, uint32_t* number);
   static uint32_t first_slot(uint32_t number) {
-    return LookupArena::kFirstFree + LookupArena::kTableSlots * number;
+    return LookupArena::kFirstFree + kTableLookups * number;
   }
 
   LookupArena arena_;

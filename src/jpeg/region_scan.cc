@@ -11,7 +11,7 @@ namespace {
 using base::Rect;
 
 constexpr uint32_t kBlockCoefficients = 64;
-constexpr size_t kRowSlack = 64;  // before each row of a plane, and as much behind
+constexpr size_t kRowSlack = kCacheLine;  // before each row of a plane, and as much behind
 static_assert(kRowSlack >= base::kPlanarPadding);
 // Longer segments, in MCUs, are split.
 constexpr uint32_t kLongSegment = 16;
@@ -112,14 +112,15 @@ void RegionScan::lay_out_planes(const Scan& scan) {
     plane.top = layout_.top * component.mcu_height;
     plane.width = divide_up(header.width * component.mcu_width, header.mcu_width());
     plane.height = divide_up(header.height * component.mcu_height, header.mcu_height());
-    plane.stride = size_t{mcus_across} * component.mcu_width + 2 * kRowSlack;
+    const uint32_t lines = divide_up(mcus_across * component.mcu_width, kCacheLine);
+    plane.stride = lines * kCacheLine + 2 * kRowSlack;
     plane_offsets_[c] = bytes + kRowSlack;
     bytes += size_t{mcus_down} * component.mcu_height * plane.stride;
   }
   samples_bytes_ = bytes + 2 * kRowSlack;
 }
 
-bool RegionScan::find_segments(Bytes file, uint8_t* bytes) {
+bool RegionScan::find_segments(Bytes file, EntropyKernel kernel, uint8_t* bytes) {
   segments_.clear();
   for (size_t c = 0; c < planes_.size(); ++c) planes_[c].samples = bytes + plane_offsets_[c];
   const Bytes bits = file.subspan(header_bytes_);
@@ -128,20 +129,22 @@ bool RegionScan::find_segments(Bytes file, uint8_t* bytes) {
   uint8_t* data = bytes + samples_bytes_;
   size_t at = 0;
   for (uint32_t number = 0; number < needed; ++number) {
-    Segment segment;
-    segment.next_mcu = number * layout_.interval;
-    segment.whole_end = std::min(layout_.mcus, segment.next_mcu + layout_.interval);
-    segment.end_mcu = needed_end(segment.next_mcu, segment.whole_end);
+    const uint32_t first = number * layout_.interval;
+    const uint32_t whole_end = std::min(layout_.mcus, first + layout_.interval);
+    const uint32_t end_mcu = needed_end(first, whole_end);
     size_t end = 0;
-    if (segment.done()) {
+    if (first == end_mcu) {
       end = find_marker(bits, at);
     } else {
-      const Unstuffed copied = copy_unstuffed(bits, at, data);
+      const Unstuffed copied = copy_unstuffed(bits, at, kernel, data);
       end = copied.marker;
+      Segment& segment = segments_.emplace_back();
       segment.data = data;
       segment.bits = uint64_t{copied.bytes} * 8;
+      segment.next_mcu = first;
+      segment.end_mcu = end_mcu;
+      segment.whole_end = whole_end;
       data += copied.bytes + kStreamPadding;
-      segments_.push_back(segment);
     }
     if (end == bits.size()) return false;
     const uint8_t expected = number + 1 == count ? kEoi : static_cast<uint8_t>(kRst0 + number % 8);
@@ -191,13 +194,13 @@ uint32_t RegionScan::needed_end(uint32_t first, uint32_t end) const {
   return first;
 }
 
-Stream RegionScan::first_slice(const Segment& segment, int16_t* out) const {
-  return {.data = segment.data,
-          .bits = segment.bits,
-          .bit = segment.bit,
-          .tables = &tables_,
-          .out = out,
-          .blocks = next_blocks(segment)};
+void RegionScan::begin_segment(const Segment& segment, int16_t* out, Stream* stream) const {
+  stream->data = segment.data;
+  stream->bits = segment.bits;
+  stream->bit = segment.bit;
+  stream->tables = &tables_;
+  stream->out = out;
+  stream->blocks = next_blocks(segment);
 }
 
 uint32_t RegionScan::next_blocks(const Segment& segment) const {
@@ -217,7 +220,6 @@ bool RegionScan::take(Segment& segment, const Stream& stream) {
                 kept_ + size_t{segment.next_mcu} * l.blocks * kBlockCoefficients);
     std::fill_n(stream.out, numbers, int16_t{0});
   }
-  std::fill_n(stream.out + numbers, kSlicePadding, int16_t{0});
   segment.next_mcu = end;
   segment.bit = stream.bit;
   // A byte that nobody read is not in order.

@@ -10,6 +10,8 @@
 
 namespace forebay::jpeg {
 
+inline constexpr size_t kCacheLine = 64;  // bytes
+
 // Samples and bits lie in memory of the caller's.
 class RegionScan {
  public:
@@ -31,8 +33,9 @@ class RegionScan {
   // libjpeg-turbo then says what it is.
   bool lay_out(const Scan& scan, Bytes file, const base::Rect& region);
   LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
-  // `bytes`: bytes_needed() of them, in use until the next image.
-  bool find_segments(Bytes file, uint8_t* bytes);
+  // `kernel`: the best that may be used. `bytes`: bytes_needed() of them from the beginning of
+  // a cache line on, in use until the next image.
+  bool find_segments(Bytes file, EntropyKernel kernel, uint8_t* bytes);
   // From here on take() keeps coefficients instead of samples: in zigzag order, DC summed, block by
   // block as they come. `to`: 64 for each block of the image.
   void keep_coefficients(int16_t* to) { kept_ = to; }
@@ -40,13 +43,16 @@ class RegionScan {
   size_t block_count() const { return size_t{layout_.mcus} * layout_.blocks; }
   // Long ones are of no use: one stream alone is bound by latency.
   void split_long_segments(const LookupArena& arena, SegmentSplitter& splitter);
-  size_t bytes_needed() const { return samples_bytes_ + bits_bytes_; }
+  size_t bytes_needed() const {
+    return (samples_bytes_ + bits_bytes_ + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
 
   uint64_t bits() const { return bits_bytes_ * 8; }  // of its segments, or a few more
   std::vector<Segment>& segments() { return segments_; }
   const StreamTables& tables() const { return tables_; }
-  // The first slice of a segment, whose coefficients go to `out`.
-  Stream first_slice(const Segment& segment, int16_t* out) const;
+  // For the first slice of a segment, whose coefficients go to `out`. In place: a copy would wait
+  // for all stores before it.
+  void begin_segment(const Segment& segment, int16_t* out, Stream* stream) const;
   // Of the slice behind those that were taken.
   uint32_t next_blocks(const Segment& segment) const;
   // Makes samples of a decoded slice, and zeros of its coefficients. False as above; the

@@ -8,18 +8,24 @@
 namespace forebay::jpeg {
 namespace {
 
-// For samples and bits: room for many small images.
-constexpr size_t kBytesMin = size_t{4} << 20;
+// Room for many small images.
+constexpr size_t kMemoryMin = size_t{4} << 20;
+constexpr size_t kSlicesSize = kSlicePadding + kStreamsMax * kSliceStride;  // coefficients
 // Of an image that is worth splitting whatever is beside it.
 constexpr uint64_t kBitsEnough = 1 << 17;
 
 }  // namespace
 
+ScanDecoder::ScanDecoder(std::optional<EntropyKernel> kernel)
+    : kernel_(kernel), splitter_(kernel), slices_(kSlicesSize * sizeof(int16_t)) {
+  std::fill_n(coefficients(), kSlicesSize, int16_t{0});
+}
+
 void ScanDecoder::begin() {
   cache_.begin();
   count_ = 0;
   segments_ = 0;
-  bytes_used_ = 0;
+  memory_used_ = 0;
 }
 
 ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Rect& region,
@@ -34,12 +40,7 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
     image.scan.keep_coefficients(coefficients->data());
   }
   const size_t bytes = image.scan.bytes_needed();
-  if (bytes > bytes_.size() - bytes_used_) {
-    if (count_ > 0) return Added::kNoRoom;
-    // The old ones are not needed any more.
-    bytes_ = std::vector<uint8_t>();
-    bytes_.resize(std::max(bytes, kBytesMin));
-  }
+  if (!make_room(bytes)) return Added::kNoRoom;
   switch (image.scan.find_tables(scan, cache_, may_build)) {
     case LookupCache::Found::kYes:
       break;
@@ -48,9 +49,11 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
     case LookupCache::Found::kNo:
       return Added::kNo;
   }
-  if (!image.scan.find_segments(file, bytes_.data() + bytes_used_)) return Added::kNo;
+  if (!image.scan.find_segments(file, kernel_.for_many(), memory_.data() + memory_used_)) {
+    return Added::kNo;
+  }
   image.split = false;
-  bytes_used_ += bytes;
+  memory_used_ += bytes;
   segments_ += image.scan.segments().size();
   ++count_;
   // Enough for itself; others' would only take room in the caches.
@@ -58,13 +61,22 @@ ScanDecoder::Added ScanDecoder::add(const Scan& scan, Bytes file, const base::Re
   return Added::kYes;
 }
 
+// Behind what is used.
+bool ScanDecoder::make_room(size_t bytes) {
+  if (memory_used_ + bytes <= memory_.size()) return true;
+  if (count_ > 0) return false;
+  memory_ = {};  // the old one is not needed any more
+  memory_ = io::LargeBuffer(std::max(bytes, kMemoryMin));
+  return true;
+}
+
 void ScanDecoder::run() {
-  if (coefficients_.empty()) coefficients_.resize(kSlicePadding + kStreamsMax * kSliceStride);
+  if (count_ == 0) return;
   split_some();
   sort_segments();
   next_ = 0;
   started_ = 0;
-  decode_slices(kernel_, {segments_, common_tables()}, cache_.arena(), coefficients_.data(), *this);
+  decode_slices(kernel_, {segments_, common_tables()}, cache_.arena(), coefficients(), *this);
 }
 
 const StreamTables* ScanDecoder::common_tables() const {
@@ -94,10 +106,6 @@ void ScanDecoder::split(Image& image) {
   segments_ += image.scan.segments().size();
 }
 
-int16_t* ScanDecoder::slice(size_t lane) {
-  return coefficients_.data() + kSlicePadding + lane * kSliceStride;
-}
-
 Stream* ScanDecoder::next(Stream* done) {
   size_t lane = started_;
   if (done != nullptr) {
@@ -109,7 +117,7 @@ Stream* ScanDecoder::next(Stream* done) {
   if (done == nullptr) ++started_;
   places_[lane] = order_[next_++];
   RegionScan& scan = images_[places_[lane].image]->scan;
-  streams_[lane] = scan.first_slice(scan.segments()[places_[lane].segment], slice(lane));
+  scan.begin_segment(scan.segments()[places_[lane].segment], slice(lane), &streams_[lane]);
   return &streams_[lane];
 }
 

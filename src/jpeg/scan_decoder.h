@@ -9,7 +9,7 @@ namespace forebay::jpeg {
 class ScanDecoder : private StreamSource {
  public:
   // `kernel`: the only one; unset, the fastest.
-  explicit ScanDecoder(std::optional<EntropyKernel> kernel) : kernel_(kernel), splitter_(kernel) {}
+  explicit ScanDecoder(std::optional<EntropyKernel> kernel);
 
   enum class Added : uint8_t {
     kYes,
@@ -57,14 +57,16 @@ class ScanDecoder : private StreamSource {
   // Those of all images, if they are the same.
   const StreamTables* common_tables() const;
   void sort_segments();
-  int16_t* slice(size_t lane);
+  bool make_room(size_t bytes);
+  int16_t* coefficients() const { return reinterpret_cast<int16_t*>(slices_.data()); }
+  int16_t* slice(size_t lane) const { return coefficients() + kSlicePadding + lane * kSliceStride; }
 
   const KernelChoice kernel_;
   LookupCache cache_;
   SegmentSplitter splitter_;
   std::vector<std::unique_ptr<Image>> images_;
-  std::vector<uint8_t> bytes_;  // of all images
-  size_t bytes_used_ = 0;
+  io::LargeBuffer memory_;  // samples and bits of all images
+  size_t memory_used_ = 0;
   size_t count_ = 0;
   size_t segments_ = 0;
   std::vector<Place> order_;
@@ -72,8 +74,8 @@ class ScanDecoder : private StreamSource {
   // What is decoded now.
   std::array<Stream, kStreamsMax> streams_;
   std::array<Place, kStreamsMax> places_;
-  size_t started_ = 0;                 // of streams_
-  std::vector<int16_t> coefficients_;  // of streams_; all zero between images
+  size_t started_ = 0;      // of streams_
+  io::LargeBuffer slices_;  // of streams_; all zero between images
 };
 
 }  // namespace forebay::jpeg

@@ -21,7 +21,8 @@ class WholeScan : private StreamSource {
  public:
   explicit WholeScan(Bytes file)
       : scan_(*read_scan(file, *parse_header(file))), data_(file.size() + kUnstuffedPadding) {
-    const auto copied = copy_unstuffed(file.subspan(scan_.header.header_bytes), 0, data_.data());
+    const auto copied = copy_unstuffed(file.subspan(scan_.header.header_bytes), 0,
+                                       EntropyKernel::kPortable, data_.data());
     std::array<uint32_t, 3> pair_of{};
     EXPECT_EQ(cache_.find(scan_, true, &tables_, &pair_of), LookupCache::Found::kYes);
     for (uint8_t c = 0; c < scan_.component_count; ++c) {

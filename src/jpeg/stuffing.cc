@@ -18,26 +18,46 @@ size_t find_marker(base::Bytes bits, size_t at) {
   return bits.size();
 }
 
-// A vector is copied whole, but counts up to its first 0xFF only.
-Unstuffed copy_unstuffed(base::Bytes bits, size_t at, uint8_t* to) {
+namespace {
+
+// As copy_unstuffed_avx512(), by smaller vectors. One is copied whole, but counts up to its first
+// 0xFF only.
+bool copy_vectors(base::Bytes bits, size_t* at, uint8_t** to) {
   const hn::CappedTag<uint8_t, kUnstuffedPadding> d;
   const size_t lanes = hn::Lanes(d);
-  const uint8_t* const begin = to;
-  const auto bytes = [&] { return static_cast<size_t>(to - begin); };
-  while (at + lanes < bits.size()) {
-    const auto data = hn::LoadU(d, bits.data() + at);
-    hn::StoreU(data, d, to);
+  while (*at + lanes < bits.size()) {
+    const auto data = hn::LoadU(d, bits.data() + *at);
+    hn::StoreU(data, d, *to);
     const intptr_t first = hn::FindFirstTrue(d, hn::Eq(data, hn::Set(d, 0xFF)));
     if (first < 0) {
-      at += lanes;
-      to += lanes;
+      *at += lanes;
+      *to += lanes;
       continue;
     }
-    const auto before = static_cast<size_t>(first);
-    if (bits[at + before + 1] != 0) return {at + before, bytes() + before};
-    at += before + 2;
-    to += before + 1;
+    *at += static_cast<size_t>(first);
+    *to += first;
+    if (bits[*at + 1] != 0) return true;
+    *at += 2;
+    *to += 1;
   }
+  return false;
+}
+
+bool copy_most(base::Bytes bits, [[maybe_unused]] EntropyKernel kernel, size_t* at, uint8_t** to) {
+#ifdef FOREBAY_X86_KERNELS
+  if (kernel == EntropyKernel::kAvx512) {
+    return copy_unstuffed_avx512(bits.data(), bits.size(), at, to);
+  }
+#endif
+  return copy_vectors(bits, at, to);
+}
+
+}  // namespace
+
+Unstuffed copy_unstuffed(base::Bytes bits, size_t at, EntropyKernel kernel, uint8_t* to) {
+  const uint8_t* const begin = to;
+  const auto bytes = [&] { return static_cast<size_t>(to - begin); };
+  if (copy_most(bits, kernel, &at, &to)) return {at, bytes()};
   for (; at + 1 < bits.size(); ++at) {
     const bool mark = bits[at] == 0xFF;
     if (mark && bits[at + 1] != 0) return {at, bytes()};
