@@ -1,7 +1,7 @@
 // Each task on one core by Forebay and by libjpeg-turbo in turn, some images each, as one image
 // alone would begin with what the other side left in the caches: thread CPU time, the best of the
-// rounds for each such group and side, the results compared. There are more rounds while a
-// neighbour uses the core too (clock.h), since the sides do not suffer alike.
+// rounds for each image and side, the results compared. There are more rounds while a neighbour
+// uses the core too (clock.h), since the sides do not suffer alike.
 #include <cmath>
 #include <span>
 
@@ -33,22 +33,29 @@ struct Sums {
   double ratio() const { return theirs / ours; }
 };
 
-// One side's times for a group of images.
+// One side's times for a group of images, or of some that are decoded together.
 class Side {
  public:
+  explicit Side(size_t count) : best_(count) {}
   template <class Call>
   void time(const Neighbour& neighbour, const Call& call) {
     const bool quiet_before = neighbour.is_quiet();
-    const double start = thread_seconds();
-    call();
-    best_.add(thread_seconds() - start);
+    for (size_t i = 0; i < best_.size(); ++i) {
+      const double start = thread_seconds();
+      call(i);
+      best_[i].add(thread_seconds() - start);
+    }
     if (quiet_before && neighbour.is_quiet()) ++undisturbed_;
   }
-  double seconds() const { return best_.seconds(); }
+  double seconds() const {
+    double sum = 0;
+    for (const Shortest& best : best_) sum += best.seconds();
+    return sum;
+  }
   int undisturbed() const { return undisturbed_; }
 
  private:
-  Shortest best_;
+  std::vector<Shortest> best_;
   int undisturbed_ = 0;
 };
 
@@ -57,15 +64,15 @@ const Neighbour& measured_neighbour() {
   return measured;
 }
 
-// Until each side had `rounds` undisturbed rounds, or for as long as patience lasts. The first one,
-// in which buffers may have to grow, does not count.
+// ours(i) and theirs(i) for each of `count`, until each side had `rounds` undisturbed rounds, or
+// for as long as patience lasts. The first one, in which buffers may have to grow, does not count.
 template <class Ours, class Theirs>
-void take_turns(int rounds, const Ours& ours, const Theirs& theirs, Sums* sums) {
+void take_turns(int rounds, size_t count, const Ours& ours, const Theirs& theirs, Sums* sums) {
   const Neighbour& neighbour = measured_neighbour();
-  Side our_side;
-  Side their_side;
-  ours();
-  theirs();
+  Side our_side(count);
+  Side their_side(count);
+  for (size_t i = 0; i < count; ++i) ours(i);
+  for (size_t i = 0; i < count; ++i) theirs(i);
   for (int round = 0; round < rounds * kPatience; ++round) {
     our_side.time(neighbour, ours);
     their_side.time(neighbour, theirs);
@@ -145,14 +152,8 @@ double compare_coefficients(const std::vector<ByteVector>& files,
       check_coefficients(group[i], originals[first + i]);
     }
     take_turns(
-        rounds,
-        [&] {
-          for (const size_t i : numbers) read_ours(ours, group[i], &out);
-        },
-        [&] {
-          for (const size_t i : numbers) theirs.read_coefficients(originals[first + i], nullptr);
-        },
-        &sums);
+        rounds, numbers.size(), [&](size_t i) { read_ours(ours, group[numbers[i]], &out); },
+        [&](size_t i) { theirs.read_coefficients(originals[first + numbers[i]], nullptr); }, &sums);
   });
   return sums.ratio();
 }
@@ -173,14 +174,8 @@ double compare_rewrite(const std::vector<ByteVector>& originals, int rounds) {
       work.emplace_back(file, out->header.restart_interval);
     }
     take_turns(
-        rounds,
-        [&] {
-          for (const auto& [file, interval] : work) static_cast<void>(jpeg::rewrite(file));
-        },
-        [&] {
-          for (const auto& [file, interval] : work) theirs.transcode(file, interval);
-        },
-        &sums);
+        rounds, work.size(), [&](size_t i) { static_cast<void>(jpeg::rewrite(work[i].first)); },
+        [&](size_t i) { theirs.transcode(work[i].first, work[i].second); }, &sums);
   });
   return sums.ratio();
 }
@@ -195,23 +190,26 @@ double compare_rgb(const std::vector<ByteVector>& files, size_t in_turn, size_t 
   std::vector<Pixels> expected(in_turn);
   Sums sums;
   for_each_group(files, in_turn, [&](std::span<const ByteVector> group, size_t) {
-    const auto decode_ours = [&] {
-      for (size_t at = 0; at < group.size(); at += together) {
-        requests.clear();
-        for (size_t i = at; i < std::min(at + together, group.size()); ++i) {
-          const jpeg::Header header = jpeg::parse_header(group[i]).value();
-          requests.push_back({group[i], header, {0, 0, header.width, header.height}});
-        }
-        ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
-          if (!status.ok()) stop(status.message());
-          rows.move_to(&out[at + i]);
-        });
+    const auto end_of = [&](size_t unit) { return std::min((unit + 1) * together, group.size()); };
+    const auto decode_ours = [&](size_t unit) {
+      const size_t at = unit * together;
+      requests.clear();
+      for (size_t i = at; i < end_of(unit); ++i) {
+        const jpeg::Header header = jpeg::parse_header(group[i]).value();
+        requests.push_back({group[i], header, {0, 0, header.width, header.height}});
+      }
+      ours.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
+        if (!status.ok()) stop(status.message());
+        rows.move_to(&out[at + i]);
+      });
+    };
+    const auto decode_theirs = [&](size_t unit) {
+      for (size_t i = unit * together; i < end_of(unit); ++i) {
+        theirs.decode(group[i], {}, &expected[i]);
       }
     };
-    const auto decode_theirs = [&] {
-      for (size_t i = 0; i < group.size(); ++i) theirs.decode(group[i], {}, &expected[i]);
-    };
-    take_turns(rounds, decode_ours, decode_theirs, &sums);
+    const size_t units = (group.size() + together - 1) / together;
+    take_turns(rounds, units, decode_ours, decode_theirs, &sums);
     for (size_t i = 0; i < group.size(); ++i) {
       if (out[i].rgb != expected[i].rgb) stop("the pixels differ");
     }
@@ -264,18 +262,11 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
       draws.push_back(image::draw(transform, source.value().size, random_of(first + i)).value());
     }
     take_turns(
-        rounds,
-        [&] {
-          for (size_t i = 0; i < group.size(); ++i) {
-            if (!ours.prepare(group[i], random_of(first + i), out[i].data()).ok()) stop("damaged");
-          }
+        rounds, group.size(),
+        [&](size_t i) {
+          if (!ours.prepare(group[i], random_of(first + i), out[i].data()).ok()) stop("damaged");
         },
-        [&] {
-          for (size_t i = 0; i < group.size(); ++i) {
-            theirs.prepare(group[i], draws[i], expected[i].data());
-          }
-        },
-        &sums);
+        [&](size_t i) { theirs.prepare(group[i], draws[i], expected[i].data()); }, &sums);
     for (size_t i = 0; i < group.size(); ++i) {
       if (!are_close(out[i], expected[i])) stop("the crops differ");
     }
