@@ -81,7 +81,7 @@ class Interleaved {
     // All ones for the end of a block.
     const auto ends = static_cast<int32_t>(static_cast<uint32_t>(entry) << (31 - 14)) >> 31;
     course.last = move(course, entry, lane) | (ends & static_cast<int32_t>(kPositions - 1));
-    course.table = arena_ + StreamTables::first_entry(count_slot(course, lane));
+    course.table = next_table(course, lane);
   }
 
   // Over an entry's coefficients, which are stored.
@@ -92,10 +92,10 @@ class Interleaved {
     return first + entry_count(entry);
   }
 
-  [[gnu::always_inline]] uint32_t count_slot(const Course& course, Lane& lane) {
+  [[gnu::always_inline]] const Entry* next_table(const Course& course, Lane& lane) {
     const uint32_t slot = lane.slots[course.last + 1];
     lane.begun += slot;
-    return slot;
+    return arena_ + StreamTables::first_entry(slot);
   }
 
   [[gnu::always_inline]] Course look_further(Course course, Entry entry, Lane& lane) {
@@ -112,17 +112,13 @@ class Interleaved {
     return course;
   }
 
-  void look_up_next(Lane& lane) {
-    lane.course.table = arena_ + StreamTables::first_entry(count_slot(lane.course, lane));
-  }
-
   [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
     const auto position = static_cast<uint32_t>(lane.course.last + 1 + positions);
     count_consumed(lane);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
     lane.course.last = moved < 0 ? -1 : moved - positions - 1;
-    look_up_next(lane);
+    lane.course.table = next_table(lane.course, lane);
     if (moved < 0) lane.begun = 0;
     refill(lane);  // it may have taken more bits than a lookup does
   }
@@ -161,7 +157,7 @@ class Interleaved {
     lane.end = stream->out - (lane.course.last + 1);
     lane.bit = stream->bit;
     lane.begun = 0;
-    look_up_next(lane);
+    lane.course.table = next_table(lane.course, lane);
   }
 
   void begin_idle(Lane& lane) {
