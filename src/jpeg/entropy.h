@@ -89,13 +89,14 @@ class LookupArena {
 
   LookupArena();
   const Entry* entries() const { return reinterpret_cast<const Entry*>(memory_.data()); }
-  Lookup slot(uint32_t number) { return of_table(number).first<kLookupEntries>(); }
   TableLookups of_table(uint32_t first_slot) {
     return TableLookups(reinterpret_cast<Entry*>(memory_.data()) + first_slot * kLookupEntries,
                         kTableLookups * kLookupEntries);
   }
 
  private:
+  Lookup slot(uint32_t number) { return of_table(number).first<kLookupEntries>(); }
+
   io::LargeBuffer memory_;
 };
 
