@@ -39,16 +39,15 @@ CanonicalTable canonical_table(const HuffmanTable& table) {
 }
 
 void StreamTables::complete(uint32_t blocks) {
-  static_assert(LookupArena::kSlots <= 1 << (16 - kMarkBits));
-  uint16_t* to = marked_slots.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
-  const auto marked = [](uint8_t slot) { return static_cast<uint16_t>(slot << kMarkBits); };
+  uint32_t* to = marked_lookups.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
+  const auto first_entry = [](uint32_t slot) { return slot << kLookupBits; };
   for (uint32_t block = 0; block < blocks; ++block, to += kPositions) {
     const uint8_t* const of_pair = slots.data() + (pairs >> block & 1) * 4;
-    to[0] = marked(of_pair[kDc]) | 1;
-    std::fill(to + 1, to + kSingleFrom, marked(of_pair[kAcChained]));
-    std::fill(to + kSingleFrom, to + kPositions, marked(of_pair[kAcSingle]));
+    to[0] = first_entry(of_pair[kDc]) | 1;
+    std::fill(to + 1, to + kSingleFrom, first_entry(of_pair[kAcChained]));
+    std::fill(to + kSingleFrom, to + kPositions, first_entry(of_pair[kAcSingle]));
   }
-  std::fill_n(to, kSlicePadding, marked(LookupArena::kIdleSlot));
+  std::fill_n(to, kSlicePadding, first_entry(LookupArena::kIdleSlot));
 }
 
 LookupArena::LookupArena() : memory_(kSlots * kLookupEntries * sizeof(Entry)) {

@@ -36,22 +36,20 @@ struct StreamTables {
   // Bit b: the pair of a slice's block b.
   uint32_t pairs = 0;
   std::array<const CanonicalTable*, 4> canonical{};  // by pair * 2 + (0 DC, 1 AC)
-  // The lookup at each position of the longest slice, and the idle one behind its end, as slot <<
-  // kMarkBits, plus 1 where a block begins; a shorter slice's positions are the last ones. By
-  // complete().
-  std::array<uint16_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> marked_slots{};
+  // The lookup at each position of the longest slice, and the idle one behind its end: where it
+  // begins in the arena, plus 1 where a block begins; a shorter slice's positions are the last
+  // ones. By complete().
+  std::array<uint32_t, size_t{kSliceBlocksMax} * 64 + kSlicePadding> marked_lookups{};
 
-  // Fills marked_slots; `blocks`: of the longest slice.
+  // Fills marked_lookups; `blocks`: of the longest slice.
   void complete(uint32_t blocks);
-  const uint16_t* marked_slots_from_end() const {
-    return marked_slots.data() + size_t{kSliceBlocksMax} * 64;
+  const uint32_t* marked_lookups_from_end() const {
+    return marked_lookups.data() + size_t{kSliceBlocksMax} * 64;
   }
 
   static constexpr uint32_t kMarkBits = 5;
-  static constexpr size_t first_entry(uint32_t marked) {
-    return size_t{marked >> kMarkBits} << kLookupBits;
-  }
-  // Of marked_slots' sum.
+  static constexpr size_t first_entry(uint32_t marked) { return marked >> kMarkBits << kMarkBits; }
+  // Of marked lookups' sum.
   static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kMarkBits); }
   static_assert(kSliceBlocksMax < 1 << kMarkBits);
 };

@@ -15,8 +15,8 @@ constexpr int kBlockShift = 6;  // 64 positions
 constexpr int kPositionMask = 63;
 constexpr int kLengthMask = 63;
 // What shifts an entry's flag into a lane's sign.
-constexpr int kEndOfBlockToSign = 17;
-constexpr int kValueNextToSign = 16;
+constexpr int kEndOfBlockToSign = 16;
+constexpr int kValueNextToSign = 17;
 static_assert(kEndOfBlock << (14 + kEndOfBlockToSign) == 1u << 31);
 static_assert(kValueNext << (14 + kValueNextToSign) == 1u << 31);
 

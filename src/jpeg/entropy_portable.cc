@@ -11,24 +11,26 @@ namespace {
 
 constexpr uint32_t kPositions = 64;  // of a block
 constexpr uint64_t kNoneConsumed = 1;
+constexpr uint32_t kIdle = LookupArena::kIdleSlot * kLookupEntries;  // the idle lookup, marked
+static_assert(kIdle == 0);
 
 // What of a stream changes with each lookup. Positions count up to 0, the slice's end.
 struct Course {
   // The next bits, the first on top. A refill sets the lowest bit, which no lookup reaches; the
   // zeros below it then count what was consumed.
   uint64_t buffer = kNoneConsumed;
-  const Entry* table = nullptr;
-  int64_t last = 0;  // position that was moved over last
+  int64_t last = 0;   // position that was moved over last
+  uint32_t next = 0;  // the lookup that comes, marked as StreamTables' are
 };
 
 // One stream on its way.
 struct Lane {
   Course course;
-  const uint16_t* slots = nullptr;  // StreamTables::marked_slots, from the slice's end
+  const uint32_t* lookups = nullptr;  // StreamTables::marked_lookups, from the slice's end
   int16_t* end = nullptr;
   uint64_t bit = 0;  // but for what was consumed
-  // The sum of the marked slots where lookups began, but for those of values: its lower bits count
-  // the blocks. A run that leaves its block moves over the next one's beginning.
+  // The sum of the marked lookups: its lower bits count the blocks. A run that leaves its block
+  // moves over the next one's beginning.
   uint32_t begun = 0;
   Stream* stream = nullptr;
 };
@@ -43,7 +45,7 @@ class Interleaved {
   void run() {
     for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
     while (active_ > 0) {
-      for (Lane& lane : lanes_) refill(lane);
+      for (Lane& lane : lanes_) refill(lane.course, lane);
       look_up(std::make_index_sequence<kLanes>());
       int64_t all = -1;
       for (const Lane& lane : lanes_) all &= lane.course.last + 1;
@@ -60,74 +62,89 @@ class Interleaved {
     ((lanes_[kNumbers].course = courses[kNumbers]), ...);
   }
 
-  void count_consumed(Lane& lane) {
-    lane.bit += static_cast<uint64_t>(std::countr_zero(lane.course.buffer));
-    lane.course.buffer = kNoneConsumed;
+  static void count_consumed(Course& course, Lane& lane) {
+    lane.bit += static_cast<uint64_t>(std::countr_zero(course.buffer));
+    course.buffer = kNoneConsumed;
   }
 
-  void refill(Lane& lane) {
-    count_consumed(lane);
-    lane.course.buffer = peek_bits(*lane.stream, lane.bit) | kNoneConsumed;
+  static void refill(Course& course, Lane& lane) {
+    count_consumed(course, lane);
+    course.buffer = peek_bits(*lane.stream, lane.bit) | kNoneConsumed;
   }
 
   [[gnu::always_inline]] void step(Course& course, Lane& lane) {
-    const Entry entry = course.table[course.buffer >> (64 - kLookupBits)];
-    course.buffer <<= entry_length(entry);
-    static_assert((kValueNext & kNotHere) == kValueNext && kPlain == 0 && kEndOfBlock == 1);
-    if ((entry & (Entry{kValueNext} << 14 | kToLong)) != 0) [[unlikely]] {
+    const Entry entry = look_up(course, StreamTables::first_entry(course.next));
+    if (is_away(entry)) [[unlikely]] {
       course = look_further(course, entry, lane);
       return;
     }
-    // All ones for the end of a block.
-    const auto ends = static_cast<int32_t>(static_cast<uint32_t>(entry) << (31 - 14)) >> 31;
-    course.last = move(course, entry, lane) | (ends & static_cast<int32_t>(kPositions - 1));
-    course.table = next_table(course, lane);
+    apply(course, entry, lane);
   }
 
-  // Over an entry's coefficients, which are stored.
-  [[gnu::always_inline]] int64_t move(const Course& course, Entry entry, const Lane& lane) {
+  [[gnu::always_inline]] Entry look_up(Course& course, size_t first_entry) {
+    const Entry entry = arena_[first_entry + (course.buffer >> (64 - kLookupBits))];
+    course.buffer <<= entry_length(entry);
+    return entry;
+  }
+
+  // Stores an entry's coefficients and moves over them.
+  [[gnu::always_inline]] static void apply(Course& course, Entry entry, Lane& lane) {
+    // Rotated, as that copies at the same time.
+    const auto lead = static_cast<int64_t>(std::rotr(entry, 8) & 15);
+    const auto count = static_cast<int64_t>(std::rotr(entry, 6) & 3);
+    const int64_t first = course.last + lead;
     const uint64_t values = entry >> 16;
-    const int64_t first = course.last + entry_lead(entry);
     std::memcpy(lane.end + 1 + first, &values, sizeof values);
-    return first + entry_count(entry);
-  }
-
-  [[gnu::always_inline]] const Entry* next_table(const Course& course, Lane& lane) {
-    const uint32_t slot = lane.slots[course.last + 1];
-    lane.begun += slot;
-    return arena_ + StreamTables::first_entry(slot);
+    // The flag of a block's end becomes kPositions - 1.
+    static_assert(kEndOfBlock << 14 == 1 << 15 && kPositions - 1 == ~0u >> 26);
+    const uint32_t ends = static_cast<uint32_t>(static_cast<int16_t>(entry)) >> 26;
+    course.last = (first + count) | ends;
+    const uint32_t after = lane.lookups[course.last + 1];
+    // Without a branch, which would often be mispredicted: one in twenty is a kValueNext.
+    const bool value_next = (entry & Entry{kValueNext} << 14) != 0;
+    course.next =
+        __builtin_expect_with_probability(value_next, 1, 0.5) ? entry_value_lookup(entry) : after;
+    lane.begun += course.next;
   }
 
   [[gnu::always_inline]] Course look_further(Course course, Entry entry, Lane& lane) {
-    if (entry_flag(entry) == kValueNext) {
-      course.last = move(course, entry, lane);
-      course.table = arena_ + entry_value_lookup(entry);
-    } else if (entry == kLongCode) {
-      course.table = arena_ + StreamTables::first_entry(lane.slots[course.last + 1]) + kToLong;
-    } else {
+    if (entry == kLongCode) {
+      const size_t first = StreamTables::first_entry(course.next) + kToLong;
+      refill(course, lane);  // two lookups at once may take too many bits
+      entry = look_up(course, first);
+    }
+    if (is_away(entry)) {
       lane.course = course;
       take_slow(lane, entry);
       course = lane.course;
+    } else {
+      apply(course, entry, lane);
     }
     return course;
   }
 
   [[gnu::noinline]] void take_slow(Lane& lane, Entry entry) {
+    Course& course = lane.course;
     const int64_t positions = int64_t{lane.stream->blocks} * kPositions;
-    const auto position = static_cast<uint32_t>(lane.course.last + 1 + positions);
-    count_consumed(lane);
+    const auto position = static_cast<uint32_t>(course.last + 1 + positions);
+    count_consumed(course, lane);
     const int32_t moved = entry == kNoCode ? -1 : decode_slow(*lane.stream, position, &lane.bit);
-    lane.course.last = moved < 0 ? -1 : moved - positions - 1;
-    lane.course.table = next_table(lane.course, lane);
     if (moved < 0) lane.begun = 0;
-    refill(lane);  // it may have taken more bits than a lookup does
+    begin_at(moved < 0 ? -1 : moved - positions - 1, lane);
+    refill(course, lane);  // it may have taken more bits than a lookup does
+  }
+
+  static void begin_at(int64_t last, Lane& lane) {
+    lane.course.last = last;
+    lane.course.next = lane.lookups[last + 1];
+    lane.begun += lane.course.next;
   }
 
   void end_finished() {
     for (Lane& lane : lanes_) {
-      if (lane.course.last < -1 || lane.course.table != idle_) continue;
+      if (lane.course.last < -1 || lane.course.next != kIdle) continue;
       Stream& stream = *lane.stream;
-      count_consumed(lane);
+      count_consumed(lane.course, lane);
       stream.bit = lane.bit;
       stream.bad = StreamTables::block_count(lane.begun) != stream.blocks ||
                    lane.course.last != -1 || lane.bit > stream.bits;
@@ -152,30 +169,28 @@ class Interleaved {
     }
     ++active_;
     lane.stream = stream;
-    lane.slots = stream->tables->marked_slots_from_end();
-    lane.course.last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
-    lane.end = stream->out - (lane.course.last + 1);
+    lane.lookups = stream->tables->marked_lookups_from_end();
+    const int64_t last = -static_cast<int64_t>(stream->blocks) * kPositions - 1;
+    lane.end = stream->out - (last + 1);
     lane.bit = stream->bit;
     lane.begun = 0;
-    lane.course.table = next_table(lane.course, lane);
+    begin_at(last, lane);
   }
 
   void begin_idle(Lane& lane) {
     lane.stream = &idle_stream_;
-    lane.slots = idle_slots_.data() + kPositions;
-    lane.course.last = -2;
+    lane.lookups = idle_lookups_.data() + kPositions;
     lane.end = idle_out_.data() + kPositions;
     lane.bit = 0;
-    lane.course.table = idle_;
+    begin_at(-2, lane);
   }
 
   const std::span<const uint8_t> walked_;
   const Entry* const arena_;
-  const Entry* const idle_ = arena_ + size_t{LookupArena::kIdleSlot} * kLookupEntries;
   StreamSource& source_;
   size_t active_ = 0;
   std::array<Lane, kLanes> lanes_{};
-  std::array<uint16_t, 2 * kPositions> idle_slots_{};
+  std::array<uint32_t, 2 * kPositions> idle_lookups_{};  // kIdle
   std::array<int16_t, kPositions + kSlicePadding> idle_out_{};
   std::array<uint8_t, kStreamPadding> idle_data_{};
   Stream idle_stream_{.data = idle_data_.data()};

@@ -76,13 +76,13 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
   constexpr uint32_t kMovedMax = 64 - kSingleFrom;
   const uint32_t lead = entry_lead(first);
   Entry entry = first;
-  while (entry_flag(entry) == kPlain && entry != kLongCode &&
+  while (entry_flag(entry) == kPlain && !is_away(entry) &&
          lead + entry_count(entry) <= kMovedMax) {
     const uint32_t used = entry_length(entry);
     const Entry next = single[index << used & (kLookupEntries - 1)];
     const Flag flag = entry_flag(next);
     const uint32_t length = used + entry_length(next);
-    if (flag == kNotHere || next == kLongCode || length > kLookupBits) break;
+    if (is_away(next) || length > kLookupBits) break;
     const uint32_t slot = entry_count(entry) + entry_lead(next);  // of the next coefficient
     // The size of a kValueNext lies where the third coefficient would be; the value's own store
     // must go over it.

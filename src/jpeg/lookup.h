@@ -13,27 +13,28 @@ inline constexpr size_t kLookupEntries = size_t{1} << kLookupBits;
 //   0  length  6  bits that it consumes
 //   6  count   2  positions from its coefficients' first on: it moves on lead + count
 //   8  lead    4  positions before its coefficients
-//  12  long    1  of a kLongCode only
+//  12  away    1  what is looked for is not here: one of the three below
 //  14  flags   2  Flag
 //  16  three int16 coefficients, to be stored with a fourth of 0; of a kValueNext, the third is the
 //      value's size << kLookupBits
 using Entry = uint64_t;
 enum Flag : uint32_t {
   kPlain = 0,
-  kEndOfBlock = 1,  // behind its coefficients
-  kValueNext = 2,   // the next position gets its value from the bits that follow
-  kNotHere = 3,     // one of the two below
+  kValueNext = 1,   // the next position gets its value from the bits that follow
+  kEndOfBlock = 2,  // behind its coefficients
+  kNotHere = 3,     // nor in another lookup
 };
 // A code that is too long for the lookup and begins with kLongPrefix ones, which are consumed: the
 // rest is in the lookup so many entries further on.
 inline constexpr uint32_t kLongPrefix = 5;
 inline constexpr uint32_t kToLong = 2 * kLookupEntries;
 inline constexpr Entry kLongCode = kToLong | kLongPrefix;
-static_assert(kToLong == 1 << 12);
 // Another code that is too long.
-inline constexpr Entry kSlowCode = Entry{kNotHere} << 14;
+inline constexpr Entry kSlowCode = Entry{kNotHere} << 14 | kToLong;
 // No code that baseline allows.
-inline constexpr Entry kNoCode = Entry{kNotHere} << 14 | Entry{1} << 6;
+inline constexpr Entry kNoCode = kSlowCode | 1 << 6;
+static_assert(kToLong == 1 << 12);
+inline constexpr bool is_away(Entry entry) { return (entry & kToLong) != 0; }
 inline constexpr uint32_t entry_length(Entry entry) { return entry & 63; }
 inline constexpr uint32_t entry_count(Entry entry) { return entry >> 6 & 3; }
 inline constexpr uint32_t entry_lead(Entry entry) { return entry >> 8 & 15; }

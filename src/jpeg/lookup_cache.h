@@ -23,7 +23,7 @@ class LookupCache {
     kNoRoom,  // beside the tables that are in use
     kNo,      // more than two pairs of tables, or one that may not be built
   };
-  // Fills in all but `pairs` and marked_slots; `pair_of`: which pair each component has.
+  // Fills in all but `pairs` and marked_lookups; `pair_of`: which pair each component has.
   // `may_build`: lookups for tables that are not known beforehand.
   Found find(const Scan& scan, bool may_build, StreamTables* tables,
              std::array<uint32_t, 3>* pair_of);
