@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "base/bytes.h"
+#include "base/pack-inl.h"
 #include "image/blend.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -131,15 +132,6 @@ void blend_channel(const Across& across, const uint8_t* row, uint8_t* out) {
 
 bool has_avx512() { return HWY_TARGET <= HWY_AVX3; }
 
-// int16 values from two vectors to bytes, clamped, in order within each block.
-HWY_INLINE V8 pack_bytes(V16 a, V16 b) {
-  alignas(16) static constexpr uint8_t kEvenThenOdd[16] = {0, 2, 4, 6, 8, 10, 12, 14,
-                                                           1, 3, 5, 7, 9, 11, 13, 15};
-  const auto clamp = [](V16 v) { return hn::Max(hn::Min(v, hn::Set(d16, 255)), hn::Zero(d16)); };
-  const V16 mixed = hn::Or(clamp(a), hn::ShiftLeft<8>(clamp(b)));
-  return hn::TableLookupBytes(hn::BitCast(d8, mixed), hn::LoadDup128(d8, kEvenThenOdd));
-}
-
 // Two weights beside each other in every 32 bits.
 HWY_INLINE V16 weight_pair(const int16_t* weights) {
   return hn::BitCast(
@@ -165,8 +157,8 @@ HWY_INLINE V8 blend_lanes(const Axis& axis, const Sums& half, const int16_t* wei
   }
   V32 values[4];
   for (size_t i = 0; i < 4; ++i) values[i] = sums[i].descale(axis.precision);
-  return pack_bytes(hn::ReorderDemote2To(d16, values[0], values[1]),
-                    hn::ReorderDemote2To(d16, values[2], values[3]));
+  return base::HWY_NAMESPACE::pack(d8, hn::ReorderDemote2To(d16, values[0], values[1]),
+                                   hn::ReorderDemote2To(d16, values[2], values[3]));
 }
 
 void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
@@ -193,7 +185,7 @@ namespace {
 
 // By dispatch, as hwy::SupportedTargets() asks the processor each time, which takes microseconds
 // where that is a virtual one.
-bool runs_sixteens() {
+bool runs_avx512() {
 #ifdef FOREBAY_X86_KERNELS
   return HWY_DYNAMIC_DISPATCH(has_avx512)() && __builtin_cpu_supports("avx512vbmi") &&
          __builtin_cpu_supports("avx512vnni");
@@ -235,13 +227,20 @@ void blend_across(const Across& across, const base::PlanarRow& row, uint8_t* out
 
 void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
                 uint8_t* out) {
+#ifdef FOREBAY_X86_KERNELS
+  if (runs_avx512()) {
+    const Down down{axis.weights.data() + index * axis.taps, axis.taps, axis.precision};
+    blend_down_avx512(down, rows, bytes, out);
+    return;
+  }
+#endif
   HWY_DYNAMIC_DISPATCH(blend_down)(axis, index, rows, bytes, out);
 }
 
 void Across::compute(AxisSpec wanted) {
   const bool fours = reach_of(kFour, wanted) <= kFoursWindow;
   wanted.multiple = fours ? 2 : kTapsOfEach;
-  const bool may_be = runs_sixteens();
+  const bool may_be = runs_avx512();
   if (wanted == axis.spec && may_be == may_be_sixteens) return;
   may_be_sixteens = may_be;
   axis.compute(wanted);

@@ -26,7 +26,7 @@ struct Across {
   static constexpr uint32_t kTapsOfEach = 8;  // at once, of an output that is made by itself
 
   Axis axis;
-  bool may_be_sixteens = false;  // this machine runs blend_sixteens_avx512()
+  bool may_be_sixteens = false;  // this machine runs blend_avx512.cc
   uint32_t of_group = 1;         // outputs
   size_t groups = 0;             // the last ones may be there twice
   uint32_t pairs_of_window = 0;  // that lie in one window; the next one begins so many pairs behind
@@ -61,5 +61,13 @@ void blend_sixteens_avx512(const Sixteens& across, const uint8_t* const* rows, u
 // Output `index` of `axis`, from axis.taps rows of `bytes` each, kBlendPadding behind them.
 void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
                 uint8_t* out);
+
+// An output of `axis`, for blend_avx512.cc.
+struct Down {
+  const int16_t* weights;
+  uint32_t taps;
+  int precision;
+};
+void blend_down_avx512(const Down& down, const uint8_t* const* rows, size_t bytes, uint8_t* out);
 
 }  // namespace forebay::image

@@ -1,6 +1,6 @@
 // The pass along rows in groups of sixteen outputs: a row's 64 bytes where their pixels lie are one
-// register. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so nothing here may be an
-// inline function that another file might be given.
+// register; and the pass across rows. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so
+// nothing here may be an inline function that another file might be given.
 #include <immintrin.h>
 
 #include "image/blend.h"
@@ -46,7 +46,38 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
   }
 }
 
+// 64 outputs. The interleaving stays inside 128-bit blocks, and packing undoes it in the same
+// order.
+__m512i blend_64(const Down& down, const uint8_t* const* rows, size_t at) {
+  const __m512i zero = _mm512_setzero_si512();
+  const __m512i half = _mm512_set1_epi32(1 << (down.precision - 1));
+  __m512i sums[4] = {half, half, half, half};
+  for (uint32_t tap = 0; tap < down.taps; tap += 2) {
+    const __m512i a = _mm512_loadu_si512(rows[tap] + at);
+    const __m512i b = _mm512_loadu_si512(rows[tap + 1] + at);
+    int two;
+    __builtin_memcpy(&two, down.weights + tap, sizeof two);
+    const __m512i weights = _mm512_set1_epi32(two);
+    const __m512i low = _mm512_unpacklo_epi8(a, b);
+    const __m512i high = _mm512_unpackhi_epi8(a, b);
+    sums[0] = _mm512_dpwssd_epi32(sums[0], _mm512_unpacklo_epi8(low, zero), weights);
+    sums[1] = _mm512_dpwssd_epi32(sums[1], _mm512_unpackhi_epi8(low, zero), weights);
+    sums[2] = _mm512_dpwssd_epi32(sums[2], _mm512_unpacklo_epi8(high, zero), weights);
+    sums[3] = _mm512_dpwssd_epi32(sums[3], _mm512_unpackhi_epi8(high, zero), weights);
+  }
+  const __m128i precision = _mm_cvtsi32_si128(down.precision);
+  for (__m512i& sum : sums) sum = _mm512_sra_epi32(sum, precision);
+  return _mm512_packus_epi16(_mm512_packs_epi32(sums[0], sums[1]),
+                             _mm512_packs_epi32(sums[2], sums[3]));
+}
+
 }  // namespace
+
+void blend_down_avx512(const Down& down, const uint8_t* const* rows, size_t bytes, uint8_t* out) {
+  for (size_t at = 0; at < bytes; at += 64) {
+    _mm512_storeu_si512(out + at, blend_64(down, rows, at));
+  }
+}
 
 void blend_sixteens_avx512(const Sixteens& across, const uint8_t* const* rows, uint8_t* out,
                            size_t out_stride) {

@@ -27,30 +27,21 @@ double cubic(double x) {
   return 0;
 }
 
-// One output's window on the source.
-struct Window {
-  double centre;
-  int64_t start;
-  int64_t size;
-};
-
 struct Scale {
   double begin;
   double scale;
   double support;
   double inverse;
   int64_t in;
-  double (*filter)(double);
 
   explicit Scale(const AxisSpec& spec)
       : begin(spec.begin),
         scale(spec.length / static_cast<double>(spec.out)),
         support((spec.cubic ? 2 : 1) * (scale >= 1 ? scale : 1)),
         inverse(scale >= 1 ? 1 / scale : 1),
-        in(spec.in),
-        filter(spec.cubic ? cubic : triangle) {}
+        in(spec.in) {}
 
-  Window window(uint32_t output) const {
+  Axis::Window window(uint32_t output) const {
     const double centre = begin + scale * (static_cast<double>(output) + 0.5);
     const int64_t start = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
     const int64_t end = std::min(static_cast<int64_t>(centre + support + 0.5), in);
@@ -59,11 +50,12 @@ struct Scale {
   }
 
   // Fills `weights` (window.size of room) and returns the largest.
-  double weigh(const Window& window, double* weights) const {
+  template <double (*kFilter)(double)>
+  double weigh(const Axis::Window& window, double* weights) const {
     double total = 0;
     for (int64_t j = 0; j < window.size; ++j) {
       const double at = static_cast<double>(j + window.start) - window.centre + 0.5;
-      weights[j] = filter(at * inverse);
+      weights[j] = kFilter(at * inverse);
       total += weights[j];
     }
     double largest = 0;
@@ -92,10 +84,12 @@ void Axis::compute(const AxisSpec& wanted) {
   if (wanted == spec) return;
   spec = wanted;
   const Scale scale(spec);
+  windows_.resize(spec.out);
+  for (uint32_t i = 0; i < spec.out; ++i) windows_[i] = scale.window(i);
   int64_t longest = 1;
   start.resize(spec.count);
   for (uint32_t i = 0; i < spec.count; ++i) {
-    const Window window = scale.window(spec.first + i);
+    const Window& window = windows_[spec.first + i];
     start[i] = static_cast<uint32_t>(window.start);
     longest = std::max(longest, window.size);
   }
@@ -109,7 +103,8 @@ void Axis::compute(const AxisSpec& wanted) {
   for (uint32_t i = 0; i < spec.out; ++i) {
     const bool kept = i - spec.first < spec.count;
     double* const to = kept ? exact_.data() + size_t{i - spec.first} * taps : unkept;
-    largest = std::max(largest, scale.weigh(scale.window(i), to));
+    largest = std::max(largest, spec.cubic ? scale.weigh<cubic>(windows_[i], to)
+                                           : scale.weigh<triangle>(windows_[i], to));
   }
   precision = precision_for(largest);
   weights.resize(size_t{spec.count} * taps);

@@ -31,7 +31,15 @@ struct Axis {
   // Does nothing when `wanted` is what is there already.
   void compute(const AxisSpec& wanted);
 
+  // One output's on the source.
+  struct Window {
+    double centre = 0;
+    int64_t start = 0;
+    int64_t size = 0;
+  };
+
  private:
+  std::vector<Window> windows_;  // of all outputs
   std::vector<double> exact_;
 };
 

@@ -1,16 +1,24 @@
-#include "image/tensor.h"
-
+// Compiled once for each instruction set by Highway.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "image/tensor.cc"
+#include <hwy/foreach_target.h>
+// clang-format off: foreach_target comes first
 #include <hwy/highway.h>
+// clang-format on
 
+#include <bit>
 #include <cmath>
 
-namespace forebay::image {
+#include "image/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::image::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
 // As many pixels as a vector holds float32 numbers.
-using DF = hn::CappedTag<float, 8>;
+using DF = hn::CappedTag<float, 16>;
 using D32 = hn::RebindToSigned<DF>;
 using D8 = hn::Rebind<uint8_t, DF>;
 using D16 = hn::Rebind<uint16_t, DF>;
@@ -21,24 +29,6 @@ constexpr D16 d16;
 constexpr size_t kLanes = hn::MaxLanes(df);
 using V32 = hn::Vec<D32>;
 using VF = hn::Vec<DF>;
-
-// Nearest, halves to even; not for NaN.
-uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-TensorWriter::Formula make_formula(double mean, double std) {
-  // v - mean is exact when the mean has few bits behind the point.
-  constexpr double kMeanSteps = 1 << 15;
-  TensorWriter::Formula out;
-  const double scale = 1 / (255 * std);
-  out.mean = static_cast<float>(std::round(255 * mean * kMeanSteps) / kMeanSteps);
-  out.mean_low = static_cast<float>((double{out.mean} - 255 * mean) * scale);
-  out.scale = static_cast<float>(scale);
-  out.scale_low = static_cast<float>(scale - double{out.scale});
-  return out;
-}
 
 HWY_INLINE VF normalise(V32 value, const TensorWriter::Formula& f) {
   const VF d = hn::Sub(hn::ConvertTo(df, value), hn::Set(df, f.mean));
@@ -53,14 +43,14 @@ struct ToUint8 {
 };
 struct ToFloat32 {
   using D = DF;
-  const std::array<TensorWriter::Formula, 3>& formulas;
+  const TensorWriter::Formulas& formulas;
   HWY_INLINE auto operator()(V32 value, size_t channel) const {
     return normalise(value, formulas[channel]);
   }
 };
 struct ToBfloat16 {
   using D = D16;
-  const std::array<TensorWriter::Formula, 3>& formulas;
+  const TensorWriter::Formulas& formulas;
   HWY_INLINE auto operator()(V32 value, size_t channel) const {
     const hn::RebindToUnsigned<D32> du32;
     const auto bits = hn::BitCast(du32, normalise(value, formulas[channel]));
@@ -109,44 +99,80 @@ HWY_INLINE void write_lanes_of_row(const PlanarRow& row, size_t width, const Con
   if (!kPlanar) std::memcpy(out[0] + 3 * at, to[0] + 3 * skipped, rest * 3 * sizeof(Out));
 }
 
-// Where a row goes.
-struct RowPlace {
-  uint32_t y;
-  Size size;
-  bool planar;
-
-  template <class Out>
-  std::array<Out*, 3> in(uint8_t* sample) const {
-    auto* const out = reinterpret_cast<Out*>(sample);
-    const size_t area = size_t{size.width} * size.height;
-    Out* const row = out + size_t{y} * size.width * (planar ? 1 : 3);
-    return {row, row + area, row + 2 * area};
-  }
-};
-
 template <class Out, class Convert>
-void write_as(const PlanarRow& row, const RowPlace& place, bool flip, const Convert& convert,
-              uint8_t* sample) {
+HWY_INLINE void write_as(const PlanarRow& row, const TensorWriter::RowPlace& place,
+                         const Convert& convert, uint8_t* sample) {
   const std::array<Out*, 3> out = place.in<Out>(sample);
   const size_t width = place.size.width;
   if (place.planar) {
-    flip ? write_lanes_of_row<true, true>(row, width, convert, out)
-         : write_lanes_of_row<false, true>(row, width, convert, out);
+    place.flip ? write_lanes_of_row<true, true>(row, width, convert, out)
+               : write_lanes_of_row<false, true>(row, width, convert, out);
   } else {
-    flip ? write_lanes_of_row<true, false>(row, width, convert, out)
-         : write_lanes_of_row<false, false>(row, width, convert, out);
+    place.flip ? write_lanes_of_row<true, false>(row, width, convert, out)
+               : write_lanes_of_row<false, false>(row, width, convert, out);
   }
+}
+
+void write_uint8(const PlanarRow& row, const TensorWriter::RowPlace& place, uint8_t* sample) {
+  write_as<uint8_t>(row, place, ToUint8{}, sample);
+}
+void write_float32(const PlanarRow& row, const TensorWriter::RowPlace& place,
+                   const TensorWriter::Formulas& formulas, uint8_t* sample) {
+  write_as<float>(row, place, ToFloat32{formulas}, sample);
+}
+void write_bfloat16(const PlanarRow& row, const TensorWriter::RowPlace& place,
+                    const TensorWriter::Formulas& formulas, uint8_t* sample) {
+  write_as<uint16_t>(row, place, ToBfloat16{formulas}, sample);
+}
+
+// What `formula` makes of each byte.
+void normalise_bytes(const TensorWriter::Formula& formula, float* to) {
+  for (size_t value = 0; value < 256; value += kLanes) {
+    hn::StoreU(normalise(hn::Iota(d32, static_cast<int32_t>(value)), formula), df, to + value);
+  }
+}
+
+}  // namespace
+}  // namespace forebay::image::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace forebay::image {
+
+HWY_EXPORT(write_uint8);
+HWY_EXPORT(write_float32);
+HWY_EXPORT(write_bfloat16);
+HWY_EXPORT(normalise_bytes);
+
+namespace {
+
+// Nearest, halves to even; not for NaN.
+uint16_t to_bfloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+TensorWriter::Formula make_formula(double mean, double std) {
+  // v - mean is exact when the mean has few bits behind the point.
+  constexpr double kMeanSteps = 1 << 15;
+  TensorWriter::Formula out;
+  const double scale = 1 / (255 * std);
+  out.mean = static_cast<float>(std::round(255 * mean * kMeanSteps) / kMeanSteps);
+  out.mean_low = static_cast<float>((double{out.mean} - 255 * mean) * scale);
+  out.scale = static_cast<float>(scale);
+  out.scale_low = static_cast<float>(scale - double{out.scale});
+  return out;
 }
 
 // By tables, where the formulas are not exact.
 template <class Out>
-void write_by_table(const PlanarRow& row, const RowPlace& place, bool flip,
+void write_by_table(const PlanarRow& row, const TensorWriter::RowPlace& place,
                     const std::array<std::array<Out, 256>, 3>& tables, uint8_t* sample) {
   const std::array<Out*, 3> out = place.in<Out>(sample);
   const size_t width = place.size.width;
   for (size_t x = 0; x < width; ++x) {
     for (size_t c = 0; c < 3; ++c) {
-      const Out value = tables[c][row[c][flip ? width - 1 - x : x]];
+      const Out value = tables[c][row[c][place.flip ? width - 1 - x : x]];
       (place.planar ? out[c][x] : out[0][3 * x + c]) = value;
     }
   }
@@ -183,15 +209,10 @@ TensorWriter::TensorWriter(const TensorOptions& options) : options_(options) {
 // For every byte value, on this machine.
 bool TensorWriter::formula_is_exact() const {
   for (size_t channel = 0; channel < 3; ++channel) {
-    for (size_t value = 0; value < 256; value += kLanes) {
-      const V32 values = hn::Iota(d32, static_cast<int32_t>(value));
-      std::array<float, kLanes> made{};
-      hn::StoreU(normalise(values, formulas_[channel]), df, made.data());
-      // As bits: NaN would equal nothing, and 0 has a sign.
-      if (std::memcmp(made.data(), float32_[channel].data() + value, sizeof made) != 0) {
-        return false;
-      }
-    }
+    std::array<float, 256> made{};
+    HWY_DYNAMIC_DISPATCH(normalise_bytes)(formulas_[channel], made.data());
+    // As bits: NaN would equal nothing, and 0 has a sign.
+    if (std::memcmp(made.data(), float32_[channel].data(), sizeof made) != 0) return false;
   }
   return true;
 }
@@ -202,16 +223,16 @@ size_t TensorWriter::sample_bytes(Size size) const {
 
 void TensorWriter::write_row(const PlanarRow& row, uint32_t y, Size size, bool flip,
                              uint8_t* out) const {
-  const RowPlace place{y, size, options_.layout == Layout::kNchw};
+  const RowPlace place{y, size, options_.layout == Layout::kNchw, flip};
   switch (options_.dtype) {
     case DType::kUint8:
-      return write_as<uint8_t>(row, place, flip, ToUint8{}, out);
+      return HWY_DYNAMIC_DISPATCH(write_uint8)(row, place, out);
     case DType::kFloat32:
-      return exact_ ? write_as<float>(row, place, flip, ToFloat32{formulas_}, out)
-                    : write_by_table(row, place, flip, float32_, out);
+      return exact_ ? HWY_DYNAMIC_DISPATCH(write_float32)(row, place, formulas_, out)
+                    : write_by_table(row, place, float32_, out);
     case DType::kBfloat16:
-      return exact_ ? write_as<uint16_t>(row, place, flip, ToBfloat16{formulas_}, out)
-                    : write_by_table(row, place, flip, bfloat16_, out);
+      return exact_ ? HWY_DYNAMIC_DISPATCH(write_bfloat16)(row, place, formulas_, out)
+                    : write_by_table(row, place, bfloat16_, out);
   }
 }
 
@@ -234,3 +255,4 @@ void TensorWriter::erase(const Rect& part, Size size, uint8_t* out) const {
 }
 
 }  // namespace forebay::image
+#endif  // HWY_ONCE

@@ -47,12 +47,29 @@ class TensorWriter {
     float scale_low = 0;
     float mean_low = 0;  // times scale, negative
   };
+  using Formulas = std::array<Formula, 3>;
+  // Where a row goes.
+  struct RowPlace {
+    uint32_t y;
+    Size size;
+    bool planar;
+    bool flip;
+
+    // The row's three planes, or first, second and third element, in the sample.
+    template <class Out>
+    std::array<Out*, 3> in(uint8_t* sample) const {
+      auto* const out = reinterpret_cast<Out*>(sample);
+      const size_t area = size_t{size.width} * size.height;
+      Out* const row = out + size_t{y} * size.width * (planar ? 1 : 3);
+      return {row, row + area, row + 2 * area};
+    }
+  };
 
  private:
   bool formula_is_exact() const;
 
   TensorOptions options_;
-  std::array<Formula, 3> formulas_;
+  Formulas formulas_;
   bool exact_ = false;  // the formulas give what the tables hold
   std::array<std::array<float, 256>, 3> float32_{};
   std::array<std::array<uint16_t, 256>, 3> bfloat16_{};

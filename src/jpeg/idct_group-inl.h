@@ -7,6 +7,7 @@
 #define FOREBAY_JPEG_IDCT_GROUP_INL_H_
 #endif
 
+#include "base/pack-inl.h"
 #include "jpeg/idct_constants.h"
 #include "jpeg/idct_load-inl.h"
 
@@ -62,17 +63,7 @@ HWY_INLINE void transpose_pairs(const V16* rows, V16* pairs) {
   }
 }
 
-// Two vectors to bytes, saturated, those of `a` before those of `b` in each lane.
-HWY_INLINE V8 pack(V16 a, V16 b) {
-#if HWY_TARGET <= HWY_AVX3
-  return V8{_mm512_packus_epi16(a.raw, b.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return V8{_mm256_packus_epi16(a.raw, b.raw)};
-#else
-  const hn::Half<D8> half;
-  return hn::Combine(d8, hn::DemoteTo(half, b), hn::DemoteTo(half, a));
-#endif
-}
+HWY_INLINE V8 pack(V16 a, V16 b) { return base::HWY_NAMESPACE::pack(d8, a, b); }
 
 HWY_INLINE void clear(const Group& group) {
   for (int16_t* coefficients : group.coefficients) {

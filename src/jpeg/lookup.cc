@@ -76,8 +76,7 @@ Entry chain(Entry first, uint32_t index, Lookup single) {
   constexpr uint32_t kMovedMax = 64 - kSingleFrom;
   const uint32_t lead = entry_lead(first);
   Entry entry = first;
-  while (entry_flag(entry) == kPlain && !is_away(entry) &&
-         lead + entry_count(entry) <= kMovedMax) {
+  while (entry_flag(entry) == kPlain && !is_away(entry) && lead + entry_count(entry) <= kMovedMax) {
     const uint32_t used = entry_length(entry);
     const Entry next = single[index << used & (kLookupEntries - 1)];
     const Flag flag = entry_flag(next);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/pack-inl.h"
 #include "jpeg/rgb_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -131,7 +132,7 @@ struct Rows {
             hn::Add(y, hn::MulFixedPoint15(hn::Add(cb, cb), hn::Set(d16, kBlueOfCb)))};
   }
 
-  // Halves of a vector's bytes in 16 bits each, and back, clamped. Both work lane by lane.
+  // Halves of a vector's bytes in 16 bits each, block by block.
   template <bool kUpper>
   static HWY_INLINE V16 widen(V8 v) {
     const V8 zero = hn::Zero(d8);
@@ -139,16 +140,7 @@ struct Rows {
         d16, kUpper ? hn::InterleaveUpper(d8, v, zero) : hn::InterleaveLower(d8, v, zero));
   }
   static HWY_INLINE V8 narrow(V16 lower, V16 upper) {
-#if HWY_TARGET <= HWY_AVX3
-    if constexpr (kBytes == 64) return V8{_mm512_packus_epi16(lower.raw, upper.raw)};
-#endif
-#if HWY_TARGET <= HWY_AVX2
-    if constexpr (kBytes == 32) return V8{_mm256_packus_epi16(lower.raw, upper.raw)};
-    if constexpr (kBytes == 16) return V8{_mm_packus_epi16(lower.raw, upper.raw)};
-#else
-    const hn::Half<D8> half;
-    return hn::Combine(d8, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
-#endif
+    return base::HWY_NAMESPACE::pack(d8, lower, upper);
   }
 
   struct Rgb8 {

@@ -1,0 +1,38 @@
+// From 16 to 8 bits as the processors' own instructions do it. Included once for each instruction
+// set.
+#if defined(FOREBAY_BASE_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOREBAY_BASE_PACK_INL_H_
+#undef FOREBAY_BASE_PACK_INL_H_
+#else
+#define FOREBAY_BASE_PACK_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::base::HWY_NAMESPACE {
+namespace {
+
+// Two vectors of int16 to bytes, saturated: in each 128-bit block those of `a` before those of `b`.
+template <class D8, class V16>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D8> pack([[maybe_unused]] D8 d8, V16 a, V16 b) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  using V8 = hn::Vec<D8>;
+#if HWY_TARGET <= HWY_AVX2
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (hn::MaxLanes(D8()) == 64) return V8{_mm512_packus_epi16(a.raw, b.raw)};
+#endif
+  if constexpr (hn::MaxLanes(D8()) == 32) return V8{_mm256_packus_epi16(a.raw, b.raw)};
+  if constexpr (hn::MaxLanes(D8()) == 16) return V8{_mm_packus_epi16(a.raw, b.raw)};
+#else
+  static_assert(hn::MaxLanes(D8()) == 16);
+  const hn::Half<D8> half;
+  return hn::Combine(d8, hn::DemoteTo(half, b), hn::DemoteTo(half, a));
+#endif
+}
+
+}  // namespace
+}  // namespace forebay::base::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOREBAY_BASE_PACK_INL_H_
