@@ -27,6 +27,7 @@ constexpr D32 d32;
 constexpr D8 d8;
 constexpr D16 d16;
 constexpr size_t kLanes = hn::MaxLanes(df);
+static_assert(base::kPlanarPadding >= kLanes);
 using V32 = hn::Vec<D32>;
 using VF = hn::Vec<DF>;
 
