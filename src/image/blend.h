@@ -62,7 +62,7 @@ void blend_sixteens_avx512(const Sixteens& across, const uint8_t* const* rows, u
 void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size_t bytes,
                 uint8_t* out);
 
-// An output of `axis`, for blend_avx512.cc.
+// What blend_down() is given of its axis, as bare pointers like Sixteens. `taps` is even.
 struct Down {
   const int16_t* weights;
   uint32_t taps;

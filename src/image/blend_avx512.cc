@@ -1,5 +1,5 @@
 // The pass along rows in groups of sixteen outputs: a row's 64 bytes where their pixels lie are one
-// register; and the pass across rows. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so
+// register; and the pass down. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so
 // nothing here may be an inline function that another file might be given.
 #include <immintrin.h>
 

@@ -1,6 +1,8 @@
 // resize: against digests of PyTorch's own output; regions against the whole.
 #include "image/resize.h"
 
+#include <malloc.h>
+
 #include <map>
 
 #include "base/checksum.h"
@@ -150,13 +152,21 @@ TEST(Resize, BoxEqualsANaiveFilter) {
   }
 }
 
+// Bytes; the sanitizers' allocators count none.
+size_t allocated() {
+  const auto all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+}
+
 // A 1 x 16384 image whose short side becomes 256 is four million pixels high; 224 are kept.
 TEST(Resize, ThinImageTakesNoMemoryForWhatIsNotKept) {
   const Pixels from = make_image(1, 16384, 4);
   Pixels out;
   Resizer resizer;
+  const size_t before = allocated();
   resize(resizer, from, {256, 16384 * 256}, {16, 2'000'000, 224, 224}, &out);
   EXPECT_EQ(out.rgb.size(), 224u * 224 * 3);
+  EXPECT_LT(allocated(), before + (size_t{2} << 20));  // a byte for each output would be more
 }
 
 }  // namespace

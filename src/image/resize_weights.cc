@@ -84,12 +84,12 @@ void Axis::compute(const AxisSpec& wanted) {
   if (wanted == spec) return;
   spec = wanted;
   const Scale scale(spec);
-  windows_.resize(spec.out);
-  for (uint32_t i = 0; i < spec.out; ++i) windows_[i] = scale.window(i);
   int64_t longest = 1;
+  windows_.resize(spec.count);
   start.resize(spec.count);
   for (uint32_t i = 0; i < spec.count; ++i) {
-    const Window& window = windows_[spec.first + i];
+    const Window window = scale.window(spec.first + i);
+    windows_[i] = window;
     start[i] = static_cast<uint32_t>(window.start);
     longest = std::max(longest, window.size);
   }
@@ -103,8 +103,9 @@ void Axis::compute(const AxisSpec& wanted) {
   for (uint32_t i = 0; i < spec.out; ++i) {
     const bool kept = i - spec.first < spec.count;
     double* const to = kept ? exact_.data() + size_t{i - spec.first} * taps : unkept;
-    largest = std::max(largest, spec.cubic ? scale.weigh<cubic>(windows_[i], to)
-                                           : scale.weigh<triangle>(windows_[i], to));
+    const Window window = kept ? windows_[i - spec.first] : scale.window(i);
+    largest = std::max(
+        largest, spec.cubic ? scale.weigh<cubic>(window, to) : scale.weigh<triangle>(window, to));
   }
   precision = precision_for(largest);
   weights.resize(size_t{spec.count} * taps);

@@ -31,7 +31,7 @@ struct Axis {
   // Does nothing when `wanted` is what is there already.
   void compute(const AxisSpec& wanted);
 
-  // One output's on the source.
+  // The source's pixels that one output is made of.
   struct Window {
     double centre = 0;
     int64_t start = 0;
@@ -39,7 +39,7 @@ struct Axis {
   };
 
  private:
-  std::vector<Window> windows_;  // of all outputs
+  std::vector<Window> windows_;  // of the outputs that are kept
   std::vector<double> exact_;
 };
 

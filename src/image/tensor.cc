@@ -174,7 +174,7 @@ void write_by_table(const PlanarRow& row, const TensorWriter::RowPlace& place,
   for (size_t x = 0; x < width; ++x) {
     for (size_t c = 0; c < 3; ++c) {
       const Out value = tables[c][row[c][place.flip ? width - 1 - x : x]];
-      (place.planar ? out[c][x] : out[0][3 * x + c]) = value;
+      out[c][place.planar ? x : 3 * x] = value;
     }
   }
 }

@@ -55,13 +55,14 @@ class TensorWriter {
     bool planar;
     bool flip;
 
-    // The row's three planes, or first, second and third element, in the sample.
+    // The row in the sample: in each plane, or its first three elements.
     template <class Out>
     std::array<Out*, 3> in(uint8_t* sample) const {
       auto* const out = reinterpret_cast<Out*>(sample);
       const size_t area = size_t{size.width} * size.height;
       Out* const row = out + size_t{y} * size.width * (planar ? 1 : 3);
-      return {row, row + area, row + 2 * area};
+      const size_t step = planar ? area : 1;
+      return {row, row + step, row + 2 * step};
     }
   };
 

@@ -40,14 +40,14 @@ CanonicalTable canonical_table(const HuffmanTable& table) {
 
 void StreamTables::complete(uint32_t blocks) {
   uint32_t* to = marked_lookups.data() + size_t{kSliceBlocksMax - blocks} * kPositions;
-  const auto first_entry = [](uint32_t slot) { return slot << kLookupBits; };
+  const auto begin_of = [](uint32_t slot) { return slot << kLookupBits; };
   for (uint32_t block = 0; block < blocks; ++block, to += kPositions) {
     const uint8_t* const of_pair = slots.data() + (pairs >> block & 1) * 4;
-    to[0] = first_entry(of_pair[kDc]) | 1;
-    std::fill(to + 1, to + kSingleFrom, first_entry(of_pair[kAcChained]));
-    std::fill(to + kSingleFrom, to + kPositions, first_entry(of_pair[kAcSingle]));
+    to[0] = begin_of(of_pair[kDc]) | 1;
+    std::fill(to + 1, to + kSingleFrom, begin_of(of_pair[kAcChained]));
+    std::fill(to + kSingleFrom, to + kPositions, begin_of(of_pair[kAcSingle]));
   }
-  std::fill_n(to, kSlicePadding, first_entry(LookupArena::kIdleSlot));
+  std::fill_n(to, kSlicePadding, begin_of(LookupArena::kIdleSlot));
 }
 
 LookupArena::LookupArena() : memory_(kSlots * kLookupEntries * sizeof(Entry)) {

@@ -48,6 +48,7 @@ struct StreamTables {
   }
 
   static constexpr uint32_t kMarkBits = 5;
+  static_assert(kMarkBits <= kLookupBits);  // below where lookups begin
   static constexpr size_t first_entry(uint32_t marked) { return marked >> kMarkBits << kMarkBits; }
   // Of marked lookups' sum.
   static constexpr uint32_t block_count(uint32_t sum) { return sum % (1 << kMarkBits); }

@@ -236,19 +236,19 @@ template <Mode kMode>
   refill(c, lanes, *g);
 }
 
-// `not_here`: lanes that met kNotHere. `before`: what `last` was.
+// `nowhere`: lanes that met kNowhere. `before`: what `last` was.
 template <Mode kMode>
 [[gnu::always_inline]] inline void look_further(const Constants& c, const Lanes& lanes,
-                                                __m256i words, __m256i not_here, __m256i before,
+                                                __m256i words, __m256i nowhere, __m256i before,
                                                 Group& g) {
-  g.last = select(g.last, before, not_here);
+  g.last = select(g.last, before, nowhere);
   static_assert((kNoCode & ~kSlowCode) == 1 << 6);
-  const uint32_t slow = signs(not_here);
+  const uint32_t slow = signs(nowhere);
   const uint32_t none = slow & signs(_mm256_slli_epi32(words, 31 - 6));
   take_slow<kMode>(c, lanes, slow, none, &g);
   const Next next = next_of<kMode>(c, g);
-  g.is_dc = select(g.is_dc, next.is_dc, not_here);
-  g.slot = select(g.slot, next.slot, not_here);
+  g.is_dc = select(g.is_dc, next.is_dc, nowhere);
+  g.slot = select(g.slot, next.slot, nowhere);
 }
 
 [[gnu::always_inline]] inline Wide look_up(const Entry* arena, const Group& g) {
@@ -314,10 +314,10 @@ template <Mode kMode>
   const __m256i value_slot = _mm256_srli_epi32(upper(entries.even, entries.odd), 16);
   const __m256i slot = _mm256_or_si256(next.slot, and_with(words, kToLong));
   g.slot = select(slot, value_slot, value_next);
-  static_assert((kEndOfBlock | kValueNext) == kNotHere);
-  const __m256i not_here = _mm256_and_si256(ends_block, value_next);
-  if (signs(not_here) != 0) [[unlikely]] {
-    look_further<kMode>(c, lanes, words, not_here, before, g);
+  static_assert((kEndOfBlock | kValueNext) == kNowhere);
+  const __m256i nowhere = _mm256_and_si256(ends_block, value_next);
+  if (signs(nowhere) != 0) [[unlikely]] {
+    look_further<kMode>(c, lanes, words, nowhere, before, g);
   }
 }
 

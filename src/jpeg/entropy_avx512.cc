@@ -240,21 +240,21 @@ template <Mode kMode>
   refill(c, *g);
 }
 
-// `not_here`: lanes that met kNotHere. `before`: what `last` was.
+// `nowhere`: lanes that met kNowhere. `before`: what `last` was.
 template <Mode kMode>
 [[gnu::always_inline]] inline void look_further(const Constants& c, __m512i words,
                                                 const Lanes& lanes, const Ends& ends,
-                                                __mmask16 not_here, __m512i before, Group& g) {
-  g.last = _mm512_mask_mov_epi32(g.last, not_here, before);
+                                                __mmask16 nowhere, __m512i before, Group& g) {
+  g.last = _mm512_mask_mov_epi32(g.last, nowhere, before);
   static_assert((kNoCode & ~kSlowCode) == 1 << 6);
-  const __mmask16 none = _mm512_mask_test_epi32_mask(not_here, words, _mm512_set1_epi32(1 << 6));
+  const __mmask16 none = _mm512_mask_test_epi32_mask(nowhere, words, _mm512_set1_epi32(1 << 6));
   Group in_memory;  // so that g itself may stay in registers
   copy(g, &in_memory);
-  take_slow<kMode>(c, lanes, ends, not_here, none, &in_memory);
+  take_slow<kMode>(c, lanes, ends, nowhere, none, &in_memory);
   copy(in_memory, &g);
   const Next next = next_of<kMode>(c, g);
-  g.kind = _mm512_mask_mov_epi32(g.kind, not_here, next.kind);
-  g.slot = _mm512_mask_mov_epi32(g.slot, not_here, next.slot);
+  g.kind = _mm512_mask_mov_epi32(g.kind, nowhere, next.kind);
+  g.slot = _mm512_mask_mov_epi32(g.slot, nowhere, next.slot);
 }
 
 // 64 bits a lane.
@@ -328,7 +328,7 @@ template <Mode kMode>
   const __m512i slot = _mm512_ternarylogic_epi32(
       next.slot, words, _mm512_set1_epi32(static_cast<int>(kToLong)), 0xF8);
   g.slot = _mm512_mask_srli_epi32(slot, value_next, upper(even, odd), 16);
-  static_assert((kEndOfBlock | kValueNext) == kNotHere);
+  static_assert((kEndOfBlock | kValueNext) == kNowhere);
   if (_ktestz_mask16_u8(ends_block, value_next) == 0) [[unlikely]] {
     look_further<kMode>(c, words, lanes, ends, static_cast<__mmask16>(ends_block & value_next),
                         before, g);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t kPositions = 64;  // of a block
 constexpr uint64_t kNoneConsumed = 1;
-constexpr uint32_t kIdle = LookupArena::kIdleSlot * kLookupEntries;  // the idle lookup, marked
+// In StreamTables::marked_lookups.
+constexpr uint32_t kIdle = LookupArena::kIdleSlot * kLookupEntries;
 static_assert(kIdle == 0);
 
 // What of a stream changes with each lookup. Positions count up to 0, the slice's end.
@@ -46,7 +47,7 @@ class Interleaved {
     for (Lane& lane : lanes_) begin(lane, source_.next(nullptr));
     while (active_ > 0) {
       for (Lane& lane : lanes_) refill(lane.course, lane);
-      look_up(std::make_index_sequence<kLanes>());
+      look_up_all(std::make_index_sequence<kLanes>());
       int64_t all = -1;
       for (const Lane& lane : lanes_) all &= lane.course.last + 1;
       if (all >= 0) end_finished();
@@ -56,7 +57,7 @@ class Interleaved {
  private:
   // The courses are in registers, most of them.
   template <size_t... kNumbers>
-  void look_up(std::index_sequence<kNumbers...>) {
+  void look_up_all(std::index_sequence<kNumbers...>) {
     std::array<Course, kLanes> courses{lanes_[kNumbers].course...};
     for (int i = 0; i < kLookupsPerRefill; ++i) (step(courses[kNumbers], lanes_[kNumbers]), ...);
     ((lanes_[kNumbers].course = courses[kNumbers]), ...);
@@ -89,17 +90,15 @@ class Interleaved {
 
   // Stores an entry's coefficients and moves over them.
   [[gnu::always_inline]] static void apply(Course& course, Entry entry, Lane& lane) {
-    // Rotated, as that copies at the same time.
-    const auto lead = static_cast<int64_t>(std::rotr(entry, 8) & 15);
-    const auto count = static_cast<int64_t>(std::rotr(entry, 6) & 3);
-    const int64_t first = course.last + lead;
+    const int64_t first = course.last + entry_lead(entry);
     const uint64_t values = entry >> 16;
     std::memcpy(lane.end + 1 + first, &values, sizeof values);
     // The flag of a block's end becomes kPositions - 1.
     static_assert(kEndOfBlock << 14 == 1 << 15 && kPositions - 1 == ~0u >> 26);
     const uint32_t ends = static_cast<uint32_t>(static_cast<int16_t>(entry)) >> 26;
-    course.last = (first + count) | ends;
+    course.last = (first + entry_count(entry)) | ends;
     const uint32_t after = lane.lookups[course.last + 1];
+    static_assert(LookupArena::kValueSlots == 1);
     // Without a branch, which would often be mispredicted: one in twenty is a kValueNext.
     const bool value_next = (entry & Entry{kValueNext} << 14) != 0;
     course.next =

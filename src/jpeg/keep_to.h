@@ -10,7 +10,7 @@ namespace forebay::jpeg {
 
 // From now on entropy decoding is done by `kernel` and, for few streams, by those before it; all
 // else by what a machine has that runs no better one: AVX2 on x86, for the portable one too, as
-// Forebay needs it there. What was made before keeps the kernels that it chose then.
+// Forebay needs it there. What was made before keeps the entropy kernels that it chose then.
 inline void keep_to(EntropyKernel kernel) {
   hwy::SetSupportedTargetsForTest(0);
   const auto all = hwy::SupportedTargets();

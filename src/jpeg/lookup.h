@@ -2,6 +2,8 @@
 // coefficients at once.
 #pragma once
 
+#include <bit>
+
 #include "jpeg/huffman_table.h"
 
 namespace forebay::jpeg {
@@ -22,7 +24,7 @@ enum Flag : uint32_t {
   kPlain = 0,
   kValueNext = 1,   // the next position gets its value from the bits that follow
   kEndOfBlock = 2,  // behind its coefficients
-  kNotHere = 3,     // nor in another lookup
+  kNowhere = 3,     // in no lookup
 };
 // A code that is too long for the lookup and begins with kLongPrefix ones, which are consumed: the
 // rest is in the lookup so many entries further on.
@@ -30,14 +32,15 @@ inline constexpr uint32_t kLongPrefix = 5;
 inline constexpr uint32_t kToLong = 2 * kLookupEntries;
 inline constexpr Entry kLongCode = kToLong | kLongPrefix;
 // Another code that is too long.
-inline constexpr Entry kSlowCode = Entry{kNotHere} << 14 | kToLong;
+inline constexpr Entry kSlowCode = Entry{kNowhere} << 14 | kToLong;
 // No code that baseline allows.
 inline constexpr Entry kNoCode = kSlowCode | 1 << 6;
-static_assert(kToLong == 1 << 12);
+static_assert(kToLong == 1 << 12);  // the bit itself
 inline constexpr bool is_away(Entry entry) { return (entry & kToLong) != 0; }
 inline constexpr uint32_t entry_length(Entry entry) { return entry & 63; }
-inline constexpr uint32_t entry_count(Entry entry) { return entry >> 6 & 3; }
-inline constexpr uint32_t entry_lead(Entry entry) { return entry >> 8 & 15; }
+// Rotated: x86 does that, unlike a shift, from one register to another.
+inline constexpr uint32_t entry_count(Entry entry) { return std::rotr(entry, 6) & 3; }
+inline constexpr uint32_t entry_lead(Entry entry) { return std::rotr(entry, 8) & 15; }
 inline constexpr Flag entry_flag(Entry entry) { return static_cast<Flag>(entry >> 14 & 3); }
 // Of a kValueNext: where the value's lookup begins, in the arena.
 inline constexpr uint32_t entry_value_lookup(Entry entry) {
