@@ -17,8 +17,8 @@ namespace {
 template <class D8, class V16>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D8> pack([[maybe_unused]] D8 d8, V16 a, V16 b) {
   namespace hn = hwy::HWY_NAMESPACE;
-  using V8 = hn::Vec<D8>;
 #if HWY_TARGET <= HWY_AVX2
+  using V8 = hn::Vec<D8>;
   static_assert(hn::MaxLanes(D8()) >= 16);
 #if HWY_TARGET <= HWY_AVX3
   if constexpr (hn::MaxLanes(D8()) == 64) return V8{_mm512_packus_epi16(a.raw, b.raw)};
