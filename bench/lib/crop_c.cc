@@ -9,6 +9,7 @@
 #include "jpeg/decode.h"
 #include "jpeg/keep_to.h"
 #include "jpeg/rewrite.h"
+#include "lib/clock.h"
 
 using namespace forebay;
 
@@ -30,6 +31,12 @@ void bench_crop_restrict(bool to_avx2) {
 
 // Decodes with what may be used now; never freed.
 Cropper* bench_crop_new() { return new Cropper; }
+
+// Whether no neighbour uses the core now (clock.h). The first call takes a second.
+bool bench_crop_is_quiet() {
+  static const bench::Neighbour neighbour;
+  return neighbour.is_quiet();
+}
 
 // Copies `file` as `forebay pack` stores it (unchanged where it cannot be rewritten) to `packed`,
 // which has `room` bytes, and gives its size; 0 when there is too little room or `file` is no JPEG.
@@ -66,6 +73,7 @@ bool bench_crop_run(Cropper* cropper, const uint8_t* packed, size_t size, uint32
                               cropper->writer.write_row(row, row_y, {kSize, kSize}, flip,
                                                         reinterpret_cast<uint8_t*>(out));
                             });
+    image::TensorWriter::complete();
   });
   return good;
 }

@@ -7,7 +7,7 @@ of its calls that give these pixels, buffers kept where it lets them be. None sh
 
 import ctypes
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,13 +37,16 @@ class Side:
     """One way to the crops of at most GROUP photographs; what `run` leaves, `result` shows."""
 
     def __init__(self) -> None:
-        self.out = np.zeros((GROUP, 3, SIZE, SIZE), np.float32)
+        # From a multiple of 64 bytes on, as batches are.
+        room = np.zeros(GROUP * 3 * SIZE * SIZE + 16, np.float32)
+        first = -room.ctypes.data % 64 // 4
+        self.out = room[first : first + room.size - 16].reshape(GROUP, 3, SIZE, SIZE)
 
     def prepare(self) -> None:
         """What is not timed, before `run`."""
 
-    def run(self, photos: Sequence[Photo]) -> None:
-        """What is timed."""
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
+        """What is timed; yields after each photograph, or whatever it does at once."""
         raise NotImplementedError
 
     def result(self) -> np.ndarray:
@@ -65,7 +68,7 @@ class Forebay(Side):
         """Chooses the instructions for all of Forebay's code."""
         self.library.bench_crop_restrict(self.avx2)
 
-    def run(self, photos: Sequence[Photo]) -> None:
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One image at a time."""
         crop = self.library.bench_crop_run
         out, step = self.out.ctypes.data, self.out[0].nbytes
@@ -73,6 +76,7 @@ class Forebay(Side):
             if not crop(self.cropper, photo.packed, len(photo.packed), *photo.crop, photo.flip,
                         out + i * step):  # fmt: skip
                 raise RuntimeError("Forebay could not decode a photograph")
+            yield
 
 
 class OpenCv(Side):
@@ -93,7 +97,7 @@ class OpenCv(Side):
         self.flipped = np.empty_like(self.resized)
         self.planes = [np.empty((SIZE, SIZE), np.uint8) for _ in range(3)]
 
-    def run(self, photos: Sequence[Photo]) -> None:
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One image at a time."""
         cv2 = self.cv2
         for i, photo in enumerate(photos):
@@ -108,6 +112,7 @@ class OpenCv(Side):
                 self.planes, SCALE, OFFSET, self.out[i], strict=True
             ):
                 cv2.addWeighted(plane, scale, plane, 0, offset, to, cv2.CV_32F)
+            yield
 
 
 class Pillow(Side):
@@ -119,7 +124,7 @@ class Pillow(Side):
 
         self.image = Image
 
-    def run(self, photos: Sequence[Photo]) -> None:
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One image at a time."""
         image = self.image
         scales, offsets = SCALE.astype(np.float32), OFFSET.astype(np.float32)
@@ -137,6 +142,7 @@ class Pillow(Side):
             ):
                 np.multiply(np.asarray(plane), scale, out=to)
                 np.add(to, offset, out=to)
+            yield
 
 
 class TurboLoader(Side):
@@ -157,7 +163,7 @@ class TurboLoader(Side):
         self.flip = np.zeros(1, np.uint8)
         self.mean, self.std = MEAN.tolist(), STD.tolist()
 
-    def run(self, photos: Sequence[Photo]) -> None:
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One image at a time."""
         for i, photo in enumerate(photos):
             strip, left, _, _ = self.decode(photo.file, photo.width, photo.height, *photo.crop)
@@ -166,6 +172,7 @@ class TurboLoader(Side):
             self.flip[0] = photo.flip
             self.finish(strip[None], self.first, self.crop, self.flip, self.out[i : i + 1],
                         self.mean, self.std)  # fmt: skip
+            yield
 
 
 class Dali(Side):
@@ -206,7 +213,7 @@ class Dali(Side):
         self.pipeline = pipeline
         self.batch: Any = None
 
-    def run(self, photos: Sequence[Photo]) -> None:
+    def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One batch."""
         feed = self.pipeline.feed_input
         crops = np.array([photo.crop for photo in photos], np.int32)
@@ -215,6 +222,7 @@ class Dali(Side):
         feed("shape", np.ascontiguousarray(crops[:, 2:]))
         feed("mirror", np.array([photo.flip for photo in photos], np.int32))
         (self.batch,) = self.pipeline.run()
+        yield
 
     def result(self) -> np.ndarray:
         """The batch as one array."""
@@ -235,6 +243,8 @@ def load_forebay(path: Path) -> ctypes.CDLL:
     number, pointer, size = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
     library.bench_crop_restrict.argtypes = [ctypes.c_bool]
     library.bench_crop_restrict.restype = None
+    library.bench_crop_is_quiet.argtypes = []
+    library.bench_crop_is_quiet.restype = ctypes.c_bool
     library.bench_crop_new.argtypes = []
     library.bench_crop_new.restype = pointer
     library.bench_crop_pack.argtypes = [ctypes.c_char_p, size, ctypes.c_uint64, pointer, size,

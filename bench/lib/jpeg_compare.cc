@@ -6,6 +6,7 @@
 #include <span>
 
 #include "image/prepare.h"
+#include "io/large_buffer.h"
 #include "jpeg/coefficient_reader.h"
 #include "jpeg/rewrite.h"
 #include "lib/clock.h"
@@ -227,6 +228,7 @@ class TheirCrops {
                     [&](uint32_t y, const base::PlanarRow& row) {
                       writer_.write_row(row, y, size, draw.flip, out);
                     });
+    image::TensorWriter::complete();
   }
 
  private:
@@ -237,8 +239,7 @@ class TheirCrops {
 };
 
 // Chroma at the sides of a crop may differ by a little: Libjpeg::decode. A level is 0.017 here.
-bool are_close(const ByteVector& a, const ByteVector& b) {
-  const size_t count = a.size() / sizeof(float);
+bool are_close(const io::LargeBuffer& a, const io::LargeBuffer& b, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; ++i) {
     sum += std::abs(base::load_le<float>(a.data() + i * sizeof(float)) -
@@ -252,8 +253,12 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
   image::Preparer ours(transform, image::TensorOptions{});
   TheirCrops theirs;
   const size_t bytes = ours.sample_bytes();
-  std::vector<ByteVector> out(kInTurn, ByteVector(bytes));
-  std::vector<ByteVector> expected = out;
+  std::vector<io::LargeBuffer> out;
+  std::vector<io::LargeBuffer> expected;
+  for (size_t i = 0; i < kInTurn; ++i) {
+    out.emplace_back(bytes);
+    expected.emplace_back(bytes);
+  }
   Sums sums;
   for_each_group(files, kInTurn, [&](std::span<const ByteVector> group, size_t first) {
     std::vector<image::Draw> draws;
@@ -268,7 +273,7 @@ double compare_crops(const std::vector<ByteVector>& files, int rounds) {
         },
         [&](size_t i) { theirs.prepare(group[i], draws[i], expected[i].data()); }, &sums);
     for (size_t i = 0; i < group.size(); ++i) {
-      if (!are_close(out[i], expected[i])) stop("the crops differ");
+      if (!are_close(out[i], expected[i], bytes / sizeof(float))) stop("the crops differ");
     }
   });
   return sums.ratio();

@@ -1,24 +1,13 @@
 #include "feed/batch_pool.h"
 
-#include <new>
-
 namespace forebay::feed {
 
 using base::MutexLock;
 
-namespace {
-
-// Whole cache lines, and what the widest vector loads of a consumer want.
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
-
-void BatchPool::Memory::operator()(uint8_t* images) const { ::operator delete(images, kAlignment); }
-
 std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   auto batch = std::make_unique<Pooled>();
-  batch->memory.reset(static_cast<uint8_t*>(::operator new(shape_.bytes(), kAlignment)));
-  batch->images = batch->memory.get();
+  batch->memory = io::LargeBuffer(shape_.bytes());
+  batch->images = batch->memory.data();
   batch->images_bytes = shape_.bytes();
   batch->size = shape_.size;
   batch->labels.resize(shape_.samples);

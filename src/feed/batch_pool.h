@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "feed/feed.h"
+#include "io/large_buffer.h"
 
 namespace forebay::feed {
 
@@ -30,11 +31,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   size_t in_use() EXCLUDES(mutex_);
 
  private:
-  struct Memory {
-    void operator()(uint8_t* images) const;
-  };
   struct Pooled : Batch {
-    std::unique_ptr<uint8_t, Memory> memory;
+    io::LargeBuffer memory;
   };
   std::unique_ptr<Pooled> allocate() const;
   void give_back(std::unique_ptr<Pooled> batch) EXCLUDES(mutex_);

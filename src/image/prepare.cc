@@ -133,6 +133,7 @@ void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, ui
     });
   }
   if (drawn.erased) writer_.erase(*drawn.erased, size, out);
+  TensorWriter::complete();
 }
 
 }  // namespace forebay::image

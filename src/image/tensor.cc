@@ -6,6 +6,8 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include <hwy/cache_control.h>
+
 #include <bit>
 #include <cmath>
 
@@ -61,8 +63,27 @@ struct ToBfloat16 {
   }
 };
 
+// Samples that would fill much of the cache are written past it: whoever takes a batch of such
+// finds it in memory anyway, and memory that is overwritten whole need not be read first.
+constexpr size_t kStreamedFrom = 256 << 10;  // bytes
+
+template <class Out>
+HWY_INLINE bool may_stream(Size size, const std::array<Out*, 3>& planes) {
+  constexpr size_t kBytes = kLanes * sizeof(Out);  // at once; fewer than 16 cannot be streamed
+  const size_t plane = size_t{size.width} * size.height * sizeof(Out);
+  return kBytes >= 16 && 3 * plane >= kStreamedFrom && size.width % kLanes == 0 &&
+         reinterpret_cast<uintptr_t>(planes[0]) % kBytes == 0;
+}
+
 // kLanes pixels from `from` on to `out`: to three planes, or interleaved at out[0].
-template <bool kFlip, bool kPlanar, class Convert, class Out>
+// How values are laid out.
+enum Order : uint8_t {
+  kPlanes,
+  kStreamedPlanes,  // to memory, past the caches; places of whole vectors
+  kInterleaved,
+};
+
+template <bool kFlip, Order kOrder, class Convert, class Out>
 HWY_INLINE void write_lanes(const PlanarRow& row, size_t from, const Convert& convert,
                             const std::array<Out*, 3>& out, size_t at) {
   hn::Vec<typename Convert::D> values[3];
@@ -72,45 +93,56 @@ HWY_INLINE void write_lanes(const PlanarRow& row, size_t from, const Convert& co
     values[c] = convert(value, c);
   }
   const typename Convert::D d;
-  if constexpr (kPlanar) {
-    for (size_t c = 0; c < 3; ++c) hn::StoreU(values[c], d, out[c] + at);
-  } else {
+  if constexpr (kOrder == kInterleaved) {
     hn::StoreInterleaved3(values[0], values[1], values[2], d, out[0] + 3 * at);
+  } else {
+    for (size_t c = 0; c < 3; ++c) {
+      kOrder == kPlanes ? hn::StoreU(values[c], d, out[c] + at)
+                        : hn::Stream(values[c], d, out[c] + at);
+    }
   }
 }
 
-template <bool kFlip, bool kPlanar, class Convert, class Out>
+template <bool kFlip, Order kOrder, class Convert, class Out>
 HWY_INLINE void write_lanes_of_row(const PlanarRow& row, size_t width, const Convert& convert,
                                    const std::array<Out*, 3>& out) {
   size_t at = 0;
   for (; at + kLanes <= width; at += kLanes) {
     const size_t from = kFlip ? width - kLanes - at : at;
-    write_lanes<kFlip, kPlanar>(row, from, convert, out, at);
+    write_lanes<kFlip, kOrder>(row, from, convert, out, at);
   }
   if (at == width) return;
   const size_t rest = width - at;
+  constexpr bool kPlanar = kOrder != kInterleaved;
   std::array<Out, 3 * kLanes> made;
   // A flipped row's rest is its beginning, and comes out at the vector's end.
   const size_t skipped = kFlip ? kLanes - rest : 0;
   const std::array<Out*, 3> to{made.data(), made.data() + kLanes, made.data() + 2 * kLanes};
-  write_lanes<kFlip, kPlanar>(row, kFlip ? 0 : at, convert, to, 0);
+  write_lanes<kFlip, kPlanar ? kPlanes : kInterleaved>(row, kFlip ? 0 : at, convert, to, 0);
   for (size_t c = 0; kPlanar && c < 3; ++c) {
     std::memcpy(out[c] + at, to[c] + skipped, rest * sizeof(Out));
   }
   if (!kPlanar) std::memcpy(out[0] + 3 * at, to[0] + 3 * skipped, rest * 3 * sizeof(Out));
 }
 
+template <Order kOrder, class Out, class Convert>
+HWY_INLINE void write_in_order(const PlanarRow& row, const TensorWriter::RowPlace& place,
+                               const Convert& convert, const std::array<Out*, 3>& out) {
+  const size_t width = place.size.width;
+  place.flip ? write_lanes_of_row<true, kOrder>(row, width, convert, out)
+             : write_lanes_of_row<false, kOrder>(row, width, convert, out);
+}
+
 template <class Out, class Convert>
 HWY_INLINE void write_as(const PlanarRow& row, const TensorWriter::RowPlace& place,
                          const Convert& convert, uint8_t* sample) {
   const std::array<Out*, 3> out = place.in<Out>(sample);
-  const size_t width = place.size.width;
-  if (place.planar) {
-    place.flip ? write_lanes_of_row<true, true>(row, width, convert, out)
-               : write_lanes_of_row<false, true>(row, width, convert, out);
+  if (!place.planar) {
+    write_in_order<kInterleaved>(row, place, convert, out);
+  } else if (may_stream(place.size, out)) {
+    write_in_order<kStreamedPlanes>(row, place, convert, out);
   } else {
-    place.flip ? write_lanes_of_row<true, false>(row, width, convert, out)
-               : write_lanes_of_row<false, false>(row, width, convert, out);
+    write_in_order<kPlanes>(row, place, convert, out);
   }
 }
 
@@ -237,9 +269,12 @@ void TensorWriter::write_row(const PlanarRow& row, uint32_t y, Size size, bool f
   }
 }
 
+void TensorWriter::complete() { hwy::FlushStream(); }
+
 void TensorWriter::write(base::Rows& rows, bool flip, uint8_t* out) const {
   const Size size{rows.width(), rows.height()};
   for (uint32_t y = 0; y < size.height; ++y) write_row(rows.row(y), y, size, flip, out);
+  complete();
 }
 
 // All types have zero bytes for 0. NHWC is one plane of pixels of three elements.

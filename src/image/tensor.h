@@ -32,9 +32,12 @@ class TensorWriter {
   // Bytes of a sample of height x width x 3.
   size_t sample_bytes(Size size) const;
   // Writes row `y` of a sample of `size`, mirrored left to right when `flip`, to its place in the
-  // sample at `out` (sample_bytes of room).
+  // sample at `out` (sample_bytes of room). Large samples go past the caches where they begin at a
+  // multiple of 64 bytes; other threads may read them after complete().
   void write_row(const PlanarRow& row, uint32_t y, Size size, bool flip, uint8_t* out) const;
-  // All rows.
+  // What this thread wrote is in memory before anything that it writes from now on.
+  static void complete();
+  // All rows, complete.
   void write(base::Rows& rows, bool flip, uint8_t* out) const;
   // Makes `part` of the sample at `out`, whose size is `size`, 0 in all channels.
   void erase(const Rect& part, Size size, uint8_t* out) const;

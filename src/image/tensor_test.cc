@@ -41,11 +41,14 @@ void write(const TensorWriter& writer, const Pixels& pixels, bool flip, uint8_t*
   writer.write(rows, flip, out);
 }
 
-void check(const TensorOptions& options, const Pixels& pixels, bool flip) {
+// `offset`: of the sample, from a multiple of 64 bytes.
+void check(const TensorOptions& options, const Pixels& pixels, bool flip, size_t offset = 0) {
   const TensorWriter writer(options);
   const size_t bytes = writer.sample_bytes({pixels.width, pixels.height});
   ASSERT_EQ(bytes, pixels.rgb.size() * dtype_bytes(options.dtype));
-  base::ByteVector out(bytes + 8, 0xA5);
+  base::ByteVector room(64 + offset + bytes + 8, 0xA5);
+  const size_t first = -reinterpret_cast<uintptr_t>(room.data()) % 64 + offset;
+  const std::span<uint8_t> out = std::span(room).subspan(first, bytes + 8);
   write(writer, pixels, flip, out.data());
   for (size_t y = 0; y < pixels.height; ++y) {
     for (size_t x = 0; x < pixels.width; ++x) {
@@ -74,6 +77,21 @@ TEST(TensorWriter, EqualsANaiveLoop) {
             jpeg::keep_to(best);
             check(options, make_image(width, 40, width * 2), flip);
           }
+        }
+      }
+    }
+  }
+}
+
+// Past the caches where they begin in the right place.
+TEST(TensorWriter, WritesLargeSamplesAnywhere) {
+  const Pixels pixels = make_image(192, 480, 3);
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+    for (const bool flip : {false, true}) {
+      for (const size_t offset : {0, 4, 32}) {
+        for (const auto best : {jpeg::EntropyKernel::kAvx2, jpeg::EntropyKernel::kAvx512}) {
+          jpeg::keep_to(best);
+          check({.dtype = dtype}, pixels, flip, offset);
         }
       }
     }
