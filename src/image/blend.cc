@@ -204,6 +204,12 @@ uint32_t pairs_in(uint32_t window, uint64_t reach) {
   return reach > window ? 0 : (window - static_cast<uint32_t>(reach)) / 2 + 1;
 }
 
+// At most, of one output's taps.
+uint32_t pairs_max(const AxisSpec& axis) {
+  const double support = (axis.cubic ? 2 : 1) * std::max(axis.length / axis.out, 1.0);
+  return static_cast<uint32_t>(std::ceil(support)) + 1;
+}
+
 }  // namespace
 
 void blend_across(const Across& across, const base::PlanarRow& row, uint8_t* out,
@@ -214,6 +220,7 @@ void blend_across(const Across& across, const base::PlanarRow& row, uint8_t* out
                             .places = across.places.data(),
                             .weights = across.weights.data(),
                             .groups = across.groups,
+                            .window = across.window,
                             .pairs = across.axis.taps / 2,
                             .precision = across.axis.precision};
     blend_sixteens_avx512(sixteens, row.data(), out, out_stride);
@@ -238,26 +245,30 @@ void blend_down(const Axis& axis, size_t index, const uint8_t* const* rows, size
 }
 
 void Across::compute(AxisSpec wanted) {
-  const bool fours = reach_of(kFour, wanted) <= kFoursWindow;
-  wanted.multiple = fours ? 2 : kTapsOfEach;
   const bool may_be = runs_avx512();
+  const uint64_t reach = reach_of(kSixteen, wanted);
+  const bool fours = reach_of(kFour, wanted) <= kFoursWindow;
+  const bool wide = may_be && wanted.in >= kWideWindow &&
+                    pairs_in(kWideWindow, reach) >= pairs_max(wanted);
+  wanted.multiple = fours || wide ? 2 : kTapsOfEach;
   if (wanted == axis.spec && may_be == may_be_sixteens) return;
   may_be_sixteens = may_be;
   axis.compute(wanted);
   of_group = 1;
-  if (!fours) return;
-  const uint32_t pairs = pairs_in(kSixteensWindow, reach_of(kSixteen, wanted));
-  if (may_be && axis.taps / 2 <= pairs) {
+  if (may_be && axis.taps / 2 <= pairs_in(kSixteensWindow, reach)) {
     group_outputs(kSixteen, kSixteensWindow);
-  } else {
+  } else if (wide) {
+    group_outputs(kSixteen, kWideWindow);
+  } else if (fours) {
     group_outputs(kFour, kFoursWindow);
   }
 }
 
-void Across::group_outputs(uint32_t outputs, uint32_t window) {
+void Across::group_outputs(uint32_t outputs, uint32_t window_bytes) {
   constexpr size_t kAtOnce = size_t{kFour} * kFoursAtOnce;
   static_assert(kAtOnce == kSixteen);
   of_group = outputs;
+  window = window_bytes;
   pairs_of_window = pairs_in(window, reach_of(outputs, axis.spec));
   const size_t last = axis.start.size() - 1;
   const size_t all = (last / kAtOnce + 1) * kAtOnce;
@@ -268,7 +279,10 @@ void Across::group_outputs(uint32_t outputs, uint32_t window) {
   for (size_t i = 0; i < all; ++i) {
     const size_t output = std::min(i, last);
     const size_t group = i / outputs;
-    if (i % outputs == 0) windows[group] = axis.start[output];
+    if (i % outputs == 0) {
+      windows[group] =
+          std::min(axis.start[output], axis.spec.in + uint32_t{base::kPlanarPadding} - window);
+    }
     const auto place = static_cast<uint8_t>(axis.start[output] - windows[group]);
     places[4 * i] = place;
     places[4 * i + 2] = place + 1;

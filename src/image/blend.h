@@ -14,7 +14,7 @@ namespace forebay::image {
 inline constexpr size_t kBlendPadding = 64;
 
 // How a row's outputs come from its pixels. Outputs beside each other are made at once, from the
-// window where their pixels lie, two taps of each at a time: sixteen from 64 bytes where the
+// window where their pixels lie, two taps of each at a time: sixteen from 64 or 128 bytes where the
 // machine can, else four from 16; where the row shrinks too much for that, one after the other.
 struct Across {
   static constexpr uint32_t kFour = 4;
@@ -22,15 +22,17 @@ struct Across {
   static constexpr uint32_t kFoursAtOnce = 4;   // at most
   static constexpr uint32_t kSixteen = 16;
   static constexpr uint32_t kSixteensWindow = 64;
+  static constexpr uint32_t kWideWindow = 128;
   static_assert(base::kPlanarPadding >= kSixteensWindow);
   static constexpr uint32_t kTapsOfEach = 8;  // at once, of an output that is made by itself
 
   Axis axis;
   bool may_be_sixteens = false;  // this machine runs blend_avx512.cc
   uint32_t of_group = 1;         // outputs
+  uint32_t window = 0;           // bytes of a group's
   size_t groups = 0;             // the last ones may be there twice
   uint32_t pairs_of_window = 0;  // that lie in one window; the next one begins so many pairs behind
-  std::vector<uint32_t> windows;  // by group: where the first begins
+  std::vector<uint32_t> windows;  // by group: where the first begins, not past the padding
   std::vector<uint8_t> places;    // by output: in its window, of its first two taps; four bytes
   std::vector<int16_t> weights;   // by pair of taps, then output: two
 
@@ -38,7 +40,7 @@ struct Across {
   void compute(AxisSpec wanted);
 
  private:
-  void group_outputs(uint32_t outputs, uint32_t window);
+  void group_outputs(uint32_t outputs, uint32_t window_bytes);
 };
 
 // The channels of a row, to `out_stride` bytes behind each other.
@@ -52,6 +54,7 @@ struct Sixteens {
   const uint8_t* places;
   const int16_t* weights;
   size_t groups;
+  uint32_t window;
   uint32_t pairs;
   int precision;
 };

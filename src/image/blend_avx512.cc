@@ -1,5 +1,5 @@
-// The pass along rows in groups of sixteen outputs: a row's 64 bytes where their pixels lie are one
-// register; and the pass down. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so
+// The pass along rows in groups of sixteen outputs: a row's bytes where their pixels lie are one
+// register, or two; and the pass down. Needs AVX-512 F, BW, VBMI and VNNI; compiled with them, so
 // nothing here may be an inline function that another file might be given.
 #include <immintrin.h>
 
@@ -9,8 +9,8 @@ namespace forebay::image {
 
 namespace {
 
-// kPairs: of all taps; 0: any number.
-template <uint32_t kPairs>
+// kPairs: of all taps; 0: any number. kRegisters: of a window.
+template <uint32_t kPairs, int kRegisters>
 void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, size_t out_stride) {
   constexpr size_t kChannels = 3;
   constexpr size_t kOutputs = Across::kSixteen;
@@ -21,10 +21,11 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
   const __m128i precision = _mm_cvtsi32_si128(across.precision);
   const __m512i zero = _mm512_setzero_si512();
   for (size_t group = 0; group < across.groups; ++group) {
-    __m512i windows[kChannels];
+    __m512i windows[kRegisters][kChannels];
     __m512i sums[kChannels];
     for (size_t c = 0; c < kChannels; ++c) {
-      windows[c] = _mm512_loadu_si512(rows[c] + across.windows[group]);
+      const uint8_t* const window = rows[c] + across.windows[group];
+      for (int i = 0; i < kRegisters; ++i) windows[i][c] = _mm512_loadu_si512(window + i * 64);
       sums[c] = half;
     }
     __m512i places = _mm512_loadu_si512(across.places + group * 4 * kOutputs);
@@ -33,7 +34,11 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
     for (uint32_t pair = 0; pair < pairs; ++pair) {
       const __m512i both = _mm512_loadu_si512(weights + pair * pair_stride);
       for (size_t c = 0; c < kChannels; ++c) {
-        const __m512i pixels = _mm512_maskz_permutexvar_epi8(kLowBytes, places, windows[c]);
+        const __m512i pixels =
+            kRegisters == 1
+                ? _mm512_maskz_permutexvar_epi8(kLowBytes, places, windows[0][c])
+                : _mm512_maskz_permutex2var_epi8(kLowBytes, windows[0][c], places,
+                                                 windows[kRegisters - 1][c]);
         sums[c] = _mm512_dpwssd_epi32(sums[c], pixels, both);
       }
       places = _mm512_add_epi8(places, _mm512_set1_epi8(2));
@@ -81,10 +86,11 @@ void blend_down_avx512(const Down& down, const uint8_t* const* rows, size_t byte
 
 void blend_sixteens_avx512(const Sixteens& across, const uint8_t* const* rows, uint8_t* out,
                            size_t out_stride) {
-  if (across.pairs == 1) return blend<1>(across, rows, out, out_stride);
-  if (across.pairs == 2) return blend<2>(across, rows, out, out_stride);
-  if (across.pairs == 3) return blend<3>(across, rows, out, out_stride);
-  blend<0>(across, rows, out, out_stride);
+  if (across.window > 64) return blend<0, 2>(across, rows, out, out_stride);
+  if (across.pairs == 1) return blend<1, 1>(across, rows, out, out_stride);
+  if (across.pairs == 2) return blend<2, 1>(across, rows, out, out_stride);
+  if (across.pairs == 3) return blend<3, 1>(across, rows, out, out_stride);
+  blend<0, 1>(across, rows, out, out_stride);
 }
 
 }  // namespace forebay::image

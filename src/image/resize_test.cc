@@ -57,9 +57,9 @@ Pixels cut(const Pixels& whole, const Rect& region) {
 TEST(Resize, IsTheSameWithEveryInstructionSet) {
   base::Random random(4, base::Purpose::kTest);
   Resizer resizers[2] = {Resizer(Interpolation::kBilinear), Resizer(Interpolation::kBicubic)};
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const Size size{1 + static_cast<uint32_t>(random.below(70)), 3};
-    const double scale = 0.2 + 5 * random.uniform();
+    const double scale = 0.2 + 8 * random.uniform();
     const Pixels from =
         make_image(1 + static_cast<uint32_t>(scale * size.width), 5, static_cast<uint32_t>(i));
     const uint32_t x = static_cast<uint32_t>(random.below(size.width));
