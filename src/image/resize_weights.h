@@ -1,6 +1,8 @@
 // The weights of PyTorch's antialiased bilinear and bicubic uint8 resize along one axis.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -31,16 +33,10 @@ struct Axis {
   // Does nothing when `wanted` is what is there already.
   void compute(const AxisSpec& wanted);
 
-  // The source's pixels that one output is made of.
-  struct Window {
-    double centre = 0;
-    int64_t start = 0;
-    int64_t size = 0;
-  };
+  static constexpr size_t kLanes = 32;  // outputs that are computed together
 
  private:
-  std::vector<Window> windows_;  // of the outputs that are kept
-  std::vector<double> exact_;
+  std::vector<std::array<double, kLanes>> exact_;  // by group of outputs that are kept, then tap
 };
 
 }  // namespace forebay::image
