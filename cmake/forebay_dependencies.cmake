@@ -1,8 +1,10 @@
 # Every library that Forebay links. The Debian packages they come in: packages.txt.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(GTest REQUIRED)
-include(GoogleTest)
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
@@ -21,4 +23,16 @@ if(FOREBAY_TORCH)
     OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
   find_package(Torch REQUIRED)
+endif()
+
+if(FOREBAY_PYTHON)
+  # The tree's own, unless pip builds for another one.
+  if(NOT SKBUILD)
+    set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  endif()
+  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module
+    OPTIONAL_COMPONENTS Development.SABIModule)
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_package(nanobind CONFIG REQUIRED)
 endif()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ["base", "io", "jpeg", "image", "store", "feed", "train", "apps"]
+LAYERS = ["base", "io", "jpeg", "image", "store", "feed", "train", "bind", "apps"]
 WITH_TORCH = {"train", "apps"}
 SYSTEM_HEADERS = {
     *("fcntl.h", "unistd.h", "dirent.h", "sys/file.h", "sys/mman.h", "sys/socket.h", "sys/stat.h"),

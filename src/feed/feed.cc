@@ -153,10 +153,10 @@ Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
                                          const FeedOptions& options) {
   RETURN_IF_ERROR(check_options(options));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
-  if (options.shuffle && dataset->sample_count() < options.global_batch) {
+  if (options.drop_last && dataset->sample_count() < options.global_batch) {
     return fail(Code::kInvalid,
                 "feed: {} has {} samples, fewer than one global batch ({}); give a smaller batch "
-                "(global_batch)",
+                "(global_batch), or keep the last one (drop_last)",
                 dataset->path(), dataset->sample_count(), options.global_batch);
   }
   return std::make_unique<FeedImpl>(fs, std::move(dataset), options);

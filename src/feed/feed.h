@@ -24,9 +24,11 @@ struct FeedOptions {
   int rank = 0;
   int world_size = 1;
   uint64_t seed = 0;
-  // true: training; shuffled, and a last incomplete global batch is dropped. false: validation; in
-  // storage order, every sample exactly once, the ragged end masked.
+  // true: training; shuffled, a bad sample is replaced by another. false: validation; in storage
+  // order, a bad sample is masked.
   bool shuffle = true;
+  // A last incomplete global batch; false: what it lacks is masked, every sample comes once.
+  bool drop_last = true;
   // The order (feed/order.h).
   uint32_t lanes = 8;
   uint64_t group_bytes = 64'000'000;  // chunks shuffled together, at least one, per lane
@@ -65,7 +67,7 @@ struct Batch {
   std::vector<int32_t> labels;  // one a sample; -1: none
   // Numbers in the dataset (of the replacement, where replaced); kNoSample where there is none.
   std::vector<uint64_t> samples;
-  // 0 only in validation, at its ragged end and for bad samples; the image is zeros then.
+  // 0 at an epoch's ragged end and in validation for bad samples; the image is zeros then.
   std::vector<uint8_t> valid;
   uint64_t epoch = 0;
   uint64_t step = 0;  // from 0 in the epoch

@@ -46,6 +46,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
     options.transform = image::TrainTransform{.size = 8, .crop = {}};
     options.global_batch = 20;
     options.shuffle = shuffle;
+    options.drop_last = shuffle;
     options.threads = 2;
     const auto feed = Feed::open(fs, *dataset, options);
     ASSERT_TRUE(feed) << feed.error().message();

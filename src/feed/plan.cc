@@ -78,8 +78,8 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
   }
   const uint64_t size = dataset_->sample_count();
   const uint64_t batch = share_.global_batch;
-  steps_ = options.shuffle ? size / batch : (size + batch - 1) / batch;
-  end_ = options.shuffle ? steps_ * batch : size;
+  steps_ = options.drop_last ? size / batch : (size + batch - 1) / batch;
+  end_ = options.drop_last ? steps_ * batch : size;
 }
 
 uint64_t Planner::bytes_of(const Order& order, const Group& group) const {

@@ -59,7 +59,7 @@ class Planner {
  public:
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options);
   const Share& share() const { return share_; }
-  // Training: whole global batches only. Validation: all samples.
+  // Whole global batches only, or all samples.
   uint64_t steps() const { return steps_; }
   uint64_t end() const { return end_; }
   // Without the loads that only positions below `start` need.

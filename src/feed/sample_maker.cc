@@ -32,11 +32,6 @@ Status guarded(Function function) {
   }
 }
 
-Status check(Bytes file, const store::Location& location) {
-  if (base::crc32c(file) == location.crc32c) return {};
-  return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
-}
-
 }  // namespace
 
 SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
@@ -104,20 +99,13 @@ Result<Bytes> SampleMaker::find(const Order::Place& place, const store::Location
                     base::in_bounds(location.offset - part.offset, location.length, part.length);
   if (!here) return read(location, &begun->file);
   const Bytes file(part.data + (location.offset - part.offset), location.length);
-  RETURN_IF_ERROR(check(file, location));
+  RETURN_IF_ERROR(store::check_file(file, location));
   return file;
 }
 
 Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVector* file) {
-  if (location.length > base::kImageBytesMax) {
-    return fail(Code::kTooBig, "{} are more than an image may have",
-                base::human_bytes(location.length));
-  }
-  ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(location.chunk)));
-  file->resize(location.length);
-  RETURN_IF_ERROR(chunk->read(location.offset, *file));
+  RETURN_IF_ERROR(store::read_file_at(fs_, dataset_, location, file));
   bytes_read_ += location.length;
-  RETURN_IF_ERROR(check(*file, location));
   return Bytes(*file);
 }
 

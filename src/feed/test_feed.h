@@ -43,6 +43,7 @@ class FeedTest : public testing::Test {
     FeedOptions out = options(threads);
     out.transform = image::EvalTransform{.size = kSize, .resize = 10};
     out.shuffle = false;
+    out.drop_last = false;
     return out;
   }
   std::unique_ptr<Feed> open(const FeedOptions& options) const {

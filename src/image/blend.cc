@@ -248,8 +248,8 @@ void Across::compute(AxisSpec wanted) {
   const bool may_be = runs_avx512();
   const uint64_t reach = reach_of(kSixteen, wanted);
   const bool fours = reach_of(kFour, wanted) <= kFoursWindow;
-  const bool wide = may_be && wanted.in >= kWideWindow &&
-                    pairs_in(kWideWindow, reach) >= pairs_max(wanted);
+  const bool wide =
+      may_be && wanted.in >= kWideWindow && pairs_in(kWideWindow, reach) >= pairs_max(wanted);
   wanted.multiple = fours || wide ? 2 : kTapsOfEach;
   if (wanted == axis.spec && may_be == may_be_sixteens) return;
   may_be_sixteens = may_be;

@@ -35,10 +35,9 @@ void blend(const Sixteens& across, const uint8_t* const* rows, uint8_t* out, siz
       const __m512i both = _mm512_loadu_si512(weights + pair * pair_stride);
       for (size_t c = 0; c < kChannels; ++c) {
         const __m512i pixels =
-            kRegisters == 1
-                ? _mm512_maskz_permutexvar_epi8(kLowBytes, places, windows[0][c])
-                : _mm512_maskz_permutex2var_epi8(kLowBytes, windows[0][c], places,
-                                                 windows[kRegisters - 1][c]);
+            kRegisters == 1 ? _mm512_maskz_permutexvar_epi8(kLowBytes, places, windows[0][c])
+                            : _mm512_maskz_permutex2var_epi8(kLowBytes, windows[0][c], places,
+                                                             windows[kRegisters - 1][c]);
         sums[c] = _mm512_dpwssd_epi32(sums[c], pixels, both);
       }
       places = _mm512_add_epi8(places, _mm512_set1_epi8(2));

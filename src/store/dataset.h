@@ -59,4 +59,10 @@ class Dataset {
   virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
 };
 
+// kCorrupt when `file` does not have the checksum that was stored for it.
+Status check_file(Bytes file, const Location& location);
+// A sample's image as it is stored, checked. Errors: kIo, kCorrupt, kTooBig.
+Status read_file_at(const io::FileSystem& fs, const Dataset& dataset, const Location& location,
+                    base::ByteVector* file);
+
 }  // namespace forebay::store

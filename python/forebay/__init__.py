@@ -1,0 +1,12 @@
+"""Forebay: image data from where it lies to batches for PyTorch, as fast as the machine allows.
+
+PyTorch is not needed to import this; with it, batches are tensors, else NumPy arrays.
+"""
+
+from forebay import transforms
+from forebay._core import DataError
+from forebay.dataset import Dataset
+from forebay.decoding import decode
+from forebay.loader import Loader
+
+__all__ = ["DataError", "Dataset", "Loader", "decode", "transforms"]

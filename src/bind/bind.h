@@ -1,0 +1,28 @@
+// What the Python module is made of. No logic: arguments in, objects and exceptions out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "base/status.h"
+
+namespace forebay::bind {
+
+namespace nb = nanobind;
+
+// What `result` holds; an error becomes a Python exception (docs/errors.md).
+[[noreturn]] void raise(const base::Status& status);
+inline void check(const base::Status& status) {
+  if (!status.ok()) raise(status);
+}
+template <class T>
+T unwrap(base::Result<T> result) {
+  if (!result) raise(result.error());
+  return std::move(*result);
+}
+
+void bind_errors(nb::module_& m);
+void bind_decode(nb::module_& m);
+void bind_dataset(nb::module_& m);
+void bind_feed(nb::module_& m);
+
+}  // namespace forebay::bind

@@ -1,0 +1,75 @@
+#include "image/decode.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+
+namespace forebay::bind {
+namespace {
+
+using image::Bytes;
+using Array = nb::ndarray<nb::numpy, uint8_t, nb::shape<-1, -1, 3>, nb::c_contig>;
+
+Bytes bytes_of(const nb::bytes& file) {
+  return {static_cast<const uint8_t*>(file.data()), file.size()};
+}
+
+Array to_array(image::Pixels&& pixels) {
+  auto* const owned = new image::Pixels(std::move(pixels));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<image::Pixels*>(p); });
+  return Array(owned->rgb.data(), {owned->height, owned->width, 3}, owner);
+}
+
+// Keeps its buffers between images; one thread at a time.
+class Decoder {
+ public:
+  // An error where one image cannot be decoded; the others are lost then.
+  std::vector<Array> decode(const std::vector<nb::bytes>& files) {
+    std::vector<Bytes> bytes;
+    for (const nb::bytes& file : files) bytes.push_back(bytes_of(file));
+    std::vector<image::Pixels> pixels(files.size());
+    base::Status status;
+    {
+      const nb::gil_scoped_release released;
+      status = decode(bytes, &pixels);
+    }
+    check(status);
+    std::vector<Array> out;
+    for (image::Pixels& one : pixels) out.push_back(to_array(std::move(one)));
+    return out;
+  }
+
+ private:
+  base::Status decode(const std::vector<Bytes>& files, std::vector<image::Pixels>* out) {
+    std::vector<image::DecodeRequest> requests;
+    for (size_t i = 0; i < files.size(); ++i) {
+      auto source = image::read_header(files[i]);
+      if (!source) return source.error().at(fmt::format("decode: image {}", i));
+      const image::Size size = source->size;
+      requests.push_back({std::move(*source), {0, 0, size.width, size.height}});
+    }
+    base::Status bad;
+    decoder_.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {
+      if (status.ok()) {
+        rows.move_to(&(*out)[i]);
+      } else if (bad.ok()) {
+        bad = status.at(fmt::format("decode: image {}", i));
+      }
+    });
+    return bad;
+  }
+
+  image::ImageDecoder decoder_;
+};
+
+}  // namespace
+
+void bind_decode(nb::module_& m) {
+  nb::class_<Decoder>(m, "Decoder", "Decodes images; one thread at a time.")
+      .def(nb::init<>())
+      .def("decode", nb::overload_cast<const std::vector<nb::bytes>&>(&Decoder::decode),
+           nb::arg("files"), "The RGB pixels of each file: uint8 arrays [height, width, 3].");
+}
+
+}  // namespace forebay::bind

@@ -1,0 +1,182 @@
+#include "feed/feed.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+#include "bind/dataset.h"
+#include "feed/state.h"
+#include "io/machine.h"
+
+namespace forebay::bind {
+namespace {
+
+using feed::FeedOptions;
+
+// A batch, and what its numbers are.
+struct Batch {
+  std::shared_ptr<const feed::Batch> batch;
+  image::TensorOptions tensor;
+};
+
+nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
+  switch (dtype) {
+    case image::DType::kUint8:
+      return nb::dtype<uint8_t>();
+    case image::DType::kFloat32:
+      return nb::dtype<float>();
+    case image::DType::kBfloat16:
+      break;
+  }
+  return {static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
+}
+
+// Keeps the batch as long as somebody has the array.
+template <class Array, class T>
+Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& shape,
+               nb::dlpack::dtype dtype) {
+  using Owner = std::shared_ptr<const feed::Batch>;
+  const nb::capsule owner(new Owner(batch.batch),
+                          [](void* p) noexcept { delete static_cast<Owner*>(p); });
+  return Array(const_cast<T*>(data), shape.size(), shape.data(), owner, nullptr, dtype);
+}
+
+nb::ndarray<nb::array_api> images(const Batch& self) {
+  const feed::Batch& batch = *self.batch;
+  std::vector<size_t> shape{batch.valid.size(), batch.size, batch.size};
+  shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
+  return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape, dlpack_dtype(self.tensor.dtype));
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values) {
+  return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
+}
+
+// A feed; one thread at a time.
+class Feed {
+ public:
+  Feed(const Dataset& dataset, const FeedOptions& options)
+      : feed_(unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options))),
+        tensor_(options.tensor) {}
+
+  uint64_t steps() const { return feed_->steps(); }
+  void start(const std::string& state) { check(feed_->start(unwrap(feed::decode_state(state)))); }
+  std::string state() const { return feed::encode_state(feed_->state()); }
+  size_t bad_samples() const { return feed_->state().bad.size(); }
+  feed::FeedStats stats() const { return feed_->stats(); }
+  std::optional<Batch> next() {
+    auto batch = unwrap(feed_->next());
+    if (batch == nullptr) return std::nullopt;
+    return Batch{std::move(batch), tensor_};
+  }
+
+ private:
+  std::unique_ptr<feed::Feed> feed_;
+  image::TensorOptions tensor_;
+};
+
+void bind_transforms(nb::module_& m) {
+  using namespace image;
+  nb::enum_<Interpolation>(m, "Interpolation")
+      .value("NEAREST", Interpolation::kNearest)
+      .value("BILINEAR", Interpolation::kBilinear)
+      .value("BICUBIC", Interpolation::kBicubic);
+  nb::class_<RandomResizedCrop>(m, "RandomResizedCrop")
+      .def(nb::init<>())
+      .def_rw("scale_min", &RandomResizedCrop::scale_min)
+      .def_rw("scale_max", &RandomResizedCrop::scale_max)
+      .def_rw("ratio_min", &RandomResizedCrop::ratio_min)
+      .def_rw("ratio_max", &RandomResizedCrop::ratio_max);
+  nb::class_<RandomPaddedCrop>(m, "RandomPaddedCrop")
+      .def(nb::init<>())
+      .def_rw("padding", &RandomPaddedCrop::padding);
+  nb::class_<RandomErasing>(m, "RandomErasing")
+      .def(nb::init<>())
+      .def_rw("probability", &RandomErasing::probability)
+      .def_rw("scale_min", &RandomErasing::scale_min)
+      .def_rw("scale_max", &RandomErasing::scale_max)
+      .def_rw("ratio_min", &RandomErasing::ratio_min)
+      .def_rw("ratio_max", &RandomErasing::ratio_max);
+  nb::class_<TrainTransform>(m, "TrainTransform")
+      .def(nb::init<>())
+      .def_rw("size", &TrainTransform::size)
+      .def_rw("crop", &TrainTransform::crop)
+      .def_rw("flip", &TrainTransform::flip)
+      .def_rw("erasing", &TrainTransform::erasing)
+      .def_rw("interpolation", &TrainTransform::interpolation)
+      .def_rw("scaled_decode", &TrainTransform::scaled_decode);
+  nb::class_<EvalTransform>(m, "EvalTransform")
+      .def(nb::init<>())
+      .def_rw("size", &EvalTransform::size)
+      .def_rw("resize", &EvalTransform::resize)
+      .def_rw("interpolation", &EvalTransform::interpolation)
+      .def_rw("scaled_decode", &EvalTransform::scaled_decode);
+  nb::enum_<DType>(m, "DType")
+      .value("UINT8", DType::kUint8)
+      .value("FLOAT32", DType::kFloat32)
+      .value("BFLOAT16", DType::kBfloat16);
+  nb::enum_<Layout>(m, "Layout").value("NCHW", Layout::kNchw).value("NHWC", Layout::kNhwc);
+  nb::class_<TensorOptions>(m, "TensorOptions")
+      .def(nb::init<>())
+      .def_rw("dtype", &TensorOptions::dtype)
+      .def_rw("layout", &TensorOptions::layout)
+      .def_rw("mean", &TensorOptions::mean)
+      .def_rw("std", &TensorOptions::std);
+}
+
+}  // namespace
+
+void bind_feed(nb::module_& m) {
+  bind_transforms(m);
+  m.def("usable_cores", &io::usable_cores, "Threads that can run at once in this process.");
+  nb::class_<FeedOptions>(m, "FeedOptions")
+      .def(nb::init<>())
+      .def_rw("transform", &FeedOptions::transform)
+      .def_rw("tensor", &FeedOptions::tensor)
+      .def_rw("global_batch", &FeedOptions::global_batch)
+      .def_rw("rank", &FeedOptions::rank)
+      .def_rw("world_size", &FeedOptions::world_size)
+      .def_rw("seed", &FeedOptions::seed)
+      .def_rw("shuffle", &FeedOptions::shuffle)
+      .def_rw("drop_last", &FeedOptions::drop_last)
+      .def_rw("threads", &FeedOptions::threads)
+      .def_rw("prefetch", &FeedOptions::prefetch)
+      .def_rw("memory_bytes_max", &FeedOptions::memory_bytes_max)
+      .def_rw("bad_samples_max", &FeedOptions::bad_samples_max);
+  nb::class_<Batch>(m, "Batch")
+      .def_prop_ro("images", &images, nb::rv_policy::automatic,
+                   "[samples, 3, size, size] or [samples, size, size, 3].")
+      .def_prop_ro(
+          "labels", [](const Batch& self) { return column(self, self.batch->labels); },
+          nb::rv_policy::automatic, "int32 [samples]; -1: none.")
+      .def_prop_ro(
+          "samples", [](const Batch& self) { return column(self, self.batch->samples); },
+          nb::rv_policy::automatic,
+          "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
+      .def_prop_ro(
+          "valid", [](const Batch& self) { return column(self, self.batch->valid); },
+          nb::rv_policy::automatic, "uint8 [samples]; 0 where there is no sample.");
+  nb::class_<feed::FeedStats>(m, "FeedStats")
+      .def_ro("samples", &feed::FeedStats::samples)
+      .def_ro("bytes_read", &feed::FeedStats::bytes_read)
+      .def_ro("wait_ns", &feed::FeedStats::wait_ns)
+      .def_ro("prepare_ns", &feed::FeedStats::prepare_ns)
+      .def_ro("read_ns", &feed::FeedStats::read_ns);
+  nb::class_<Feed>(m, "Feed", "An epoch in motion; one thread at a time.")
+      .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
+      .def_prop_ro("steps", &Feed::steps, "Batches of an epoch, the same on every rank.")
+      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<nb::gil_scoped_release>(),
+           "Goes on at `state`, as state() gives it.")
+      .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
+      .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
+      .def("stats", &Feed::stats)
+      .def("next", &Feed::next, nb::call_guard<nb::gil_scoped_release>(),
+           "The next batch; None at the epoch's end.");
+}
+
+}  // namespace forebay::bind

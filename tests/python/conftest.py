@@ -1,0 +1,50 @@
+"""A small packed dataset of generated JPEGs of many sizes."""
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
+IMAGES = 70
+CLASSES = 3
+
+
+def make_jpeg(seed: int) -> bytes:
+    """Smooth noise of 40 to 300 pixels a side."""
+    random = np.random.default_rng(seed)
+    width, height = (int(side) for side in random.integers(40, 300, 2))
+    small = Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8))
+    out = io.BytesIO()
+    small.resize((width, height), Image.Resampling.BICUBIC).save(
+        out, "JPEG", quality=int(random.integers(50, 96)), subsampling=int(random.integers(0, 3))
+    )
+    return out.getvalue()
+
+
+def pack(images: dict[str, bytes], root: Path, *options: str) -> Path:
+    """Packs files, by their paths below a folder."""
+    for name, content in images.items():
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    command = [FOREBAY, "pack", str(root / "images"), str(root / "set"), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    return root / "set"
+
+
+@pytest.fixture(scope="session")
+def images() -> dict[str, bytes]:
+    """By their paths in the folder."""
+    return {f"class{i % CLASSES}/{i:03}.jpg": make_jpeg(i) for i in range(IMAGES)}
+
+
+@pytest.fixture(scope="session")
+def packed(images: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In several chunks."""
+    return pack(images, tmp_path_factory.mktemp("packed"), "--chunk-bytes", "100000")

@@ -1,0 +1,97 @@
+"""forebay.Dataset and forebay.decode against the files that were packed and Pillow's pixels."""
+
+import io
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import forebay
+
+
+def pillow_pixels(file: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))
+
+
+def file_of(images: dict[str, bytes], key: str) -> bytes:
+    return images[f"{key}.jpg"]
+
+
+def test_samples_are_the_packed_files(packed: Path, images: dict[str, bytes]):
+    dataset = forebay.Dataset(packed)
+    keys = dataset.keys()
+    assert len(dataset) == len(images)
+    assert sorted(f"{key}.jpg" for key in keys) == sorted(images)
+    assert dataset.classes == ["class0", "class1", "class2"]
+    assert dataset.class_to_idx["class2"] == 2
+    for i in (0, 7, len(dataset) - 1, -1):
+        key = dataset.key(i)
+        assert key == keys[i]
+        assert dataset.find(key) == i % len(dataset)
+        pixels, label = dataset[i]
+        assert label == dataset.targets[i] == int(key[5])
+        # The rewrite loses nothing, and the decoder is exact.
+        assert np.array_equal(pixels, pillow_pixels(file_of(images, key)))
+        assert np.array_equal(pixels, pillow_pixels(dataset.read(i)))
+    assert [label for _, label in dataset[2:9:3]] == dataset.targets[2:9:3].tolist()
+    assert dataset.find("no such key") is None
+
+
+def test_a_copy_in_another_process_is_the_same(packed: Path):
+    dataset = forebay.Dataset(packed)
+    assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint
+
+
+def test_errors_are_pythons(packed: Path, tmp_path: Path):
+    dataset = forebay.Dataset(packed)
+    for index in (len(dataset), -len(dataset) - 1):
+        with pytest.raises(IndexError, match="no sample"):
+            dataset[index]
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        forebay.Dataset(tmp_path / "nowhere")
+    with pytest.raises(forebay.DataError, match="image 1"):
+        forebay.decode([dataset.read(0), b"no image"])
+    (tmp_path / "HEAD").write_text("nothing")
+    with pytest.raises((forebay.DataError, ValueError)):
+        forebay.Dataset(tmp_path)
+
+
+def test_damaged_bytes_are_told(images: dict[str, bytes], tmp_path: Path):
+    from conftest import pack
+
+    path = pack(dict(list(images.items())[:4]), tmp_path)
+    dataset = forebay.Dataset(path)
+    file = dataset.read(1)
+    (chunk,) = (path / "chunks").iterdir()
+    content = bytearray(chunk.read_bytes())
+    content[content.index(file) + len(file) // 2] ^= 1
+    os.chmod(chunk, 0o644)
+    chunk.write_bytes(content)
+    with pytest.raises(forebay.DataError, match="sample 1: .*checksum"):
+        dataset[1]
+    assert dataset[0][0].ndim == 3
+
+
+@pytest.mark.parametrize("threads", [1, 3, None])
+def test_decode_equals_pillow(images: dict[str, bytes], threads: int | None):
+    files = list(images.values())
+    made = forebay.decode(files, threads=threads)
+    assert len(made) == len(files)
+    for file, pixels in zip(files, made, strict=True):
+        assert np.array_equal(pixels, pillow_pixels(file))
+    assert np.array_equal(forebay.decode(files[5]), made[5])
+    assert forebay.decode([], threads=threads) == []
+
+
+def test_decoded_pixels_outlive_their_decoder(images: dict[str, bytes]):
+    file = next(iter(images.values()))
+    pixels = forebay.decode(file)
+    kept = pixels.copy()
+    forebay.decode(list(images.values()), threads=1)
+    assert np.array_equal(pixels, kept)
+    pixels[0, 0] = 7  # nobody else's
+    with pytest.raises(ValueError, match="threads is 0"):
+        forebay.decode([file], threads=0)

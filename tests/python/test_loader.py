@@ -1,0 +1,291 @@
+"""forebay.Loader: its pixels against PyTorch's, its order, resuming, ranks, and bad samples."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import pack
+from PIL import Image
+
+import forebay
+from forebay import transforms as T
+
+TRAIN = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]  # uint8
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def make(packed: Path, **options: Any) -> forebay.Loader:
+    defaults: dict[str, Any] = {"transform": TRAIN, "shuffle": True, "seed": 5, "num_workers": 2}
+    return forebay.Loader(packed, options.pop("batch_size", 8), **{**defaults, **options})
+
+
+def equal(a: Batches, b: Batches) -> bool:
+    return len(a) == len(b) and all(
+        torch.equal(x, y)
+        for one, two in zip(a, b, strict=True)
+        for x, y in zip(one, two, strict=True)
+    )
+
+
+def by_torch(file: bytes, resize: int, size: int) -> torch.Tensor:
+    """Resize, CenterCrop, ToTensor and Normalize as torchvision v2 makes them of uint8."""
+    pixels = torch.from_numpy(np.array(Image.open(io.BytesIO(file)).convert("RGB")))
+    height, width = pixels.shape[:2]
+    short = min(width, height)
+    resized = [int(resize * height / short), int(resize * width / short)]
+    image = torch.nn.functional.interpolate(
+        pixels.permute(2, 0, 1)[None], resized, mode="bilinear", antialias=True
+    )[0]
+    top, left = (round((side - size) / 2) for side in resized)
+    image = image[:, top : top + size, left : left + size].double() / 255
+    mean, std = (torch.tensor(v).double()[:, None, None] for v in (T.IMAGENET_MEAN, T.IMAGENET_STD))
+    return ((image - mean) / std).float()
+
+
+def test_evaluation_equals_pytorch(packed: Path, images: dict[str, bytes]):
+    loader = make(packed, shuffle=False, transform=T.evaluate(size=48, resize=56))
+    dataset = loader.dataset
+    assert len(loader) == -(-len(dataset) // 8)
+    batches = list(loader)
+    assert [len(labels) for _, labels in batches] == [8] * 8 + [6]
+    got, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    assert labels.dtype == torch.int64
+    assert np.array_equal(labels, dataset.targets)
+    for i, key in enumerate(dataset.keys()):
+        expected = by_torch(images[f"{key}.jpg"], 56, 48)
+        torch.testing.assert_close(got[i], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "bfloat16"])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_types_and_layouts_hold_the_same(packed: Path, dtype: str, channels_last: bool):
+    plain = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip()]
+    normalize = [] if dtype == "uint8" else [T.Normalize()]
+    expected = list(make(packed, transform=plain))
+    got = list(make(packed, transform=plain + normalize, dtype=dtype, channels_last=channels_last))
+    mean, std = (torch.tensor(v)[:, None, None] for v in (T.IMAGENET_MEAN, T.IMAGENET_STD))
+    for (pixels, labels), (images, others) in zip(expected, got, strict=True):
+        assert images.dtype == getattr(torch, dtype)
+        assert torch.equal(labels, others)
+        images = images.permute(0, 3, 1, 2) if channels_last else images
+        if dtype == "uint8":
+            assert torch.equal(images, pixels)
+        else:
+            difference = (images.float() - (pixels / 255 - mean) / std).abs().max()
+            assert difference < (1e-5 if dtype == "float32" else 0.02)
+
+
+def test_an_epoch_has_every_sample_once_in_an_order_of_its_own(packed: Path):
+    loader = make(packed)
+    orders = [torch.cat([labels for _, labels in loader]).tolist() for _ in range(3)]
+    for order in orders:
+        assert np.bincount(order).tolist() == np.bincount(loader.dataset.targets).tolist()
+    assert len({tuple(order) for order in orders}) == 3
+    loader.set_epoch(1)
+    assert torch.cat([labels for _, labels in loader]).tolist() == orders[1]
+    assert len(list(make(packed, drop_last=True))) == len(loader) - 1 == 8
+
+
+def test_threads_change_nothing(packed: Path):
+    assert equal(list(make(packed, num_workers=1)), list(make(packed, num_workers=5)))
+
+
+def test_goes_on_from_any_batch(packed: Path):
+    whole = make(packed)
+    expected = list(whole) + list(whole)
+    steps = len(whole)
+    for done in range(2 * steps + 1):
+        first = make(packed)
+        got: Batches = []
+        while len(got) < done:
+            for batch in first:
+                got.append(batch)
+                if len(got) == done:
+                    break
+        state = json.loads(json.dumps(first.state_dict()))
+        second = make(packed)
+        second.load_state_dict(state)
+        assert second.state_dict()["position"] in (state["position"], 0)
+        while len(got) < len(expected):
+            got += list(second)
+        assert equal(got[: len(expected)], expected), done
+
+
+def test_goes_on_with_another_number_of_ranks(packed: Path):
+    alone = make(packed, batch_size=12, drop_last=True)
+    expected = list(alone)
+    first = make(packed, batch_size=12, drop_last=True)
+    iterator = iter(first)
+    for _ in range(2):
+        next(iterator)
+    ranks = [
+        make(packed, batch_size=4, drop_last=True, rank=rank, world_size=3) for rank in range(3)
+    ]
+    shares = []
+    for rank in ranks:
+        rank.load_state_dict(first.state_dict())
+        shares.append(list(rank))
+    for step, parts in enumerate(zip(*shares, strict=True), 2):
+        for wanted, got in zip(expected[step], zip(*parts, strict=True), strict=True):
+            assert torch.equal(wanted, torch.stack(got, 1).flatten(0, 1))
+
+
+def test_ranks_have_as_many_batches_and_share_all_samples(packed: Path):
+    ranks = [make(packed, shuffle=False, rank=rank, world_size=3) for rank in range(3)]
+    shares = [list(rank) for rank in ranks]
+    assert [len(share) for share in shares] == [len(ranks[0])] * 3
+    labels = torch.cat([labels for share in shares for _, labels in share])
+    assert labels.bincount().tolist() == np.bincount(ranks[0].dataset.targets).tolist()
+
+
+def test_a_state_of_something_else_is_refused(packed: Path):
+    loader = make(packed)
+    with pytest.raises(ValueError, match="seed is 5"):
+        make(packed, seed=6).load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="position.* is missing"):
+        loader.load_state_dict({"epoch": 3})
+
+
+def test_batches_keep_their_memory(packed: Path):
+    kept, copies = [], []
+    for images, _ in make(packed, batch_size=2):
+        kept.append(images)
+        copies.append(images.clone())
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
+
+
+def test_a_newer_iterator_ends_the_older(packed: Path):
+    loader = make(packed)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(RuntimeError, match="ended by a newer"):
+        next(old)
+    assert len(list(new)) == len(loader)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": 1000, "drop_last": True}, "fewer than one global batch"),
+        ({"num_workers": -1}, "num_workers is -1"),
+        ({"dtype": "float64"}, "dtype is 'float64'"),
+        ({"dtype": "float32"}, "float32, which goes with Normalize"),
+        ({"rank": 2, "world_size": 2}, "rank is 2"),
+        ({"transform": []}, "does not run nothing"),
+        ({"transform": [T.RandomHorizontalFlip(), T.CenterCrop(8)]}, "in this order"),
+        ({"transform": [T.RandomResizedCrop(8, scale=(0.5, 0.1))]}, "scales 0.5 to 0.1"),
+        ({"transform": [T.RandomResizedCrop(8, interpolation="area")]}, "'area'"),
+        ({"transform": [T.RandomResizedCrop(8), T.RandomHorizontalFlip(0.3)]}, "p is 0.3"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(packed: Path, options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        make(packed, **options)
+
+
+@pytest.fixture
+def damaged(images: dict[str, bytes], tmp_path: Path) -> Path:
+    """Its sample 3 does not have its checksum."""
+    path = pack(dict(list(images.items())[:16]), tmp_path)
+    file = forebay.Dataset(path).read(3)
+    (chunk,) = (path / "chunks").iterdir()
+    content = bytearray(chunk.read_bytes())
+    content[content.index(file) + len(file) // 2] ^= 1
+    chunk.chmod(0o644)
+    chunk.write_bytes(content)
+    return path
+
+
+def test_a_bad_sample_is_replaced_or_left_out_and_named(damaged: Path):
+    key = forebay.Dataset(damaged).key(3)
+    for shuffle, sizes in ((True, [8, 8]), (False, [7, 8])):
+        loader = make(damaged, shuffle=shuffle)
+        with pytest.warns(UserWarning, match=f"{key} cannot be used: .*checksum"):
+            batches = list(loader)
+        assert [len(labels) for _, labels in batches] == sizes
+        assert [bad["sample"] for bad in loader.bad_samples] == [3]
+        again = make(damaged, shuffle=shuffle)
+        again.load_state_dict(loader.state_dict())
+        assert again.bad_samples == loader.bad_samples
+    with pytest.raises(forebay.DataError, match="bad_samples_max is 0"):
+        list(make(damaged, bad_samples_max=0))
+
+
+def run_python(code: str, packed: Path) -> subprocess.CompletedProcess[str]:
+    start = f"import forebay, sys\nfrom forebay import transforms as T\npath = {str(packed)!r}\n"
+    return subprocess.run(
+        [sys.executable, "-c", start + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_without_pytorch_batches_are_arrays(packed: Path):
+    done = run_python(
+        """
+        sys.modules["torch"] = None
+        import numpy as np
+        for images, labels in forebay.Loader(path, 9, transform=T.train(32)):
+            assert isinstance(images, np.ndarray) and images.dtype == np.float32, images
+            assert labels.dtype == np.int64 and len(labels) == len(images)
+        """,
+        packed,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_child_goes_on_by_itself(packed: Path):
+    loader = make(packed)
+    iterator = iter(loader)
+    next(iterator)
+    loader_state = loader.state_dict()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        loader.load_state_dict(loader_state)
+        labels = [labels.tolist() for _, labels in loader]
+        os.write(writing, json.dumps(labels).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        of_child = json.load(file)
+    assert os.waitpid(child, 0)[1] == 0
+    assert of_child == [labels.tolist() for _, labels in iterator]
+
+
+def test_leaves_in_the_middle_of_an_epoch(packed: Path):
+    done = run_python("next(iter(forebay.Loader(path, 4, transform=T.train(32))))", packed)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+
+
+def test_ctrl_c_ends_an_epoch(packed: Path):
+    code = f"""
+        import forebay
+        from forebay import transforms as T
+        loader = forebay.Loader({str(packed)!r}, 4, transform=T.train(224))
+        print("ready", flush=True)
+        while True:
+            for images, labels in loader: pass
+        """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout and run.stderr
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(signal.SIGINT)
+        assert run.wait(30) in (-signal.SIGINT, 130)
+        assert "KeyboardInterrupt" in run.stderr.read()
