@@ -12,52 +12,29 @@ usage: ./dev bench crop PHOTOS [ROUNDS]
 """
 
 import gc
-import hashlib
 import json
 import math
 import os
-import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from lib.crop_sides import GROUP, PEERS, Forebay, Photo, Side, load_forebay, pack
 from lib.machine import machine
+from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
-PEERS_TXT = ROOT / "bench/peers.txt"
-ENVIRONMENT = ROOT / "build/peers"
 # Bounds of the mean absolute difference from our result, over all photographs and for any one. A
 # grey level is 0.017; a crop one pixel off differs by 0.12, one flipped by mistake by 0.9.
 DIFFERENCE_MAX = 0.06
 DIFFERENCE_MAX_ONE = 0.35
 # Rounds at most, for each that is asked for, to find undisturbed ones (lib/clock.h).
 PATIENCE = 6
-
-
-def install_peers() -> None:
-    """Makes the peers' environment; says which of them cannot be installed."""
-    wanted = PEERS_TXT.read_text()
-    stamp = ENVIRONMENT / "peers.sha256"
-    checksum = hashlib.sha256(wanted.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == checksum:
-        return
-    print("installing the peers into build/peers", file=sys.stderr, flush=True)
-    venv.create(ENVIRONMENT, clear=True, with_pip=True)
-    pip = [str(ENVIRONMENT / "bin/python"), "-m", "pip", "install", "-qq"]
-    if subprocess.run([*pip, "-r", str(PEERS_TXT)], stdout=sys.stderr).returncode == 0:
-        stamp.write_text(checksum)
-        return
-    for line in wanted.splitlines():
-        if line.startswith("#"):
-            continue
-        if subprocess.run([*pip, line], stdout=sys.stderr).returncode != 0:
-            print(f"CANNOT BE INSTALLED: {line}", file=sys.stderr, flush=True)
 
 
 def open_peers() -> tuple[dict[str, Side], list[str]]:
@@ -129,8 +106,7 @@ def main() -> None:
     if Path(sys.prefix) != ENVIRONMENT:
         install_peers()
         os.environ["OMP_NUM_THREADS"] = "1"
-        python = str(ENVIRONMENT / "bin/python")
-        os.execv(python, [python, *sys.argv])
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
 
     result: dict[str, object] = {"machine": machine()}
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -134,9 +134,7 @@ class Loader:
         self._options = options
         self._as_tensors = find_spec("torch") is not None
 
-        self._feed = _core.Feed(self.dataset.core, options)
-        self._process = os.getpid()
-        self._started = False
+        self._open_feed()
         self._iterations = 0
         # Where the next iter() begins, and what was bad before.
         self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
@@ -146,7 +144,8 @@ class Loader:
         return self._feed.steps
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        self._leave_parent()
+        if not self._feed.is_here:  # in a forked child
+            self._open_feed()
         self._feed.start(json.dumps(self._next))
         self._started = True
         self._iterations += 1
@@ -193,7 +192,8 @@ class Loader:
         ):
             if state[name] != value:
                 raise ValueError(
-                    f"load_state_dict: the state's {name} is {state[name]!r}, the loader's {value!r}"
+                    f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is "
+                    f"{value!r}"
                 )
         position = {name: state[name] for name in ("epoch", "position", "bad")}
         if position["position"] >= self._epoch_end():
@@ -219,21 +219,18 @@ class Loader:
         batch = self.batch_size * self.world_size
         return len(self.dataset) // batch * batch if self.drop_last else len(self.dataset)
 
-    def _leave_parent(self) -> None:
-        """After a fork: the child has none of the feed's threads, and makes its own feed."""
-        if self._process == os.getpid():
-            return
-        _abandoned.append(self._feed)
+    def _open_feed(self) -> None:
         self._feed = _core.Feed(self.dataset.core, self._options)
-        self._process = os.getpid()
         self._started = False
 
     def _batches(self, iteration: int) -> Iterator[tuple[Any, Any]]:
         warned = len(self._next["bad"])
         while True:
-            if iteration != self._iterations or not self._started:
-                raise RuntimeError("forebay.Loader: this epoch was ended by a newer iter(), "
-                                   "set_epoch() or load_state_dict()")  # fmt: skip
+            if iteration != self._iterations or not self._started or not self._feed.is_here:
+                raise RuntimeError(
+                    "forebay.Loader: this epoch was ended by a newer iter(), set_epoch() or "
+                    "load_state_dict(), or by a fork; call iter() again"
+                )
             batch = self._feed.next()
             if batch is None:
                 self._next["bad"] = self._now()["bad"]
@@ -247,7 +244,8 @@ class Loader:
             yield self._to_user(batch)
 
     def _to_user(self, batch: Any) -> tuple[Any, Any]:
-        labels = batch.labels.astype(np.int64)
+        labels: Any = batch.labels.astype(np.int64)
+        images: Any
         if self._as_tensors:
             import torch
 
@@ -261,7 +259,3 @@ class Loader:
         if len(kept) == 0 or kept[-1] == len(kept) - 1:  # an epoch's ragged end
             return images[: len(kept)], labels[: len(kept)]
         return images[kept], labels[kept]
-
-
-# Feeds of parent processes: their threads cannot be waited for here.
-_abandoned: list[Any] = []

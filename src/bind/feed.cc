@@ -17,10 +17,34 @@ namespace {
 
 using feed::FeedOptions;
 
+// What threads of this process work on. A forked child has a copy of it and none of the threads: it
+// can neither wait for them nor know that none was just about to change it, so there it is left as
+// it is.
+template <class Pointer>
+class InItsProcess {
+ public:
+  explicit InItsProcess(Pointer pointer)
+      : pointer_(new Pointer(std::move(pointer))), process_(io::process_id()) {}
+  ~InItsProcess() {
+    if (is_here()) delete pointer_;
+  }
+  InItsProcess(const InItsProcess&) = delete;
+  InItsProcess& operator=(const InItsProcess&) = delete;
+  bool is_here() const { return process_ == io::process_id(); }
+  const Pointer& operator*() const { return *pointer_; }
+
+ private:
+  Pointer* pointer_;
+  int64_t process_;
+};
+
 // A batch, and what its numbers are.
 struct Batch {
-  std::shared_ptr<const feed::Batch> batch;
+  using Owner = InItsProcess<std::shared_ptr<const feed::Batch>>;
+  std::shared_ptr<const Owner> owner;
   image::TensorOptions tensor;
+
+  const feed::Batch& batch() const { return ***owner; }
 };
 
 nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
@@ -39,17 +63,18 @@ nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
 template <class Array, class T>
 Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& shape,
                nb::dlpack::dtype dtype) {
-  using Owner = std::shared_ptr<const feed::Batch>;
-  const nb::capsule owner(new Owner(batch.batch),
-                          [](void* p) noexcept { delete static_cast<Owner*>(p); });
+  using Shared = std::shared_ptr<const Batch::Owner>;
+  const nb::capsule owner(new Shared(batch.owner),
+                          [](void* p) noexcept { delete static_cast<Shared*>(p); });
   return Array(const_cast<T*>(data), shape.size(), shape.data(), owner, nullptr, dtype);
 }
 
 nb::ndarray<nb::array_api> images(const Batch& self) {
-  const feed::Batch& batch = *self.batch;
+  const feed::Batch& batch = self.batch();
   std::vector<size_t> shape{batch.valid.size(), batch.size, batch.size};
   shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
-  return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape, dlpack_dtype(self.tensor.dtype));
+  return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape,
+                                              dlpack_dtype(self.tensor.dtype));
 }
 
 template <class T>
@@ -64,19 +89,22 @@ class Feed {
       : feed_(unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options))),
         tensor_(options.tensor) {}
 
-  uint64_t steps() const { return feed_->steps(); }
-  void start(const std::string& state) { check(feed_->start(unwrap(feed::decode_state(state)))); }
-  std::string state() const { return feed::encode_state(feed_->state()); }
-  size_t bad_samples() const { return feed_->state().bad.size(); }
-  feed::FeedStats stats() const { return feed_->stats(); }
+  bool is_here() const { return feed_.is_here(); }
+  uint64_t steps() const { return feed().steps(); }
+  void start(const std::string& state) { check(feed().start(unwrap(feed::decode_state(state)))); }
+  std::string state() const { return feed::encode_state(feed().state()); }
+  size_t bad_samples() const { return feed().state().bad.size(); }
+  feed::FeedStats stats() const { return feed().stats(); }
   std::optional<Batch> next() {
-    auto batch = unwrap(feed_->next());
+    auto batch = unwrap(feed().next());
     if (batch == nullptr) return std::nullopt;
-    return Batch{std::move(batch), tensor_};
+    return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_};
   }
 
  private:
-  std::unique_ptr<feed::Feed> feed_;
+  feed::Feed& feed() const { return **feed_; }
+
+  InItsProcess<std::unique_ptr<feed::Feed>> feed_;
   image::TensorOptions tensor_;
 };
 
@@ -152,14 +180,14 @@ void bind_feed(nb::module_& m) {
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
                    "[samples, 3, size, size] or [samples, size, size, 3].")
       .def_prop_ro(
-          "labels", [](const Batch& self) { return column(self, self.batch->labels); },
+          "labels", [](const Batch& self) { return column(self, self.batch().labels); },
           nb::rv_policy::automatic, "int32 [samples]; -1: none.")
       .def_prop_ro(
-          "samples", [](const Batch& self) { return column(self, self.batch->samples); },
+          "samples", [](const Batch& self) { return column(self, self.batch().samples); },
           nb::rv_policy::automatic,
           "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
       .def_prop_ro(
-          "valid", [](const Batch& self) { return column(self, self.batch->valid); },
+          "valid", [](const Batch& self) { return column(self, self.batch().valid); },
           nb::rv_policy::automatic, "uint8 [samples]; 0 where there is no sample.");
   nb::class_<feed::FeedStats>(m, "FeedStats")
       .def_ro("samples", &feed::FeedStats::samples)
@@ -169,6 +197,7 @@ void bind_feed(nb::module_& m) {
       .def_ro("read_ns", &feed::FeedStats::read_ns);
   nb::class_<Feed>(m, "Feed", "An epoch in motion; one thread at a time.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
+      .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
       .def_prop_ro("steps", &Feed::steps, "Batches of an epoch, the same on every rank.")
       .def("start", &Feed::start, nb::arg("state"), nb::call_guard<nb::gil_scoped_release>(),
            "Goes on at `state`, as state() gives it.")

@@ -107,6 +107,8 @@ uint64_t resident_bytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+int64_t process_id() { return ::getpid(); }
+
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
 }  // namespace forebay::io

@@ -27,6 +27,9 @@ uint64_t available_memory_bytes();
 // Bytes of this process that are in memory, now.
 uint64_t resident_bytes();
 
+// This process; a forked child has another one, and none of its parent's threads.
+int64_t process_id();
+
 // Whether standard error is a terminal.
 bool stderr_is_terminal();
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import pack
 from PIL import Image
 
 import forebay
+from conftest import pack
 from forebay import transforms as T
 
 TRAIN = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]  # uint8
@@ -254,6 +254,8 @@ def test_a_forked_child_goes_on_by_itself(packed: Path):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        with pytest.raises(RuntimeError, match="by a fork"):
+            next(iterator)
         loader.load_state_dict(loader_state)
         labels = [labels.tolist() for _, labels in loader]
         os.write(writing, json.dumps(labels).encode())
@@ -263,6 +265,23 @@ def test_a_forked_child_goes_on_by_itself(packed: Path):
         of_child = json.load(file)
     assert os.waitpid(child, 0)[1] == 0
     assert of_child == [labels.tolist() for _, labels in iterator]
+
+
+def test_a_forked_child_that_does_not_use_it_ends(packed: Path):
+    done = run_python(
+        """
+        import os
+        loader = forebay.Loader(path, 4, transform=T.train(32))
+        iterator = iter(loader)
+        images, labels = next(iterator)
+        child = os.fork()
+        if child != 0:
+            assert os.waitpid(child, 0)[1] == 0
+            assert len(list(iterator)) == len(loader) - 1
+        """,
+        packed,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_leaves_in_the_middle_of_an_epoch(packed: Path):
