@@ -47,7 +47,7 @@ class Decoder {
       auto source = image::read_header(files[i]);
       if (!source) return source.error().at(fmt::format("decode: image {}", i));
       const image::Size size = source->size;
-      requests.push_back({std::move(*source), {0, 0, size.width, size.height}});
+      requests.push_back({*source, {0, 0, size.width, size.height}});
     }
     base::Status bad;
     decoder_.decode(requests, [&](size_t i, const base::Status& status, base::Rows& rows) {

@@ -135,7 +135,7 @@ void Axis::compute(const AxisSpec& wanted) {
 
   // The precision depends on the weights of every output, kept or not.
   const size_t of_kept = (size_t{spec.count} + kLanes - 1) / kLanes * taps;
-  const size_t of_others = spec.count < spec.out ? scale.size_max : 0;
+  const size_t of_others = spec.count < spec.out ? static_cast<size_t>(scale.size_max) : 0;
   exact_.resize(of_kept + of_others);
   double largest = 0;
   const auto weigh = [&](uint32_t first, uint32_t end, int32_t most, Lanes* to, size_t step) {
