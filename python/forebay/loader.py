@@ -95,6 +95,7 @@ class Loader:
     ) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.batch_size = batch_size
+        self.shuffle = shuffle
         self.drop_last = drop_last
         self.seed = seed
         own_rank, own_world_size = _world()
@@ -121,16 +122,22 @@ class Loader:
         options = _core.FeedOptions()
         options.transform = core_transform
         options.tensor = tensor
-        options.global_batch = batch_size * self.world_size
-        options.rank = self.rank
-        options.world_size = self.world_size
-        options.seed = seed
-        options.shuffle = shuffle
-        options.drop_last = drop_last
-        options.threads = _threads(num_workers)
-        options.prefetch = prefetch_factor
-        options.bad_samples_max = bad_samples_max
-        options.memory_bytes_max = memory_max
+        for name, core_name, value in (
+            ("batch_size", "global_batch", batch_size * self.world_size),
+            ("rank", "rank", self.rank),
+            ("world_size", "world_size", self.world_size),
+            ("seed", "seed", seed),
+            ("shuffle", "shuffle", shuffle),
+            ("drop_last", "drop_last", drop_last),
+            ("num_workers", "threads", _threads(num_workers)),
+            ("prefetch_factor", "prefetch", prefetch_factor),
+            ("bad_samples_max", "bad_samples_max", bad_samples_max),
+            ("memory_max", "memory_bytes_max", memory_max),
+        ):
+            try:
+                setattr(options, core_name, value)
+            except TypeError:
+                raise ValueError(f"{name} is {value!r}, which cannot be used") from None
         self._options = options
         self._as_tensors = find_spec("torch") is not None
 
@@ -170,6 +177,7 @@ class Loader:
         return {
             "version": _STATE_VERSION,
             "seed": self.seed,
+            "shuffle": self.shuffle,
             "dataset": self.dataset.fingerprint,
             **self._now(),
         }
@@ -182,12 +190,13 @@ class Loader:
         Raises:
             ValueError: The state is of another dataset or seed, or none of a loader.
         """
-        missing = {"version", "seed", "dataset", "epoch", "position", "bad"} - set(state)
+        missing = {"version", "seed", "shuffle", "dataset", "epoch", "position", "bad"} - set(state)
         if missing:
             raise ValueError(f"load_state_dict: not a Loader's state, {sorted(missing)} is missing")
         for name, value in (
             ("version", _STATE_VERSION),
             ("seed", self.seed),
+            ("shuffle", self.shuffle),
             ("dataset", self.dataset.fingerprint),
         ):
             if state[name] != value:

@@ -147,10 +147,49 @@ def test_ranks_have_as_many_batches_and_share_all_samples(packed: Path):
     assert labels.bincount().tolist() == np.bincount(ranks[0].dataset.targets).tolist()
 
 
+def test_the_environment_says_which_rank_this_is(packed: Path, monkeypatch):
+    expected = list(make(packed, rank=1, world_size=3))
+    for name, value in {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}.items():
+        monkeypatch.setenv(name, value)
+    loader = make(packed, num_workers=None)
+    assert (loader.rank, loader.world_size) == (1, 3)
+    assert equal(list(loader), expected)
+
+
+def test_processes_of_torchrun_share_an_epoch(packed: Path, tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            f"""
+            import forebay, torch
+            from forebay import transforms as T
+            torch.distributed.init_process_group("gloo")
+            loader = forebay.Loader({str(packed)!r}, 5, shuffle=True, seed=5, drop_last=True,
+                                    transform=[T.RandomResizedCrop(32)])
+            for images, labels in loader:
+                all_labels = [torch.empty_like(labels) for _ in range(2)]
+                torch.distributed.all_gather(all_labels, labels)
+                if loader.rank == 0:
+                    print(torch.stack(all_labels, 1).flatten().tolist())
+            torch.distributed.destroy_process_group()
+            """
+        )
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run([*command, str(program)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    alone = make(packed, batch_size=10, drop_last=True, transform=[T.RandomResizedCrop(32)])
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        labels.tolist() for _, labels in alone
+    ]
+
+
 def test_a_state_of_something_else_is_refused(packed: Path):
     loader = make(packed)
     with pytest.raises(ValueError, match="seed is 5"):
         make(packed, seed=6).load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="shuffle is True"):
+        make(packed, shuffle=False).load_state_dict(loader.state_dict())
     with pytest.raises(ValueError, match="position.* is missing"):
         loader.load_state_dict({"epoch": 3})
 
@@ -178,7 +217,12 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
     [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": 1000, "drop_last": True}, "fewer than one global batch"),
+        ({"batch_size": 2**40}, "batch_size is 1099511627776"),
         ({"num_workers": -1}, "num_workers is -1"),
+        ({"num_workers": 10**6}, "threads is 1000000"),
+        ({"seed": -1}, "seed is -1"),
+        ({"shuffle": None}, "shuffle is None"),
+        ({"prefetch_factor": 0}, "prefetch is 0"),
         ({"dtype": "float64"}, "dtype is 'float64'"),
         ({"dtype": "float32"}, "float32, which goes with Normalize"),
         ({"rank": 2, "world_size": 2}, "rank is 2"),
