@@ -1,9 +1,10 @@
-"""Whole loaders in Python: Forebay's, on packed photographs, against TurboLoader's and DALI's.
+"""Whole loaders in Python: Forebay's, packed and in place, against TurboLoader's and DALI's.
 
 Random resized crops of 224 pixels, flipped half of the time, normalised, float32 NCHW in batches
 of 32, from files in the page cache (lib/loader_sides.py). Each side lives in a process of its own,
 first on one core with one thread, then on two with two; epochs in turn, the best of the rounds.
-Figures: vs_PEER_x, Forebay's images per CPU second over the peer's; two_threads_x, Forebay's images
+Figures: vs_PEER_x, Forebay's images per CPU second, packed, over the peer's; in_place_vs_best_x, in
+place over the fastest peer's; two_threads_x, Forebay's images
 per wall second with two threads over those with one. The crops are drawn by each side for itself;
 their numbers' mean and deviation are compared.
 usage: ./dev bench peers PHOTOS [ROUNDS]
@@ -19,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from lib.loader_sides import SIDES, Data
+from lib.loader_sides import OURS, PEERS, Data
 from lib.machine import machine
 from lib.peers_environment import PYTHON, install_peers
 
@@ -73,7 +74,7 @@ class Process:
 
 def compare(root: Path, cores: set[int], rounds: int) -> dict[str, dict[str, float]]:
     """Each side's images per CPU and per wall second, its memory, its numbers' mean and std."""
-    processes = {name: Process(name, root, cores) for name in SIDES}
+    processes = {name: Process(name, root, cores) for name in (*OURS, *PEERS)}
     first = {name: process.run_epoch() for name, process in processes.items()}
     best: dict[str, dict[str, float]] = {}
     for _ in range(rounds):
@@ -126,11 +127,11 @@ def main() -> None:
         one = compare(root, {cores[-1]}, rounds)
         check(one)
         show("one thread", one)
-        for name, side in one.items():
-            result[f"{name}_per_cpu_second"] = side["per_cpu_second"]
-            if name != "forebay":
-                ours = one["forebay"]["per_cpu_second"]
-                result[f"vs_{name}_x"] = ours / side["per_cpu_second"]
+        speeds = {name: side["per_cpu_second"] for name, side in one.items()}
+        result |= {f"{name}_per_cpu_second": speed for name, speed in speeds.items()}
+        result |= {f"vs_{name}_x": speeds["forebay"] / speeds[name] for name in PEERS}
+        best_peer = max(speeds[name] for name in PEERS)
+        result["in_place_vs_best_x"] = speeds["forebay_in_place"] / best_peer
         if len(cores) > 1:
             two = compare(root, set(cores[-2:]), rounds)
             show("two threads", two)

@@ -1,4 +1,4 @@
-"""Datasets that `forebay pack` wrote."""
+"""Datasets: those that `forebay pack` wrote, and folders of images."""
 
 import os
 from functools import cached_property
@@ -12,17 +12,22 @@ from forebay.decoding import Pixels, decode
 
 
 class Dataset:
-    """A packed dataset: samples by number, in storage order.
+    """A packed dataset, or a folder of images by class in place: samples by number.
+
+    A packed dataset's are in storage order; a folder's as torchvision's ImageFolder has them (an
+    empty class keeps its number), listed anew at each opening and read from their files when they
+    are used, without checksums.
 
     `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
     none), as torchvision's ImageFolder gives it without a transform; a slice is a list of such.
 
     Args:
-        path: The dataset's folder.
+        path: The dataset's folder, or one with a subfolder of images for each class.
 
     Raises:
-        FileNotFoundError: There is no dataset.
-        DataError: It is damaged; `forebay verify` says where.
+        FileNotFoundError: There is nothing.
+        ValueError: Neither a dataset nor a folder of folders of images.
+        DataError: It is damaged; `forebay verify` says where. Or tar shards, which must be packed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -69,7 +74,10 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """Of the content alone: equal datasets have equal ones wherever they lie."""
+        """Of the content alone: equal datasets have equal ones wherever they lie.
+
+        A folder's is of its files' names, classes and sizes.
+        """
         return self.core.fingerprint
 
     def key(self, index: int) -> str:
@@ -85,7 +93,7 @@ class Dataset:
         return self.core.find(key)
 
     def read(self, index: int) -> bytes:
-        """A sample's image file as it is stored, its checksum compared."""
+        """A sample's image file as it is stored, its checksum compared where there is one."""
         return self.core.read(self._number(index))
 
     def _number(self, index: int) -> int:

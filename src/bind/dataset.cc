@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
+#include "store/in_place.h"
 
 namespace forebay::bind {
 namespace {
@@ -14,7 +15,7 @@ using Labels = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 Dataset open(const std::string& path) {
   const nb::gil_scoped_release released;
-  return {unwrap(store::Dataset::open(io::posix_file_system(), path))};
+  return {unwrap(store::open_dataset(io::posix_file_system(), path))};
 }
 
 const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
@@ -66,7 +67,7 @@ std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
 }  // namespace
 
 void bind_dataset(nb::module_& m) {
-  nb::class_<Dataset>(m, "Dataset", "A packed dataset.")
+  nb::class_<Dataset>(m, "Dataset", "A packed dataset, or a folder in place.")
       .def_static("open", &open, nb::arg("path"))
       .def_prop_ro("path", [](const Dataset& d) { return d.opened->path(); })
       .def_prop_ro("classes", [](const Dataset& d) { return d.opened->schema().classes; })

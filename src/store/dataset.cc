@@ -205,7 +205,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const io::FileSystem& fs,
 }
 
 Status check_file(Bytes file, const Location& location) {
-  if (base::crc32c(file) == location.crc32c) return {};
+  if (!location.crc32c || base::crc32c(file) == *location.crc32c) return {};
   return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
 }
 

@@ -1,5 +1,5 @@
-// A dataset opened for reading: its current snapshot, and the chunks that the snapshot names.
-// Layout of the folder, files and their grammar: docs/format.md.
+// A dataset opened for reading: its current snapshot, and the chunks that the snapshot names (or a
+// folder in place: store/in_place.h). Layout of the folder, files and their grammar: docs/format.md.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct Location {
   uint32_t chunk = 0;
   uint32_t length = 0;
   uint64_t offset = 0;  // in the chunk
-  uint32_t crc32c = 0;
+  std::optional<uint32_t> crc32c = {};  // unset: unknown
   int32_t label = -1;  // class number; -1 when it has none
 };
 
@@ -59,7 +59,7 @@ class Dataset {
   virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
 };
 
-// kCorrupt when `file` does not have the checksum that was stored for it.
+// kCorrupt when `file` does not have the checksum that is known of it.
 Status check_file(Bytes file, const Location& location);
 // A sample's image as it is stored, checked. Errors: kIo, kCorrupt, kTooBig.
 Status read_file_at(const io::FileSystem& fs, const Dataset& dataset, const Location& location,

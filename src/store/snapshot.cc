@@ -279,7 +279,7 @@ void PartBuilder::add_sample(const Location& location, std::string_view key) {
   ++chunk_samples_.back();
   offset_.push_back(location.offset);
   length_.push_back(location.length);
-  crc32c_.push_back(location.crc32c);
+  crc32c_.push_back(location.crc32c.value());
   label_.push_back(location.label);
   key_offset_.push_back(static_cast<uint32_t>(keys_.size()));
   ByteWriter(&keys_).bytes(base::as_bytes(key));

@@ -45,6 +45,12 @@ def images() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="session")
+def folder(packed: Path) -> Path:
+    """What `packed` was packed from."""
+    return packed.parent / "images"
+
+
+@pytest.fixture(scope="session")
 def packed(images: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """In several chunks."""
     return pack(images, tmp_path_factory.mktemp("packed"), "--chunk-bytes", "100000")

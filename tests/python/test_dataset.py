@@ -40,6 +40,17 @@ def test_samples_are_the_packed_files(packed: Path, images: dict[str, bytes]):
     assert dataset.find("no such key") is None
 
 
+def test_a_folder_in_place_is_its_files(folder: Path, images: dict[str, bytes]):
+    dataset = forebay.Dataset(folder)
+    names = sorted(images)
+    keys = dataset.keys()
+    assert [f"{key}.jpg" for key in keys] == names
+    assert dataset.targets.tolist() == [int(name[5]) for name in names]
+    assert dataset.read(3) == images[names[3]]
+    assert np.array_equal(dataset[-1][0], pillow_pixels(images[names[-1]]))
+    assert dataset.find("class1/001") == names.index("class1/001.jpg")
+
+
 def test_a_copy_in_another_process_is_the_same(packed: Path):
     dataset = forebay.Dataset(packed)
     assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint

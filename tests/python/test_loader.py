@@ -51,8 +51,10 @@ def by_torch(file: bytes, resize: int, size: int) -> torch.Tensor:
     return ((image - mean) / std).float()
 
 
-def test_evaluation_equals_pytorch(packed: Path, images: dict[str, bytes]):
-    loader = make(packed, shuffle=False, transform=T.evaluate(size=48, resize=56))
+@pytest.mark.parametrize("where", ["packed", "folder"])
+def test_evaluation_equals_pytorch(where: str, images: dict[str, bytes], request):
+    path = request.getfixturevalue(where)
+    loader = make(path, shuffle=False, transform=T.evaluate(size=48, resize=56))
     dataset = loader.dataset
     assert len(loader) == -(-len(dataset) // 8)
     batches = list(loader)
@@ -84,22 +86,26 @@ def test_types_and_layouts_hold_the_same(packed: Path, dtype: str, channels_last
             assert difference < (1e-5 if dtype == "float32" else 0.02)
 
 
-def test_an_epoch_has_every_sample_once_in_an_order_of_its_own(packed: Path):
-    loader = make(packed)
+@pytest.mark.parametrize("where", ["packed", "folder"])
+def test_an_epoch_has_every_sample_once_in_an_order_of_its_own(where: str, request):
+    path = request.getfixturevalue(where)
+    loader = make(path)
     orders = [torch.cat([labels for _, labels in loader]).tolist() for _ in range(3)]
     for order in orders:
         assert np.bincount(order).tolist() == np.bincount(loader.dataset.targets).tolist()
     assert len({tuple(order) for order in orders}) == 3
     loader.set_epoch(1)
     assert torch.cat([labels for _, labels in loader]).tolist() == orders[1]
-    assert len(list(make(packed, drop_last=True))) == len(loader) - 1 == 8
+    assert len(list(make(path, drop_last=True))) == len(loader) - 1 == 8
 
 
 def test_threads_change_nothing(packed: Path):
     assert equal(list(make(packed, num_workers=1)), list(make(packed, num_workers=5)))
 
 
-def test_goes_on_from_any_batch(packed: Path):
+@pytest.mark.parametrize("where", ["packed", "folder"])
+def test_goes_on_from_any_batch(where: str, request):
+    packed = request.getfixturevalue(where)
     whole = make(packed)
     expected = list(whole) + list(whole)
     steps = len(whole)
@@ -264,6 +270,25 @@ def test_a_bad_sample_is_replaced_or_left_out_and_named(damaged: Path):
         assert again.bad_samples == loader.bad_samples
     with pytest.raises(forebay.DataError, match="bad_samples_max is 0"):
         list(make(damaged, bad_samples_max=0))
+
+
+def test_a_folders_bad_file_is_replaced_and_named(images: dict[str, bytes], tmp_path: Path):
+    files = dict(list(images.items())[:16])
+    files["class1/004.jpg"] = files["class1/004.jpg"][:500]
+    files["class0/empty.png"] = b""
+    pack(files, tmp_path)
+    loader = make(tmp_path / "images")
+    with pytest.warns(UserWarning, match="class1/004 cannot be used"):
+        batches = list(loader)
+    assert [len(labels) for _, labels in batches] == [8, 8, 1]
+    assert sorted(bad["key"] for bad in loader.bad_samples) == ["class0/empty", "class1/004"]
+    later = make(tmp_path / "images")
+    (tmp_path / "images/class2/002.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match=r"class2/002\.jpg"):
+        list(later)
+    os.mkdir(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="no subfolders"):
+        make(tmp_path / "nothing")
 
 
 def run_python(code: str, packed: Path) -> subprocess.CompletedProcess[str]:
