@@ -1,5 +1,6 @@
 // A dataset opened for reading: its current snapshot, and the chunks that the snapshot names (or a
-// folder in place: store/in_place.h). Layout of the folder, files and their grammar: docs/format.md.
+// folder in place: store/in_place.h). Layout of the folder, files and their grammar:
+// docs/format.md.
 #pragma once
 
 #include <memory>
@@ -23,9 +24,9 @@ struct ChunkInfo {
 struct Location {
   uint32_t chunk = 0;
   uint32_t length = 0;
-  uint64_t offset = 0;  // in the chunk
+  uint64_t offset = 0;                  // in the chunk
   std::optional<uint32_t> crc32c = {};  // unset: unknown
-  int32_t label = -1;  // class number; -1 when it has none
+  int32_t label = -1;                   // class number; -1 when it has none
 };
 
 // Immutable once open: any thread may call anything. Samples are numbered from 0 in the order of
