@@ -88,7 +88,7 @@ TEST(TensorWriter, WritesLargeSamplesAnywhere) {
   const Pixels pixels = make_image(192, 480, 3);
   for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
     for (const bool flip : {false, true}) {
-      for (const size_t offset : {0, 4, 32}) {
+      for (const size_t offset : {0u, 4u, 32u}) {
         for (const auto best : {jpeg::EntropyKernel::kAvx2, jpeg::EntropyKernel::kAvx512}) {
           jpeg::keep_to(best);
           check({.dtype = dtype}, pixels, flip, offset);
