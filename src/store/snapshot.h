@@ -88,7 +88,7 @@ class PartBuilder {
  public:
   uint32_t samples() const { return static_cast<uint32_t>(length_.size()); }
   void add_chunk(const base::Sha256& id, uint64_t bytes, uint64_t index_bytes);
-  // A sample of the chunk that was added last.
+  // A sample of the chunk that was added last; its checksum is known.
   void add_sample(const Location& location, std::string_view key);
   struct Encoded {
     PartRef ref;

@@ -82,7 +82,7 @@ TEST(Part, LengthsAboveTheLimitsAreRefused) {
   const auto code = [&](uint64_t chunk_bytes, uint64_t length) {
     PartBuilder builder;
     builder.add_chunk({}, chunk_bytes, 100);
-    builder.add_sample({.length = static_cast<uint32_t>(length)}, "a");
+    builder.add_sample({.length = static_cast<uint32_t>(length), .crc32c = 0}, "a");
     const auto part = builder.encode();
     EXPECT_TRUE(io::write_file_atomically(fs, "/d/p", part.data).ok());
     return base::status_of(Part::open(fs, "/d/p", part.ref)).code();
