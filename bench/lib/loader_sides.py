@@ -125,7 +125,7 @@ PEERS: dict[str, Callable[[Data, int], Epoch]] = {
 def run_epoch(epoch: Epoch, number: int) -> dict[str, float]:
     """What an epoch took, and what its numbers are like."""
     images, total, squares, pixels = 0, 0.0, 0.0, 0
-    cpu = wall = looked = 0.0
+    looked = 0.0
     wall_start, cpu_start = time.perf_counter(), time.process_time()
     first_batch = math.nan
     for batch in epoch(number):

@@ -19,10 +19,10 @@ _TOGETHER = 16
 _local = threading.local()
 
 
-def _decode(files: list[bytes]) -> list[Pixels]:
+def _decode(files: list[bytes], first: int = 0) -> list[Pixels]:
     if not hasattr(_local, "decoder"):
         _local.decoder = _core.Decoder()
-    return _local.decoder.decode(files)
+    return _local.decoder.decode(files, first)
 
 
 @cache
@@ -58,9 +58,9 @@ def decode(data: bytes | Sequence[bytes], *, threads: int | None = None) -> Pixe
     if threads < 1:
         raise ValueError(f"decode: threads is {threads}, but must be at least 1")
     files = list(data)
-    groups = [files[i : i + _TOGETHER] for i in range(0, len(files), _TOGETHER)]
+    firsts = range(0, len(files), _TOGETHER)
+    groups = [files[first : first + _TOGETHER] for first in firsts]
     threads = min(threads, len(groups))
-    if threads <= 1:
-        return [pixels for group in groups for pixels in _decode(group)]
-    made = _pool(threads, os.getpid()).map(_decode, groups)
+    run = map if threads <= 1 else _pool(threads, os.getpid()).map
+    made = run(_decode, groups, firsts)
     return [pixels for group in made for pixels in group]

@@ -41,8 +41,8 @@ def _threads(num_workers: int | None) -> int:
 class Loader:
     """Batches of images, decoded, cropped and normalised by threads, without Python.
 
-    Packed datasets are several times faster than folders in place: only what a crop needs is
-    decoded, and nothing is opened for a single sample.
+    Packed datasets are faster than folders in place: only what a crop needs is decoded, and
+    nothing is opened for a single sample.
 
     Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, size, size] (with
     `channels_last` [samples, size, size, 3]), labels int64 [samples], -1 where a sample has none;

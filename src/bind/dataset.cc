@@ -53,8 +53,9 @@ std::vector<std::string> keys(const Dataset& dataset) {
   std::vector<std::string> out;
   out.reserve(dataset.opened->sample_count());
   for (uint32_t chunk = 0; chunk < dataset.opened->chunk_count(); ++chunk) {
-    for (std::string& one : unwrap(dataset.opened->chunk_keys(chunk)))
+    for (std::string& one : unwrap(dataset.opened->chunk_keys(chunk))) {
       out.push_back(std::move(one));
+    }
   }
   return out;
 }

@@ -1,3 +1,4 @@
+// A dataset as Python holds it.
 #pragma once
 
 #include <memory>

@@ -24,15 +24,15 @@ Array to_array(image::Pixels&& pixels) {
 // Keeps its buffers between images; one thread at a time.
 class Decoder {
  public:
-  // An error where one image cannot be decoded; the others are lost then.
-  std::vector<Array> decode(const std::vector<nb::bytes>& files) {
+  // An error where one image cannot be decoded, counted from `first`; the others are lost then.
+  std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first) {
     std::vector<Bytes> bytes;
     for (const nb::bytes& file : files) bytes.push_back(bytes_of(file));
     std::vector<image::Pixels> pixels(files.size());
     base::Status status;
     {
       const nb::gil_scoped_release released;
-      status = decode(bytes, &pixels);
+      status = decode_all(bytes, first, &pixels);
     }
     check(status);
     std::vector<Array> out;
@@ -41,11 +41,12 @@ class Decoder {
   }
 
  private:
-  base::Status decode(const std::vector<Bytes>& files, std::vector<image::Pixels>* out) {
+  base::Status decode_all(const std::vector<Bytes>& files, size_t first,
+                          std::vector<image::Pixels>* out) {
     std::vector<image::DecodeRequest> requests;
     for (size_t i = 0; i < files.size(); ++i) {
       auto source = image::read_header(files[i]);
-      if (!source) return source.error().at(fmt::format("decode: image {}", i));
+      if (!source) return source.error().at(fmt::format("decode: image {}", first + i));
       const image::Size size = source->size;
       requests.push_back({*source, {0, 0, size.width, size.height}});
     }
@@ -54,7 +55,7 @@ class Decoder {
       if (status.ok()) {
         rows.move_to(&(*out)[i]);
       } else if (bad.ok()) {
-        bad = status.at(fmt::format("decode: image {}", i));
+        bad = status.at(fmt::format("decode: image {}", first + i));
       }
     });
     return bad;
@@ -68,8 +69,9 @@ class Decoder {
 void bind_decode(nb::module_& m) {
   nb::class_<Decoder>(m, "Decoder", "Decodes images; one thread at a time.")
       .def(nb::init<>())
-      .def("decode", nb::overload_cast<const std::vector<nb::bytes>&>(&Decoder::decode),
-           nb::arg("files"), "The RGB pixels of each file: uint8 arrays [height, width, 3].");
+      .def(
+          "decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
+          "The RGB pixels of each file: uint8 arrays [height, width, 3]. Errors count from first.");
 }
 
 }  // namespace forebay::bind

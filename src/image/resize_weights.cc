@@ -36,8 +36,6 @@ struct Windows {
   Lanes centre;
   std::array<int32_t, kLanes> start;
   std::array<int32_t, kLanes> size;
-
-  int32_t longest() const { return *std::ranges::max_element(size); }
 };
 
 struct Scale {

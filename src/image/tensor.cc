@@ -75,7 +75,6 @@ HWY_INLINE bool may_stream(Size size, const std::array<Out*, 3>& planes) {
          reinterpret_cast<uintptr_t>(planes[0]) % kBytes == 0;
 }
 
-// kLanes pixels from `from` on to `out`: to three planes, or interleaved at out[0].
 // How values are laid out.
 enum Order : uint8_t {
   kPlanes,
@@ -83,6 +82,7 @@ enum Order : uint8_t {
   kInterleaved,
 };
 
+// kLanes pixels from `from` on to `out`: to three planes, or interleaved at out[0].
 template <bool kFlip, Order kOrder, class Convert, class Out>
 HWY_INLINE void write_lanes(const PlanarRow& row, size_t from, const Convert& convert,
                             const std::array<Out*, 3>& out, size_t at) {

@@ -65,8 +65,13 @@ def test_errors_are_pythons(packed: Path, tmp_path: Path):
         forebay.Dataset(tmp_path / "nowhere")
     with pytest.raises(forebay.DataError, match="image 1"):
         forebay.decode([dataset.read(0), b"no image"])
+    many = [dataset.read(0)] * 40
+    many[37] = b"no image"
+    for threads in (1, 2):
+        with pytest.raises(forebay.DataError, match="image 37"):
+            forebay.decode(many, threads=threads)
     (tmp_path / "HEAD").write_text("nothing")
-    with pytest.raises((forebay.DataError, ValueError)):
+    with pytest.raises(forebay.DataError, match="HEAD"):
         forebay.Dataset(tmp_path)
 
 
