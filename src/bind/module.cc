@@ -71,5 +71,6 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_errors(m);
   forebay::bind::bind_decode(m);
   forebay::bind::bind_dataset(m);
+  forebay::bind::bind_transforms(m);
   forebay::bind::bind_feed(m);
 }
