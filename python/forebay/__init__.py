@@ -5,8 +5,8 @@ PyTorch is not needed to import this; with it, batches are tensors, else NumPy a
 
 from forebay import transforms
 from forebay._core import DataError
-from forebay.dataset import Dataset
+from forebay.dataset import Dataset, concat
 from forebay.decoding import decode
 from forebay.loader import Loader
 
-__all__ = ["DataError", "Dataset", "Loader", "decode", "transforms"]
+__all__ = ["DataError", "Dataset", "Loader", "concat", "decode", "transforms"]

@@ -1,14 +1,20 @@
-"""Datasets: those that `forebay pack` wrote, and folders of images."""
+"""Datasets: those that `forebay pack` wrote, images in place, and parts and sums of them."""
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
 from forebay.decoding import Pixels, decode
+
+# What every dataset knows of its samples without reading an index.
+_KNOWN = ("index", "key", "label", "bytes")
+# What the chunks' indexes of a packed dataset say of an image.
+_OF_IMAGES = ("width", "height", "source_path")
 
 
 class Dataset:
@@ -30,6 +36,9 @@ class Dataset:
         DataError: It is damaged; `forebay verify` says where. Or tar shards, which must be packed.
     """
 
+    weights: NDArray[np.float64] | None = None
+    """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.core = _core.Dataset.open(os.fspath(path))
 
@@ -46,15 +55,18 @@ class Dataset:
         number = self._number(index)
         return decode(self.core.read(number)), int(self.targets[number])
 
+    def __iter__(self) -> Iterator[tuple[Pixels, int]]:
+        return (self[i] for i in range(len(self)))
+
     def __repr__(self) -> str:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
-    def __reduce__(self) -> tuple[type["Dataset"], tuple[str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self.path,)
 
     @property
     def path(self) -> str:
-        """The dataset's folder."""
+        """The dataset's folder; those of a concatenation with " + " between."""
         return self.core.path
 
     @cached_property
@@ -85,19 +97,249 @@ class Dataset:
         return self.core.key(self._number(index))
 
     def keys(self) -> list[str]:
-        """All samples' names, in storage order."""
-        return self.core.keys()
+        """All samples' names, in the order of their numbers."""
+        return self.column("key").tolist()
 
     def find(self, key: str) -> int | None:
-        """The number of the sample with this name, None when there is none."""
+        """The number of the first sample with this name, None when there is none."""
         return self.core.find(key)
 
     def read(self, index: int) -> bytes:
         """A sample's image file as it is stored, its checksum compared where there is one."""
         return self.core.read(self._number(index))
 
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names that `column` takes.
+
+        "index", "key", "label", "bytes" (of the image file); of packed datasets also "width",
+        "height", "source_path", and the fields that the samples had: "class"; of WebDataset shards
+        "json", "text" (their txt) and others.
+        """
+        own = self.core.scalar_fields if self.core.has_indexes else []
+        known = [*_KNOWN, *(_OF_IMAGES if self.core.has_indexes else ())]
+        return [*known, *(name for name in own if name not in known)]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """What is known of every sample under a name, without reading an image.
+
+        Returns:
+            [samples]: numbers (int64, uint32), or objects: texts (JSON as text), None where a
+            sample has none. The first use of one that is not "index", "key", "label" or "bytes"
+            reads all chunks' indexes; they are kept.
+
+        Raises:
+            ValueError: There is none of that name; see `columns`.
+        """
+        if name not in self.columns:
+            raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
+        if name not in self._kept_columns:
+            self._kept_columns.update(self._read_columns(name))
+        return self._kept_columns[name]
+
+    def subset(self, indices: ArrayLike) -> "Dataset":
+        """The samples with these numbers, in this order; a number may come several times.
+
+        Nothing is copied. Slices and boolean masks: `dataset.subset(range(100))`, `filter`.
+
+        Raises:
+            IndexError: A number that the dataset does not have.
+        """
+        numbers = np.asarray(indices)
+        if numbers.size == 0:
+            numbers = numbers.astype(np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"subset: indices are {numbers.dtype} {list(numbers.shape)}, but must be integers "
+                "in one dimension (for a mask: filter)"
+            )
+        numbers = numbers.astype(np.int64)
+        wrong = numbers[(numbers < -len(self)) | (numbers >= len(self))]
+        if wrong.size:
+            raise IndexError(f"{self.path} has {len(self)} samples, no sample {wrong[0]}")
+        return _Selection(self, np.where(numbers < 0, numbers + len(self), numbers))
+
+    def filter(self, condition: ArrayLike | Callable[[dict[str, Any]], bool]) -> "Dataset":
+        """The samples for which the condition is true, in their order; reads no image.
+
+        Args:
+            condition: Booleans [samples], as `dataset.targets == 3` or
+                `dataset.column("width") >= 64` give them; or a function of one sample's columns,
+                as `lambda sample: "cat" in sample["key"]`.
+        """
+        if callable(condition):
+            columns = {name: self.column(name) for name in self.columns}
+            kept = np.array(
+                [
+                    bool(condition({name: column[i] for name, column in columns.items()}))
+                    for i in range(len(self))
+                ],
+                dtype=bool,
+            )
+        else:
+            kept = np.asarray(condition)
+        if kept.dtype != bool or kept.shape != (len(self),):
+            raise ValueError(
+                f"filter: the condition is {kept.dtype} {list(kept.shape)}, but must be bool "
+                f"[{len(self)}]"
+            )
+        return self.subset(np.flatnonzero(kept))
+
+    def split(self, *sizes: float, seed: int = 0) -> list["Dataset"]:
+        """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
+
+        Args:
+            sizes: Numbers of samples (int), or shares of all of them (float, together 1), as for
+                torch.utils.data.random_split.
+            seed: Of the choice, which depends on it, the sizes and the number of samples alone.
+        """
+        counts = _counts(sizes, len(self))
+        # Raw numbers, as NumPy promises the same ones for ever.
+        shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
+        parts = np.split(shuffled, np.cumsum(counts)[:-1])
+        return [self.subset(np.sort(part)) for part in parts]
+
+    def weighted(self, weights: ArrayLike) -> "Dataset":
+        """The same samples, drawn with these weights where a loader shuffles.
+
+        An epoch then has as many draws as the dataset has samples (or Loader's
+        `samples_per_epoch`), with replacement, as torch.utils.data.WeightedRandomSampler's.
+
+        Args:
+            weights: [samples], not negative, in any proportion.
+        """
+        own = np.asarray(weights, dtype=np.float64)
+        if own.shape != (len(self),):
+            raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
+        if not (np.isfinite(own).all() and (own >= 0).all() and own.sum() > 0):
+            raise ValueError("weighted: weights must be finite, not negative, and some above 0")
+        out = _Selection(self, np.arange(len(self)))
+        out.weights = own
+        return out
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """The column, and others that come with it."""
+        if name == "index":
+            return {name: np.arange(len(self))}
+        if name == "label":
+            return {name: self.targets}
+        if name == "bytes":
+            return {name: self.core.lengths()}
+        if name == "key":
+            return {name: _objects(self.core.keys())}
+        found = self.core.columns()
+        return {
+            name: found[name] if isinstance(found[name], np.ndarray) else _objects(found[name])
+            for name in self.columns
+            if name in found
+        }
+
+    @cached_property
+    def _kept_columns(self) -> dict[str, NDArray[Any]]:
+        return {}
+
     def _number(self, index: int) -> int:
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"{self.path} has {len(self)} samples, no sample {index}")
         return number
+
+
+class _Selection(Dataset):
+    """Samples of another dataset."""
+
+    def __init__(self, base: Dataset, numbers: NDArray[np.int64]) -> None:
+        self.core = base.core.select(numbers.astype(np.uint64))
+        self._base = base
+        self._numbers = numbers
+        if base.weights is not None:
+            self.weights = base.weights[numbers]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Selection, (self._base, self._numbers), {"weights": self.weights}
+
+    @cached_property
+    def columns(self) -> list[str]:
+        return self._base.columns
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        if name == "index":
+            return super()._read_columns(name)
+        return {name: self._base.column(name)[self._numbers]}
+
+
+class _Concatenation(Dataset):
+    """Several datasets, one behind the other."""
+
+    def __init__(self, parts: list[Dataset]) -> None:
+        self.core = _core.Dataset.concat([part.core for part in parts])
+        self._parts = parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Concatenation, (self._parts,), {"weights": self.weights}
+
+    @cached_property
+    def columns(self) -> list[str]:
+        first, *others = (part.columns for part in self._parts)
+        return [name for name in first if all(name in other for other in others)]
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        if name in ("index", "label"):
+            return super()._read_columns(name)
+        return {name: np.concatenate([part.column(name) for part in self._parts])}
+
+
+def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
+    """One dataset of several, one behind the other; nothing is copied.
+
+    Classes are those of all, by name: a class that two have is one. Columns are those that all
+    have.
+
+    Args:
+        datasets: At least one.
+        weights: How often samples of each are drawn where a loader shuffles, in any proportion,
+            whatever their sizes: `concat([photos, drawings], weights=[3, 1])` gives one drawing
+            for three photos (Dataset.weighted). None: each sample comes once.
+
+    Raises:
+        ValueError: No dataset; as many weights as datasets are needed; one has classes' names, the
+            other only numbers.
+    """
+    parts = list(datasets)
+    if not parts:
+        raise ValueError("concat: no datasets")
+    joined = _Concatenation(parts)
+    if weights is None:
+        if any(part.weights is not None for part in parts):
+            raise ValueError("concat: one of the datasets has weights; give each one's share")
+        return joined
+    if len(weights) != len(parts):
+        raise ValueError(f"concat: {len(weights)} weights for {len(parts)} datasets")
+    shares = []
+    for part, weight in zip(parts, weights, strict=True):
+        own = np.ones(len(part)) if part.weights is None else part.weights
+        shares.append(own * (weight / own.sum()) if len(part) else own)
+    return joined.weighted(np.concatenate(shares))
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _counts(sizes: Sequence[float], samples: int) -> list[int]:
+    """How many samples each part gets; what is left over by rounding goes to the first ones."""
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"split: {list(sizes)}: no size may be negative")
+    if all(isinstance(size, int) for size in sizes):
+        counts = [int(size) for size in sizes]
+        if sum(counts) != samples:
+            raise ValueError(f"split: {counts} are {sum(counts)} samples, there are {samples}")
+        return counts
+    if abs(sum(sizes) - 1) > 1e-6:
+        raise ValueError(f"split: shares {list(sizes)} must be 1 together")
+    counts = [int(samples * size) for size in sizes]
+    for i in range(samples - sum(counts)):
+        counts[i % len(counts)] += 1
+    return counts

@@ -223,7 +223,7 @@ image::Interpolation interpolation(const Options& o) {
 
 feed::FeedOptions feed_options(const Options& o, train::Precision precision, bool training) {
   feed::FeedOptions out = o.feed;
-  out.shuffle = training;
+  out.shuffle = out.replace_bad = training;
   out.drop_last = training;
   out.tensor.layout = image::Layout::kNhwc;
   out.tensor.dtype =

@@ -41,6 +41,10 @@ class FOREBAY_ANNOTATE(scoped_lockable) MutexLock {
 class CondVar {
  public:
   void wait(Mutex& mutex) REQUIRES(mutex) { condition_.wait(mutex); }
+  // False when nobody notified in that time.
+  bool wait_ms(Mutex& mutex, int ms) REQUIRES(mutex) {
+    return condition_.wait_for(mutex, std::chrono::milliseconds(ms)) == std::cv_status::no_timeout;
+  }
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 

@@ -6,12 +6,23 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
+#include "store/columns.h"
 #include "store/in_place.h"
+#include "store/view.h"
 
 namespace forebay::bind {
 namespace {
 
-using Labels = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
+template <class T>
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+using Indices = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+Array<T> to_array(std::vector<T>&& values) {
+  auto* const out = new std::vector<T>(std::move(values));
+  const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Array<T>(out->data(), {out->size()}, owner);
+}
 
 Dataset open(const std::string& path) {
   const nb::gil_scoped_release released;
@@ -23,13 +34,55 @@ const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
   return *dataset.opened;
 }
 
-Labels labels(const Dataset& dataset) {
-  const uint64_t count = dataset.opened->sample_count();
-  auto* const out = new std::vector<int64_t>(count);
-  const nb::capsule owner(out,
-                          [](void* p) noexcept { delete static_cast<std::vector<int64_t>*>(p); });
-  for (uint64_t i = 0; i < count; ++i) (*out)[i] = dataset.opened->location(i).label;
-  return Labels(out->data(), {count}, owner);
+Dataset select(const Dataset& base, const Indices& samples) {
+  std::vector<uint64_t> numbers(samples.data(), samples.data() + samples.size());
+  const nb::gil_scoped_release released;
+  return {unwrap(store::select(base.opened, std::move(numbers)))};
+}
+
+Dataset concat(const std::vector<Dataset>& parts) {
+  std::vector<std::shared_ptr<const store::Dataset>> opened;
+  for (const Dataset& part : parts) opened.push_back(part.opened);
+  return {unwrap(store::concat(opened))};
+}
+
+Array<int64_t> labels(const Dataset& dataset) {
+  std::vector<int64_t> out(dataset.opened->sample_count());
+  for (uint64_t i = 0; i < out.size(); ++i) out[i] = dataset.opened->location(i).label;
+  return to_array(std::move(out));
+}
+
+Array<int64_t> lengths(const Dataset& dataset) {
+  std::vector<int64_t> out(dataset.opened->sample_count());
+  for (uint64_t i = 0; i < out.size(); ++i) out[i] = dataset.opened->location(i).length;
+  return to_array(std::move(out));
+}
+
+std::vector<std::string> scalar_fields(const Dataset& dataset) {
+  std::vector<std::string> out;
+  for (const store::Field& field : dataset.opened->schema().fields) {
+    if (store::is_scalar(field.kind)) out.push_back(field.name);
+  }
+  return out;
+}
+
+// By name: arrays of numbers, lists of texts.
+nb::dict columns(const Dataset& dataset) {
+  store::Columns columns;
+  {
+    const nb::gil_scoped_release released;
+    columns = unwrap(store::read_columns(*dataset.opened));
+  }
+  nb::dict out;
+  for (store::Column& column : columns.fields) {
+    out[column.name.c_str()] = column.kind == store::FieldKind::kClass
+                                   ? nb::cast(to_array(std::move(column.numbers)))
+                                   : nb::cast(column.texts);
+  }
+  out["width"] = to_array(std::move(columns.width));
+  out["height"] = to_array(std::move(columns.height));
+  out["source_path"] = nb::cast(columns.source_path);
+  return out;
 }
 
 nb::bytes read(const Dataset& dataset, uint64_t sample) {
@@ -75,6 +128,18 @@ void bind_dataset(nb::module_& m) {
       .def_prop_ro("fingerprint",
                    [](const Dataset& d) { return base::to_hex(d.opened->fingerprint()); })
       .def("__len__", [](const Dataset& d) { return d.opened->sample_count(); })
+      .def("select", &select, nb::arg("samples"), "A view of the samples with these numbers.")
+      .def_static("concat", &concat, nb::arg("parts"), "A view of all parts' samples.")
+      .def_prop_ro(
+          "has_indexes",
+          [](const Dataset& d) {
+            return d.opened->chunk_count() == 0 || d.opened->chunk(0).index_bytes > 0;
+          },
+          "Whether there is anything for columns() to read.")
+      .def_prop_ro("scalar_fields", &scalar_fields, "Names of the fields that columns() has.")
+      .def("columns", &columns,
+           "What the chunks' indexes say of each sample; arrays, or lists of texts or None.")
+      .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")
       .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
       .def("read", &read, nb::arg("sample"), "The image file of a sample, its checksum compared.")
       .def("key", &key, nb::arg("sample"))

@@ -16,6 +16,8 @@ namespace {
 
 using feed::FeedOptions;
 
+constexpr int kSignalsMs = 50;  // how long Ctrl-C waits at most
+
 // What threads of this process work on. A forked child has a copy of it and none of the threads: it
 // can neither wait for them nor know that none was just about to change it, so there it is left as
 // it is.
@@ -76,6 +78,28 @@ nb::ndarray<nb::array_api> images(const Batch& self) {
                                               dlpack_dtype(self.tensor.dtype));
 }
 
+// Arrays [height, width, 3]; None where a sample is not valid.
+nb::list whole(const Batch& self) {
+  nb::list out;
+  for (const base::Pixels& pixels : self.batch().whole) {
+    if (pixels.rgb.empty()) {
+      out.append(nb::none());
+      continue;
+    }
+    out.append(array_of<nb::ndarray<nb::numpy>>(
+        self, pixels.rgb.data(), {pixels.height, pixels.width, 3}, nb::dtype<uint8_t>()));
+  }
+  return out;
+}
+
+nb::list files(const Batch& self) {
+  nb::list out;
+  for (const base::ByteVector& file : self.batch().files) {
+    out.append(nb::bytes(file.data(), file.size()));
+  }
+  return out;
+}
+
 template <class T>
 nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values) {
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
@@ -94,7 +118,12 @@ class Feed {
   std::string state() const { return feed::encode_state(feed().state()); }
   size_t bad_samples() const { return feed().state().bad.size(); }
   feed::FeedStats stats() const { return feed().stats(); }
+  // Looks for Ctrl-C while it waits.
   std::optional<Batch> next() {
+    while (!wait()) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    const nb::gil_scoped_release released;
     auto batch = unwrap(feed().next());
     if (batch == nullptr) return std::nullopt;
     return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_};
@@ -102,6 +131,10 @@ class Feed {
 
  private:
   feed::Feed& feed() const { return **feed_; }
+  bool wait() const {
+    const nb::gil_scoped_release released;
+    return feed().wait_ms(kSignalsMs);
+  }
 
   InItsProcess<std::unique_ptr<feed::Feed>> feed_;
   image::TensorOptions tensor_;
@@ -110,9 +143,15 @@ class Feed {
 }  // namespace
 
 void bind_feed(nb::module_& m) {
+  nb::enum_<feed::Images>(m, "Images")
+      .value("NONE", feed::Images::kNone)
+      .value("TENSOR", feed::Images::kTensor)
+      .value("WHOLE", feed::Images::kWhole);
   m.def("usable_cores", &io::usable_cores, "Threads that can run at once in this process.");
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
+      .def_rw("images", &FeedOptions::images)
+      .def_rw("files", &FeedOptions::files)
       .def_rw("transform", &FeedOptions::transform)
       .def_rw("tensor", &FeedOptions::tensor)
       .def_rw("global_batch", &FeedOptions::global_batch)
@@ -120,7 +159,9 @@ void bind_feed(nb::module_& m) {
       .def_rw("world_size", &FeedOptions::world_size)
       .def_rw("seed", &FeedOptions::seed)
       .def_rw("shuffle", &FeedOptions::shuffle)
+      .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
+      .def_rw("next_epoch", &FeedOptions::next_epoch)
       .def_rw("threads", &FeedOptions::threads)
       .def_rw("prefetch", &FeedOptions::prefetch)
       .def_rw("memory_bytes_max", &FeedOptions::memory_bytes_max)
@@ -128,6 +169,9 @@ void bind_feed(nb::module_& m) {
   nb::class_<Batch>(m, "Batch")
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
                    "[samples, 3, size, size] or [samples, size, size, 3].")
+      .def_prop_ro("whole", &whole,
+                   "Images.WHOLE: uint8 [height, width, 3] of each sample, or None.")
+      .def_prop_ro("files", &files, "Each sample's file; empty where it is not valid.")
       .def_prop_ro(
           "labels", [](const Batch& self) { return column(self, self.batch().labels); },
           nb::rv_policy::automatic, "int32 [samples]; -1: none.")
@@ -135,6 +179,8 @@ void bind_feed(nb::module_& m) {
           "samples", [](const Batch& self) { return column(self, self.batch().samples); },
           nb::rv_policy::automatic,
           "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
+      .def_prop_ro("epoch", [](const Batch& self) { return self.batch().epoch; })
+      .def_prop_ro("step", [](const Batch& self) { return self.batch().step; })
       .def_prop_ro(
           "valid", [](const Batch& self) { return column(self, self.batch().valid); },
           nb::rv_policy::automatic, "uint8 [samples]; 0 where there is no sample.");
@@ -153,8 +199,7 @@ void bind_feed(nb::module_& m) {
       .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
       .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
       .def("stats", &Feed::stats)
-      .def("next", &Feed::next, nb::call_guard<nb::gil_scoped_release>(),
-           "The next batch; None at the epoch's end.");
+      .def("next", &Feed::next, "The next batch; None at the epoch's end.");
 }
 
 }  // namespace forebay::bind

@@ -6,10 +6,12 @@ using base::MutexLock;
 
 std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   auto batch = std::make_unique<Pooled>();
-  batch->memory = io::LargeBuffer(shape_.bytes());
+  if (shape_.bytes() > 0) batch->memory = io::LargeBuffer(shape_.bytes());
   batch->images = batch->memory.data();
   batch->images_bytes = shape_.bytes();
   batch->size = shape_.size;
+  if (shape_.whole) batch->whole.resize(shape_.samples);
+  if (shape_.files) batch->files.resize(shape_.samples);
   batch->labels.resize(shape_.samples);
   batch->samples.resize(shape_.samples);
   batch->valid.resize(shape_.samples);

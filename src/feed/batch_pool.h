@@ -17,6 +17,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     uint32_t samples = 0;
     size_t sample_bytes = 0;
     uint32_t size = 0;  // pixels
+    bool whole = false;
+    bool files = false;
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
     bool operator==(const Shape&) const = default;
   };

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "feed/options.h"
 #include "feed/pipeline.h"
+#include "feed/slot_writer.h"
 #include "io/machine.h"
 
 namespace forebay::feed {
@@ -17,18 +18,24 @@ namespace {
 
 constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
 
+// One sample may have several numbers in a view.
+std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
+
 class FeedImpl final : public Feed {
  public:
   FeedImpl(const io::FileSystem& fs, std::shared_ptr<const store::Dataset> dataset,
            const FeedOptions& options)
       : fs_(fs), dataset_(std::move(dataset)), options_(options), planner_(dataset_, options) {
     shape_ = {.samples = static_cast<uint32_t>(planner_.share().batch()),
-              .sample_bytes = image::Preparer(options.transform, options.tensor).sample_bytes(),
-              .size = image::output_size(options.transform)};
+              .sample_bytes = SlotWriter(options).sample_bytes(),
+              .size = image::output_size(options.transform),
+              .whole = options.images == Images::kWhole,
+              .files = options.files};
   }
 
   uint64_t steps() const override { return planner_.steps(); }
   Status start(const FeedState& state) override;
+  bool wait_ms(int ms) override;
   Result<std::shared_ptr<const Batch>> next() override;
   FeedState state() const override { return state_; }
   FeedStats stats() const override;
@@ -47,8 +54,8 @@ class FeedImpl final : public Feed {
   BatchPool::Shape shape_;
   bool started_ = false;
   FeedState state_;
-  std::set<uint64_t> bad_;  // the samples of state_.bad
-  FeedStats stats_;         // of pipelines that ended, and the consumer's own
+  std::set<std::string> bad_;  // the names of state_.bad's
+  FeedStats stats_;            // of pipelines that ended, and the consumer's own
   std::unique_ptr<Pipeline> pipeline_;
 };
 
@@ -75,10 +82,10 @@ Status FeedImpl::start(const FeedState& state) {
   const Pipeline::Start before = next_batch();
   state_ = state;
   bad_.clear();
-  for (const BadSample& bad : state.bad) bad_.insert(bad.sample);
+  for (const BadSample& bad : state.bad) bad_.insert(name_of(bad));
   started_ = true;
   // What is prepared already is what is asked for: go on.
-  if (pipeline_ != nullptr && next_batch() == before) return {};
+  if (pipeline_ != nullptr && options_.next_epoch && next_batch() == before) return {};
   end_pipeline();
   return begin();
 }
@@ -93,6 +100,14 @@ Status FeedImpl::begin() {
 void FeedImpl::end_pipeline() {
   if (pipeline_ != nullptr) pipeline_->add_to(&stats_);
   pipeline_ = nullptr;
+}
+
+bool FeedImpl::wait_ms(int ms) {
+  if (pipeline_ == nullptr || state_.position == planner_.end()) return true;
+  const int64_t begin_ns = io::monotonic_ns();
+  const bool ready = pipeline_->wait_ms(ms);
+  stats_.wait_ns += io::monotonic_ns() - begin_ns;
+  return ready;
 }
 
 Result<std::shared_ptr<const Batch>> FeedImpl::next() {
@@ -120,23 +135,25 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
 
 // A sample that is bad in every epoch counts once.
 Status FeedImpl::add_bad(std::vector<BadSample> bad) {
+  if (bad.empty()) return {};
   std::vector<BadSample> added = state_.bad;
+  std::set<std::string> names = bad_;
   for (BadSample& sample : bad) {
-    if (!bad_.contains(sample.sample)) added.push_back(std::move(sample));
+    if (names.insert(name_of(sample)).second) added.push_back(std::move(sample));
   }
   if (added.size() > options_.bad_samples_max && added.size() > state_.bad.size()) {
-    std::string names;
+    std::string last;
     for (size_t i = added.size() - std::min(added.size(), kBadSamplesNamed); i < added.size();
          ++i) {
-      names += fmt::format("; {} in chunk {}: {}", added[i].key, added[i].chunk, added[i].reason);
+      last += fmt::format("; {} in chunk {}: {}", added[i].key, added[i].chunk, added[i].reason);
     }
     return fail(Code::kCorrupt,
                 "feed: {} samples cannot be used, bad_samples_max is {}; see `forebay verify`; "
                 "the last ones{}",
-                added.size(), options_.bad_samples_max, names);
+                added.size(), options_.bad_samples_max, last);
   }
   state_.bad = std::move(added);
-  for (const BadSample& sample : state_.bad) bad_.insert(sample.sample);
+  bad_ = std::move(names);
   return {};
 }
 

@@ -16,7 +16,17 @@ namespace forebay::feed {
 using base::Result;
 using base::Status;
 
+// What a batch has of its samples' images.
+enum class Images : uint8_t {
+  kNone,
+  kTensor,  // all in one, by FeedOptions::transform and tensor
+  kWhole,   // each decoded, of its own size
+};
+
 struct FeedOptions {
+  Images images = Images::kTensor;
+  // Whether a batch has the samples' image files as they are stored.
+  bool files = false;
   image::Transform transform = image::TrainTransform{};
   image::TensorOptions tensor;
   // Samples of one step over all ranks; a multiple of world_size.
@@ -24,11 +34,14 @@ struct FeedOptions {
   int rank = 0;
   int world_size = 1;
   uint64_t seed = 0;
-  // true: training; shuffled, a bad sample is replaced by another. false: validation; in storage
-  // order, a bad sample is masked.
+  // false: in storage order.
   bool shuffle = true;
+  // Whether a bad sample is replaced by another; false: masked.
+  bool replace_bad = true;
   // A last incomplete global batch; false: what it lacks is masked, every sample comes once.
   bool drop_last = true;
+  // Whether the next epoch is prepared while the last batches of one are consumed.
+  bool next_epoch = true;
   // The order (feed/order.h).
   uint32_t lanes = 8;
   uint64_t group_bytes = 64'000'000;  // chunks shuffled together, at least one, per lane
@@ -36,7 +49,8 @@ struct FeedOptions {
   int threads = 0;
   // Batches prepared ahead of the consumer.
   int prefetch = 2;
-  // Chunks and batches together; past it an error (kNoMemory) says what would help.
+  // Chunks and batches together, but for whole images and files; past it an error (kNoMemory) says
+  // what would help.
   uint64_t memory_bytes_max = 4'000'000'000;
   // Whether chunks are read around the system's page cache: always, never, or (unset) when the
   // dataset is larger than half of the memory that is available, so that the cache could not hold
@@ -61,13 +75,16 @@ inline constexpr uint64_t kNoSample = ~uint64_t{0};
 // This rank's share of a global batch: of the positions p of a step, those with p ≡ rank modulo
 // world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
-  uint8_t* images = nullptr;  // [samples, 3, size, size] or [samples, size, size, 3], contiguous
+  // kTensor: [samples, 3, size, size] or [samples, size, size, 3], contiguous.
+  uint8_t* images = nullptr;
   size_t images_bytes = 0;
-  uint32_t size = 0;            // pixels
-  std::vector<int32_t> labels;  // one a sample; -1: none
+  uint32_t size = 0;                    // pixels
+  std::vector<base::Pixels> whole;      // kWhole: one a sample; empty ones where it is not valid
+  std::vector<base::ByteVector> files;  // one a sample, where asked for; empty where not valid
+  std::vector<int32_t> labels;          // one a sample; -1: none
   // Numbers in the dataset (of the replacement, where replaced); kNoSample where there is none.
   std::vector<uint64_t> samples;
-  // 0 at an epoch's ragged end and in validation for bad samples; the image is zeros then.
+  // 0 at an epoch's ragged end and for masked samples; the image is zeros then.
   std::vector<uint8_t> valid;
   uint64_t epoch = 0;
   uint64_t step = 0;  // from 0 in the epoch
@@ -104,8 +121,11 @@ class Feed {
   virtual uint64_t steps() const = 0;
   // Begins (again) at `state`; work in flight is dropped. kInvalid when the position does not fit.
   virtual Status start(const FeedState& state) = 0;
+  // Waits for what next() would wait for, at most that long; false when it is not there yet.
+  virtual bool wait_ms(int ms) = 0;
   // The next batch; empty at the epoch's end. While the last batches of an epoch are consumed the
-  // next epoch is prepared already: start() of it then goes on without a pause.
+  // next epoch is prepared already (FeedOptions::next_epoch): start() of it then goes on without a
+  // pause.
   virtual Result<std::shared_ptr<const Batch>> next() = 0;
   // After the batch that next() gave last.
   virtual FeedState state() const = 0;

@@ -17,6 +17,9 @@ namespace {
 // A group's number and its lane share the 48 bits that name a stream of random numbers.
 constexpr uint32_t kGroupBits = 24;
 
+// Nothing is shuffled in it: enough for readers to be ahead.
+constexpr uint64_t kGroupBytesInOrder = 4'000'000;
+
 // The estimate by which groups are cut: good enough, and known without reading anything.
 uint64_t bytes_per_sample(const ChunkSize& chunk) {
   return std::max<uint64_t>(1, chunk.bytes / chunk.samples);
@@ -67,14 +70,21 @@ class Order::Cutter {
     }
   }
 
-  // Validation: each chunk is a group.
-  void cut_chunk(uint32_t number, uint64_t index) {
-    Group group{.lane = 0, .number = number, .first_index = index};
-    group.first_part = out_.parts_.size();
-    take(&group, chunks_[line_[at_]].samples);
-    out_.groups_.push_back(group);
+  // All in order: whole chunks, small ones together.
+  void cut_in_order(uint64_t budget) {
+    uint64_t index = 0;
+    for (uint32_t number = 0; at_ < line_.size(); ++number) {
+      Group group{.lane = 0, .number = number, .first_index = index};
+      group.first_part = out_.parts_.size();
+      uint64_t bytes = 0;
+      do {
+        bytes += chunks_[line_[at_]].bytes;
+        take(&group, chunks_[line_[at_]].samples);
+      } while (at_ < line_.size() && bytes + chunks_[line_[at_]].bytes <= budget);
+      index += group.count;
+      out_.groups_.push_back(group);
+    }
   }
-  size_t chunks_left() const { return line_.size() - at_; }
 
  private:
   void fill(Group* group, uint64_t budget, uint64_t left) {
@@ -131,11 +141,7 @@ Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions&
     if (options.shuffle) {
       cutter.cut_lane(lane, budget / order.lanes_ * (lane + 1), budget);
     } else {
-      for (uint32_t number = 0; cutter.chunks_left() > 0; ++number) {
-        cutter.cut_chunk(
-            number,
-            number == 0 ? 0 : order.groups_.back().first_index + order.groups_.back().count);
-      }
+      cutter.cut_in_order(std::min(kGroupBytesInOrder, options.group_bytes));
     }
     const size_t count = order.groups_.size() - order.lane_groups_.back();
     if (options.shuffle && count >> kGroupBits != 0) {

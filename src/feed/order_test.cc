@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -112,10 +113,15 @@ TEST(OrderTest, DiffersBetweenEpochsAndSeeds) {
 
 TEST(OrderTest, ValidationIsStorageOrder) {
   const auto chunks = make_chunks({0, 5, 0, 9, 1});
-  const Order order = Order::make(chunks, {.shuffle = false}, 0).value();
-  EXPECT_EQ(order.lanes(), 1u);
-  for (uint64_t p = 0; p < order.size(); ++p) EXPECT_EQ(order.sample_at(p), p);
-  EXPECT_EQ(order.groups().size(), 3u);
+  // Whole chunks, as many together as group_bytes holds.
+  const std::map<uint64_t, size_t> groups_by_bytes = {{1, 3}, {10 * kSlot, 2}, {1 << 20, 1}};
+  for (const auto& [group_bytes, groups] : groups_by_bytes) {
+    const Order order =
+        Order::make(chunks, {.shuffle = false, .group_bytes = group_bytes}, 0).value();
+    EXPECT_EQ(order.lanes(), 1u);
+    for (uint64_t p = 0; p < order.size(); ++p) EXPECT_EQ(order.sample_at(p), p);
+    EXPECT_EQ(order.groups().size(), groups);
+  }
 }
 
 TEST(OrderTest, AnEmptyDatasetHasAnEmptyOrder) {

@@ -40,13 +40,7 @@ Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
 }
 
 // Whether the page cache could not hold the dataset beside everything else.
-bool exceeds_page_cache(const store::Dataset& dataset) {
-  uint64_t bytes = 0;
-  for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
-    bytes += dataset.chunk(chunk).bytes;
-  }
-  return bytes > io::available_memory_bytes() / 2;
-}
+bool exceeds_page_cache(uint64_t bytes) { return bytes > io::available_memory_bytes() / 2; }
 
 }  // namespace
 
@@ -75,7 +69,7 @@ Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
       pool_(std::make_shared<BatchPool>(shape,
                                         static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
       window_(fs, dataset, planner, std::move(first), window_bytes,
-              options.uncached.value_or(exceeds_page_cache(dataset))),
+              options.uncached.value_or(exceeds_page_cache(planner.bytes()))),
       next_step_(start.step) {
   const auto threads = static_cast<uint32_t>(thread_count(options));
   block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockMax);
@@ -92,15 +86,30 @@ Pipeline::~Pipeline() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-Result<Prepared> Pipeline::next() {
-  MutexLock lock(mutex_);
+void Pipeline::ask() {
   ++asked_;
   no_memory_ = false;
   work_.notify_one();
-  while (pending_.empty() ? plan_status_.ok() && !no_memory_
-                          : pending_.front()->finished < batch_size_) {
-    done_.wait(mutex_);
-  }
+}
+
+// Whether there is a batch, or a reason why there is none.
+bool Pipeline::answered() const {
+  if (pending_.empty()) return !plan_status_.ok() || no_memory_;
+  return pending_.front()->finished == batch_size_;
+}
+
+bool Pipeline::wait_ms(int ms) {
+  MutexLock lock(mutex_);
+  if (answered()) return true;
+  ask();
+  done_.wait_ms(mutex_, ms);
+  return answered();
+}
+
+Result<Prepared> Pipeline::next() {
+  MutexLock lock(mutex_);
+  ask();  // also where there was no memory a moment ago
+  while (!answered()) done_.wait(mutex_);
   const Status& status = pending_.empty() ? plan_status_ : pending_.front()->status;
   if (!status.ok()) {
     ended_ = true;
@@ -166,7 +175,7 @@ bool Pipeline::take(Block* block) {
 }
 
 bool Pipeline::has_room() const {
-  return !beginning_ && !no_memory_ && plan_status_.ok() &&
+  return !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
          pending_.size() < static_cast<size_t>(options_.prefetch);
 }
 
@@ -195,6 +204,7 @@ void Pipeline::begin_batch() {
     pending->batch->epoch = pending->plan->epoch;
     pending->batch->step = pending->step;
     next_step_ = last ? 0 : next_step_ + 1;
+    complete_ = last && !planner_.goes_on();
     current_ = pending;
     pending_.push_back(std::move(pending));
   }
@@ -230,6 +240,8 @@ void Pipeline::begin_tasks(const SampleMaker& maker, Block* block) const {
   block->tasks.clear();
   for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
     const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
+                   .whole = batch.whole.empty() ? nullptr : &batch.whole[slot],
+                   .file = batch.files.empty() ? nullptr : &batch.files[slot],
                    .label = &batch.labels[slot],
                    .sample = &batch.samples[slot],
                    .valid = &batch.valid[slot]};

@@ -32,6 +32,8 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
+  // Waits for what next() would wait for, at most that long; false when it is not there yet.
+  bool wait_ms(int ms) EXCLUDES(mutex_);
   // The next batch. An error is final and ends the pipeline, but for kNoMemory because the user
   // holds too many batches.
   Result<Prepared> next() EXCLUDES(mutex_);
@@ -67,6 +69,8 @@ class Pipeline {
            std::shared_ptr<EpochPlan> first, uint64_t window_bytes);
   void run() EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
+  void ask() REQUIRES(mutex_);
+  bool answered() const REQUIRES(mutex_);
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
@@ -91,7 +95,8 @@ class Pipeline {
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool beginning_ GUARDED_BY(mutex_) = false;  // a thread makes the next batch
   bool no_memory_ GUARDED_BY(mutex_) = false;  // it found none for it
-  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // calls of next()
+  bool complete_ GUARDED_BY(mutex_) = false;   // there is no next batch: it ends with this epoch
+  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // times that the consumer asked for a batch
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
   uint64_t next_step_ GUARDED_BY(mutex_) = 0;
   std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);

@@ -74,11 +74,14 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
              .group_bytes = options.group_bytes},
       share_{.global_batch = options.global_batch,
              .rank = static_cast<uint64_t>(options.rank),
-             .world_size = static_cast<uint64_t>(options.world_size)} {
+             .world_size = static_cast<uint64_t>(options.world_size)},
+      goes_on_(options.next_epoch) {
   for (uint32_t number = 0; number < dataset_->chunk_count(); ++number) {
     const store::ChunkInfo& chunk = dataset_->chunk(number);
-    chunks_.push_back(
-        {.first_sample = chunk.first_sample, .samples = chunk.samples, .bytes = chunk.bytes});
+    chunks_.push_back({.first_sample = chunk.first_sample,
+                       .samples = chunk.samples,
+                       .bytes = chunk.bytes - chunk.first_byte});
+    bytes_ += chunks_.back().bytes;
   }
   const uint64_t size = dataset_->sample_count();
   if (chunks_.size() == size) {

@@ -62,6 +62,10 @@ class Planner {
   // Whole global batches only, or all samples.
   uint64_t steps() const { return steps_; }
   uint64_t end() const { return end_; }
+  // Whether one epoch follows the other.
+  bool goes_on() const { return goes_on_; }
+  // Of all chunks that an epoch reads.
+  uint64_t bytes() const { return bytes_; }
   // Without the loads that only positions below `start` need.
   Result<std::shared_ptr<EpochPlan>> plan(uint64_t epoch, uint64_t start) const;
 
@@ -72,6 +76,8 @@ class Planner {
   OrderOptions order_;
   Share share_;
   std::vector<ChunkSize> chunks_;
+  bool goes_on_ = true;
+  uint64_t bytes_ = 0;
   uint64_t steps_ = 0;
   uint64_t end_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "feed/sample_maker.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "base/limits.h"
@@ -36,7 +35,7 @@ Status guarded(Function function) {
 
 SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
                          const FeedOptions& options, size_t tasks_max)
-    : fs_(fs), dataset_(dataset), options_(options), preparer_(options.transform, options.tensor) {
+    : fs_(fs), dataset_(dataset), options_(options), writer_(options) {
   begun_.reserve(tasks_max);
   requests_.reserve(tasks_max);
 }
@@ -68,13 +67,6 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
   finish(plan, window);
 }
 
-void SampleMaker::leave_empty(const Slot& slot, uint64_t sample) const {
-  std::memset(slot.image, 0, preparer_.sample_bytes());
-  *slot.label = -1;
-  *slot.sample = sample;
-  *slot.valid = 0;
-}
-
 // `at`: in the group. On an error nothing has begun.
 Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task) {
   const Group& group = plan.order.groups()[load.group];
@@ -83,7 +75,7 @@ Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* 
   Begun begun{.task = task, .load = &load, .sample = place.sample, .label = location.label};
   auto file = find(place, location, &begun);
   if (file) {
-    requests_.push_back({*file, random_of(plan, place.sample), task->slot.image});
+    requests_.push_back({*file, random_of(plan, place.sample), task->slot});
   } else {
     begun.unusable = std::move(file.error());
   }
@@ -112,7 +104,7 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 // False when a task failed. No group is in use any more then.
 bool SampleMaker::finish(const EpochPlan& plan, Window& window) {
   const Status prepared = guarded([&] {
-    preparer_.prepare(requests_);
+    writer_.write(requests_);
     return Status();
   });
   bool good = true;
@@ -143,7 +135,7 @@ Status SampleMaker::settle(const EpochPlan& plan, Task& task, uint64_t sample, i
   }
   if (!is_bad_sample(status.code())) return status;
   task.bad = describe(sample, status);
-  if (options_.shuffle) return replace(plan, sample, task);
+  if (options_.replace_bad) return replace(plan, sample, task);
   leave_empty(slot, sample);
   return {};
 }
@@ -161,8 +153,12 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
     const uint64_t other = order.sample_at((index + next) % size * order.lanes() + lane);
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
-    const Status status =
-        file ? preparer_.prepare(*file, random_of(plan, sample), task.slot.image) : file.error();
+    SlotRequest request{.file = file.value_or(Bytes()),
+                        .random = random_of(plan, sample),
+                        .slot = task.slot,
+                        .status = base::status_of(file)};
+    if (file) writer_.write({&request, 1});
+    const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;
     if (!status.ok()) return status;
     *task.slot.label = location.label;

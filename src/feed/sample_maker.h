@@ -2,17 +2,10 @@
 // ones replaced.
 #pragma once
 
+#include "feed/slot_writer.h"
 #include "feed/window.h"
 
 namespace forebay::feed {
-
-// What is written for a slot of a batch.
-struct Slot {
-  uint8_t* image = nullptr;
-  int32_t* label = nullptr;
-  uint64_t* sample = nullptr;
-  uint8_t* valid = nullptr;
-};
 
 // A slot to fill.
 struct Task {
@@ -35,7 +28,7 @@ class SampleMaker {
   // use of their groups.
   void make(const EpochPlan& plan, Window& window, std::span<Task> tasks);
   // A slot without a sample.
-  void leave_empty(const Slot& slot, uint64_t sample) const;
+  void leave_empty(const Slot& slot, uint64_t sample) const { writer_.clear(slot, sample); }
 
   uint64_t bytes_read() const { return bytes_read_; }
 
@@ -63,10 +56,10 @@ class SampleMaker {
   const io::FileSystem& fs_;
   const store::Dataset& dataset_;
   const FeedOptions& options_;
-  image::Preparer preparer_;
+  SlotWriter writer_;
   std::vector<Begun> begun_;
-  std::vector<image::PrepareRequest> requests_;  // of the usable ones of begun_, in their order
-  base::ByteVector file_;                        // of a replacement
+  std::vector<SlotRequest> requests_;  // of the usable ones of begun_, in their order
+  base::ByteVector file_;              // of a replacement
   uint64_t bytes_read_ = 0;
 };
 

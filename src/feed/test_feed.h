@@ -43,6 +43,7 @@ class FeedTest : public testing::Test {
     FeedOptions out = options(threads);
     out.transform = image::EvalTransform{.size = kSize, .resize = 10};
     out.shuffle = false;
+    out.replace_bad = false;
     out.drop_last = false;
     return out;
   }

@@ -109,7 +109,9 @@ std::optional<Window::Work> Window::next_work() {
     ++next_load_;
     return Work{.plan = reading_, .load = &load, .epoch = reading_->epoch};
   }
-  if (planning_ || plans_.size() >= kPlansAhead || !plan_status_.ok()) return std::nullopt;
+  if (planning_ || !planner_.goes_on() || plans_.size() >= kPlansAhead || !plan_status_.ok()) {
+    return std::nullopt;
+  }
   planning_ = true;
   return Work{.plan = nullptr, .load = nullptr, .epoch = reading_->epoch + 1};
 }

@@ -13,8 +13,9 @@
 namespace forebay::store {
 
 struct ChunkInfo {
-  base::Sha256 id{};  // SHA-256 of its bytes, and its name
-  uint64_t bytes = 0;
+  base::Sha256 id{};          // SHA-256 of its bytes, and its name
+  uint64_t bytes = 0;         // of the file, up to the end of the last sample at least
+  uint64_t first_byte = 0;    // its samples lie behind it
   uint64_t first_sample = 0;  // in the dataset
   uint32_t samples = 0;
   uint64_t index_bytes = 0;  // of `__forebay__`, which begins at byte 512

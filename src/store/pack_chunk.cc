@@ -129,8 +129,7 @@ Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample) {
 
 Status ChunkBuilder::add_file(const SourceSample& sample, const SourceFile& file, Draft* draft) {
   const FieldKind kind = listing_.schema.fields[file.field].kind;
-  const bool scalar =
-      kind == FieldKind::kClass || kind == FieldKind::kJson || kind == FieldKind::kText;
+  const bool scalar = is_scalar(kind);
   const uint64_t limit = scalar                      ? base::kScalarBytesMax
                          : kind == FieldKind::kImage ? base::kImageBytesMax
                                                      : base::kFieldBytesMax;

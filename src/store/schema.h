@@ -17,6 +17,11 @@ enum class FieldKind : uint8_t {
   kText = 5,   // UTF-8 text, in the chunk's index
 };
 
+// Whether values of it live in the indexes.
+constexpr bool is_scalar(FieldKind kind) {
+  return kind == FieldKind::kClass || kind == FieldKind::kJson || kind == FieldKind::kText;
+}
+
 struct Field {
   std::string name;
   FieldKind kind = FieldKind::kImage;

@@ -232,7 +232,6 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"dtype": "float64"}, "dtype is 'float64'"),
         ({"dtype": "float32"}, "float32, which goes with Normalize"),
         ({"rank": 2, "world_size": 2}, "rank is 2"),
-        ({"transform": []}, "does not run nothing"),
         ({"transform": [T.RandomHorizontalFlip(), T.CenterCrop(8)]}, "in this order"),
         ({"transform": [T.RandomResizedCrop(8, scale=(0.5, 0.1))]}, "scales 0.5 to 0.1"),
         ({"transform": [T.RandomResizedCrop(8, interpolation="area")]}, "'area'"),

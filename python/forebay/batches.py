@@ -1,0 +1,153 @@
+"""From the core's batches to what a Loader's user asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.dataset import Dataset
+
+# Fields that the core's batches have by themselves.
+_OWN = ("image", "file", "label", "index")
+
+
+class Assembler:
+    """Makes a user's batch of one of the core.
+
+    Args:
+        dataset: Where columns come from.
+        fields: As Loader's.
+        functions: The user's, for each image in turn.
+        collate_fn: As Loader's.
+        whole: Whether images come one by one, each of its own size.
+        channels_last: Whether those are to be [height, width, 3].
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        fields: Sequence[str] | Mapping[str, str],
+        functions: list[Callable[[Any], Any]],
+        collate_fn: Callable[[list[Any]], Any] | None,
+        *,
+        whole: bool,
+        channels_last: bool,
+    ) -> None:
+        if isinstance(fields, str):
+            raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
+        self._fields = list(fields.values() if isinstance(fields, Mapping) else fields)
+        self._names = list(fields) if isinstance(fields, Mapping) else None
+        self._dataset = dataset
+        for field in self._fields:
+            if field not in _OWN and field not in dataset.columns:
+                known = [*_OWN[:2], *dataset.columns]
+                raise ValueError(f"fields: there is no {field!r}; there are {known}")
+        if not self._fields:
+            raise ValueError("fields is empty: a batch would have nothing")
+        if functions and not self.wants("image"):
+            raise ValueError(f"transform: has functions of images, but fields {self._fields} none")
+        self.functions = functions
+        self._collate_fn = collate_fn
+        self._whole = whole
+        self._channels_last = channels_last
+        self._as_tensors = find_spec("torch") is not None
+
+    def wants(self, field: str) -> bool:
+        """Whether batches have it."""
+        return field in self._fields
+
+    def __call__(self, batch: Any, chosen: NDArray[np.int64] | None) -> Any:
+        """The batch for the user.
+
+        Args:
+            batch: The core's.
+            chosen: The dataset's numbers, by those of the batch; None: they are the same.
+        """
+        valid = batch.valid.view(bool)
+        kept = None if valid.all() else np.flatnonzero(valid)
+        samples = batch.samples if kept is None else batch.samples[kept]
+        numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
+        values = [self._value(field, batch, kept, numbers) for field in self._fields]
+        if self._collate_fn is None:
+            return self._named([_stack(v) if isinstance(v, _Made) else v for v in values])
+        return self._collate_fn([self._named(list(sample)) for sample in zip(*values, strict=True)])
+
+    def _named(self, values: list[Any]) -> Any:
+        if self._names is None:
+            return tuple(values)
+        return dict(zip(self._names, values, strict=True))
+
+    def _value(
+        self, field: str, batch: Any, kept: NDArray[np.int64] | None, numbers: NDArray[np.int64]
+    ) -> Any:
+        if field == "image":
+            return self._images(batch, kept)
+        if field == "file":
+            files = batch.files
+            return files if kept is None else [files[i] for i in kept]
+        if field == "label":
+            labels = batch.labels if kept is None else batch.labels[kept]
+            return self._array(labels.astype(np.int64))
+        column = numbers if field == "index" else self._dataset.column(field)[numbers]
+        return column.tolist() if column.dtype == object else self._array(column)
+
+    def _images(self, batch: Any, kept: NDArray[np.int64] | None) -> Any:
+        images: Any
+        if self._whole:
+            images = [self._whole_image(image) for image in batch.whole if image is not None]
+        else:
+            images = self._tensor(batch.images)
+            if kept is not None:
+                ragged = len(kept) == 0 or kept[-1] == len(kept) - 1  # at an epoch's end
+                images = images[: len(kept)] if ragged else images[kept]
+        if not self.functions:
+            return images
+        made = []
+        for image in images:
+            for function in self.functions:
+                image = function(image)
+            made.append(image)
+        return _Made(made)
+
+    def _whole_image(self, image: NDArray[np.uint8]) -> Any:
+        own = self._array(image)
+        if self._channels_last:
+            return own
+        return own.permute(2, 0, 1) if self._as_tensors else own.transpose(2, 0, 1)
+
+    def _tensor(self, images: Any) -> Any:
+        if self._as_tensors:
+            import torch
+
+            return torch.from_dlpack(images)
+        return np.from_dlpack(images)
+
+    def _array(self, values: NDArray[Any]) -> Any:
+        if self._as_tensors:
+            import torch
+
+            return torch.from_numpy(values)
+        return values
+
+
+class _Made(list[Any]):
+    """What a user's functions made of the images."""
+
+
+def _stack(made: list[Any]) -> Any:
+    """In one where they are arrays, as PyTorch's default_collate does; else the list."""
+    if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
+        return list(made)
+    shapes = sorted({tuple(one.shape) for one in made})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"transform: its functions gave images of sizes {shapes[0]} and {shapes[1]} in one "
+            "batch; make them of one size, or give a collate_fn"
+        )
+    if find_spec("torch") is None:
+        return np.stack(made)
+    import torch
+
+    return torch.stack([torch.as_tensor(one) for one in made])

@@ -1,0 +1,67 @@
+#include "feed/slot_writer.h"
+
+#include <cstring>
+
+namespace forebay::feed {
+
+SlotWriter::SlotWriter(const FeedOptions& options)
+    : images_(options.images), files_(options.files) {
+  if (images_ != Images::kTensor) return;
+  preparer_.emplace(options.transform, options.tensor);
+  sample_bytes_ = preparer_->sample_bytes();
+}
+
+void SlotWriter::write(std::span<SlotRequest> requests) {
+  switch (images_) {
+    case Images::kNone:
+      for (SlotRequest& request : requests) request.status = {};
+      break;
+    case Images::kTensor:
+      write_tensors(requests);
+      break;
+    case Images::kWhole:
+      write_whole(requests);
+      break;
+  }
+  if (!files_) return;
+  for (const SlotRequest& request : requests) {
+    request.slot.file->assign(request.file.begin(), request.file.end());
+  }
+}
+
+void SlotWriter::write_tensors(std::span<SlotRequest> requests) {
+  prepares_.clear();
+  for (const SlotRequest& request : requests) {
+    prepares_.push_back({request.file, request.random, request.slot.image});
+  }
+  preparer_->prepare(prepares_);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].status = std::move(prepares_[i].status);
+}
+
+void SlotWriter::write_whole(std::span<SlotRequest> requests) {
+  decodes_.clear();
+  numbers_.clear();
+  for (size_t number = 0; number < requests.size(); ++number) {
+    const auto source = image::read_header(requests[number].file);
+    requests[number].status = base::status_of(source);
+    if (!source) continue;
+    decodes_.push_back({*source, {0, 0, source->size.width, source->size.height}});
+    numbers_.push_back(number);
+  }
+  decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {
+    SlotRequest& request = requests[numbers_[decode]];
+    request.status = std::move(status);
+    if (request.status.ok()) rows.move_to(request.slot.whole);
+  });
+}
+
+void SlotWriter::clear(const Slot& slot, uint64_t sample) const {
+  if (slot.image != nullptr) std::memset(slot.image, 0, sample_bytes_);
+  if (slot.whole != nullptr) slot.whole->reset(0, 0);
+  if (slot.file != nullptr) slot.file->clear();
+  *slot.label = -1;
+  *slot.sample = sample;
+  *slot.valid = 0;
+}
+
+}  // namespace forebay::feed

@@ -1,0 +1,55 @@
+// From a sample's file to what its slot of a batch holds of it: a tensor, pixels, the file itself.
+#pragma once
+
+#include <optional>
+
+#include "feed/feed.h"
+
+namespace forebay::feed {
+
+// What is written for a slot of a batch.
+struct Slot {
+  uint8_t* image = nullptr;          // Images::kTensor
+  base::Pixels* whole = nullptr;     // Images::kWhole
+  base::ByteVector* file = nullptr;  // FeedOptions::files
+  int32_t* label = nullptr;
+  uint64_t* sample = nullptr;
+  uint8_t* valid = nullptr;
+};
+
+struct SlotRequest {
+  base::Bytes file;
+  base::Random random;
+  Slot slot;
+  Status status = {};  // afterwards; on an error nothing in the slot may be used
+};
+
+// Keeps its buffers between samples. One thread at a time.
+class SlotWriter {
+ public:
+  explicit SlotWriter(const FeedOptions& options);
+
+  // Images and files; labels and what else is known without the file are the caller's. Errors as
+  // image::Preparer::prepare. Small images are faster several at once.
+  void write(std::span<SlotRequest> requests);
+  // A slot without a sample; `sample` is kept.
+  void clear(const Slot& slot, uint64_t sample) const;
+
+  // Of a slot's tensor; 0 when there is none.
+  size_t sample_bytes() const { return sample_bytes_; }
+
+ private:
+  void write_tensors(std::span<SlotRequest> requests);
+  void write_whole(std::span<SlotRequest> requests);
+
+  const Images images_;
+  const bool files_;
+  std::optional<image::Preparer> preparer_;
+  std::vector<image::PrepareRequest> prepares_;
+  image::ImageDecoder decoder_;
+  std::vector<image::DecodeRequest> decodes_;
+  std::vector<size_t> numbers_;  // of decodes_, among all requests
+  size_t sample_bytes_ = 0;
+};
+
+}  // namespace forebay::feed

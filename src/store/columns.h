@@ -1,0 +1,26 @@
+// What the chunks' indexes say of samples besides their images, as columns.
+#pragma once
+
+#include "store/dataset.h"
+
+namespace forebay::store {
+
+// A scalar field of every sample, in their order.
+struct Column {
+  std::string name;
+  FieldKind kind = FieldKind::kText;
+  std::vector<int64_t> numbers = {};                   // kClass; -1 where a sample has none
+  std::vector<std::optional<std::string>> texts = {};  // kJson, kText
+};
+
+struct Columns {
+  std::vector<uint32_t> width;  // of the image, in pixels; 0 where unknown
+  std::vector<uint32_t> height;
+  std::vector<std::string> source_path;  // where the source had its image
+  std::vector<Column> fields;
+};
+
+// Reads every chunk's index and no image. Errors: as Dataset::read_chunk_index.
+Result<Columns> read_columns(const Dataset& dataset);
+
+}  // namespace forebay::store

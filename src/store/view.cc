@@ -1,0 +1,228 @@
+#include "store/view.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/bytes.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+using base::Sha256;
+
+namespace {
+
+// Bytes between two samples that are cheaper to read than to leave out.
+constexpr uint64_t kGapBytesMax = 256 << 10;
+
+// What every view has.
+class View : public Dataset {
+ public:
+  const std::string& path() const override { return path_; }
+  const Schema& schema() const override { return schema_; }
+  uint64_t sample_count() const override { return samples_; }
+  uint32_t chunk_count() const override { return static_cast<uint32_t>(chunks_.size()); }
+  const ChunkInfo& chunk(uint32_t number) const override { return chunks_.at(number); }
+  uint32_t chunk_of(uint64_t sample) const override {
+    FOREBAY_CHECK(sample < samples_);
+    const auto after = std::ranges::upper_bound(chunks_, sample, {}, &ChunkInfo::first_sample);
+    return static_cast<uint32_t>(after - chunks_.begin() - 1);
+  }
+  const Sha256& fingerprint() const override { return fingerprint_; }
+  Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
+    return fail(Code::kUnsupported, "{}: a view of a dataset has no chunk indexes of its own",
+                chunk_path(number));
+  }
+
+ protected:
+  Status add_chunk(const ChunkInfo& chunk) {
+    if (chunks_.size() == UINT32_MAX) {
+      return fail(Code::kTooBig, "{}: more than {} pieces", path_, UINT32_MAX);
+    }
+    chunks_.push_back(chunk);
+    chunks_.back().first_sample = samples_;
+    samples_ += chunk.samples;
+    return {};
+  }
+
+  std::string path_;
+  Schema schema_;
+  Sha256 fingerprint_{};
+
+ private:
+  std::vector<ChunkInfo> chunks_;
+  uint64_t samples_ = 0;
+};
+
+class Selection final : public View {
+ public:
+  static Result<std::shared_ptr<const Dataset>> make(std::shared_ptr<const Dataset> base,
+                                                     std::vector<uint64_t> samples) {
+    auto out = std::make_shared<Selection>(std::move(base), std::move(samples));
+    RETURN_IF_ERROR(out->find_chunks());
+    return out;
+  }
+
+  Selection(std::shared_ptr<const Dataset> base, std::vector<uint64_t> samples)
+      : base_(std::move(base)), samples_(std::move(samples)) {
+    path_ = base_->path();
+    schema_ = base_->schema();
+  }
+
+  std::string chunk_path(uint32_t number) const override {
+    return base_->chunk_path(base_chunk_.at(number));
+  }
+  Location location(uint64_t sample) const override {
+    Location location = base_->location(samples_.at(sample));
+    location.chunk = chunk_of(sample);
+    return location;
+  }
+  Result<std::string> key(uint64_t sample) const override {
+    return base_->key(samples_.at(sample));
+  }
+  Result<std::optional<uint64_t>> find(std::string_view key) const override {
+    ASSIGN_OR_RETURN(const auto found, base_->find(key));
+    const auto here = found ? std::ranges::find(samples_, *found) : samples_.end();
+    if (here == samples_.end()) return std::nullopt;
+    return static_cast<uint64_t>(here - samples_.begin());
+  }
+
+ private:
+  Status find_chunks() {
+    base::Sha256Stream fingerprint;
+    fingerprint.add(base_->fingerprint());
+    base::ByteVector number;
+    Location last;
+    ChunkInfo chunk;
+    for (const uint64_t sample : samples_) {
+      if (sample >= base_->sample_count()) {
+        return fail(Code::kInvalid, "{}: no sample {}, there are {}", path_, sample,
+                    base_->sample_count());
+      }
+      number.clear();
+      base::ByteWriter(&number).number(sample);
+      fingerprint.add(number);
+      const Location next = base_->location(sample);
+      const uint64_t end = last.offset + last.length;
+      const bool joins = chunk.samples > 0 && next.chunk == last.chunk && next.offset >= end &&
+                         next.offset - end <= kGapBytesMax;
+      if (!joins) {
+        RETURN_IF_ERROR(close_chunk(chunk, last));
+        chunk = base_->chunk(next.chunk);
+        chunk.first_byte = std::min(next.offset, chunk.bytes);
+        chunk.samples = 0;
+      }
+      last = next;
+      ++chunk.samples;
+    }
+    fingerprint_ = fingerprint.finish();
+    return close_chunk(chunk, last);
+  }
+
+  // Behind its last sample.
+  Status close_chunk(ChunkInfo chunk, const Location& last) {
+    if (chunk.samples == 0) return {};
+    chunk.bytes = std::clamp(last.offset + last.length, chunk.first_byte, chunk.bytes);
+    base_chunk_.push_back(last.chunk);
+    return add_chunk(chunk);
+  }
+
+  const std::shared_ptr<const Dataset> base_;
+  const std::vector<uint64_t> samples_;  // in the base, by number here
+  std::vector<uint32_t> base_chunk_;     // by number of the chunk here
+};
+
+class Concatenation final : public View {
+ public:
+  static Result<std::shared_ptr<const Dataset>> make(
+      const std::vector<std::shared_ptr<const Dataset>>& parts) {
+    auto out = std::make_shared<Concatenation>();
+    base::Sha256Stream fingerprint;
+    for (const auto& part : parts) {
+      RETURN_IF_ERROR(out->add(part));
+      fingerprint.add(part->fingerprint());
+    }
+    out->fingerprint_ = fingerprint.finish();
+    return out;
+  }
+
+  std::string chunk_path(uint32_t number) const override {
+    const Placed& placed = *std::prev(std::ranges::upper_bound(
+        parts_, number, {}, [](const Placed& p) { return p.first_chunk; }));
+    return placed.dataset->chunk_path(number - placed.first_chunk);
+  }
+  Location location(uint64_t sample) const override {
+    const Placed& placed = part_of(sample);
+    Location location = placed.dataset->location(sample - placed.first_sample);
+    location.chunk += placed.first_chunk;
+    const auto label = static_cast<size_t>(location.label);
+    if (location.label >= 0 && label < placed.labels.size()) location.label = placed.labels[label];
+    return location;
+  }
+  Result<std::string> key(uint64_t sample) const override {
+    const Placed& placed = part_of(sample);
+    return placed.dataset->key(sample - placed.first_sample);
+  }
+  Result<std::optional<uint64_t>> find(std::string_view key) const override {
+    for (const Placed& placed : parts_) {
+      ASSIGN_OR_RETURN(const auto found, placed.dataset->find(key));
+      if (found) return placed.first_sample + *found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Placed {
+    std::shared_ptr<const Dataset> dataset;
+    uint64_t first_sample = 0;
+    uint32_t first_chunk = 0;
+    std::vector<int32_t> labels = {};  // here, by the number there
+  };
+
+  const Placed& part_of(uint64_t sample) const {
+    FOREBAY_CHECK(sample < sample_count());
+    return *std::prev(std::ranges::upper_bound(parts_, sample, {},
+                                               [](const Placed& p) { return p.first_sample; }));
+  }
+
+  Status add(const std::shared_ptr<const Dataset>& part) {
+    if (parts_.empty()) schema_.fields = part->schema().fields;
+    if (!parts_.empty() && part->schema().classes.empty() != schema_.classes.empty()) {
+      return fail(Code::kInvalid,
+                  "concat: {} and {}: only one of them has classes' names, so that the other's "
+                  "numbers mean nothing in it",
+                  path_, part->path());
+    }
+    Placed placed{.dataset = part, .first_sample = sample_count(), .first_chunk = chunk_count()};
+    for (const std::string& name : part->schema().classes) {
+      const auto [entry, is_new] =
+          classes_.try_emplace(name, static_cast<int32_t>(schema_.classes.size()));
+      if (is_new) schema_.classes.push_back(name);
+      placed.labels.push_back(entry->second);
+    }
+    path_ += (parts_.empty() ? "" : " + ") + part->path();
+    for (uint32_t number = 0; number < part->chunk_count(); ++number) {
+      RETURN_IF_ERROR(add_chunk(part->chunk(number)));
+    }
+    parts_.push_back(std::move(placed));
+    return {};
+  }
+
+  std::vector<Placed> parts_;
+  std::map<std::string, int32_t> classes_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> select(std::shared_ptr<const Dataset> base,
+                                              std::vector<uint64_t> samples) {
+  return Selection::make(std::move(base), std::move(samples));
+}
+
+Result<std::shared_ptr<const Dataset>> concat(
+    const std::vector<std::shared_ptr<const Dataset>>& parts) {
+  return Concatenation::make(parts);
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,208 @@
+"""What batches consist of: fields, files, images of their own sizes, users' functions."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import forebay
+from forebay import transforms as T
+
+
+def test_fields_are_what_was_asked_for(packed: Path):
+    dataset = forebay.Dataset(packed)
+    loader = forebay.Loader(
+        dataset, 8, True, transform=T.train(24), drop_last=True,
+        fields=("index", "key", "label", "image", "file"),
+    )  # fmt: skip
+    plain = forebay.Loader(dataset, 8, True, transform=T.train(24), drop_last=True)
+    for batch, (images, labels) in zip(loader, plain, strict=True):
+        assert isinstance(batch, tuple)
+        index, keys, own_labels, own_images, files = batch
+        assert torch.equal(own_images, images) and torch.equal(own_labels, labels)
+        assert index.dtype == own_labels.dtype == torch.int64
+        assert keys == [dataset.key(i) for i in index.tolist()]
+        assert files == [dataset.read(i) for i in index.tolist()]
+
+
+def test_a_mapping_gives_dicts(packed: Path):
+    loader = forebay.Loader(
+        packed, 8, transform=T.evaluate(24, 32), fields={"pixel_values": "image", "y": "label"}
+    )
+    for batch in loader:
+        assert list(batch) == ["pixel_values", "y"]
+        assert batch["pixel_values"].shape[1:] == (3, 24, 24)
+        assert batch["pixel_values"].shape[0] == batch["y"].shape[0]
+
+
+def test_without_images_nothing_is_decoded(images: dict[str, bytes], tmp_path: Path):
+    from conftest import pack
+
+    some = dict(list(images.items())[:6])
+    loader = forebay.Loader(pack(some, tmp_path), 4, fields=("file", "label"))
+    files = [file for batch, _ in loader for file in batch]
+    assert [np.asarray(forebay.decode(f)).shape for f in files] == [
+        pixels.shape for pixels, _ in loader.dataset
+    ]
+    assert loader.stats()["samples"] == 6
+
+
+def test_images_as_they_are(packed: Path, folder: Path):
+    for path in (packed, folder):
+        dataset = forebay.Dataset(path)
+        for channels_last in (False, True):
+            loader = forebay.Loader(dataset, 8, channels_last=channels_last)
+            whole = [image for images, _ in loader for image in images]
+            assert len(whole) == len(dataset)
+            for image, (pixels, _) in zip(whole, dataset, strict=True):
+                own = image if channels_last else image.permute(1, 2, 0)
+                assert np.array_equal(own.numpy(), pixels)
+    with pytest.raises(ValueError, match="Normalize"):
+        forebay.Loader(dataset, 8, dtype="float32")
+
+
+def test_collate_gets_a_list_of_samples(packed: Path):
+    def collate(samples: list[Any]) -> tuple[int, list[int]]:
+        assert all(isinstance(sample, tuple) for sample in samples)
+        return max(image.shape[2] for image, _ in samples), [int(label) for _, label in samples]
+
+    loader = forebay.Loader(packed, 32, collate_fn=collate)
+    made = list(loader)
+    assert [len(labels) for _, labels in made] == [32, 32, 6]
+    assert max(width for width, _ in made) == loader.dataset.column("width").max()
+
+
+def test_functions_run_on_each_image_and_on_the_batch(packed: Path):
+    threads = set()
+
+    def shift(image: torch.Tensor) -> torch.Tensor:
+        threads.add(threading.current_thread())
+        assert image.shape == (3, 24, 24) and image.dtype == torch.float32
+        return image + 1
+
+    def half(batch: Any) -> Any:
+        return batch[0] / 2, batch[1]
+
+    plain = forebay.Loader(packed, 16, True, transform=T.train(24))
+    loader = forebay.Loader(
+        packed, 16, True, transform=[*T.train(24), shift, shift], batch_transform=half
+    )
+    for (images, labels), (own, own_labels) in zip(plain, loader, strict=True):
+        assert torch.equal(own, (images + 1 + 1) / 2) and torch.equal(own_labels, labels)
+    assert threading.main_thread() not in threads
+    # Whole images, made to one size by the function.
+    crops = forebay.Loader(packed, 16, transform=[lambda image: image[:, :40, :40]])
+    for images, _ in crops:
+        assert images.shape[1:] == (3, 40, 40) and images.dtype == torch.uint8
+    with pytest.raises(ValueError, match="of one size, or give a collate_fn"):
+        next(iter(forebay.Loader(packed, 16, transform=[lambda image: image])))
+
+
+def test_a_state_is_of_what_was_given_not_of_what_is_ahead(packed: Path):
+    def make() -> forebay.Loader:
+        return forebay.Loader(
+            packed, 8, True, transform=[*T.train(16), torch.neg], drop_last=True, prefetch_factor=4
+        )
+
+    loader = make()
+    assert loader.state_dict()["position"] == 0
+    expected = [images for images, _ in loader]
+    for taken in range(len(loader) + 1):
+        loader.set_epoch(0)
+        given = iter(loader)
+        for _ in range(taken):
+            next(given)
+        state = loader.state_dict()
+        assert state["position"] == 8 * taken
+        again = make()
+        again.load_state_dict(state)
+        if taken < len(loader):
+            assert torch.equal(next(iter(again))[0], expected[taken])
+        else:
+            assert next(iter(again)) and again.state_dict()["epoch"] == 1
+
+
+def test_what_a_function_raises_comes_at_its_batch(packed: Path):
+    calls = iter(range(1000))
+
+    def fails(image: torch.Tensor) -> torch.Tensor:
+        if next(calls) == 20:
+            raise KeyError("mine")
+        return image
+
+    loader = forebay.Loader(
+        packed, 8, transform=[*T.evaluate(16, 16), fails], num_workers=1, prefetch_factor=1
+    )
+    given = iter(loader)
+    assert len(next(given)[0]) == len(next(given)[0]) == 8
+    with pytest.raises(KeyError, match="mine"):
+        next(given)
+    before = threading.active_count()
+    for _ in loader:  # the next epoch
+        break
+    assert threading.active_count() <= before + 1
+
+
+def test_wrong_fields_are_told(packed: Path):
+    for fields, message in (
+        ("image", "sequence or a mapping"),
+        (("image", "mask"), "there is no 'mask'"),
+        ((), "empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            forebay.Loader(packed, 4, fields=fields, transform=T.train(16))
+    with pytest.raises(ValueError, match="functions of images"):
+        forebay.Loader(packed, 4, fields=["label"], transform=[torch.neg])
+
+
+def test_a_loader_that_is_closed_goes_on_where_it_was(packed: Path):
+    def task_count() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    expected = [labels for _, labels in forebay.Loader(packed, 8, True, transform=T.train(16))]
+    before = task_count()
+    with forebay.Loader(packed, 8, True, transform=T.train(16)) as loader:
+        given = iter(loader)
+        first = [next(given)[1] for _ in range(3)]
+        assert task_count() > before
+    assert task_count() == before
+    with pytest.raises(RuntimeError, match="close"):
+        next(given)
+    rest = [labels for _, labels in loader]
+    assert torch.equal(torch.cat([*first, *rest]), torch.cat(expected))
+
+
+def test_ctrl_c_ends_a_wait(packed: Path, tmp_path: Path):
+    """The chunk is a pipe that nobody writes to: reading it never ends."""
+    program = f"""
+import os, sys, forebay
+from forebay import transforms as T
+dataset = forebay.Dataset({str(packed)!r})
+chunks = os.path.join({str(tmp_path)!r}, "set", "chunks")
+import shutil
+shutil.copytree({str(packed)!r}, {str(tmp_path / "set")!r})
+for name in os.listdir(chunks):
+    os.remove(os.path.join(chunks, name))
+    os.mkfifo(os.path.join(chunks, name))
+loader = forebay.Loader({str(tmp_path / "set")!r}, 8, transform=T.train(16))
+print("waiting", flush=True)
+try:
+    next(iter(loader))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os._exit(3)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "waiting\n"
+    try:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert process.wait(30) == 3
+    finally:
+        process.kill()

@@ -1,0 +1,160 @@
+"""Samplers: which samples come, and resuming in the middle of what they chose."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler
+
+import forebay
+from forebay import transforms as T
+
+
+def load(packed: Path, sampler: Any, **options: Any) -> forebay.Loader:
+    return forebay.Loader(
+        packed, 8, sampler=sampler, transform=T.train(16), fields=("index", "image"), **options
+    )
+
+
+def indices(loader: forebay.Loader) -> list[int]:
+    return [i for index, _ in loader for i in index.tolist()]
+
+
+def test_samples_are_the_samplers(packed: Path):
+    wanted = [9, 9, 3, 69, 0, 9, 12, 40, 41, 5]
+    loader = load(packed, wanted)
+    assert len(loader) == 2
+    assert indices(loader) == indices(loader) == wanted
+    assert [len(index) for index, _ in loader] == [8, 2]
+    assert [len(index) for index, _ in load(packed, wanted, drop_last=True)] == [8]
+    # Each occurrence has a crop of its own.
+    images = torch.cat([image for _, image in loader])
+    assert not torch.equal(images[0], images[1])
+    assert indices(load(packed, SubsetRandomSampler(range(20)))) != list(range(20))
+    replaced = RandomSampler(range(70), replacement=True, num_samples=90)
+    assert len(indices(load(packed, replaced))) == 90
+    assert indices(load(packed, [])) == []
+
+
+def test_distributed_samplers_share_an_epoch(packed: Path):
+    dataset: Any = forebay.Dataset(packed)
+    seen = []
+    for rank in range(3):
+        sampler: DistributedSampler[Any] = DistributedSampler(dataset, 3, rank, seed=4)
+        loader = load(packed, sampler)
+        loader.set_epoch(5)
+        sampler_alone: DistributedSampler[Any] = DistributedSampler(dataset, 3, rank, seed=4)
+        sampler_alone.set_epoch(5)
+        own = indices(loader)
+        assert own == list(sampler_alone)
+        seen += own
+    assert set(seen) == set(range(70))
+    # One's own set_epoch() on the sampler counts too, as with DataLoader.
+    sampler_alone.set_epoch(7)
+    sampler.set_epoch(7)
+    assert indices(loader) == list(sampler_alone)
+
+
+class Seeded:
+    """A sampler whose order depends on the epoch."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.epoch = seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return 50
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        yield from torch.randint(70, (50,), generator=generator).tolist()
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_resumes_at_every_batch(packed: Path, drop_last: bool):
+    loader = load(packed, Seeded(1), drop_last=drop_last)
+    epochs: list[list[Any]] = []
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        epochs.append(list(loader))
+    for taken in range(len(loader) + 1):
+        loader.set_epoch(0)
+        given = iter(loader)
+        for _ in range(taken):
+            next(given)
+        again = load(packed, Seeded(1), drop_last=drop_last)
+        again.load_state_dict(loader.state_dict())
+        rest = [*epochs[0][taken:]] or epochs[1]
+        made = list(again)
+        assert len(made) == len(rest)
+        for (index, images), (own_index, own_images) in zip(rest, made, strict=True):
+            assert torch.equal(index, own_index) and torch.equal(images, own_images)
+
+
+def test_another_order_is_not_taken_for_the_same(packed: Path):
+    loader = load(packed, Seeded(1))
+    next(iter(loader))
+    again = load(packed, Seeded(2))
+    again.load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="does not give the samples of epoch 0"):
+        iter(again)
+
+
+def test_weighted_epochs_resume_at_another_world_size(packed: Path):
+    dataset = forebay.Dataset(packed).weighted(range(70))
+
+    def make(rank: int, world_size: int) -> forebay.Loader:
+        return forebay.Loader(
+            dataset, 12 // world_size, True, transform=T.train(16), fields=["index"], rank=rank,
+            world_size=world_size, drop_last=True, samples_per_epoch=60,
+        )  # fmt: skip
+
+    whole = make(0, 1)
+    epoch = [index for (index,) in whole]
+    assert len(epoch) == 5
+    whole.set_epoch(0)
+    given = iter(whole)
+    next(given), next(given)
+    state = whole.state_dict()
+    for rank in range(3):
+        part = make(rank, 3)
+        part.load_state_dict(state)
+        rest = [index for (index,) in part]
+        assert len(rest) == 3
+        for own, expected in zip(rest, epoch[2:], strict=True):
+            assert torch.equal(own, expected[rank::3])
+
+
+def test_bad_samples_are_named_by_their_numbers(packed: Path, images: dict[str, bytes],
+                                                tmp_path: Path):  # fmt: skip
+    some = {f"a/{i}.jpg": file for i, file in enumerate(list(images.values())[:6])}
+    for name, file in some.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"no image" if name == "a/4.jpg" else file)
+    loader = load(tmp_path, [4, 1, 4, 2, 5, 0])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="a/4") if not loader.bad_samples else no_warning():
+            assert indices(loader) == [1, 2, 5, 0]
+    assert [bad["sample"] for bad in loader.bad_samples] == [4]
+    replaced = load(tmp_path, [4, 1, 2, 5], on_bad="replace")
+    with pytest.warns(UserWarning, match="a/4"):
+        assert indices(replaced) == [1, 1, 2, 5]
+    with pytest.raises(ValueError, match="on_bad"):
+        load(tmp_path, [1], on_bad="hide")
+
+
+def no_warning() -> Any:
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_wrong_samplers_are_told(packed: Path):
+    with pytest.raises(IndexError, match="it gives 0 to 70"):
+        next(iter(load(packed, [0, 70])))
+    with pytest.raises(ValueError, match="leave out shuffle"):
+        load(packed, [0], shuffle=True)
