@@ -8,5 +8,6 @@ from forebay._core import DataError
 from forebay.dataset import Dataset, concat
 from forebay.decoding import decode
 from forebay.loader import Loader
+from forebay.monitor import BottleneckWarning
 
-__all__ = ["DataError", "Dataset", "Loader", "concat", "decode", "transforms"]
+__all__ = ["BottleneckWarning", "DataError", "Dataset", "Loader", "concat", "decode", "transforms"]

@@ -10,6 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from forebay import _core
 from forebay.batches import Assembler
 from forebay.dataset import Dataset
+from forebay.monitor import BottleneckWarning, Monitor
 from forebay.transforms import Transform, to_core
 
 _DTYPES = {
@@ -107,6 +109,7 @@ class Loader:
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_max: Bytes that chunks and batches may take together; images of their own sizes and
             files are not counted.
+        progress: Whether each epoch shows a progress bar (package tqdm).
 
     Raises:
         ValueError: Options that make no sense; the message names them.
@@ -136,6 +139,7 @@ class Loader:
         on_bad: str | None = None,
         bad_samples_max: int = 100,
         memory_max: int = 4_000_000_000,
+        progress: bool = False,
     ) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.batch_size = batch_size
@@ -200,6 +204,10 @@ class Loader:
             except TypeError:
                 raise ValueError(f"{name} is {value!r}, which cannot be used") from None
         self._prefetch = prefetch_factor
+        if progress and find_spec("tqdm") is None:
+            raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
+        self._progress = progress
+        self._monitor = Monitor(self._threads)
 
         # The samples of the epoch, by their numbers in the feed; None: the dataset's.
         self._chosen: NDArray[np.int64] | None = None
@@ -279,15 +287,40 @@ class Loader:
         self._go_to(position)
 
     def stats(self) -> dict[str, float]:
-        """What was done so far: samples, bytes read; seconds waited, preparing and reading."""
+        """What was done so far, and where the time went.
+
+        Returns:
+            "samples", "bytes_read"; "wait_seconds": of the loop, for batches. Of all threads that
+            decode together: "prepare_cpu_seconds", "starved_seconds" (waiting for what is read),
+            "idle_seconds" (batches enough were ready). Of those that read: "read_cpu_seconds",
+            "reading_seconds". Samplers and weights: of the current epoch.
+        """
         core = self._feed.stats()
         return {
             "samples": core.samples,
             "bytes_read": core.bytes_read,
             "wait_seconds": core.wait_ns * 1e-9,
             "prepare_cpu_seconds": core.prepare_ns * 1e-9,
+            "starved_seconds": core.starved_ns * 1e-9,
+            "idle_seconds": core.idle_ns * 1e-9,
             "read_cpu_seconds": core.read_ns * 1e-9,
+            "reading_seconds": core.reading_ns * 1e-9,
         }
+
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """Writes a timeline of what runs inside the `with`: threads, batches, waits.
+
+        The file is JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open. With samplers
+        and weights enter it behind iter().
+        """
+        feed = self._feed
+        feed.start_trace()
+        try:
+            yield
+        finally:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(feed.stop_trace())
 
     def _feed_options(
         self, transform: list[Any], dtype: str | None, channels_last: bool
@@ -395,9 +428,14 @@ class Loader:
         """The epoch for the user."""
         ahead = self.batch_transform is not None or self._assemble.functions
         ready = self._ahead(iteration) if ahead else self._in_turn(iteration)
-        with contextlib.closing(ready):
+        self._monitor.begin(self.stats())
+        with contextlib.closing(ready), self._bar() as bar:
             for one in ready:
                 self._behind = one.state
+                if bar is not None:
+                    bar.update()
+                if (message := self._monitor.bottleneck(self.stats)) is not None:
+                    warnings.warn(message, BottleneckWarning, stacklevel=2)
                 if one.bad > warned:
                     for bad in self.bad_samples[warned:]:
                         warnings.warn(
@@ -407,6 +445,16 @@ class Loader:
                 yield one.batch
                 self._check_current(iteration)
         self._next["bad"] = self._now()["bad"]
+
+    def _bar(self) -> Any:
+        """The epoch's progress bar, or None, as a context."""
+        if not self._progress:
+            return contextlib.nullcontext()
+        from tqdm.auto import tqdm
+
+        now = json.loads(self._behind)
+        done = now["position"] // (self.batch_size * self.world_size)
+        return tqdm(total=len(self), initial=done, desc=f"epoch {now['epoch']}", unit="batch")
 
     def _in_turn(self, iteration: int) -> Generator[_Ready, None, None]:
         while (pulled := self._pull(iteration)) is not None:

@@ -1,5 +1,5 @@
 // The command line of Forebay. What each command does stands in cmd_<command>.cc; training is a
-// program of its own, forebay-train, because it needs libtorch.
+// program of its own, forebay-train, because it needs libtorch; bench is Python's.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <vector>
 
 #include "commands.h"
 
@@ -23,20 +24,24 @@ int report_error(const base::Status& status) {
 
 namespace {
 
-// Replaces this process by the forebay-train beside it; returns only when that fails.
-int run_train(char** argv) {
+// Where this program lies; empty, and said, where the system does not tell.
+std::filesystem::path own_path() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) {
-    std::cerr << "forebay: cannot tell where forebay-train is: /proc/self/exe: " << error.message()
-              << "; start forebay-train itself\n";
-    return kExitFailed;
+    std::cerr << "forebay: cannot tell where this program is: /proc/self/exe: " << error.message()
+              << "\n";
   }
+  return self;
+}
+
+// Replaces this process by the forebay-train beside it; returns only when that fails.
+int run_train(char** argv) {
+  const std::string program = (own_path().parent_path() / "forebay-train").string();
   // How long PyTorch's threads spin at a barrier before they sleep: libgomp's own some milliseconds
   // take the processor from the loader's threads, or anyone else's, which may be what they wait
   // for.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
-  const std::string program = (self.parent_path() / "forebay-train").string();
   argv[1] = argv[0];
   ::execv(program.c_str(), argv + 1);
   const int why = errno;
@@ -48,8 +53,27 @@ int run_train(char** argv) {
   return kExitFailed;
 }
 
+// Replaces this process by the Python package's forebay.bench: of the Python that the package is
+// installed for, which lies beside this program, else the first one on PATH.
+int run_bench(int argc, char** argv) {
+  const auto self = own_path();
+  ::setenv("FOREBAY_BIN", self.c_str(), 0);
+  const auto beside = self.parent_path() / "python3";
+  const std::string python = std::filesystem::exists(beside) ? beside.string() : "python3";
+  std::vector<std::string> words = {python, "-m", "forebay.bench"};
+  words.insert(words.end(), argv + 2, argv + argc);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(python.c_str(), arguments.data());
+  std::cerr << "forebay: cannot start " << python << ": " << std::strerror(errno)
+            << "; bench is part of the Python package\n";
+  return kExitFailed;
+}
+
 int run(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argv);
+  if (argc > 1 && std::strcmp(argv[1], "bench") == 0) return run_bench(argc, argv);
   CLI::App app("Forebay: image datasets for training");
   app.require_subcommand(1);
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);
@@ -60,6 +84,7 @@ int run(int argc, char** argv) {
   add_verify(app, &exit_code);
   add_export(app, &exit_code);
   app.add_subcommand("train", "train a model (forebay train --help)");
+  app.add_subcommand("bench", "how fast loading is on your data, and what holds it back");
   const auto commands = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {

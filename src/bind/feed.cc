@@ -118,6 +118,11 @@ class Feed {
   std::string state() const { return feed::encode_state(feed().state()); }
   size_t bad_samples() const { return feed().state().bad.size(); }
   feed::FeedStats stats() const { return feed().stats(); }
+  void start_trace() { feed().trace().start(); }
+  std::string stop_trace() {
+    feed().trace().stop();
+    return feed().trace().json();
+  }
   // Looks for Ctrl-C while it waits.
   std::optional<Batch> next() {
     while (!wait()) {
@@ -189,7 +194,10 @@ void bind_feed(nb::module_& m) {
       .def_ro("bytes_read", &feed::FeedStats::bytes_read)
       .def_ro("wait_ns", &feed::FeedStats::wait_ns)
       .def_ro("prepare_ns", &feed::FeedStats::prepare_ns)
-      .def_ro("read_ns", &feed::FeedStats::read_ns);
+      .def_ro("starved_ns", &feed::FeedStats::starved_ns)
+      .def_ro("idle_ns", &feed::FeedStats::idle_ns)
+      .def_ro("read_ns", &feed::FeedStats::read_ns)
+      .def_ro("reading_ns", &feed::FeedStats::reading_ns);
   nb::class_<Feed>(m, "Feed", "An epoch in motion; one thread at a time.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
@@ -199,6 +207,8 @@ void bind_feed(nb::module_& m) {
       .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
       .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
       .def("stats", &Feed::stats)
+      .def("start_trace", &Feed::start_trace)
+      .def("stop_trace", &Feed::stop_trace, "JSON that Perfetto opens: what was done since.")
       .def("next", &Feed::next, "The next batch; None at the epoch's end.");
 }
 

@@ -16,6 +16,7 @@ using base::fail;
 
 namespace {
 
+constexpr Trace::Track kLoop{.name = "loop"};
 constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
 
 // One sample may have several numbers in a view.
@@ -39,6 +40,7 @@ class FeedImpl final : public Feed {
   Result<std::shared_ptr<const Batch>> next() override;
   FeedState state() const override { return state_; }
   FeedStats stats() const override;
+  Trace& trace() override { return trace_; }
 
  private:
   Status check_position(const FeedState& state) const;
@@ -55,7 +57,8 @@ class FeedImpl final : public Feed {
   bool started_ = false;
   FeedState state_;
   std::set<std::string> bad_;  // the names of state_.bad's
-  FeedStats stats_;            // of pipelines that ended, and the consumer's own
+  Trace trace_;
+  FeedStats stats_;  // of pipelines that ended, and the consumer's own
   std::unique_ptr<Pipeline> pipeline_;
 };
 
@@ -93,7 +96,8 @@ Status FeedImpl::start(const FeedState& state) {
 Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
   if (planner_.steps() == 0 || start.epoch >> 32 != 0) return {};
-  ASSIGN_OR_RETURN(pipeline_, Pipeline::open(fs_, *dataset_, options_, planner_, shape_, start));
+  ASSIGN_OR_RETURN(pipeline_,
+                   Pipeline::open(fs_, *dataset_, options_, planner_, shape_, start, trace_));
   return {};
 }
 
@@ -104,6 +108,7 @@ void FeedImpl::end_pipeline() {
 
 bool FeedImpl::wait_ms(int ms) {
   if (pipeline_ == nullptr || state_.position == planner_.end()) return true;
+  const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().step);
   const int64_t begin_ns = io::monotonic_ns();
   const bool ready = pipeline_->wait_ms(ms);
   stats_.wait_ns += io::monotonic_ns() - begin_ns;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "feed/trace.h"
 #include "image/prepare.h"
 #include "store/dataset.h"
 
@@ -103,9 +104,12 @@ struct FeedState {
 struct FeedStats {
   uint64_t samples = 0;
   uint64_t bytes_read = 0;
-  int64_t wait_ns = 0;     // the consumer's, in next()
+  int64_t wait_ns = 0;     // the consumer's, in wait_ms() and next()
   int64_t prepare_ns = 0;  // CPU time of the threads that decode
+  int64_t starved_ns = 0;  // time in which they waited for what is read
+  int64_t idle_ns = 0;     // time in which they had nothing to do: batches enough are ready
   int64_t read_ns = 0;     // CPU time of the threads that read
+  int64_t reading_ns = 0;  // time in which they read
 };
 
 // One consumer thread calls everything here.
@@ -130,6 +134,8 @@ class Feed {
   // After the batch that next() gave last.
   virtual FeedState state() const = 0;
   virtual FeedStats stats() const = 0;
+  // Of all threads and the consumer; off at first.
+  virtual Trace& trace() = 0;
 };
 
 }  // namespace forebay::feed

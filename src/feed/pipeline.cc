@@ -47,33 +47,34 @@ bool exceeds_page_cache(uint64_t bytes) { return bytes > io::available_memory_by
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const io::FileSystem& fs,
                                                  const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
-                                                 const BatchPool::Shape& shape,
-                                                 const Start& start) {
+                                                 const BatchPool::Shape& shape, const Start& start,
+                                                 Trace& trace) {
   ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, start.step * planner.share().global_batch));
   ASSIGN_OR_RETURN(const uint64_t bytes, window_bytes(options, *plan, shape.bytes()));
   return std::unique_ptr<Pipeline>(
-      new Pipeline(fs, dataset, options, planner, shape, start, std::move(plan), bytes));
+      new Pipeline(fs, dataset, options, planner, shape, start, std::move(plan), bytes, trace));
 }
 
 Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
                    const FeedOptions& options, const Planner& planner,
                    const BatchPool::Shape& shape, const Start& start,
-                   std::shared_ptr<EpochPlan> first, uint64_t window_bytes)
+                   std::shared_ptr<EpochPlan> first, uint64_t window_bytes, Trace& trace)
     : fs_(fs),
       dataset_(dataset),
       options_(options),
       planner_(planner),
+      trace_(trace),
       sample_bytes_(shape.sample_bytes),
       batch_bytes_max_(options.memory_bytes_max - window_bytes),
       batch_size_(shape.samples),
       pool_(std::make_shared<BatchPool>(shape,
                                         static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
       window_(fs, dataset, planner, std::move(first), window_bytes,
-              options.uncached.value_or(exceeds_page_cache(planner.bytes()))),
+              options.uncached.value_or(exceeds_page_cache(planner.bytes())), trace),
       next_step_(start.step) {
   const auto threads = static_cast<uint32_t>(thread_count(options));
   block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockMax);
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
 }
 
 Pipeline::~Pipeline() {
@@ -102,7 +103,9 @@ bool Pipeline::wait_ms(int ms) {
   MutexLock lock(mutex_);
   if (answered()) return true;
   ask();
-  done_.wait_ms(mutex_, ms);
+  while (!answered()) {
+    if (!done_.wait_ms(mutex_, ms)) break;
+  }
   return answered();
 }
 
@@ -131,19 +134,24 @@ Result<Prepared> Pipeline::next() {
 }
 
 void Pipeline::add_to(FeedStats* stats) const {
-  stats->bytes_read += bytes_read_ + window_.bytes_read();
+  stats->bytes_read += bytes_read_;
   stats->prepare_ns += prepare_ns_;
-  stats->read_ns += window_.read_ns();
+  stats->idle_ns += idle_ns_;
+  window_.add_to(stats);
 }
 
-void Pipeline::run() {
+void Pipeline::run(uint32_t thread) {
   io::work_in_background();
-  SampleMaker maker(fs_, dataset_, options_, block_size_);
+  const Trace::Track track{.name = "decode", .number = thread};
+  SampleMaker maker(fs_, dataset_, options_, block_size_, trace_, track);
   uint64_t bytes_read = 0;
   Block block;
   while (take(&block)) {
     const int64_t begin = io::thread_cpu_ns();
-    fill(maker, &block);
+    {
+      const Trace::Span span(trace_, "prepare", track, "batch", block.pending->step);
+      fill(maker, &block);
+    }
     prepare_ns_ += io::thread_cpu_ns() - begin;
     bytes_read_ += maker.bytes_read() - bytes_read;
     bytes_read = maker.bytes_read();
@@ -168,7 +176,9 @@ bool Pipeline::take(Block* block) {
     if (has_room()) {
       begin_batch();
     } else {
+      const int64_t begin = io::monotonic_ns();
       work_.wait(mutex_);
+      idle_ns_ += io::monotonic_ns() - begin;
     }
   }
   return false;

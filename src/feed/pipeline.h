@@ -26,7 +26,8 @@ class Pipeline {
   static Result<std::unique_ptr<Pipeline>> open(const io::FileSystem& fs,
                                                 const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
-                                                const BatchPool::Shape& shape, const Start& start);
+                                                const BatchPool::Shape& shape, const Start& start,
+                                                Trace& trace);
   // Ends all work at once and waits for the threads.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -66,8 +67,8 @@ class Pipeline {
 
   Pipeline(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
            const Planner& planner, const BatchPool::Shape& shape, const Start& start,
-           std::shared_ptr<EpochPlan> first, uint64_t window_bytes);
-  void run() EXCLUDES(mutex_);
+           std::shared_ptr<EpochPlan> first, uint64_t window_bytes, Trace& trace);
+  void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
   bool answered() const REQUIRES(mutex_);
@@ -81,6 +82,7 @@ class Pipeline {
   const store::Dataset& dataset_;
   const FeedOptions& options_;
   const Planner& planner_;
+  Trace& trace_;
   const size_t sample_bytes_;
   const uint64_t batch_bytes_max_;
   const uint32_t batch_size_;
@@ -104,6 +106,7 @@ class Pipeline {
 
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<int64_t> prepare_ns_ = 0;
+  std::atomic<int64_t> idle_ns_ = 0;
   std::vector<std::thread> threads_;
 };
 

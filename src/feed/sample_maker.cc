@@ -34,8 +34,14 @@ Status guarded(Function function) {
 }  // namespace
 
 SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
-                         const FeedOptions& options, size_t tasks_max)
-    : fs_(fs), dataset_(dataset), options_(options), writer_(options) {
+                         const FeedOptions& options, size_t tasks_max, Trace& trace,
+                         const Trace::Track& track)
+    : fs_(fs),
+      dataset_(dataset),
+      options_(options),
+      trace_(trace),
+      track_(track),
+      writer_(options) {
   begun_.reserve(tasks_max);
   requests_.reserve(tasks_max);
 }
@@ -50,7 +56,7 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     Load& load = *plan.load_of_group[number];
     // There may be no room for it before the groups in use here are gone.
     if (!load.loaded) good = finish(plan, window) && good;
-    Status status = window.wait(load);
+    Status status = wait(window, load);
     if (status.code() == Code::kCancelled) {
       task.status = std::move(status);
       break;
@@ -65,6 +71,12 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     window.release(load);
   }
   finish(plan, window);
+}
+
+Status SampleMaker::wait(Window& window, const Load& load) const {
+  if (load.loaded) return window.wait(load);
+  const Trace::Span span(trace_, "wait for reading", track_, "group", load.group);
+  return window.wait(load);
 }
 
 // `at`: in the group. On an error nothing has begun.

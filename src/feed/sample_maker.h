@@ -22,7 +22,7 @@ class SampleMaker {
  public:
   // `tasks_max`: of a call of make().
   SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
-              size_t tasks_max);
+              size_t tasks_max, Trace& trace, const Trace::Track& track);
 
   // Works on tasks in order, several at once. Behind one that fails the others only give up their
   // use of their groups.
@@ -43,6 +43,7 @@ class SampleMaker {
     Status unusable = {};        // why there is no request for it
   };
 
+  Status wait(Window& window, const Load& load) const;
   Status begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task);
   Result<base::Bytes> find(const Order::Place& place, const store::Location& location,
                            Begun* begun);
@@ -56,6 +57,8 @@ class SampleMaker {
   const io::FileSystem& fs_;
   const store::Dataset& dataset_;
   const FeedOptions& options_;
+  Trace& trace_;
+  const Trace::Track track_;
   SlotWriter writer_;
   std::vector<Begun> begun_;
   std::vector<SlotRequest> requests_;  // of the usable ones of begun_, in their order

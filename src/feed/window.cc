@@ -13,7 +13,7 @@ using base::MutexLock;
 
 namespace {
 
-constexpr int kReaders = 2;        // one waits for the disk while the other copies
+constexpr uint32_t kReaders = 2;   // one waits for the disk while the other copies
 constexpr size_t kPlansAhead = 2;  // the epoch that is prepared, and the next one
 // Between two reads a thread looks whether it is to stop. Whole blocks, for reads around the cache.
 constexpr uint64_t kReadBytes = 8u << 20;
@@ -23,12 +23,17 @@ constexpr size_t kSpareMax = 256;           // buffers
 }  // namespace
 
 Window::Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
-               std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached)
-    : fs_(fs), dataset_(dataset), planner_(planner), bytes_max_(bytes_max), uncached_(uncached) {
+               std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached, Trace& trace)
+    : fs_(fs),
+      dataset_(dataset),
+      planner_(planner),
+      bytes_max_(bytes_max),
+      uncached_(uncached),
+      trace_(trace) {
   spare_.reserve(kSpareMax);
   reading_ = first;
   plans_.push_back(std::move(first));
-  for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { run(); });
+  for (uint32_t i = 0; i < kReaders; ++i) threads_.emplace_back([this, i] { run(i); });
 }
 
 Window::~Window() {
@@ -59,8 +64,10 @@ void Window::finish_epoch() {
 
 Status Window::wait(const Load& load) {
   if (!load.loaded.load(std::memory_order_acquire)) {
+    const int64_t begin = io::monotonic_ns();
     MutexLock lock(mutex_);
     while (!stopped_ && !load.loaded) ready_.wait(mutex_);
+    starved_ns_ += io::monotonic_ns() - begin;
     if (!load.loaded) return fail(Code::kCancelled, "feed: stopped");
   }
   return load.status;
@@ -75,16 +82,28 @@ void Window::release(Load& load) {
   work_.notify_all();
 }
 
-void Window::run() {
+void Window::add_to(FeedStats* stats) const {
+  stats->bytes_read += bytes_read_;
+  stats->read_ns += read_ns_;
+  stats->reading_ns += reading_ns_;
+  stats->starved_ns += starved_ns_;
+}
+
+void Window::run(uint32_t thread) {
   io::work_in_background();
+  const Trace::Track track{.name = "read", .number = thread};
   while (std::optional<Work> work = take()) {
-    const int64_t begin = io::thread_cpu_ns();
+    const int64_t begin = io::monotonic_ns();
+    const int64_t cpu_begin = io::thread_cpu_ns();
     if (work->load != nullptr) {
+      const Trace::Span span(trace_, "read", track, "bytes", work->load->bytes);
       read(*work->plan, *work->load);
     } else {
+      const Trace::Span span(trace_, "plan", track, "epoch", work->epoch);
       make_plan(work->epoch);
     }
-    read_ns_ += io::thread_cpu_ns() - begin;
+    read_ns_ += io::thread_cpu_ns() - cpu_begin;
+    reading_ns_ += io::monotonic_ns() - begin;
   }
 }
 

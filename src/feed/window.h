@@ -16,7 +16,7 @@ class Window {
   // Holds at most `bytes_max` of chunks; `first` is planned already and fits. `uncached`: read
   // around the page cache.
   Window(const io::FileSystem& fs, const store::Dataset& dataset, const Planner& planner,
-         std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached);
+         std::shared_ptr<EpochPlan> first, uint64_t bytes_max, bool uncached, Trace& trace);
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -34,8 +34,8 @@ class Window {
   // Every wait ends now.
   void stop() EXCLUDES(mutex_);
 
-  uint64_t bytes_read() const { return bytes_read_; }
-  int64_t read_ns() const { return read_ns_; }
+  // Adds what was read so far, and the time in which others waited for it.
+  void add_to(FeedStats* stats) const;
 
  private:
   // What a reading thread does next: a load, or a plan when `load` is empty.
@@ -45,7 +45,7 @@ class Window {
     uint64_t epoch = 0;
   };
 
-  void run() EXCLUDES(mutex_);
+  void run(uint32_t thread) EXCLUDES(mutex_);
   std::optional<Work> take() EXCLUDES(mutex_);
   std::optional<Work> next_work() REQUIRES(mutex_);
   void make_plan(uint64_t epoch) EXCLUDES(mutex_);
@@ -62,6 +62,7 @@ class Window {
   const Planner& planner_;
   const uint64_t bytes_max_;
   const bool uncached_;
+  Trace& trace_;
 
   base::Mutex mutex_;
   base::CondVar work_;   // for the reading threads
@@ -79,6 +80,8 @@ class Window {
 
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<int64_t> read_ns_ = 0;
+  std::atomic<int64_t> reading_ns_ = 0;
+  std::atomic<int64_t> starved_ns_ = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -1,0 +1,63 @@
+"""What a loader's time goes into, and when to say so."""
+
+import time
+from collections.abc import Callable, Mapping
+
+# A warning is worth it when the loop lost that much, and that share of its time, to waiting.
+_LOST_SECONDS_MIN = 10.0
+_LOST_SHARE_MIN = 0.2
+# Of the decoding threads' time: waiting for what is read, rather than decoding.
+_STARVED_SHARE_MIN = 0.3
+
+
+class BottleneckWarning(UserWarning):
+    """The training loop waits for batches; the message says what holds them back."""
+
+
+class Monitor:
+    """Watches the stats of an epoch; one warning at most."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._told = False
+
+    def begin(self, stats: Mapping[str, float]) -> None:
+        """An epoch begins."""
+        self._began = time.monotonic()
+        self._before = dict(stats)
+
+    def bottleneck(self, stats: Callable[[], Mapping[str, float]]) -> str | None:
+        """What to warn of now, if anything."""
+        if self._told:
+            return None
+        now = stats()
+        since = {name: now[name] - before for name, before in self._before.items()}
+        message = describe(since, time.monotonic() - self._began, self._threads)
+        self._told = message is not None
+        return message
+
+
+def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | None:
+    """What holds batches back; None when nothing does, or it is too early to say.
+
+    Args:
+        stats: As Loader.stats(), of these seconds alone.
+        seconds: How long.
+        threads: That decode.
+    """
+    lost = stats["wait_seconds"]
+    if lost < _LOST_SECONDS_MIN or lost < _LOST_SHARE_MIN * seconds:
+        return None
+    told = f"forebay: the loop waited {lost / seconds:.0%} of the last {seconds:.0f} s for batches"
+    starved = stats["starved_seconds"] / (threads * seconds)
+    if starved >= _STARVED_SHARE_MIN:
+        speed = stats["bytes_read"] / 1e6 / seconds
+        return (
+            f"{told}: reading is the bottleneck ({speed:.0f} MB/s; the threads that decode waited "
+            f"{starved:.0%} of their time for it). A packed dataset (forebay pack), a faster disk "
+            "or more memory for the page cache would help"
+        )
+    return (
+        f"{told}: decoding is the bottleneck ({stats['samples'] / seconds:.0f} images/s on "
+        f"{threads} threads). More cores (num_workers), or packing the images smaller, would help"
+    )

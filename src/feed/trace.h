@@ -1,0 +1,69 @@
+// Who did what when in a feed, for a timeline: spans on tracks, in Chrome's trace format, which
+// Perfetto opens. (Format: "Trace Event Format", the Chromium project.)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace forebay::feed {
+
+// Any thread may call anything. Costs nothing to speak of while it is off.
+class Trace {
+ public:
+  // What a span was on. Decoding and reading threads are numbered from 0.
+  struct Track {
+    const char* name = "";
+    uint32_t number = 0;
+  };
+
+  // Drops what was recorded, and records from now on.
+  void start() EXCLUDES(mutex_);
+  void stop() { on_ = false; }
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+
+  // `name` and the track's live for ever. `detail`: a number to show, named `what`.
+  void add(const char* name, const Track& track, int64_t begin_ns, int64_t end_ns, const char* what,
+           uint64_t detail) EXCLUDES(mutex_);
+  // {"traceEvents": [...]}; times from start() on. Spans past a limit were dropped: their number is
+  // told in it ("dropped").
+  std::string json() EXCLUDES(mutex_);
+
+  // From its making to its end, where the trace is on at both.
+  class Span {
+   public:
+    Span(Trace& trace, const char* name, const Track& track, const char* what, uint64_t detail);
+    ~Span();
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    Trace& trace_;
+    const char* name_;
+    const Track track_;
+    const char* what_;
+    uint64_t detail_;
+    int64_t begin_ns_;
+  };
+
+ private:
+  struct Event {
+    const char* name;
+    Track track;
+    int64_t begin_ns;
+    int64_t end_ns;
+    const char* what;
+    uint64_t detail;
+  };
+
+  std::atomic<bool> on_ = false;
+  base::Mutex mutex_;
+  int64_t start_ns_ GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_ GUARDED_BY(mutex_) = 0;
+  std::vector<Event> events_ GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,51 @@
+"""`forebay bench`: its figures are of real epochs over the user's own images."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import FOREBAY
+
+import forebay
+
+
+def bench(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        [FOREBAY, "bench", str(path), *options], env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_folder_is_measured_in_place_packed_and_by_dataloader(folder: Path):
+    options = ("--seconds", "0", "--size", "32", "--threads", "2")
+    made = bench(folder, "--json", *options)
+    assert made.returncode == 0, made.stderr
+    result = json.loads(made.stdout)
+    dataset = forebay.Dataset(folder)
+    assert (result["images"], result["measured"]) == (len(dataset), len(dataset))
+    assert result["bytes_each"] == pytest.approx(dataset.column("bytes").mean())
+    for side in ("in_place", "packed", "peer", "read", "pack"):
+        assert result[f"{side}_per_second"] > 0
+    assert result["peer"].startswith("DataLoader")
+    assert {result["in_place_limit"].split()[0], result["packed_limit"].split()[0]} <= {
+        "decoding", "reading",
+    }  # fmt: skip
+    for_people = bench(folder, *options).stdout
+    assert "Forebay, where they lie" in for_people and "Forebay, packed" in for_people
+
+
+def test_a_packed_dataset_is_measured_as_it_is(packed: Path):
+    made = bench(packed, "--json", "--seconds", "0", "--size", "32")
+    assert made.returncode == 0, made.stderr
+    result = json.loads(made.stdout)
+    assert result["packed_per_second"] > 0 and "in_place_per_second" not in result
+
+
+def test_what_is_not_there_is_told(tmp_path: Path):
+    made = bench(tmp_path / "nowhere")
+    assert made.returncode == 1
+    assert made.stderr.startswith("forebay bench: ") and "nowhere" in made.stderr
+    assert "Traceback" not in made.stderr

@@ -1,0 +1,73 @@
+"""Where a loader's time goes: stats, traces, progress, and the warning that names a bottleneck."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import forebay
+from forebay import monitor
+from forebay import transforms as T
+
+BUSY = {
+    "samples": 12000.0, "bytes_read": 1.2e9, "wait_seconds": 20.0, "prepare_cpu_seconds": 70.0,
+    "starved_seconds": 4.0, "idle_seconds": 0.0, "read_cpu_seconds": 1.0, "reading_seconds": 3.0,
+}  # fmt: skip
+
+
+def test_the_bottleneck_is_named():
+    decoding = monitor.describe(BUSY, 40, threads=2)
+    assert decoding and "waited 50% of the last 40 s" in decoding
+    assert "decoding is the bottleneck (300 images/s on 2 threads)" in decoding
+    reading = monitor.describe({**BUSY, "starved_seconds": 60.0}, 40, threads=2)
+    assert reading and "reading is the bottleneck (30 MB/s;" in reading and "75%" in reading
+    assert monitor.describe({**BUSY, "wait_seconds": 7.0}, 40, threads=2) is None
+    assert monitor.describe(BUSY, 200, threads=2) is None  # a tenth of the time
+
+
+def test_a_loop_that_waits_is_warned_once(packed: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(monitor, "_LOST_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(monitor, "_LOST_SHARE_MIN", 0.0)
+    loader = forebay.Loader(packed, 4, True, transform=T.train(64), prefetch_factor=1)
+    with pytest.warns(forebay.BottleneckWarning, match="decoding|reading") as caught:
+        for _ in range(3):
+            for _ in loader:
+                pass
+    assert len([one for one in caught if one.category is forebay.BottleneckWarning]) == 1
+
+
+def test_stats_are_of_all_stages(packed: Path):
+    loader = forebay.Loader(packed, 8, True, transform=T.train(32), num_workers=1)
+    assert len(list(loader)) == 9
+    stats = loader.stats()
+    assert stats["samples"] == 70
+    assert stats["bytes_read"] >= sum(loader.dataset.column("bytes"))
+    assert all(stats[f"{name}_seconds"] >= 0 for name in ("wait", "starved", "idle", "reading"))
+    assert stats["prepare_cpu_seconds"] > 0
+
+
+def test_a_trace_is_a_file_of_spans(packed: Path, tmp_path: Path):
+    loader = forebay.Loader(packed, 8, True, transform=T.train(32), num_workers=2)
+    with loader.trace(tmp_path / "trace.json"):
+        for _ in loader:
+            pass
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert {span["name"] for span in spans} >= {"prepare", "read"}
+    batches = {span["args"]["batch"] for span in spans if span["name"] == "prepare"}
+    assert batches == set(range(len(loader)))
+
+
+def test_a_progress_bar_on_request(packed: Path, capsys: pytest.CaptureFixture[str]):
+    loader = forebay.Loader(packed, 10, True, transform=T.train(16), progress=True)
+    for _ in loader:
+        pass
+    assert "epoch 0: 100%" in capsys.readouterr().err
+    given = iter(loader)
+    next(given)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    for _ in loader:
+        pass
+    shown = capsys.readouterr().err
+    assert "epoch 1" in shown and "7/7" in shown
