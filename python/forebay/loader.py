@@ -141,6 +141,7 @@ class Loader:
         memory_max: int = 4_000_000_000,
         progress: bool = False,
     ) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -163,6 +164,8 @@ class Loader:
         if on_bad not in (None, "replace", "skip"):
             raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
         self._drawn = shuffle and self.dataset.weights is not None
+        if self._drawn and not np.any(self.dataset.weights):
+            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
         if samples_per_epoch is not None and not self._drawn:
             raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
         self._samples = len(self.dataset) if samples_per_epoch is None else samples_per_epoch
@@ -235,6 +238,14 @@ class Loader:
         now = self._next
         self._next = {"epoch": now["epoch"] + 1, "position": 0, "bad": now["bad"]}
         return self._given(self._iterations, len(now["bad"]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process (spawn): its copy goes on behind the batch that was given last."""
+        return {"arguments": {**self._arguments, "dataset": self.dataset}, "next": self._now()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        self._go_to(state["next"])
 
     def __enter__(self) -> "Loader":
         return self
@@ -359,9 +370,14 @@ class Loader:
         return {
             "version": _STATE_VERSION,
             "seed": self.seed,
-            "shuffle": self.shuffle,
+            "order": self._order(),
             "dataset": self.dataset.fingerprint,
         }
+
+    def _order(self) -> str:
+        if self.sampler is not None:
+            return "sampler"
+        return "weights" if self._drawn else "shuffled" if self.shuffle else "stored"
 
     def _epoch_end(self, samples: int) -> int:
         """The position behind the last sample that is used."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -194,7 +195,7 @@ def test_a_state_of_something_else_is_refused(packed: Path):
     loader = make(packed)
     with pytest.raises(ValueError, match="seed is 5"):
         make(packed, seed=6).load_state_dict(loader.state_dict())
-    with pytest.raises(ValueError, match="shuffle is True"):
+    with pytest.raises(ValueError, match="order is 'shuffled'"):
         make(packed, shuffle=False).load_state_dict(loader.state_dict())
     with pytest.raises(ValueError, match="position.* is missing"):
         loader.load_state_dict({"epoch": 3})
@@ -335,6 +336,19 @@ def test_a_forked_child_goes_on_by_itself(packed: Path):
     assert of_child == [labels.tolist() for _, labels in iterator]
 
 
+def labels_of(loader: forebay.Loader) -> list[list[int]]:
+    return [labels.tolist() for _, labels in loader]
+
+
+def test_a_spawned_process_goes_on_with_its_copy(packed: Path):
+    loader = make(packed)
+    iterator = iter(loader)
+    next(iterator)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        of_child = pool.apply(labels_of, (loader,))
+    assert of_child == [labels.tolist() for _, labels in iterator]
+
+
 def test_a_forked_child_that_does_not_use_it_ends(packed: Path):
     done = run_python(
         """
@@ -353,9 +367,11 @@ def test_a_forked_child_that_does_not_use_it_ends(packed: Path):
 
 
 def test_leaves_in_the_middle_of_an_epoch(packed: Path):
-    done = run_python("next(iter(forebay.Loader(path, 4, transform=T.train(32))))", packed)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
+    for transform in ("T.train(32)", "[*T.train(32), lambda image: image]"):
+        code = f"next(iter(forebay.Loader(path, 4, transform={transform})))"
+        done = run_python(code, packed)
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
 
 
 def test_ctrl_c_ends_an_epoch(packed: Path):

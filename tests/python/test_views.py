@@ -188,5 +188,8 @@ def test_shares_of_datasets_are_what_was_asked(packed: Path, folder: Path):
         forebay.Dataset(packed).weighted([1, 2])
     with pytest.raises(ValueError, match="not negative"):
         forebay.Dataset(packed).weighted([-1] * 70)
+    nothing = forebay.Dataset(packed).weighted([1, *[0] * 69]).subset([1, 2])
+    with pytest.raises(ValueError, match="nothing can be drawn"):
+        forebay.Loader(nothing, 4, True, transform=T.train(16))
     with pytest.raises(ValueError, match="samples_per_epoch"):
         forebay.Loader(packed, 4, samples_per_epoch=3, transform=T.train(16))
