@@ -24,7 +24,7 @@ class FeedImpl final : public Feed {
       : fs_(fs), dataset_(std::move(dataset)), options_(options), planner_(dataset_, options) {
     shape_ = {.samples = static_cast<uint32_t>(planner_.share().batch()),
               .sample_bytes = image::Preparer(options.transform, options.tensor).sample_bytes(),
-              .size = image::output_size(options.transform)};
+              .size = options.transform.size};
   }
 
   uint64_t steps() const override { return planner_.steps(); }

@@ -17,7 +17,7 @@ using base::Result;
 using base::Status;
 
 struct FeedOptions {
-  image::Transform transform = image::TrainTransform{};
+  image::Transform transform;
   image::TensorOptions tensor;
   // Samples of one step over all ranks; a multiple of world_size.
   uint32_t global_batch = 256;
@@ -61,9 +61,10 @@ inline constexpr uint64_t kNoSample = ~uint64_t{0};
 // This rank's share of a global batch: of the positions p of a step, those with p ≡ rank modulo
 // world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
-  uint8_t* images = nullptr;  // [samples, 3, size, size] or [samples, size, size, 3], contiguous
+  // [samples, 3, height, width] or [samples, height, width, 3], contiguous
+  uint8_t* images = nullptr;
   size_t images_bytes = 0;
-  uint32_t size = 0;            // pixels
+  image::Size size;             // pixels
   std::vector<int32_t> labels;  // one a sample; -1: none
   // Numbers in the dataset (of the replacement, where replaced); kNoSample where there is none.
   std::vector<uint64_t> samples;
