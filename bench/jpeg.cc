@@ -38,7 +38,7 @@ constexpr size_t kCropsAtOnce = 50;  // that are timed together
 constexpr int kThreadRounds = 10;
 // Stages do not wait for an undisturbed core.
 constexpr int kStageRounds = 3;
-constexpr image::TrainTransform kTransform{};
+constexpr image::Transform kTransform{};
 // What is added to figures' names.
 constexpr std::pair<jpeg::EntropyKernel, const char*> kKernels[] = {
     {jpeg::EntropyKernel::kAvx512, ""},

@@ -84,7 +84,10 @@ base::Status measure(const std::string& path, int64_t width, uint32_t batch, int
   ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, path));
   ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto"));
   feed::FeedOptions options;
-  options.transform = image::TrainTransform{.size = 32, .crop = image::RandomPaddedCrop()};
+  options.transform = {.size = image::square(32),
+                       .crop = image::RandomCrop{.resize = image::ShortSide{32},
+                                                 .padding = {4, 4, 4, 4},
+                                                 .border = {.kind = image::BorderKind::kReflect}}};
   options.global_batch = batch;
   options.tensor.layout = image::Layout::kNhwc;
   options.tensor.dtype = choice.precision == train::Precision::kBf16 ? image::DType::kBfloat16

@@ -249,7 +249,7 @@ bool are_close(const io::LargeBuffer& a, const io::LargeBuffer& b, size_t count)
 }
 
 double compare_crops(const std::vector<ByteVector>& files, int rounds) {
-  const image::Transform transform = image::TrainTransform{};
+  const image::Transform transform;
   image::Preparer ours(transform, image::TensorOptions{});
   TheirCrops theirs;
   const size_t bytes = ours.sample_bytes();

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.dataset import Dataset
+from forebay.mixing import Mixing, mix
 
 # Fields that the core's batches have by themselves.
 _OWN = ("image", "file", "label", "index")
@@ -21,8 +22,10 @@ class Assembler:
         fields: As Loader's.
         functions: The user's, for each image in turn.
         collate_fn: As Loader's.
+        mixing: What samples of a batch are mixed by, if they are.
+        seed: Of what the mixing draws.
         whole: Whether images come one by one, each of its own size.
-        channels_last: Whether those are to be [height, width, 3].
+        channels_last: Whether images are to be [height, width, 3].
     """
 
     def __init__(
@@ -31,7 +34,9 @@ class Assembler:
         fields: Sequence[str] | Mapping[str, str],
         functions: list[Callable[[Any], Any]],
         collate_fn: Callable[[list[Any]], Any] | None,
+        mixing: Mixing | None,
         *,
+        seed: int,
         whole: bool,
         channels_last: bool,
     ) -> None:
@@ -48,7 +53,13 @@ class Assembler:
             raise ValueError("fields is empty: a batch would have nothing")
         if functions and not self.wants("image"):
             raise ValueError(f"transform: has functions of images, but fields {self._fields} none")
+        if mixing is not None and not (self.wants("image") and self.wants("label")):
+            raise ValueError(f"batch_transform: mixes images and labels, fields are {self._fields}")
+        if mixing is not None and collate_fn is not None:
+            raise ValueError("batch_transform: cannot mix what a collate_fn makes")
         self.functions = functions
+        self._mixing = mixing
+        self._seed = seed
         self._collate_fn = collate_fn
         self._whole = whole
         self._channels_last = channels_last
@@ -71,7 +82,10 @@ class Assembler:
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
         values = [self._value(field, batch, kept, numbers) for field in self._fields]
         if self._collate_fn is None:
-            return self._named([_stack(v) if isinstance(v, _Made) else v for v in values])
+            values = [_stack(v) if isinstance(v, _Made) else v for v in values]
+            if self._mixing is not None:
+                self._mix(self._mixing, batch, values)
+            return self._named(values)
         return self._collate_fn([self._named(list(sample)) for sample in zip(*values, strict=True)])
 
     def _named(self, values: list[Any]) -> Any:
@@ -92,6 +106,13 @@ class Assembler:
             return self._array(labels.astype(np.int64))
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
         return column.tolist() if column.dtype == object else self._array(column)
+
+    def _mix(self, mixing: Mixing, batch: Any, values: list[Any]) -> None:
+        image, label = self._fields.index("image"), self._fields.index("label")
+        values[image], values[label] = mix(
+            mixing, values[image], values[label], seed=self._seed, epoch=batch.epoch,
+            step=batch.step, channels_last=self._channels_last,
+        )  # fmt: skip
 
     def _images(self, batch: Any, kept: NDArray[np.int64] | None) -> Any:
         images: Any

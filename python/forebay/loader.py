@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from forebay import _core
 from forebay.batches import Assembler
 from forebay.dataset import Dataset
+from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
 from forebay.transforms import Transform, to_core
 
@@ -91,8 +92,9 @@ class Loader:
             decoded. Numbers are tensors, texts and bytes lists.
         collate_fn: Makes a batch of a list of samples, each a tuple or dict of fields, as
             DataLoader's. None: images of one size are stacked, others a list.
-        batch_transform: A function of what would be the batch, which gives the batch; runs in a
-            thread ahead of the loop.
+        batch_transform: MixUp, CutMix or a RandomChoice of them (forebay.mixing), whose labels are
+            float32 [samples, classes]; or a function of your own of what would be the batch, which
+            gives the batch. Runs in a thread ahead of the loop.
         num_workers: Threads that decode; None or 0: as many as this process may run at once,
             divided by the processes of the job on this machine (LOCAL_WORLD_SIZE).
         drop_last: Whether a last batch that is not full is left out.
@@ -126,7 +128,7 @@ class Loader:
         transform: Sequence[Transform | Callable[[Any], Any]] | None = None,
         fields: Sequence[str] | Mapping[str, str] = ("image", "label"),
         collate_fn: Callable[[list[Any]], Any] | None = None,
-        batch_transform: Callable[[Any], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | Mixing | None = None,
         num_workers: int | None = None,
         drop_last: bool = False,
         samples_per_epoch: int | None = None,
@@ -182,6 +184,8 @@ class Loader:
             fields,
             functions,
             collate_fn,
+            batch_transform if isinstance(batch_transform, Mixing) else None,
+            seed=seed,
             whole=not own_transforms,
             channels_last=channels_last,
         )
@@ -504,7 +508,7 @@ class Loader:
     def _finish(self, pulled: _Ready, chosen: NDArray[np.int64] | None) -> _Ready:
         """With the user's functions applied; in a thread of Python."""
         batch = self._assemble(pulled.batch, chosen)
-        if self.batch_transform is not None:
+        if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
             batch = self.batch_transform(batch)
         return dataclasses.replace(pulled, batch=batch)
 

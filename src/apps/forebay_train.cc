@@ -225,6 +225,9 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
   feed::FeedOptions out = o.feed;
   out.shuffle = out.replace_bad = training;
   out.drop_last = training;
+  out.transform.size = image::square(o.size);
+  out.transform.interpolation = interpolation(o);
+  out.transform.scaled_decode = o.scaled_decode;
   out.tensor.layout = image::Layout::kNhwc;
   out.tensor.dtype =
       precision == train::Precision::kBf16 ? image::DType::kBfloat16 : image::DType::kFloat32;
@@ -233,22 +236,19 @@ feed::FeedOptions feed_options(const Options& o, train::Precision precision, boo
     out.tensor.std[c] = static_cast<float>(o.std[c]);
   }
   if (training) {
-    image::TrainTransform transform{.size = o.size,
-                                    .flip = o.flip,
-                                    .erasing = {.probability = o.erase},
-                                    .interpolation = interpolation(o),
-                                    .scaled_decode = o.scaled_decode};
+    out.transform.flip = o.flip ? 0.5 : 0;
+    out.transform.erasing.probability = o.erase;
     if (o.crop == "padded") {
-      transform.crop = image::RandomPaddedCrop{.padding = o.crop_padding};
+      const uint32_t padding = o.crop_padding;
+      out.transform.crop = image::RandomCrop{.resize = image::ShortSide{o.size},
+                                             .padding = {padding, padding, padding, padding},
+                                             .border = {.kind = image::BorderKind::kReflect}};
     } else {
-      transform.crop = image::RandomResizedCrop{.scale_min = o.crop_scale_min};
+      out.transform.crop = image::RandomResizedCrop{.scale_min = o.crop_scale_min};
     }
-    out.transform = transform;
   } else {
-    out.transform = image::EvalTransform{.size = o.size,
-                                         .resize = o.resize,
-                                         .interpolation = interpolation(o),
-                                         .scaled_decode = o.scaled_decode};
+    out.transform.flip = 0;
+    out.transform.crop = image::CentreCrop{image::ShortSide{o.resize}};
   }
   return out;
 }

@@ -19,6 +19,7 @@ enum class Purpose : uint32_t {
   kChunkOrder = 2,
   kGroupOrder = 3,
   kAugment = 4,
+  kMix = 5,
   kTest = 100,
 };
 

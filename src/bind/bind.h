@@ -24,6 +24,7 @@ void bind_errors(nb::module_& m);
 void bind_decode(nb::module_& m);
 void bind_dataset(nb::module_& m);
 void bind_transforms(nb::module_& m);
+void bind_mix(nb::module_& m);
 void bind_feed(nb::module_& m);
 
 }  // namespace forebay::bind

@@ -72,7 +72,7 @@ Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& sha
 
 nb::ndarray<nb::array_api> images(const Batch& self) {
   const feed::Batch& batch = self.batch();
-  std::vector<size_t> shape{batch.valid.size(), batch.size, batch.size};
+  std::vector<size_t> shape{batch.valid.size(), batch.size.height, batch.size.width};
   shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
   return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape,
                                               dlpack_dtype(self.tensor.dtype));
@@ -173,7 +173,7 @@ void bind_feed(nb::module_& m) {
       .def_rw("bad_samples_max", &FeedOptions::bad_samples_max);
   nb::class_<Batch>(m, "Batch")
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
-                   "[samples, 3, size, size] or [samples, size, size, 3].")
+                   "[samples, 3, height, width] or [samples, height, width, 3].")
       .def_prop_ro("whole", &whole,
                    "Images.WHOLE: uint8 [height, width, 3] of each sample, or None.")
       .def_prop_ro("files", &files, "Each sample's file; empty where it is not valid.")

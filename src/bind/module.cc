@@ -72,5 +72,6 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_decode(m);
   forebay::bind::bind_dataset(m);
   forebay::bind::bind_transforms(m);
+  forebay::bind::bind_mix(m);
   forebay::bind::bind_feed(m);
 }

@@ -1,4 +1,5 @@
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/variant.h>
 
 #include "bind/bind.h"
@@ -18,30 +19,46 @@ void bind_transforms(nb::module_& m) {
       .def_rw("scale_max", &RandomResizedCrop::scale_max)
       .def_rw("ratio_min", &RandomResizedCrop::ratio_min)
       .def_rw("ratio_max", &RandomResizedCrop::ratio_max);
-  nb::class_<RandomPaddedCrop>(m, "RandomPaddedCrop")
+  nb::class_<Size>(m, "Size", "In pixels.")
+      .def(nb::init<uint32_t, uint32_t>(), nb::arg("width"), nb::arg("height"));
+  nb::class_<ShortSide>(m, "ShortSide").def(nb::init<uint32_t>(), nb::arg("pixels"));
+  nb::class_<Padding>(m, "Padding")
+      .def(nb::init<uint32_t, uint32_t, uint32_t, uint32_t>(), nb::arg("left"), nb::arg("top"),
+           nb::arg("right"), nb::arg("bottom"));
+  nb::enum_<BorderKind>(m, "BorderKind")
+      .value("CONSTANT", BorderKind::kConstant)
+      .value("EDGE", BorderKind::kEdge)
+      .value("REFLECT", BorderKind::kReflect)
+      .value("SYMMETRIC", BorderKind::kSymmetric);
+  nb::class_<Border>(m, "Border")
+      .def(nb::init<BorderKind, std::array<uint8_t, 3>>(), nb::arg("kind"), nb::arg("fill"));
+  nb::class_<RandomCrop>(m, "RandomCrop")
       .def(nb::init<>())
-      .def_rw("padding", &RandomPaddedCrop::padding);
+      .def_rw("resize", &RandomCrop::resize, nb::arg().none())
+      .def_rw("padding", &RandomCrop::padding)
+      .def_rw("pad_if_needed", &RandomCrop::pad_if_needed)
+      .def_rw("border", &RandomCrop::border);
+  nb::class_<CentreCrop>(m, "CentreCrop")
+      .def(nb::init<>())
+      .def_rw("resize", &CentreCrop::resize, nb::arg().none());
   nb::class_<RandomErasing>(m, "RandomErasing")
       .def(nb::init<>())
       .def_rw("probability", &RandomErasing::probability)
       .def_rw("scale_min", &RandomErasing::scale_min)
       .def_rw("scale_max", &RandomErasing::scale_max)
       .def_rw("ratio_min", &RandomErasing::ratio_min)
-      .def_rw("ratio_max", &RandomErasing::ratio_max);
-  nb::class_<TrainTransform>(m, "TrainTransform")
+      .def_rw("ratio_max", &RandomErasing::ratio_max)
+      .def_rw("value", &RandomErasing::value)
+      .def_rw("noise", &RandomErasing::noise);
+  nb::class_<Transform>(m, "Transform")
       .def(nb::init<>())
-      .def_rw("size", &TrainTransform::size)
-      .def_rw("crop", &TrainTransform::crop)
-      .def_rw("flip", &TrainTransform::flip)
-      .def_rw("erasing", &TrainTransform::erasing)
-      .def_rw("interpolation", &TrainTransform::interpolation)
-      .def_rw("scaled_decode", &TrainTransform::scaled_decode);
-  nb::class_<EvalTransform>(m, "EvalTransform")
-      .def(nb::init<>())
-      .def_rw("size", &EvalTransform::size)
-      .def_rw("resize", &EvalTransform::resize)
-      .def_rw("interpolation", &EvalTransform::interpolation)
-      .def_rw("scaled_decode", &EvalTransform::scaled_decode);
+      .def_rw("size", &Transform::size)
+      .def_rw("crop", &Transform::crop)
+      .def_rw("flip", &Transform::flip)
+      .def_rw("vertical_flip", &Transform::vertical_flip)
+      .def_rw("erasing", &Transform::erasing)
+      .def_rw("interpolation", &Transform::interpolation)
+      .def_rw("scaled_decode", &Transform::scaled_decode);
   nb::enum_<DType>(m, "DType")
       .value("UINT8", DType::kUint8)
       .value("FLOAT32", DType::kFloat32)

@@ -16,7 +16,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   struct Shape {
     uint32_t samples = 0;
     size_t sample_bytes = 0;
-    uint32_t size = 0;  // pixels
+    image::Size size;  // pixels
     bool whole = false;
     bool files = false;
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }

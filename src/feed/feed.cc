@@ -29,7 +29,7 @@ class FeedImpl final : public Feed {
       : fs_(fs), dataset_(std::move(dataset)), options_(options), planner_(dataset_, options) {
     shape_ = {.samples = static_cast<uint32_t>(planner_.share().batch()),
               .sample_bytes = SlotWriter(options).sample_bytes(),
-              .size = image::output_size(options.transform),
+              .size = options.transform.size,
               .whole = options.images == Images::kWhole,
               .files = options.files};
   }

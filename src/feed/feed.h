@@ -28,7 +28,7 @@ struct FeedOptions {
   Images images = Images::kTensor;
   // Whether a batch has the samples' image files as they are stored.
   bool files = false;
-  image::Transform transform = image::TrainTransform{};
+  image::Transform transform;
   image::TensorOptions tensor;
   // Samples of one step over all ranks; a multiple of world_size.
   uint32_t global_batch = 256;
@@ -76,10 +76,10 @@ inline constexpr uint64_t kNoSample = ~uint64_t{0};
 // This rank's share of a global batch: of the positions p of a step, those with p ≡ rank modulo
 // world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
-  // kTensor: [samples, 3, size, size] or [samples, size, size, 3], contiguous.
+  // kTensor: [samples, 3, height, width] or [samples, height, width, 3], contiguous.
   uint8_t* images = nullptr;
   size_t images_bytes = 0;
-  uint32_t size = 0;                    // pixels
+  image::Size size;                     // pixels
   std::vector<base::Pixels> whole;      // kWhole: one a sample; empty ones where it is not valid
   std::vector<base::ByteVector> files;  // one a sample, where asked for; empty where not valid
   std::vector<int32_t> labels;          // one a sample; -1: none

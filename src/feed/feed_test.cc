@@ -191,10 +191,10 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.threads = -1; }), HasSubstr("threads"));
   EXPECT_THAT(message([](auto& o) { o.prefetch = 0; }), HasSubstr("prefetch"));
   EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("give a smaller batch"));
-  EXPECT_THAT(message([](auto& o) { o.transform = image::TrainTransform{.size = 0, .crop = {}}; }),
+  EXPECT_THAT(message([](auto& o) { o.transform = image::Transform{.size = {}, .crop = {}}; }),
               HasSubstr("size"));
   const auto erasing = [&](const image::RandomErasing& wrong) {
-    return message([&](auto& o) { o.transform = image::TrainTransform{.erasing = wrong}; });
+    return message([&](auto& o) { o.transform = image::Transform{.erasing = wrong}; });
   };
   EXPECT_THAT(erasing({.probability = std::nan("")}), HasSubstr("erasing probability"));
   EXPECT_THAT(erasing({.scale_min = 0.5}), HasSubstr("erasing scales"));

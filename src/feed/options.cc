@@ -1,5 +1,8 @@
 #include "feed/options.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/limits.h"
 
 namespace forebay::feed {
@@ -17,10 +20,6 @@ template <class T>
 Status check_range(const char* name, T value, T min, T max) {
   if (value >= min && value <= max) return {};
   return fail(Code::kInvalid, "feed: {} is {}, but must be from {} to {}", name, value, min, max);
-}
-
-Status check_crop(const image::RandomPaddedCrop& crop, uint32_t size) {
-  return check_range("crop padding", crop.padding, 0u, size - 1);
 }
 
 // Of a random rectangle: a RandomResizedCrop or a RandomErasing.
@@ -41,28 +40,64 @@ Status check_shape(const char* what, const Options& options) {
   return {};
 }
 
-Status check_crop(const image::RandomResizedCrop& crop, uint32_t) {
-  return check_shape("crop", crop);
+Status check_size(const char* what, const image::Size& size) {
+  if (size.width >= 1 && size.width <= base::kImageSideMax && size.height >= 1 &&
+      size.height <= base::kImageSideMax) {
+    return {};
+  }
+  return fail(Code::kInvalid, "feed: {} is {} x {} pixels, but must be from 1 x 1 to {} x {}", what,
+              size.width, size.height, base::kImageSideMax, base::kImageSideMax);
 }
 
-Status check(const image::TrainTransform& transform) {
-  RETURN_IF_ERROR(check_range("size", transform.size, 1u, base::kImageSideMax));
-  RETURN_IF_ERROR(check_range("erasing probability", transform.erasing.probability, 0.0, 1.0));
-  RETURN_IF_ERROR(check_shape("erasing", transform.erasing));
-  return std::visit([&](const auto& crop) { return check_crop(crop, transform.size); },
-                    transform.crop);
+Status check_resize(const std::optional<image::Resize>& resize) {
+  if (!resize) return {};
+  if (const auto* const size = std::get_if<image::Size>(&*resize)) {
+    return check_size("resize", *size);
+  }
+  return check_range("resize", std::get<image::ShortSide>(*resize).pixels, 1u, base::kImageSideMax);
 }
 
-Status check(const image::EvalTransform& transform) {
-  RETURN_IF_ERROR(check_range("resize", transform.resize, 1u, base::kImageSideMax));
-  return check_range("size", transform.size, 1u, transform.resize);
+Status check_crop(const image::RandomResizedCrop& crop) { return check_shape("crop", crop); }
+
+// What the padding is too much for is known with each image.
+Status check_crop(const image::RandomCrop& crop) {
+  const image::Padding& p = crop.padding;
+  const uint32_t most = std::max(std::max(p.left, p.right), std::max(p.top, p.bottom));
+  RETURN_IF_ERROR(check_range("crop padding", most, 0u, base::kImageSideMax));
+  return check_resize(crop.resize);
+}
+
+Status check_crop(const image::CentreCrop& crop) { return check_resize(crop.resize); }
+
+Status check_erasing(const image::RandomErasing& erasing, image::DType dtype) {
+  RETURN_IF_ERROR(check_range("erasing probability", erasing.probability, 0.0, 1.0));
+  RETURN_IF_ERROR(check_shape("erasing", erasing));
+  const bool bytes = dtype == image::DType::kUint8;
+  if (erasing.noise && bytes) {
+    return fail(Code::kInvalid, "feed: erasing with noise needs samples of floating-point numbers");
+  }
+  for (const float value : erasing.value) {
+    const bool fits =
+        bytes ? value >= 0 && value <= 255 && value == std::floor(value) : std::isfinite(value);
+    if (fits) continue;
+    return fail(Code::kInvalid, "feed: erasing value is {}, but must be a {}", value,
+                bytes ? "whole number from 0 to 255, as samples are bytes" : "finite number");
+  }
+  return {};
+}
+
+Status check_transform(const image::Transform& transform, image::DType dtype) {
+  RETURN_IF_ERROR(check_size("size", transform.size));
+  RETURN_IF_ERROR(check_range("flip probability", transform.flip, 0.0, 1.0));
+  RETURN_IF_ERROR(check_range("vertical flip probability", transform.vertical_flip, 0.0, 1.0));
+  RETURN_IF_ERROR(check_erasing(transform.erasing, dtype));
+  return std::visit([](const auto& crop) { return check_crop(crop); }, transform.crop);
 }
 
 }  // namespace
 
 Status check_options(const FeedOptions& options) {
-  RETURN_IF_ERROR(
-      std::visit([](const auto& transform) { return check(transform); }, options.transform));
+  RETURN_IF_ERROR(check_transform(options.transform, options.tensor.dtype));
   RETURN_IF_ERROR(check_range("global_batch", options.global_batch, 1u, base::kBatchMax));
   RETURN_IF_ERROR(check_range("world_size", options.world_size, 1, base::kWorldSizeMax));
   RETURN_IF_ERROR(check_range("rank", options.rank, 0, options.world_size - 1));

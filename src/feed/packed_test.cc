@@ -43,7 +43,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
 
   for (const bool shuffle : {true, false}) {
     FeedOptions options;
-    options.transform = image::TrainTransform{.size = 8, .crop = {}};
+    options.transform = image::Transform{.size = image::square(8), .crop = {}};
     options.global_batch = 20;
     options.shuffle = shuffle;
     options.drop_last = shuffle;
@@ -69,7 +69,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
 std::pair<std::vector<base::ByteVector>, uint64_t> epoch(
     const std::shared_ptr<const store::Dataset>& dataset, bool uncached) {
   FeedOptions options;
-  options.transform = image::TrainTransform{.size = 8, .crop = {}};
+  options.transform = image::Transform{.size = image::square(8), .crop = {}};
   options.global_batch = 20;
   options.group_bytes = 100'000;
   options.uncached = uncached;

@@ -30,7 +30,7 @@ class FeedTest : public testing::Test {
  protected:
   static FeedOptions options(int threads = 2) {
     FeedOptions out;
-    out.transform = image::TrainTransform{.size = kSize, .crop = {}};
+    out.transform = image::Transform{.size = image::square(kSize), .crop = {}};
     out.tensor.dtype = image::DType::kUint8;
     out.global_batch = kBatch;
     out.seed = 5;
@@ -41,7 +41,8 @@ class FeedTest : public testing::Test {
   }
   static FeedOptions validation(int threads = 2) {
     FeedOptions out = options(threads);
-    out.transform = image::EvalTransform{.size = kSize, .resize = 10};
+    out.transform = image::Transform{
+        .size = image::square(kSize), .crop = image::CentreCrop{image::ShortSide{10}}, .flip = 0};
     out.shuffle = false;
     out.replace_bad = false;
     out.drop_last = false;

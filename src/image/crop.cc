@@ -1,29 +1,16 @@
-// Draws must be the same everywhere, so libm's exp and log, whose last bits differ between
-// machines, have no place here; sqrt, + - * / are rounded exactly by IEEE 754.
 #include "image/crop.h"
 
 #include <algorithm>
-#include <bit>
-#include <cfloat>
 #include <cmath>
 #include <cstring>
 
 #include "base/limits.h"
+#include "image/distributions.h"
 
 namespace forebay::image {
 namespace {
 
-static_assert(FLT_EVAL_METHOD == 0, "doubles must be rounded after each operation");
-
 constexpr int kTries = 10;
-constexpr double kLn2High = 0x1.62e42feep-1;  // ends in zeros: exact when multiplied by an exponent
-constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
-
-// 2^exponent, for exponents of normal numbers.
-double power_of_two(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-}
 
 // As Python's round(): halves to even. For 0 <= x < 2^52.
 uint32_t round_half_even(double x) {
@@ -81,35 +68,6 @@ Rect fallback_crop(const RandomResizedCrop& options, uint32_t width, uint32_t he
 
 }  // namespace
 
-// x = k ln 2 + r, e^x = 2^k e^r; e^r, |r| < 0.35, by its Taylor series.
-double exact_exp(double x) {
-  const double k = std::floor(x * kInverseLn2 + 0.5);
-  const double r = (x - k * kLn2High) - k * kLn2Low;
-  double sum = 0;
-  for (int n = 14; n >= 2; --n) sum = (sum + 1) * (r / n);
-  return (1 + (r + r * sum)) * power_of_two(static_cast<int>(k));
-}
-
-// x = 2^k (1 + f), 1 + f near 1; with s = f / (2 + f), log(1 + f) = 2 atanh(s), arranged as in
-// FreeBSD's e_log.c so that the leading f stays exact.
-double exact_log(double x) {
-  auto bits = std::bit_cast<uint64_t>(x);
-  int k = static_cast<int>(bits >> 52) - 1023;
-  bits = (bits & 0x000f'ffff'ffff'ffff) | 0x3ff0'0000'0000'0000;
-  double mantissa = std::bit_cast<double>(bits);
-  if (mantissa > 0x1.6a09e667f3bcdp+0) {  // sqrt(2)
-    mantissa *= 0.5;
-    ++k;
-  }
-  const double f = mantissa - 1;
-  const double s = f / (2 + f);
-  const double z = s * s;
-  double rest = 0;
-  for (int n = 25; n >= 3; n -= 2) rest = (rest + 2.0 / n) * z;
-  const double half_square = 0.5 * f * f;
-  return k * kLn2High - ((half_square - (s * (half_square + rest) + k * kLn2Low)) - f);
-}
-
 Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,
                base::Random& random) {
   const double area = static_cast<double>(width) * static_cast<double>(height);
@@ -121,68 +79,83 @@ Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height
   return fallback_crop(options, width, height);
 }
 
-std::optional<Rect> draw_erased(const RandomErasing& options, uint32_t size, base::Random& random) {
+std::optional<Rect> draw_erased(const RandomErasing& options, Size size, base::Random& random) {
   if (random.uniform() >= options.probability) return std::nullopt;
-  const double area = static_cast<double>(size) * static_cast<double>(size);
+  const double area = static_cast<double>(size.width) * static_cast<double>(size.height);
   for (int i = 0; i < kTries; ++i) {
     const auto [h, w] = draw_shape(options, area, random);
-    if (w >= size || h >= size) continue;
+    if (w >= size.width || h >= size.height) continue;
     if (w == 0 || h == 0) return std::nullopt;
-    return draw_place(w, h, size, size, random);
+    return draw_place(w, h, size.width, size.height, random);
   }
   return std::nullopt;
 }
 
-Rect draw_padded_crop(const RandomPaddedCrop& options, uint32_t width, uint32_t height,
-                      uint32_t size, base::Random& random) {
-  return draw_place(size, size, width + 2 * options.padding, height + 2 * options.padding, random);
-}
-
-void PaddedCrop::begin(Size image, uint32_t padding, const Rect& crop) {
-  FOREBAY_CHECK(padding < image.width && padding < image.height &&
-                crop.inside(image.width + 2 * padding, image.height + 2 * padding));
-  image_ = image;
-  padding_ = padding;
-  crop_ = crop;
-  begin_ = std::clamp(padding, crop.x, crop.x + crop.width) - crop.x;
-  end_ = std::clamp(padding + image.width, crop.x, crop.x + crop.width) - crop.x;
-}
-
-// -1 is 1, width is width - 2: the border itself is not repeated.
-size_t PaddedCrop::mirrored(uint32_t x) const {
-  const int64_t at = int64_t{crop_.x} + x - padding_;
-  const int64_t last = int64_t{image_.width} - 1;
-  return static_cast<size_t>(at < 0 ? -at : at > last ? 2 * last - at : at);
-}
-
-base::PlanarRow PaddedCrop::cut(const base::PlanarRow& row) {
-  const size_t stride = crop_.width + base::kPlanarPadding;
-  row_.resize(3 * stride);
-  for (size_t c = 0; c < row.size(); ++c) {
-    uint8_t* const out = row_.data() + c * stride;
-    for (uint32_t x = 0; x < begin_; ++x) out[x] = row[c][mirrored(x)];
-    if (begin_ < end_) std::memcpy(out + begin_, row[c] + mirrored(begin_), end_ - begin_);
-    for (uint32_t x = end_; x < crop_.width; ++x) out[x] = row[c][mirrored(x)];
-  }
-  return {row_.data(), row_.data() + stride, row_.data() + 2 * stride};
-}
-
-Result<CentreCrop> centre_crop(uint32_t width, uint32_t height, uint32_t resize, uint32_t size) {
-  FOREBAY_CHECK(size <= resize);
-  const uint64_t shorter = std::min(width, height);
-  const uint64_t longer = std::max(width, height);
-  if (resize * longer / shorter > base::kImageSideMax) {
+Result<Size> resized_size(const std::optional<Resize>& resize, Size image) {
+  if (!resize) return image;
+  if (const auto* const exact = std::get_if<Size>(&*resize)) return *exact;
+  const uint64_t side = std::get<ShortSide>(*resize).pixels;
+  const uint64_t shorter = std::min(image.width, image.height);
+  const uint64_t longer = std::max(image.width, image.height);
+  if (side * longer / shorter > base::kImageSideMax) {
     return base::fail(base::Code::kTooBig,
                       "{} x {} pixels resized to {} on the short side make more than {} on the "
                       "long one",
-                      width, height, resize, base::kImageSideMax);
+                      image.width, image.height, side, base::kImageSideMax);
   }
-  const auto resized_longer = static_cast<uint32_t>(resize * longer / shorter);
-  CentreCrop crop;
-  crop.resized = width <= height ? Size{resize, resized_longer} : Size{resized_longer, resize};
-  crop.kept = {round_half_even((crop.resized.width - size) / 2.0),
-               round_half_even((crop.resized.height - size) / 2.0), size, size};
-  return crop;
+  const auto resized_longer = static_cast<uint32_t>(side * longer / shorter);
+  const auto resized_shorter = static_cast<uint32_t>(side);
+  return image.width <= image.height ? Size{resized_shorter, resized_longer}
+                                     : Size{resized_longer, resized_shorter};
+}
+
+Result<Window> draw_window(const RandomCrop& crop, Size image, Size size, base::Random& random) {
+  const Padding& p = crop.padding;
+  int64_t left = p.left;
+  int64_t top = p.top;
+  int64_t width = left + image.width + p.right;
+  int64_t height = top + image.height + p.bottom;
+  // On both sides what is missing on one, as in torchvision: any place of the image is possible.
+  if (crop.pad_if_needed && height < size.height) {
+    top += size.height - height;
+    height += 2 * (size.height - height);
+  }
+  if (crop.pad_if_needed && width < size.width) {
+    left += size.width - width;
+    width += 2 * (size.width - width);
+  }
+  if (width < size.width || height < size.height) {
+    return base::fail(
+        base::Code::kInvalid,
+        "{} x {} pixels, {} x {} with the padding, are less than the crop of {} x {}; "
+        "resize first, or set pad_if_needed",
+        image.width, image.height, width, height, size.width, size.height);
+  }
+  const Rect place = draw_place(size.width, size.height, static_cast<uint32_t>(width),
+                                static_cast<uint32_t>(height), random);
+  const Window window{place.x - left, place.y - top, size};
+  // As torchvision's: a mirror shows the image once.
+  const bool mirrored =
+      crop.border.kind == BorderKind::kReflect || crop.border.kind == BorderKind::kSymmetric;
+  const int64_t shown = crop.border.kind == BorderKind::kReflect ? 1 : 0;
+  const int64_t right = width - left - image.width;
+  const int64_t bottom = height - top - image.height;
+  if (mirrored && (std::max(left, right) > image.width - shown ||
+                   std::max(top, bottom) > image.height - shown)) {
+    return base::fail(base::Code::kInvalid,
+                      "a border of {} x {} pixels is wider than its mirror image of {} x {} pixels",
+                      std::max(left, right), std::max(top, bottom), image.width, image.height);
+  }
+  return window;
+}
+
+Window centre_window(Size image, Size size) {
+  // Of an image with as much padding as it lacks, the smaller half on the left and on the top.
+  const auto begin = [](uint32_t side, uint32_t kept) {
+    if (kept > side) return -int64_t{(kept - side) / 2};
+    return int64_t{round_half_even((side - kept) / 2.0)};
+  };
+  return {begin(image.width, size.width), begin(image.height, size.height), size};
 }
 
 }  // namespace forebay::image

@@ -15,27 +15,6 @@ namespace {
 using base::Purpose;
 using base::Random;
 
-int64_t ulps_apart(double a, double b) {
-  return std::abs(std::bit_cast<int64_t>(a) - std::bit_cast<int64_t>(b));
-}
-
-TEST(ExactMath, IsWithinTwoUnitsOfLibm) {
-  int64_t exp_worst = 0;
-  int64_t log_worst = 0;
-  for (int i = 0; i <= 400'000; ++i) {
-    const double x = -4 + 8.0 * i / 400'000;
-    const double y = std::exp2(-6 + 12.0 * i / 400'000);
-    const auto exp = static_cast<double>(std::exp(static_cast<long double>(x)));
-    const auto log = static_cast<double>(std::log(static_cast<long double>(y)));
-    exp_worst = std::max(exp_worst, ulps_apart(exact_exp(x), exp));
-    log_worst = std::max(log_worst, ulps_apart(exact_log(y), log));
-  }
-  EXPECT_LE(exp_worst, 2);
-  EXPECT_LE(log_worst, 2);
-  EXPECT_EQ(exact_exp(0), 1);
-  EXPECT_EQ(exact_log(1), 0);
-}
-
 std::array<double, 4> as_numbers(const Rect& crop) {
   return {static_cast<double>(crop.x), static_cast<double>(crop.y), static_cast<double>(crop.width),
           static_cast<double>(crop.height)};
@@ -84,7 +63,7 @@ TEST(DrawErased, HasTorchvisionsMoments) {
     Random random(1, Purpose::kTest, size);
     std::vector<Rect> erased;
     for (int i = 0; i < kDraws; ++i) {
-      const auto rect = draw_erased({}, size, random);
+      const auto rect = draw_erased({}, {size, size}, random);
       if (!rect) continue;
       ASSERT_TRUE(rect->inside(size, size));
       erased.push_back(*rect);
@@ -96,7 +75,7 @@ TEST(DrawErased, HasTorchvisionsMoments) {
 
 TEST(DrawErased, FindsNothingToEraseOnASinglePixel) {
   Random random(1, Purpose::kTest);
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(draw_erased({.probability = 1}, 1, random));
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(draw_erased({.probability = 1}, {1, 1}, random));
 }
 
 // torchvision's loop again, over the standard library.
@@ -190,71 +169,92 @@ TEST(DrawCrop, FirstThousandDrawsNeverChange) {
 
 // Figures by torchvision's formulas, worked out by hand: int(256 * long / short), round((side -
 // 224) / 2).
-TEST(CentreCrop, EqualsTorchvision) {
-  const auto expect = [](uint32_t width, uint32_t height, Size resized, uint32_t x, uint32_t y) {
-    const CentreCrop crop = *centre_crop(width, height, 256, 224);
-    EXPECT_EQ(crop.resized, resized);
-    EXPECT_EQ(crop.kept, (Rect{x, y, 224, 224}));
+TEST(CentreWindow, EqualsTorchvision) {
+  const auto expect = [](Size image, Size resized, int64_t x, int64_t y) {
+    const auto size = resized_size(ShortSide{256}, image);
+    ASSERT_TRUE(size);
+    EXPECT_EQ(*size, resized);
+    EXPECT_EQ(centre_window(*size, {224, 224}), (Window{x, y, {224, 224}}));
   };
-  expect(500, 375, {341, 256}, 58, 16);  // 58.5 goes to the even
-  expect(375, 500, {256, 341}, 16, 58);
-  expect(500, 333, {384, 256}, 80, 16);
-  expect(32, 32, {256, 256}, 16, 16);
-  expect(259, 256, {259, 256}, 18, 16);  // 17.5
-  expect(1, 3, {256, 768}, 16, 272);
+  expect({500, 375}, {341, 256}, 58, 16);  // 58.5 goes to the even
+  expect({375, 500}, {256, 341}, 16, 58);
+  expect({500, 333}, {384, 256}, 80, 16);
+  expect({32, 32}, {256, 256}, 16, 16);
+  expect({259, 256}, {259, 256}, 18, 16);  // 17.5
+  expect({1, 3}, {256, 768}, 16, 272);
+  // What is missing: (224 - 101) // 2 on the left.
+  EXPECT_EQ(centre_window({101, 500}, {224, 300}), (Window{-61, 100, {224, 300}}));
 }
 
-TEST(CentreCrop, RefusesStripsThatBecomeTooLong) {
-  EXPECT_TRUE(centre_crop(1, 64, 256, 224));
-  EXPECT_EQ(base::status_of(centre_crop(1, 65, 256, 224)).code(), base::Code::kTooBig);
+TEST(ResizedSize, IsTheImagesOrExact) {
+  EXPECT_EQ(*resized_size({}, {7, 9}), (Size{7, 9}));
+  EXPECT_EQ(*resized_size(Size{20, 10}, {7, 9}), (Size{20, 10}));
 }
 
-TEST(PaddedCrop, EqualsNumpysReflection) {
-  PaddedCrop padded_crop;
-  size_t count = 0;
-  for (auto& line : golden_lines("image_padded.txt")) {
-    uint32_t width = 0;
-    uint32_t height = 0;
-    uint32_t seed = 0;
-    uint32_t padding = 0;
-    Rect crop;
-    std::string digest;
-    line >> width >> height >> seed >> padding >> crop.x >> crop.y >> crop.width >> digest;
-    crop.height = crop.width;
-    base::PixelRows image;
-    image.pixels = make_image(width, height, seed);
-    padded_crop.begin({width, height}, padding, crop);
-    Pixels out;
-    out.reset(crop.width, crop.height);
-    std::vector<int> times(crop.height);
-    for (uint32_t y = 0; y < height; ++y) {
-      const base::PlanarRow row = padded_crop.cut(image.row(y));
-      padded_crop.each_place(y, [&](uint32_t at) {
-        ++times[at];
-        for (size_t i = 0; i < size_t{3} * crop.width; ++i) {
-          out.rgb[size_t{at} * crop.width * 3 + i] = row[i % 3][i / 3];
-        }
-      });
-    }
-    EXPECT_EQ(std::ranges::count(times, 1), crop.height);
-    EXPECT_EQ(base::to_hex(base::sha256(out.rgb)), digest) << line.str();
-    EXPECT_EQ(out.rgb, cut_padded(image.pixels, padding, crop).rgb);
-    ++count;
-  }
-  EXPECT_EQ(count, 60u);
+TEST(ResizedSize, RefusesStripsThatBecomeTooLong) {
+  EXPECT_TRUE(resized_size(ShortSide{256}, {1, 64}));
+  const auto strip = resized_size(ShortSide{256}, {1, 65});
+  EXPECT_EQ(base::status_of(strip).code(), base::Code::kTooBig);
 }
 
-TEST(PaddedCrop, EveryPlaceIsAsLikely) {
+TEST(DrawWindow, EveryPlaceIsAsLikely) {
   std::array<int, 81> seen{};
   for (uint64_t sample = 0; sample < 81'000; ++sample) {
     Random random(3, Purpose::kTest, 0, sample);
-    const Rect crop = draw_padded_crop({.padding = 4}, 32, 32, 32, random);
-    ASSERT_TRUE(crop.inside(40, 40));
-    ++seen.at(crop.y * 9 + crop.x);
+    const auto window = draw_window({.padding = {4, 4, 4, 4}}, {32, 32}, {32, 32}, random);
+    ASSERT_TRUE(window);
+    ++seen.at(static_cast<size_t>((window->y + 4) * 9 + window->x + 4));
   }
   double chi_square = 0;
   for (const int count : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
   EXPECT_LT(chi_square, 125);  // 80 degrees of freedom: 0.1 % is 124.8
+}
+
+// The smallest and the largest place of many.
+std::array<int64_t, 4> window_bounds(const RandomCrop& crop, Size image, Size size) {
+  std::array<int64_t, 4> out{1 << 20, 1 << 20, -(1 << 20), -(1 << 20)};
+  Random random(4, Purpose::kTest);
+  for (int i = 0; i < 2000; ++i) {
+    const auto window = draw_window(crop, image, size, random);
+    EXPECT_TRUE(window);
+    if (!window) break;
+    EXPECT_EQ(window->size, size);
+    out = {std::min(out[0], window->x), std::min(out[1], window->y), std::max(out[2], window->x),
+           std::max(out[3], window->y)};
+  }
+  return out;
+}
+
+TEST(DrawWindow, TakesEachSidesPadding) {
+  EXPECT_EQ(window_bounds({.padding = {1, 2, 3, 4}}, {20, 10}, {8, 9}),
+            (std::array<int64_t, 4>{-1, -2, 15, 5}));
+  EXPECT_EQ(window_bounds({}, {20, 10}, {20, 10}), (std::array<int64_t, 4>{0, 0, 0, 0}));
+}
+
+// As torchvision: what is missing is added on both sides.
+TEST(DrawWindow, PadsIfNeeded) {
+  EXPECT_EQ(window_bounds({.pad_if_needed = true}, {20, 10}, {24, 9}),
+            (std::array<int64_t, 4>{-4, 0, 0, 1}));
+  EXPECT_EQ(window_bounds({.padding = {1, 0, 0, 0}, .pad_if_needed = true}, {20, 10}, {24, 16}),
+            (std::array<int64_t, 4>{-4, -6, -1, 0}));
+}
+
+TEST(DrawWindow, RefusesImagesThatAreTooSmall) {
+  Random random(5, Purpose::kTest);
+  const auto message = [&](const RandomCrop& crop) {
+    const auto window = draw_window(crop, {20, 10}, {24, 9}, random);
+    EXPECT_EQ(base::status_of(window).code(), base::Code::kInvalid);
+    return base::status_of(window).message();
+  };
+  EXPECT_NE(message({.padding = {1, 0, 2, 0}}).find("23 x 10"), std::string::npos);
+  EXPECT_NE(message({.padding = {10, 10, 10, 10}, .border = {BorderKind::kReflect}})
+                .find("wider than its mirror image"),
+            std::string::npos);
+  EXPECT_NE(message({.padding = {21, 0, 0, 0}, .border = {BorderKind::kSymmetric}})
+                .find("wider than its mirror image"),
+            std::string::npos);
+  const RandomCrop fits{.padding = {20, 10, 20, 10}, .border = {BorderKind::kSymmetric}};
+  EXPECT_TRUE(draw_window(fits, {20, 10}, {24, 9}, random));
 }
 
 }  // namespace

@@ -142,37 +142,71 @@ TEST(Decode, RefusesSizesAboveTheLimitsBeforeAllocating) {
   EXPECT_EQ(out.rgb.capacity(), 0u);
 }
 
+// The resized image as it is seen, from the whole of the encoded one.
+Pixels cropped(const File& file, const Transform& transform, const Draw& drawn) {
+  Resizer resizer(transform.interpolation);
+  base::PixelRows rows;
+  EXPECT_TRUE(ImageDecoder().decode(file.bytes, std::nullopt, &rows.pixels).ok());
+  Pixels out;
+  if (drawn.outside) {
+    const Size size = drawn.outside->image;
+    resizer.resize(rows, whole(rows), size, {0, 0, size.width, size.height}, &out);
+    return look(out, drawn.outside->window, drawn.outside->border);
+  }
+  rows.pixels.crop(drawn.region);
+  resizer.resize(rows, whole(rows), drawn.resized, drawn.kept, &out);
+  return out;
+}
+
+void turn_over(Pixels* pixels) {
+  const size_t row = size_t{3} * pixels->width;
+  for (size_t y = 0; y < pixels->height / 2; ++y) {
+    std::swap_ranges(pixels->rgb.data() + y * row, pixels->rgb.data() + (y + 1) * row,
+                     pixels->rgb.data() + (pixels->height - 1 - y) * row);
+  }
+}
+
+constexpr Padding kPadding{3, 3, 3, 3};
+const RandomCrop kMirrored{
+    .resize = ShortSide{8}, .padding = kPadding, .border = {.kind = BorderKind::kReflect}};
+
 TEST(Prepare, EqualsItsStepsOneByOne) {
   const File& file = files().at("rgb");
-  const std::array<Transform, 6> transforms{
-      TrainTransform{8, {}, true},
-      EvalTransform{5, 6},
-      TrainTransform{8, RandomPaddedCrop{3}, true},
-      TrainTransform{8, {}, true, {}},
-      TrainTransform{.size = 8, .crop = {}, .interpolation = Interpolation::kBicubic},
-      EvalTransform{5, 6, Interpolation::kNearest}};
+  const RandomErasing erasing{.probability = 0.6, .value = {0.5F, -1, 2}};
+  const Border symmetric{.kind = BorderKind::kSymmetric};
+  const std::array<Transform, 13> transforms{{
+      {.size = square(8)},
+      {.size = {9, 4}, .erasing = erasing},
+      {.size = square(8), .interpolation = Interpolation::kBicubic},
+      {.size = square(5), .crop = CentreCrop{ShortSide{6}}, .flip = 0},
+      {.size = {5, 3}, .crop = CentreCrop{Size{7, 30}}, .interpolation = Interpolation::kNearest},
+      {.size = {40, 5}, .crop = CentreCrop{}},
+      {.size = {4, 5}, .crop = CentreCrop{}, .vertical_flip = 0.5},
+      {.size = square(8), .crop = kMirrored},
+      {.size = {7, 4}, .crop = RandomCrop{.padding = {2, 0, 1, 6}, .border = symmetric}},
+      {.size = {6, 5}, .crop = RandomCrop{}},
+      {.size = {30, 50}, .crop = RandomCrop{.pad_if_needed = true, .border = {.fill = {7, 8, 9}}}},
+      {.size = {4, 4}, .crop = RandomCrop{.padding = {9, 9, 9, 9}}, .erasing = erasing},
+      {.size = {9, 7},
+       .crop = RandomCrop{.resize = Size{8, 8}, .padding = {1, 2, 1, 0}},
+       .vertical_flip = 0.3},
+  }};
   size_t erased = 0;
+  size_t turned = 0;
   for (const Transform& transform : transforms) {
+    SCOPED_TRACE(&transform - transforms.data());
     Preparer preparer(transform, {});
-    Resizer resizer(std::visit([](const auto& t) { return t.interpolation; }, transform));
     for (uint64_t sample = 0; sample < 50; ++sample) {
       const base::Random random(9, base::Purpose::kAugment, 1, sample);
       const Draw drawn = *draw(transform, file.size, random);
-      base::PixelRows decoded;
-      base::PixelRows resized;
-      ASSERT_TRUE(ImageDecoder().decode(file.bytes, drawn.region, &decoded.pixels).ok());
-      if (drawn.padding == 0) {
-        resizer.resize(decoded, whole(decoded), drawn.resized, drawn.kept, &resized.pixels);
-      } else {
-        Pixels all;
-        resizer.resize(decoded, whole(decoded), drawn.resized,
-                       {0, 0, drawn.resized.width, drawn.resized.height}, &all);
-        resized.pixels = cut_padded(all, drawn.padding, drawn.kept);
-      }
+      base::PixelRows rows;
+      rows.pixels = cropped(file, transform, drawn);
+      if (drawn.vertical_flip) turn_over(&rows.pixels);
+      turned += drawn.vertical_flip ? 1 : 0;
       ByteVector steps(preparer.sample_bytes());
-      TensorWriter({}).write(resized, drawn.flip, steps.data());
+      TensorWriter({}).write(rows, drawn.flip, steps.data());
       if (drawn.erased) {
-        TensorWriter({}).erase(*drawn.erased, {8, 8}, steps.data());
+        TensorWriter({}).fill(*drawn.erased, transform.size, erasing.value, steps.data());
         ++erased;
       }
       ByteVector out(preparer.sample_bytes());
@@ -180,7 +214,71 @@ TEST(Prepare, EqualsItsStepsOneByOne) {
       ASSERT_EQ(out, steps);
     }
   }
-  EXPECT_GT(erased, 10u);
+  EXPECT_GT(erased, 40u);
+  EXPECT_GT(turned, 25u);
+}
+
+TEST(Prepare, NamesImagesThatAreTooSmall) {
+  const File& file = files().at("rgb");
+  Preparer preparer({.size = square(500), .crop = RandomCrop{}}, {});
+  ByteVector out(preparer.sample_bytes());
+  const Status status = preparer.prepare(file.bytes, {1, base::Purpose::kTest}, out.data());
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_NE(status.message().find("less than the crop of 500 x 500"), std::string::npos);
+}
+
+// The share of samples that are flipped, and that no other draw depends on it.
+TEST(Draw, FlipsWithAnyProbability) {
+  constexpr int kCount = 20'000;
+  for (const double p : {0.0, 0.1, 0.5, 0.93, 1.0}) {
+    int flips = 0;
+    int vertical = 0;
+    int both = 0;
+    for (uint64_t sample = 0; sample < kCount; ++sample) {
+      const Transform transform{.flip = p, .vertical_flip = 1 - p};
+      const Draw drawn = *draw(transform, {50, 40}, {2, base::Purpose::kTest, 0, sample});
+      flips += drawn.flip ? 1 : 0;
+      vertical += drawn.vertical_flip ? 1 : 0;
+      both += drawn.flip && drawn.vertical_flip ? 1 : 0;
+    }
+    EXPECT_NEAR(flips, p * kCount, 4 * std::sqrt(p * (1 - p) * kCount));
+    EXPECT_NEAR(vertical, (1 - p) * kCount, 4 * std::sqrt(p * (1 - p) * kCount));
+    EXPECT_NEAR(both, p * (1 - p) * kCount, 4 * std::sqrt(p * (1 - p) * kCount));
+  }
+}
+
+// Another part of noise for another sample, the same for the same.
+TEST(Prepare, ErasesWithNoise) {
+  const File& file = files().at("rgb");
+  const Transform transform{.size = square(64), .erasing = {.probability = 1, .noise = true}};
+  const TensorOptions zeros{.mean = {0, 0, 0},
+                            .std = {1e30F, 1e30F, 1e30F}};  // the rest is nearly 0
+  Preparer preparer(transform, zeros);
+  double sum = 0;
+  double square_sum = 0;
+  size_t count = 0;
+  for (uint64_t sample = 0; sample < 40; ++sample) {
+    const base::Random random(4, base::Purpose::kTest, 0, sample);
+    std::vector<float> out(3 * 64 * 64);
+    std::vector<float> again(out.size());
+    for (auto* const to : {&out, &again}) {
+      auto* const bytes = reinterpret_cast<uint8_t*>(to->data());
+      ASSERT_TRUE(preparer.prepare(file.bytes, random, bytes).ok());
+    }
+    EXPECT_EQ(out, again);
+    const Rect erased = *draw(transform, file.size, random)->erased;
+    size_t noisy = 0;
+    for (const float value : out) {
+      noisy += std::abs(value) > 1e-20F ? 1 : 0;
+      sum += value;
+      square_sum += value * value;
+    }
+    EXPECT_EQ(noisy, size_t{3} * erased.width * erased.height);
+    count += noisy;
+  }
+  const auto n = static_cast<double>(count);
+  EXPECT_NEAR(sum / n, 0, 4 / std::sqrt(n));
+  EXPECT_NEAR(square_sum / n, 1, 4 * std::sqrt(2 / n));
 }
 
 // Good and bad images of all formats: none changes what becomes of another.
@@ -203,9 +301,11 @@ TEST(Prepare, SeveralAtOnceAreEachAsAlone) {
   for (const auto& [name, file] : files()) all.push_back(file.bytes);
   all.push_back({});
   base::shuffle(std::span(all), random);
-  for (const Transform& transform : std::array<Transform, 3>{
-           TrainTransform{8, RandomResizedCrop{}, true},
-           TrainTransform{8, RandomPaddedCrop{3}, true}, EvalTransform{4, 5}}) {
+  for (const Transform& transform :
+       std::array<Transform, 4>{{{.size = square(8)},
+                                 {.size = square(8), .crop = kMirrored},
+                                 {.size = square(4), .crop = CentreCrop{ShortSide{5}}, .flip = 0},
+                                 {.size = {60, 50}, .crop = RandomCrop{.pad_if_needed = true}}}}) {
     Preparer together(transform, {});
     Preparer alone(transform, {});
     std::vector<ByteVector> out(all.size(), ByteVector(together.sample_bytes()));
@@ -261,10 +361,15 @@ TEST(Prepare, ScaledDecodingGivesNearlyTheSame) {
     SCOPED_TRACE(sample.name());
     const ByteVector file = jpeg::make_jpeg(sample);
     const auto interpolation = static_cast<Interpolation>(i % 3);
-    TrainTransform train{.size = 5 + static_cast<uint32_t>(random.below(30)),
-                         .interpolation = interpolation};
-    if (i % 5 == 0) train.crop = RandomPaddedCrop{};
-    EvalTransform eval{.size = 9, .resize = 12, .interpolation = interpolation};
+    Transform train{.size = square(5 + static_cast<uint32_t>(random.below(30))),
+                    .interpolation = interpolation};
+    if (i % 5 == 0) {
+      train.crop = RandomCrop{.resize = ShortSide{train.size.width}, .padding = {4, 4, 4, 4}};
+    }
+    Transform eval{.size = square(9),
+                   .crop = CentreCrop{ShortSide{12}},
+                   .flip = 0,
+                   .interpolation = interpolation};
     const auto exact_train = prepared(train, file, i);
     const auto exact_eval = prepared(eval, file, i);
     train.scaled_decode = true;
@@ -280,7 +385,7 @@ TEST(Prepare, ScaledDecodingIsForJpegsOfTwiceTheSizeOrMore) {
   const ByteVector& png = files().at("rgb").bytes;
   const ByteVector jpeg = jpeg::make_jpeg({.width = 80, .height = 63});
   const auto differs = [](Bytes file, uint32_t resize) {
-    EvalTransform eval{.size = 2, .resize = resize};
+    Transform eval{.size = square(2), .crop = CentreCrop{ShortSide{resize}}, .flip = 0};
     const auto exact = prepared(eval, file, 0);
     eval.scaled_decode = true;
     return prepared(eval, file, 0) != exact;
@@ -289,17 +394,6 @@ TEST(Prepare, ScaledDecodingIsForJpegsOfTwiceTheSizeOrMore) {
   EXPECT_FALSE(differs(jpeg, 32));
   EXPECT_TRUE(differs(jpeg, 31));
   EXPECT_TRUE(differs(jpeg, 7));
-}
-
-TEST(Prepare, FlipsHalfOfTheTime) {
-  int flips = 0;
-  for (uint64_t sample = 0; sample < 10'000; ++sample) {
-    const base::Random random(9, base::Purpose::kAugment, 1, sample);
-    flips += draw(TrainTransform{}, {500, 375}, random)->flip ? 1 : 0;
-    EXPECT_FALSE(draw(TrainTransform{224, {}, false}, {500, 375}, random)->flip);
-    EXPECT_FALSE(draw(EvalTransform{}, {500, 375}, random)->flip);
-  }
-  EXPECT_NEAR(flips, 5000, 250);
 }
 
 }  // namespace

@@ -3,39 +3,42 @@
 namespace forebay::image {
 namespace {
 
-Result<Draw> draw_crop_for(const RandomResizedCrop& crop, uint32_t size, Size image,
+Rect whole(Size image) { return {0, 0, image.width, image.height}; }
+
+// What is seen through a window of an image that is resized to `resized`, or has that size.
+Draw draw_of(Size image, Size resized, const Window& window, const Border& border) {
+  Draw out{
+      .region = whole(image), .resized = resized, .kept = part_shown(resized, window, border.kind)};
+  if (!window.inside(resized)) out.outside = {resized, window, border};
+  if (image == resized) {
+    out.region = out.kept;
+    out.resized = {out.kept.width, out.kept.height};
+    out.kept = whole(out.resized);
+  }
+  return out;
+}
+
+Result<Draw> draw_crop_for(const RandomResizedCrop& crop, Size size, Size image,
                            base::Random& random) {
   return Draw{.region = draw_crop(crop, image.width, image.height, random),
-              .resized = {size, size},
-              .kept = {0, 0, size, size}};
+              .resized = size,
+              .kept = whole(size)};
 }
 
-Result<Draw> draw_crop_for(const RandomPaddedCrop& crop, uint32_t size, Size image,
-                           base::Random& random) {
-  ASSIGN_OR_RETURN(const CentreCrop whole, centre_crop(image.width, image.height, size, size));
-  const Size resized = whole.resized;
-  return Draw{.region = {0, 0, image.width, image.height},
-              .resized = resized,
-              .padding = crop.padding,
-              .kept = draw_padded_crop(crop, resized.width, resized.height, size, random)};
+Result<Draw> draw_crop_for(const RandomCrop& crop, Size size, Size image, base::Random& random) {
+  ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
+  ASSIGN_OR_RETURN(const Window window, draw_window(crop, resized, size, random));
+  return draw_of(image, resized, window, crop.border);
 }
 
-Result<Draw> draw_for(const TrainTransform& train, Size image, base::Random& random) {
-  ASSIGN_OR_RETURN(
-      Draw result,
-      std::visit([&](const auto& crop) { return draw_crop_for(crop, train.size, image, random); },
-                 train.crop));
-  // The top bit: of the next number of the stream, after whatever the crop took.
-  result.flip = train.flip && random.next_u32() >> 31 != 0;
-  if (train.erasing.probability > 0) result.erased = draw_erased(train.erasing, train.size, random);
-  return result;
+Result<Draw> draw_crop_for(const CentreCrop& crop, Size size, Size image, base::Random&) {
+  ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
+  return draw_of(image, resized, centre_window(resized, size), {});
 }
 
-Result<Draw> draw_for(const EvalTransform& eval, Size image, base::Random&) {
-  ASSIGN_OR_RETURN(const CentreCrop crop,
-                   centre_crop(image.width, image.height, eval.resize, eval.size));
-  return Draw{
-      .region = {0, 0, image.width, image.height}, .resized = crop.resized, .kept = crop.kept};
+// From the next number of the stream.
+bool draw_flip(double probability, base::Random& random) {
+  return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
 }
 
 // The largest at which a region has at least the pixels that it is resized to.
@@ -66,24 +69,23 @@ Box box_in_scaled(const Rect& region, uint32_t scale) {
 }  // namespace
 
 Result<Draw> draw(const Transform& transform, Size image, base::Random random) {
-  return std::visit([&](const auto& options) { return draw_for(options, image, random); },
-                    transform);
-}
-
-uint32_t output_size(const Transform& transform) {
-  return std::visit([](const auto& options) { return options.size; }, transform);
+  ASSIGN_OR_RETURN(Draw out, std::visit(
+                                 [&](const auto& crop) {
+                                   return draw_crop_for(crop, transform.size, image, random);
+                                 },
+                                 transform.crop));
+  out.flip = draw_flip(transform.flip, random);
+  out.vertical_flip = draw_flip(transform.vertical_flip, random);
+  const RandomErasing& erasing = transform.erasing;
+  if (erasing.probability > 0) out.erased = draw_erased(erasing, transform.size, random);
+  if (out.erased && erasing.noise) out.noise = random;
+  return out;
 }
 
 Preparer::Preparer(const Transform& transform, const TensorOptions& options)
-    : transform_(transform),
-      scaled_decode_(std::visit([](const auto& t) { return t.scaled_decode; }, transform)),
-      resizer_(std::visit([](const auto& t) { return t.interpolation; }, transform)),
-      writer_(options) {}
+    : transform_(transform), resizer_(transform.interpolation), writer_(options) {}
 
-size_t Preparer::sample_bytes() const {
-  const uint32_t size = output_size(transform_);
-  return writer_.sample_bytes({size, size});
-}
+size_t Preparer::sample_bytes() const { return writer_.sample_bytes(transform_.size); }
 
 void Preparer::prepare(std::span<PrepareRequest> requests) {
   decodes_.clear();
@@ -96,7 +98,7 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
                               : Result<Draw>(tl::unexpected(source.error()));
     request.status = base::status_of(drawn);
     if (!drawn) continue;
-    const bool scaled = scaled_decode_ && source->format == Format::kJpeg;
+    const bool scaled = transform_.scaled_decode && source->format == Format::kJpeg;
     const uint32_t scale = scaled ? scale_for(*drawn) : 1;
     decodes_.push_back({*source, scaled_region(drawn->region, scale), scale});
     draws_.push_back(*drawn);
@@ -118,22 +120,32 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
 }
 
 void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out) {
-  const Size size{drawn.kept.width, drawn.kept.height};
-  if (drawn.padding == 0) {
-    resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
-      writer_.write_row(row, y, size, drawn.flip, out);
-    });
+  const Size size = transform_.size;
+  const auto write = [&](uint32_t y, const PlanarRow& row) {
+    const uint32_t place = drawn.vertical_flip ? size.height - 1 - y : y;
+    writer_.write_row(row, place, size, drawn.flip, out);
+  };
+  if (!drawn.outside) {
+    resizer_.resize(decoded, box, drawn.resized, drawn.kept, write);
   } else {
-    const Rect all{0, 0, drawn.resized.width, drawn.resized.height};
-    padded_crop_.begin(drawn.resized, drawn.padding, drawn.kept);
-    resizer_.resize(decoded, box, drawn.resized, all, [&](uint32_t y, const PlanarRow& row) {
-      padded_crop_.each_place(y, [&](uint32_t at) {
-        writer_.write_row(padded_crop_.cut(row), at, size, drawn.flip, out);
-      });
+    view_.begin(drawn.outside->image, drawn.outside->window, drawn.outside->border);
+    view_.each_empty(write);
+    const uint32_t top = view_.part().y;
+    resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
+      view_.each_place(top + y, [&](uint32_t at) { write(at, view_.cut(row)); });
     });
   }
-  if (drawn.erased) writer_.erase(*drawn.erased, size, out);
+  erase(drawn, out);
   TensorWriter::complete();
+}
+
+void Preparer::erase(const Draw& drawn, uint8_t* out) const {
+  if (!drawn.erased) return;
+  if (drawn.noise) {
+    writer_.write_noise(*drawn.erased, transform_.size, *drawn.noise, out);
+  } else {
+    writer_.fill(*drawn.erased, transform_.size, transform_.erasing.value, out);
+  }
 }
 
 }  // namespace forebay::image

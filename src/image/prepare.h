@@ -1,48 +1,51 @@
 // A sample's whole way from encoded bytes to its place in a batch.
 #pragma once
 
-#include <variant>
-
 #include "image/crop.h"
 #include "image/resize.h"
 #include "image/tensor.h"
 
 namespace forebay::image {
 
-// Training: a random crop of size x size, mirrored with probability 1/2 (or never), then part of it
-// erased.
-struct TrainTransform {
-  uint32_t size = 224;
-  std::variant<RandomResizedCrop, RandomPaddedCrop> crop = {};
-  bool flip = true;
+constexpr Size square(uint32_t side) { return {side, side}; }
+
+// A sample is cut from its image, mirrored and partly erased. As it stands: usual for training on
+// photographs.
+struct Transform {
+  Size size = square(224);  // of the sample
+  std::variant<RandomResizedCrop, RandomCrop, CentreCrop> crop = {};
+  // Probabilities of being mirrored left to right, and top to bottom.
+  double flip = 0.5;
+  double vertical_flip = 0;
   RandomErasing erasing = {.probability = 0};
-  Interpolation interpolation = Interpolation::kBilinear;
-  bool scaled_decode = false;  // as below
-};
-// Validation: the short side resized to `resize`, then the centre size x size.
-struct EvalTransform {
-  uint32_t size = 224;
-  uint32_t resize = 256;
   Interpolation interpolation = Interpolation::kBilinear;
   // JPEGs are made smaller by 2, 4 or 8 while they are decoded, as far as their crop then still has
   // the pixels that it is resized to: faster, but other pixels than torchvision's.
   bool scaled_decode = false;
 };
-using Transform = std::variant<TrainTransform, EvalTransform>;
 
-// What is drawn for a sample: its crop, flip and erased part. Needs no pixels, so a reader can know
-// the crop before it fetches the bytes.
+// What is drawn for a sample: its crop, flips and erased part. Needs no pixels, so a reader can
+// know the crop before it fetches the bytes.
 struct Draw {
-  Rect region;  // of the encoded image
-  Size resized;
-  uint32_t padding = 0;  // around the resized region, mirrored
-  Rect kept;             // of the padded region
+  Rect region;   // of the encoded image
+  Size resized;  // the region
+  Rect kept;     // of the resized region
+  // Where the sample reaches over the resized image's sides: through `window` it is seen, of which
+  // `kept` is what is shown of the image.
+  struct Outside {
+    Size image;
+    Window window;
+    Border border;
+  };
+  std::optional<Outside> outside = {};
   bool flip = false;
+  bool vertical_flip = false;
   std::optional<Rect> erased = {};  // of the output
+  // What the erased part is filled with, where that is noise.
+  std::optional<base::Random> noise = {};
 };
+// kInvalid and kTooBig where the image does not fit the transform (image/crop.h).
 Result<Draw> draw(const Transform& transform, Size image, base::Random random);
-
-uint32_t output_size(const Transform& transform);
 
 struct PrepareRequest {
   Bytes file;
@@ -56,23 +59,23 @@ class Preparer {
  public:
   Preparer(const Transform& transform, const TensorOptions& options);
   // Decodes, crops, resizes, flips, normalises and erases. Small images are faster several at
-  // once. Errors as ImageDecoder::decode.
+  // once. Errors as ImageDecoder::decode and draw.
   void prepare(std::span<PrepareRequest> requests);
   Status prepare(Bytes file, const base::Random& random, uint8_t* out);
   size_t sample_bytes() const;
 
  private:
   void finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out);
+  void erase(const Draw& drawn, uint8_t* out) const;
 
   Transform transform_;
-  bool scaled_decode_;
   ImageDecoder decoder_;
   Resizer resizer_;
   TensorWriter writer_;
   std::vector<DecodeRequest> decodes_;
   std::vector<Draw> draws_;      // of decodes_
   std::vector<size_t> numbers_;  // of decodes_, among all requests
-  PaddedCrop padded_crop_;
+  WindowView view_;
 };
 
 }  // namespace forebay::image

@@ -56,9 +56,10 @@ TEST(Prepare, EqualsPillowAndPyTorch) {
     std::string mode;
     uint32_t number = 0;  // the sample's, or the side that is resized to
     line >> size >> mode >> number;
-    Transform transform = EvalTransform{size, number, interpolation_of(mode)};
-    if (kind == "train") {
-      transform = TrainTransform{.size = size, .interpolation = interpolation_of(mode)};
+    Transform transform{.size = square(size), .interpolation = interpolation_of(mode)};
+    if (kind != "train") {
+      transform.crop = CentreCrop{ShortSide{number}};
+      transform.flip = 0;
     }
     const Random random(31, Purpose::kAugment, 0, number);
     if (kind == "train") check_draw(files.at(name), transform, random, line);

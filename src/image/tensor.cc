@@ -11,6 +11,8 @@
 #include <bit>
 #include <cmath>
 
+#include "image/bfloat16.h"
+#include "image/distributions.h"
 #include "image/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -179,12 +181,6 @@ HWY_EXPORT(normalise_bytes);
 
 namespace {
 
-// Nearest, halves to even; not for NaN.
-uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 TensorWriter::Formula make_formula(double mean, double std) {
   // v - mean is exact when the mean has few bits behind the point.
   constexpr double kMeanSteps = 1 << 15;
@@ -277,17 +273,50 @@ void TensorWriter::write(base::Rows& rows, bool flip, uint8_t* out) const {
   complete();
 }
 
-// All types have zero bytes for 0. NHWC is one plane of pixels of three elements.
-void TensorWriter::erase(const Rect& part, Size size, uint8_t* out) const {
-  FOREBAY_CHECK(part.inside(size.width, size.height));
+// make(channel) into each number of a part, row by row, channel by channel.
+template <class Out, class Make>
+void TensorWriter::write_part(const Rect& part, Size size, uint8_t* out, const Make& make) const {
   const bool planar = options_.layout == Layout::kNchw;
-  const size_t pixel = dtype_bytes(options_.dtype) * (planar ? 1 : 3);
-  for (size_t plane = 0; plane < (planar ? 3 : 1); ++plane) {
-    for (size_t y = part.y; y < size_t{part.y} + part.height; ++y) {
-      const size_t first = (plane * size.height + y) * size.width + part.x;
-      std::memset(out + first * pixel, 0, part.width * pixel);
+  const size_t step = planar ? 1 : 3;
+  for (uint32_t y = part.y; y < part.y + part.height; ++y) {
+    const auto row = RowPlace{y, size, planar, false}.in<Out>(out);
+    for (size_t c = 0; c < row.size(); ++c) {
+      Out* to = row[c] + part.x * step;
+      for (uint32_t x = 0; x < part.width; ++x, to += step) *to = make(c);
     }
   }
+}
+
+// make(channel) as the type of the sample's numbers.
+template <class Make>
+void TensorWriter::make_part(const Rect& part, Size size, uint8_t* out, const Make& make) const {
+  FOREBAY_CHECK(part.inside(size.width, size.height));
+  switch (options_.dtype) {
+    case DType::kUint8:
+      return write_part<uint8_t>(part, size, out,
+                                 [&](size_t c) { return static_cast<uint8_t>(make(c)); });
+    case DType::kFloat32:
+      return write_part<float>(part, size, out, make);
+    case DType::kBfloat16:
+      return write_part<uint16_t>(part, size, out, [&](size_t c) { return to_bfloat16(make(c)); });
+  }
+}
+
+void TensorWriter::fill(const Rect& part, Size size, const std::array<float, 3>& values,
+                        uint8_t* out) const {
+  make_part(part, size, out, [&](size_t channel) { return values[channel]; });
+}
+
+void TensorWriter::write_noise(const Rect& part, Size size, base::Random random,
+                               uint8_t* out) const {
+  FOREBAY_CHECK(options_.dtype != DType::kUint8);
+  std::array<double, 2> pair{};
+  bool has_second = false;
+  make_part(part, size, out, [&](size_t) {
+    if (!has_second) pair = draw_normals(random);
+    has_second = !has_second;
+    return static_cast<float>(pair[has_second ? 0 : 1]);
+  });
 }
 
 }  // namespace forebay::image

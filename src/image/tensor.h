@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/random.h"
 #include "image/decode.h"
 
 namespace forebay::image {
@@ -39,8 +40,11 @@ class TensorWriter {
   static void complete();
   // All rows, complete.
   void write(base::Rows& rows, bool flip, uint8_t* out) const;
-  // Makes `part` of the sample at `out`, whose size is `size`, 0 in all channels.
-  void erase(const Rect& part, Size size, uint8_t* out) const;
+  // Makes `part` of the sample at `out`, whose size is `size`, these values of red, green and blue:
+  // for bytes, whole numbers from 0 to 255.
+  void fill(const Rect& part, Size size, const std::array<float, 3>& values, uint8_t* out) const;
+  // Makes it numbers of the standard normal distribution; not for bytes.
+  void write_noise(const Rect& part, Size size, base::Random random, uint8_t* out) const;
 
   // A byte value v as (d * scale, rounded once), d = v - mean; the parts named low make the
   // difference to what float32 holds.
@@ -71,6 +75,10 @@ class TensorWriter {
 
  private:
   bool formula_is_exact() const;
+  template <class Out, class Make>
+  void write_part(const Rect& part, Size size, uint8_t* out, const Make& make) const;
+  template <class Make>
+  void make_part(const Rect& part, Size size, uint8_t* out, const Make& make) const;
 
   TensorOptions options_;
   Formulas formulas_;

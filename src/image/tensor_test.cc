@@ -109,7 +109,8 @@ TEST(TensorWriter, ErasesThePartAndNothingElse) {
       const TensorWriter writer(options);
       base::ByteVector out(writer.sample_bytes({17, 13}));
       write(writer, pixels, false, out.data());
-      writer.erase(part, {17, 13}, out.data());
+      const std::array<float, 3> values{3, 0, 200};  // that every type holds
+      writer.fill(part, {17, 13}, values, out.data());
       for (size_t i = 0; i < 17 * 13 * 3; ++i) {
         const size_t channel = layout == Layout::kNchw ? i / (17 * 13) : i % 3;
         const size_t place = layout == Layout::kNchw ? i % (17 * 13) : i / 3;
@@ -118,7 +119,7 @@ TEST(TensorWriter, ErasesThePartAndNothingElse) {
         const bool inside = x >= 5 && x < 12 && y >= 2 && y < 11;
         const uint8_t value = pixels.rgb[place * 3 + channel];
         ASSERT_EQ(load_number(out.data(), i, dtype),
-                  inside ? 0 : expected(options, value, channel));
+                  inside ? values[channel] : expected(options, value, channel));
       }
     }
   }

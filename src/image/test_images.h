@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/pixels.h"
+#include "image/border.h"
 
 namespace forebay::image {
 
@@ -26,19 +26,29 @@ inline base::Pixels make_image(uint32_t width, uint32_t height, uint32_t seed) {
   return pixels;
 }
 
-// `crop` of `from` with `padding` around it that mirrors it, pixel by pixel.
-inline base::Pixels cut_padded(const base::Pixels& from, uint32_t padding, const base::Rect& crop) {
-  const auto mirrored = [padding](uint32_t at, uint32_t side) {
-    const int64_t inside = std::abs(int64_t{at} - padding);
-    return static_cast<size_t>(std::min(inside, 2 * (int64_t{side} - 1) - inside));
-  };
+// The row or column that is shown at `at`, which may lie outside, by walking there from the side.
+inline int64_t walked(int64_t at, int64_t side, BorderKind kind) {
+  if (at >= 0 && at < side) return at;
+  const int64_t steps = at < 0 ? -at : at - (side - 1);
+  int64_t inwards = 0;
+  if (kind == BorderKind::kReflect) inwards = steps;
+  if (kind == BorderKind::kSymmetric) inwards = steps - 1;
+  return at < 0 ? inwards : side - 1 - inwards;
+}
+
+// What a window shows of an image, pixel by pixel.
+inline base::Pixels look(const base::Pixels& from, const Window& window, const Border& border) {
   base::Pixels out;
-  out.reset(crop.width, crop.height);
+  out.reset(window.size.width, window.size.height);
   uint8_t* to = out.rgb.data();
-  for (uint32_t y = 0; y < crop.height; ++y) {
-    const size_t row = mirrored(crop.y + y, from.height) * from.width;
-    for (uint32_t x = 0; x < crop.width; ++x, to += 3) {
-      std::copy_n(from.rgb.data() + (row + mirrored(crop.x + x, from.width)) * 3, 3, to);
+  for (int64_t y = window.y; y < window.y + window.size.height; ++y) {
+    for (int64_t x = window.x; x < window.x + window.size.width; ++x, to += 3) {
+      const bool inside = x >= 0 && x < from.width && y >= 0 && y < from.height;
+      const int64_t pixel =
+          walked(y, from.height, border.kind) * from.width + walked(x, from.width, border.kind);
+      std::copy_n(inside || border.kind != BorderKind::kConstant ? from.rgb.data() + pixel * 3
+                                                                 : border.fill.data(),
+                  3, to);
     }
   }
   return out;

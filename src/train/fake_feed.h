@@ -53,7 +53,7 @@ class FakeFeed final : public feed::Feed {
     if (step == bad_step) batch->values[0] = std::numeric_limits<float>::quiet_NaN();
     batch->images = reinterpret_cast<uint8_t*>(batch->values.data());
     batch->images_bytes = batch->values.size() * sizeof(float);
-    batch->size = options_.size;
+    batch->size = image::square(options_.size);
     batch->epoch = state_.epoch;
     batch->step = step;
     return batch;

@@ -38,12 +38,13 @@ at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, at::Reduc
 
 at::Tensor wrap_images(const std::shared_ptr<const feed::Batch>& batch, Precision precision) {
   const auto samples = static_cast<int64_t>(batch->labels.size());
-  const auto size = static_cast<int64_t>(batch->size);
+  const auto height = static_cast<int64_t>(batch->size.height);
+  const auto width = static_cast<int64_t>(batch->size.width);
   const auto type = precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
-  const int64_t bytes = samples * size * size * 3 * (type == at::kFloat ? 4 : 2);
+  const int64_t bytes = samples * height * width * 3 * (type == at::kFloat ? 4 : 2);
   FOREBAY_CHECK(batch->images_bytes >= static_cast<size_t>(bytes));
   return at::from_blob(
-             batch->images, {samples, size, size, 3}, [batch](void*) {}, type)
+             batch->images, {samples, height, width, 3}, [batch](void*) {}, type)
       .permute({0, 3, 1, 2});
 }
 

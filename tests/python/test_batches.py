@@ -13,6 +13,7 @@ import torch
 
 import forebay
 from forebay import transforms as T
+from forebay.mixing import CutMix, MixUp, mix
 
 
 def test_fields_are_what_was_asked_for(packed: Path):
@@ -104,6 +105,22 @@ def test_functions_run_on_each_image_and_on_the_batch(packed: Path):
         next(iter(forebay.Loader(packed, 16, transform=[lambda image: image])))
 
 
+@pytest.mark.parametrize("mixing", [MixUp(num_classes=3), CutMix(num_classes=3)])
+def test_mixing_is_of_the_batch(packed: Path, mixing: Any):
+    options: dict[str, Any] = {"transform": T.train(24), "seed": 4, "drop_last": True}
+    plain = forebay.Loader(packed, 16, True, **options)
+    mixed = forebay.Loader(
+        packed, 16, True, batch_transform=mixing, fields={"x": "image", "y": "label"}, **options
+    )
+    for epoch in range(2):
+        for step, ((images, labels), batch) in enumerate(zip(plain, mixed, strict=True)):
+            own, soft = mix(mixing, images, labels, seed=4, epoch=epoch, step=step)
+            assert torch.equal(batch["x"], own) and torch.equal(batch["y"], soft)
+            assert torch.allclose(soft.sum(1), torch.ones(16))
+    with pytest.raises(ValueError, match="mixes images and labels"):
+        forebay.Loader(packed, 16, fields=["image"], batch_transform=mixing, **options)
+
+
 def test_a_state_is_of_what_was_given_not_of_what_is_ahead(packed: Path):
     def make() -> forebay.Loader:
         return forebay.Loader(
@@ -183,6 +200,7 @@ def test_ctrl_c_ends_a_wait(packed: Path, tmp_path: Path):
     program = f"""
 import os, sys, forebay
 from forebay import transforms as T
+from forebay.mixing import CutMix, MixUp, mix
 dataset = forebay.Dataset({str(packed)!r})
 chunks = os.path.join({str(tmp_path)!r}, "set", "chunks")
 import shutil
@@ -191,8 +209,8 @@ for name in os.listdir(chunks):
     os.remove(os.path.join(chunks, name))
     os.mkfifo(os.path.join(chunks, name))
 loader = forebay.Loader({str(tmp_path / "set")!r}, 8, transform=T.train(16))
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     next(iter(loader))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -203,6 +221,6 @@ except KeyboardInterrupt:
     try:
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert process.wait(30) == 3
+        assert process.wait() == 3
     finally:
         process.kill()

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import FOREBAY
 
 import forebay
+from conftest import FOREBAY
 
 
 def bench(path: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -236,7 +236,7 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"transform": [T.RandomHorizontalFlip(), T.CenterCrop(8)]}, "in this order"),
         ({"transform": [T.RandomResizedCrop(8, scale=(0.5, 0.1))]}, "scales 0.5 to 0.1"),
         ({"transform": [T.RandomResizedCrop(8, interpolation="area")]}, "'area'"),
-        ({"transform": [T.RandomResizedCrop(8), T.RandomHorizontalFlip(0.3)]}, "p is 0.3"),
+        ({"transform": [T.RandomResizedCrop(8), T.RandomHorizontalFlip(1.3)]}, "p is 1.3"),
     ],
 )
 def test_options_that_make_no_sense_are_named(packed: Path, options: dict, message: str):

@@ -1,0 +1,200 @@
+"""MixUp and CutMix: what is done to a whole batch, with torchvision v2's names and parameters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forebay import _core
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixUp:
+    """Each image becomes a mean of itself and the one before it in the batch, and so its label.
+
+    Its own weight is drawn for each batch, from the distribution Beta(alpha, alpha) (Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", 2018). The first image's partner is the last one.
+
+    Args:
+        alpha: Above 0.
+        num_classes: Of the labels; None: they are soft ones already.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutMix:
+    """A box of each image is that of the one before it in the batch.
+
+    The box is drawn for each batch, and is the same for all of its images: 1 minus a number from
+    Beta(alpha, alpha) is its share of the area, before what lies outside is cut off (Yun et al.,
+    "CutMix: Regularization Strategy to Train Strong Classifiers", 2019). Labels are mixed by area.
+
+    Args:
+        alpha: Above 0.
+        num_classes: Of the labels; None: they are soft ones already.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+
+
+@dataclass(frozen=True)
+class RandomChoice:
+    """One of several MixUp and CutMix for each batch.
+
+    Args:
+        transforms: With the same num_classes.
+        p: The weight of each; None: equal ones.
+    """
+
+    transforms: Sequence[MixUp | CutMix]
+    p: Sequence[float] | None = None
+
+
+Mixing = MixUp | CutMix | RandomChoice
+
+
+def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
+    """What the core chooses from, and the number of classes."""
+    if isinstance(mixing, (MixUp, CutMix)):
+        members: Sequence[Any] = (mixing,)
+        weights: Sequence[float] = (1.0,)
+    elif isinstance(mixing, RandomChoice):
+        members = tuple(mixing.transforms)
+        weights = (1.0,) * len(members) if mixing.p is None else tuple(mixing.p)
+    else:
+        raise ValueError(f"mixing is {mixing!r}, but must be a MixUp, CutMix or RandomChoice")
+    if not members or any(not isinstance(one, (MixUp, CutMix)) for one in members):
+        raise ValueError(f"RandomChoice: {members!r} must be one or more MixUp and CutMix")
+    if len(weights) != len(members) or not (
+        all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+    ):
+        raise ValueError(
+            f"RandomChoice: p is {mixing.p!r}, but must be a weight for each, not all 0"  # type: ignore[union-attr]
+        )
+    classes = {one.num_classes for one in members}
+    if len(classes) > 1:
+        raise ValueError(f"RandomChoice: num_classes must be the same for all, but is {classes}")
+    for one in members:
+        if not 0 < one.alpha < math.inf:
+            raise ValueError(f"{type(one).__name__}: alpha is {one.alpha}, but must be above 0")
+    kinds = {MixUp: _core.MixKind.MIX_UP, CutMix: _core.MixKind.CUT_MIX}
+    choices = [
+        _core.MixChoice(kinds[type(one)], one.alpha, weight)
+        for one, weight in zip(members, weights, strict=True)
+    ]
+    return choices, classes.pop()
+
+
+def draw(mixing: Mixing, height: int, width: int, *, seed: int, epoch: int, step: int) -> Any:
+    """What is drawn for a batch of images of height x width pixels, the same on every machine.
+
+    Returns:
+        `own`: the weight of each image's own label. `box`: CutMix's (x, y, width, height), in
+        pixels, or None where nothing is cut.
+    """
+    return _draw(_choices(mixing)[0], height, width, seed, epoch, step)
+
+
+def _draw(choices: list[Any], height: int, width: int, seed: int, epoch: int, step: int) -> Any:
+    for name, value, bits in (
+        ("height", height, 31),
+        ("width", width, 31),
+        ("seed", seed, 64),
+        ("epoch", epoch, 32),
+        ("step", step, 48),
+    ):
+        if not 0 <= value < 2**bits or (bits == 31 and value == 0):
+            least = 1 if bits == 31 else 0
+            raise ValueError(f"mix: {name} is {value}, but must be from {least} to 2^{bits} - 1")
+    return _core.draw_mix(choices, height, width, seed, epoch, step)
+
+
+def mix(
+    mixing: Mixing,
+    images: Any,
+    labels: Any,
+    *,
+    seed: int,
+    epoch: int,
+    step: int,
+    channels_last: bool = False,
+) -> tuple[Any, Any]:
+    """Mixes a batch in place.
+
+    What is drawn depends on the seed, the epoch and the step alone: on all ranks it is the same.
+
+    Args:
+        mixing: What is done.
+        images: A contiguous tensor or array in this machine's memory, [samples, 3, height, width];
+            float32 or bfloat16, for CutMix also uint8.
+        labels: Integers [samples] from 0 to num_classes - 1, or float32 [samples, classes].
+        seed: As Loader's.
+        epoch: From 0.
+        step: The batch's number in its epoch, from 0.
+        channels_last: Whether images are [samples, height, width, 3].
+
+    Returns:
+        `images`, and labels as float32 [samples, classes]: of the kind that `labels` is.
+
+    Raises:
+        ValueError: Images or labels of another kind; a label that is no class (-1: none).
+    """
+    choices, classes = _choices(mixing)
+    as_tensor = not isinstance(labels, np.ndarray)
+    soft = np.asarray(labels)
+    if soft.ndim == 1:
+        soft = _one_hot(soft, classes)
+    elif soft.ndim == 2 and soft.dtype == np.float32:
+        if classes is not None and soft.shape[1] != classes:
+            raise ValueError(
+                f"mix: labels are of {soft.shape[1]} classes, num_classes is {classes}"
+            )
+        soft = np.array(soft, order="C")
+    else:
+        raise ValueError(
+            f"mix: labels are {soft.dtype} {list(soft.shape)}, but must be integers [samples] or "
+            "float32 [samples, classes]"
+        )
+    shape = tuple(images.shape)
+    if len(shape) != 4 or shape[3 if channels_last else 1] != 3 or shape[0] != len(soft):
+        kind = "[samples, height, width, 3]" if channels_last else "[samples, 3, height, width]"
+        raise ValueError(
+            f"mix: images are {list(shape)}, but must be {kind}, of {len(soft)} samples as labels"
+        )
+    height, width = shape[1:3] if channels_last else shape[2:4]
+    if len(soft) > 0:
+        drawn = _draw(choices, height, width, seed, epoch, step)
+        try:
+            _core.mix(images, soft, drawn, channels_last)
+        except TypeError:
+            raise ValueError(
+                f"mix: images of {images.dtype} must be a contiguous, writable tensor or array of "
+                "float32, bfloat16 or uint8 in this machine's memory"
+            ) from None
+    if as_tensor:
+        import torch
+
+        return images, torch.from_numpy(soft)
+    return images, soft
+
+
+def _one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"mix: labels are {labels.dtype}, but must be integers")
+    if classes is None:
+        raise ValueError("mix: num_classes is needed, as labels are numbers of classes")
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong) > 0:
+        raise ValueError(
+            f"mix: the label of sample {wrong[0]} is {labels[wrong[0]]}, but must be from 0 to "
+            f"{classes - 1} (num_classes is {classes})"
+        )
+    out = np.zeros((len(labels), classes), np.float32)
+    out[np.arange(len(labels)), labels] = 1
+    return out

@@ -1,0 +1,99 @@
+#include "image/border.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace forebay::image {
+namespace {
+
+// Which of `side` pixels is shown at `at`, which may lie outside; with kConstant the nearest.
+uint32_t shown_at(int64_t at, uint32_t side, BorderKind kind) {
+  const int64_t last = int64_t{side} - 1;
+  if (at >= 0 && at <= last) return static_cast<uint32_t>(at);
+  switch (kind) {
+    case BorderKind::kConstant:
+    case BorderKind::kEdge:
+      at = at < 0 ? 0 : last;
+      break;
+    case BorderKind::kReflect:  // -1 is 1
+      at = at < 0 ? -at : 2 * last - at;
+      break;
+    case BorderKind::kSymmetric:  // -1 is 0
+      at = at < 0 ? -1 - at : 2 * last + 1 - at;
+      break;
+  }
+  FOREBAY_CHECK(at >= 0 && at <= last);
+  return static_cast<uint32_t>(at);
+}
+
+struct Span {
+  uint32_t begin;
+  uint32_t count;
+};
+
+Span shown_along(int64_t begin, uint32_t count, uint32_t side, BorderKind kind) {
+  uint32_t first = side;
+  uint32_t last = 0;
+  for (int64_t at = begin; at < begin + count; ++at) {
+    const uint32_t shown = shown_at(at, side, kind);
+    first = std::min(first, shown);
+    last = std::max(last, shown);
+  }
+  return {first, last - first + 1};
+}
+
+}  // namespace
+
+Rect part_shown(Size image, const Window& window, BorderKind border) {
+  const Span across = shown_along(window.x, window.size.width, image.width, border);
+  const Span down = shown_along(window.y, window.size.height, image.height, border);
+  return {across.begin, down.begin, across.count, down.count};
+}
+
+void WindowView::begin(Size image, const Window& window, const Border& border) {
+  image_ = image;
+  window_ = window;
+  border_ = border;
+  part_ = part_shown(image, window, border.kind);
+  const auto clamped = [&](int64_t column) {
+    return static_cast<uint32_t>(
+        std::clamp(column - window.x, int64_t{0}, int64_t{window.size.width}));
+  };
+  begin_ = clamped(0);
+  end_ = clamped(image.width);
+}
+
+// For a row of the window.
+std::array<uint8_t*, 3> WindowView::room() {
+  const size_t stride = window_.size.width + base::kPlanarPadding;
+  row_.resize(3 * stride);
+  return {row_.data(), row_.data() + stride, row_.data() + 2 * stride};
+}
+
+base::PlanarRow WindowView::empty_row() {
+  const auto out = room();
+  for (size_t c = 0; c < out.size(); ++c) {
+    std::memset(out[c], border_.fill[c], window_.size.width);
+  }
+  return {out[0], out[1], out[2]};
+}
+
+base::PlanarRow WindowView::cut(const base::PlanarRow& row) {
+  const auto out = room();
+  const auto column = [&](uint32_t x) {
+    return shown_at(window_.x + x, image_.width, border_.kind) - part_.x;
+  };
+  for (size_t c = 0; c < out.size(); ++c) {
+    const auto make = [&](uint32_t from, uint32_t to) {
+      for (uint32_t x = from; x < to; ++x) {
+        out[c][x] = border_.kind == BorderKind::kConstant ? border_.fill[c] : row[c][column(x)];
+      }
+    };
+    make(0, begin_);
+    if (begin_ < end_) std::memcpy(out[c] + begin_, row[c] + column(begin_), end_ - begin_);
+    make(end_, window_.size.width);
+  }
+  return {out[0], out[1], out[2]};
+}
+
+}  // namespace forebay::image
