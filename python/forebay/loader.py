@@ -27,7 +27,9 @@ def _world() -> tuple[int, int]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
+        return 0, 1
+    return int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _threads(num_workers: int | None) -> int:
@@ -47,9 +49,10 @@ class Loader:
     Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, size, size] (with
     `channels_last` [samples, size, size, 3]), labels int64 [samples], -1 where a sample has none;
     tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until nobody
-    uses it any more. Each iter() begins the next epoch; the order and the augmentation depend on
-    the seed, the epoch and the dataset's content alone, and are the same for any number of threads,
-    and for any number of ranks with the same batch_size x world_size. One iterator at a time.
+    uses it any more. Each iter() begins the next epoch, unless no batch was taken from the one
+    before; the order and the augmentation depend on the seed, the epoch and the dataset's content
+    alone, and are the same for any number of threads, and for any number of ranks with the same
+    batch_size x world_size. One iterator at a time.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.
@@ -68,8 +71,9 @@ class Loader:
         seed: Of the order and the augmentation.
         rank: This process's number, and
         world_size: how many share an epoch; None: those of torch.distributed, else RANK and
-            WORLD_SIZE, else alone. Every rank has the same number of batches; in the last one of an
-            epoch (drop_last=False) some ranks may have fewer samples, or none.
+            WORLD_SIZE, else alone, asked again until the first iter(). Every rank has the same
+            number of batches; in the last one of an epoch (drop_last=False) some ranks may have
+            fewer samples, or none.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_max: Bytes that chunks and batches may take together.
 
@@ -101,9 +105,8 @@ class Loader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.seed = seed
-        own_rank, own_world_size = _world()
-        self.rank = own_rank if rank is None else rank
-        self.world_size = own_world_size if world_size is None else world_size
+        self._asked_world = rank, world_size
+        self.rank, self.world_size = self._own_world()
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
         if self.world_size < 1:
@@ -148,18 +151,25 @@ class Loader:
         self._iterations = 0
         # Where the next iter() begins, and what was bad before.
         self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
+        # Where the last iter() began, and whether a batch was taken from it: else it was none.
+        self._begun = self._next
+        self._taken = True
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank."""
+        self._follow_world()
         return self._feed.steps
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         if not self._feed.is_here:  # in a forked child
             self._open_feed()
-        self._feed.start(json.dumps(self._next))
+        self._follow_world()
+        # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
+        now = self._next if self._taken else self._begun
+        self._feed.start(json.dumps(now))
         self._started = True
+        self._begun, self._taken = now, False
         self._iterations += 1
-        now = self._next
         self._next = {"epoch": now["epoch"] + 1, "position": 0, "bad": now["bad"]}
         return self._batches(self._iterations)
 
@@ -168,7 +178,7 @@ class Loader:
         if epoch < 0:
             raise ValueError(f"set_epoch: epoch is {epoch}, but must be at least 0")
         self._next = {**self._next, "epoch": epoch, "position": 0}
-        self._started = False
+        self._started, self._taken = False, True
 
     @property
     def bad_samples(self) -> list[dict[str, Any]]:
@@ -211,7 +221,7 @@ class Loader:
         if position["position"] >= self._epoch_end():
             position = {**position, "epoch": position["epoch"] + 1, "position": 0}
         self._next = position
-        self._started = False
+        self._started, self._taken = False, True
 
     def stats(self) -> dict[str, float]:
         """What was done so far: samples, bytes read; seconds waited, preparing and reading."""
@@ -223,6 +233,26 @@ class Loader:
             "prepare_cpu_seconds": core.prepare_ns * 1e-9,
             "read_cpu_seconds": core.read_ns * 1e-9,
         }
+
+    def _own_world(self) -> tuple[int, int]:
+        rank, world_size = _world()
+        asked_rank, asked_world_size = self._asked_world
+        return (
+            rank if asked_rank is None else asked_rank,
+            world_size if asked_world_size is None else asked_world_size,
+        )
+
+    def _follow_world(self) -> None:
+        """Between epochs, takes the rank that torch.distributed has got since the loader was made.
+
+        Lightning makes its processes' group in fit(), when the loader is there already.
+        """
+        if self._started or self._own_world() == (self.rank, self.world_size):
+            return
+        self.rank, self.world_size = self._own_world()
+        self._options.rank, self._options.world_size = self.rank, self.world_size
+        self._options.global_batch = self.batch_size * self.world_size
+        self._open_feed()
 
     def _now(self) -> dict[str, Any]:
         return json.loads(self._feed.state()) if self._started else self._next
@@ -244,6 +274,7 @@ class Loader:
                     "load_state_dict(), or by a fork; call iter() again"
                 )
             batch = self._feed.next()
+            self._taken = True
             if batch is None:
                 self._next["bad"] = self._now()["bad"]
                 return
