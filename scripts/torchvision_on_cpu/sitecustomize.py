@@ -1,7 +1,7 @@
-"""Lets torchvision from PyPI, whose own operators are made for CUDA, be imported beside a CPU PyTorch.
+"""Lets torchvision from PyPI, made for CUDA, be imported beside PyTorch for CPUs.
 
-There its operators (nms and the like, which no loader uses) do not exist, and `import torchvision`
-ends where it describes them to torch.compile. In PYTHONPATH, this folder makes Python leave those
+There its own operators (nms and the like, which no loader uses) do not exist, and importing it ends
+where it describes them to torch.compile. In PYTHONPATH, this folder makes Python leave those
 descriptions out. Where the operators exist, nothing changes.
 """
 
