@@ -38,7 +38,9 @@ def _world() -> tuple[int, int]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
+        return 0, 1
+    return int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _threads(num_workers: int | None) -> int:
@@ -67,9 +69,10 @@ class Loader:
     Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, size, size] (with
     `channels_last` [samples, size, size, 3]), labels int64 [samples], -1 where a sample has none;
     tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until nobody
-    uses it any more. Each iter() begins the next epoch; the order and the augmentation depend on
-    the seed, the epoch and the dataset's content alone, and are the same for any number of threads,
-    and for any number of ranks with the same batch_size x world_size. One iterator at a time.
+    uses it any more. Each iter() begins the next epoch, unless no batch was taken from the one
+    before; the order and the augmentation depend on the seed, the epoch and the dataset's content
+    alone, and are the same for any number of threads, and for any number of ranks with the same
+    batch_size x world_size. One iterator at a time.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.
@@ -105,8 +108,9 @@ class Loader:
         seed: Of the order and the augmentation.
         rank: This process's number, and
         world_size: how many share an epoch; None: those of torch.distributed, else RANK and
-            WORLD_SIZE, else alone. Every rank has the same number of batches; in the last one of an
-            epoch (drop_last=False) some ranks may have fewer samples, or none.
+            WORLD_SIZE, else alone, asked again until the first iter(). Every rank has the same
+            number of batches; in the last one of an epoch (drop_last=False) some ranks may have
+            fewer samples, or none.
         on_bad: "replace" or "skip" a sample that cannot be used; None: as said above.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_max: Bytes that chunks and batches may take together; images of their own sizes and
@@ -156,9 +160,8 @@ class Loader:
                 "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
                 "rank and world_size"
             )
-        own_rank, own_world_size = _world() if sampler is None else (0, 1)
-        self.rank = own_rank if rank is None else rank
-        self.world_size = own_world_size if world_size is None else world_size
+        self._asked_world = (rank, world_size) if sampler is None else (0, 1)
+        self.rank, self.world_size = self._own_world()
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
         if self.world_size < 1:
@@ -224,22 +227,29 @@ class Loader:
         # Where the next iter() begins, and what was bad before.
         self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
         self._behind = ""  # the feed's state behind the batch that was given last
+        # Where the last iter() began, and whether a batch was taken from it: else it was none.
+        self._begun = self._next
+        self._taken = True
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
+        self._follow_world()
         samples = self._samples if self.sampler is None else len(self.sampler)
         return -(-self._epoch_end(samples) // (self.batch_size * self.world_size))
 
     def __iter__(self) -> Iterator[Any]:
+        self._follow_world()
+        # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
+        now = self._next if self._taken else self._begun
         if self.sampler is not None or self._drawn:
-            self._choose()
+            self._choose(now)
         elif not self._feed.is_here:  # in a forked child
             self._open_feed(self.dataset.core)
-        self._feed.start(json.dumps({name: self._next[name] for name in _POSITION}))
+        self._feed.start(json.dumps({name: now[name] for name in _POSITION}))
         self._started = True
+        self._begun, self._taken = now, False
         self._behind = self._feed.state()
         self._iterations += 1
-        now = self._next
         self._next = {"epoch": now["epoch"] + 1, "position": 0, "bad": now["bad"]}
         return self._given(self._iterations, len(now["bad"]))
 
@@ -391,7 +401,28 @@ class Loader:
     def _go_to(self, position: dict[str, Any]) -> None:
         self._next = position
         self._started = False
+        self._taken = True
         self._tell_sampler = True
+
+    def _own_world(self) -> tuple[int, int]:
+        rank, world_size = _world()
+        asked_rank, asked_world_size = self._asked_world
+        return (
+            rank if asked_rank is None else asked_rank,
+            world_size if asked_world_size is None else asked_world_size,
+        )
+
+    def _follow_world(self) -> None:
+        """Between epochs, takes the rank that torch.distributed has got since the loader was made.
+
+        Lightning makes its processes' group in fit(), when the loader is there already.
+        """
+        if self._started or self._own_world() == (self.rank, self.world_size):
+            return
+        self.rank, self.world_size = self._own_world()
+        self._options.rank, self._options.world_size = self.rank, self.world_size
+        self._options.global_batch = self.batch_size * self.world_size
+        self._open_feed(self.dataset.core)
 
     def _now(self) -> dict[str, Any]:
         """Epoch, position and bad samples behind the batch that was given last."""
@@ -408,9 +439,9 @@ class Loader:
         self._feed = _core.Feed(core, self._options)
         self._started = False
 
-    def _choose(self) -> None:
+    def _choose(self, begin: dict[str, Any]) -> None:
         """Opens a feed over the samples of the epoch that begins."""
-        epoch = self._next["epoch"]
+        epoch = begin["epoch"]
         if self.sampler is None:
             chosen = self._draw(epoch)
         else:
@@ -419,7 +450,7 @@ class Loader:
             self._tell_sampler = False
             chosen = np.fromiter(self.sampler, dtype=np.int64)
         sampled = hashlib.sha256(chosen.tobytes()).hexdigest()
-        if self._next.get("sampled", sampled) != sampled:
+        if begin.get("sampled", sampled) != sampled:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
                 "state was made; give it the same seed, and set_epoch() where its order is to "
@@ -431,7 +462,7 @@ class Loader:
                 f"{len(self.dataset)} samples"
             )
         self._chosen, self._sampled = chosen, sampled
-        self._bad_before = len(self._next["bad"])
+        self._bad_before = len(begin["bad"])
         self._open_feed(self.dataset.core.select(chosen.astype(np.uint64)))
 
     def _draw(self, epoch: int) -> NDArray[np.int64]:
@@ -516,6 +547,7 @@ class Loader:
         """The feed's next batch; None at the epoch's end."""
         self._check_current(iteration)
         batch = self._feed.next()
+        self._taken = True
         if batch is None:
             return None
         return _Ready(batch, self._feed.state(), self._feed.bad_samples)

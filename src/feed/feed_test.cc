@@ -177,6 +177,24 @@ TEST_F(FeedTest, TheMemoryCapIsKeptAndSaysWhatHelps) {
   EXPECT_EQ(epoch, expected);
 }
 
+// With the least memory: what is read before the first batch does not grow with the dataset.
+TEST_F(FeedTest, TheFirstBatchNeedsASmallPartOfAnEpoch) {
+  uint64_t dataset_bytes = 0;
+  for (const ChunkSize& chunk : chunk_sizes()) dataset_bytes += chunk.bytes;
+  FeedOptions small = options();
+  small.lanes = 1;
+  small.group_bytes = 20 * FakeDataset::kSlotBytes;
+  small.memory_bytes_max = 0;
+  std::unique_ptr<Feed> feed;
+  do {
+    small.memory_bytes_max += 1000;
+    feed = open(small);
+  } while (!feed->start({}).ok());
+  ASSERT_NE(feed->next().value(), nullptr);
+  EXPECT_GT(feed->stats().bytes_read, 0u);
+  EXPECT_LT(feed->stats().bytes_read, dataset_bytes / 3);
+}
+
 TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   const auto message = [&](auto change) {
     FeedOptions wrong = options();
