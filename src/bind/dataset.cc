@@ -14,8 +14,13 @@ namespace {
 using Labels = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 Dataset open(const std::string& path) {
-  const nb::gil_scoped_release released;
-  return {unwrap(store::open_dataset(io::posix_file_system(), path))};
+  Dataset dataset;
+  {
+    const nb::gil_scoped_release released;
+    dataset.opened = unwrap(store::open_dataset(io::posix_file_system(), path));
+  }
+  for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
+  return dataset;
 }
 
 const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
@@ -68,7 +73,7 @@ std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
 }  // namespace
 
 void bind_dataset(nb::module_& m) {
-  nb::class_<Dataset>(m, "Dataset", "A packed dataset, or a folder in place.")
+  nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"))
       .def_prop_ro("path", [](const Dataset& d) { return d.opened->path(); })
       .def_prop_ro("classes", [](const Dataset& d) { return d.opened->schema().classes; })
