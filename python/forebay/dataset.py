@@ -18,22 +18,25 @@ _OF_IMAGES = ("width", "height", "source_path")
 
 
 class Dataset:
-    """A packed dataset, or a folder of images by class in place: samples by number.
+    """A packed dataset, or a folder of images by class or tar shards in place: samples by number.
 
     A packed dataset's are in storage order; a folder's as torchvision's ImageFolder has them (an
-    empty class keeps its number), listed anew at each opening and read from their files when they
-    are used, without checksums.
+    empty class keeps its number), shards' in the order of their members, with the classes of their
+    .cls files. Data in place is read when it is used. It is listed anew at each opening, unless
+    `forebay index` did it ahead; a UserWarning tells when that no longer holds, and what is left
+    out. It has no checksums without `forebay index --checksums`.
 
     `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
     none), as torchvision's ImageFolder gives it without a transform; a slice is a list of such.
 
     Args:
-        path: The dataset's folder, or one with a subfolder of images for each class.
+        path: The dataset's folder, or one with a subfolder of images for each class; a folder of
+            .tar files, one of them, or a range of them as in "train-{000..146}.tar".
 
     Raises:
         FileNotFoundError: There is nothing.
-        ValueError: Neither a dataset nor a folder of folders of images.
-        DataError: It is damaged; `forebay verify` says where. Or tar shards, which must be packed.
+        ValueError: Neither a dataset nor a folder of folders of images, nor shards with images.
+        DataError: It is damaged; `forebay verify` says where. Or a shard is, as it says.
     """
 
     weights: NDArray[np.float64] | None = None

@@ -28,7 +28,7 @@ base::Result<std::string> describe(const Args& args) {
 void add_inspect(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand("inspect", "a dataset, a chunk or a sample in words");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
+  command->add_option("dataset", args->dataset, "a dataset, or data in place")->required();
   auto* item =
       command->add_option("item", args->item, "a sample's key, or a chunk's hash or number");
   command

@@ -20,15 +20,17 @@ std::string printable(const std::string& text) {
 
 void print_sample(const store::SampleLine& line, bool json) {
   if (!json) {
-    fmt::print("{}\t{}\t{}\t{}x{}\n", printable(line.key), printable(line.class_name), line.bytes,
-               line.width, line.height);
+    const std::string pixels =
+        line.width > 0 ? fmt::format("{}x{}", line.width, line.height) : std::string("?");
+    fmt::print("{}\t{}\t{}\t{}\n", printable(line.key), printable(line.class_name), line.bytes,
+               pixels);
     return;
   }
-  nlohmann::json out = {{"key", line.key},
-                        {"bytes", line.bytes},
-                        {"width", line.width},
-                        {"height", line.height},
-                        {"chunk", line.chunk}};
+  nlohmann::json out = {{"key", line.key}, {"bytes", line.bytes}, {"chunk", line.chunk}};
+  if (line.width > 0) {
+    out["width"] = line.width;
+    out["height"] = line.height;
+  }
   if (line.label >= 0) out["label"] = line.label;
   if (!line.class_name.empty()) out["class"] = line.class_name;
   const std::string text = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -38,10 +40,11 @@ void print_sample(const store::SampleLine& line, bool json) {
 }  // namespace
 
 void add_ls(CLI::App& app, int* exit_code) {
-  auto* command = app.add_subcommand("ls", "list the samples: key, class, bytes, pixels");
+  auto* command =
+      app.add_subcommand("ls", "list the samples: key, class, bytes, pixels (?: in place)");
   auto dataset = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("dataset", *dataset, "the dataset's folder")->required();
+  command->add_option("dataset", *dataset, "a dataset, or data in place")->required();
   command->add_flag("--json", *json, "a JSON object a line");
   command->callback([=] {
     const auto status =

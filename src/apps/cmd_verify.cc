@@ -26,7 +26,8 @@ void print_json(const store::VerifyReport& report) {
   }
   const nlohmann::json out = {{"chunks", report.chunks}, {"samples", report.samples},
                               {"bytes", report.bytes},   {"images_decoded", report.images_decoded},
-                              {"damages", damages},      {"leftovers", report.leftovers}};
+                              {"damages", damages},      {"leftovers", report.leftovers},
+                              {"notes", report.notes}};
   fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -57,6 +58,9 @@ int run(Args& args) {
   const auto report = store::verify(io::posix_file_system(), args.dataset, args.options);
   if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
+  for (const std::string& note : report->notes) {
+    std::cerr << "forebay: verify: " << note << "\n";
+  }
   if (args.json) {
     print_json(*report);
   } else {
@@ -70,7 +74,7 @@ int run(Args& args) {
 void add_verify(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand("verify", "check every checksum; lists all damage");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
+  command->add_option("dataset", args->dataset, "a dataset, or data in place")->required();
   command->add_flag("--pixels", args->options.pixels, "also decode every image");
   command->add_option("--threads", args->options.threads, "0: as many as cores");
   command->add_flag("--json", args->json, "one JSON object");

@@ -8,6 +8,7 @@
 namespace forebay::apps {
 
 void add_pack(CLI::App& app, int* exit_code);
+void add_index(CLI::App& app, int* exit_code);
 void add_ls(CLI::App& app, int* exit_code);
 void add_inspect(CLI::App& app, int* exit_code);
 void add_verify(CLI::App& app, int* exit_code);

@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);
   int exit_code = 0;
   add_pack(app, &exit_code);
+  add_index(app, &exit_code);
   add_ls(app, &exit_code);
   add_inspect(app, &exit_code);
   add_verify(app, &exit_code);

@@ -42,6 +42,9 @@ inline constexpr size_t kTarNameBytesMax = 4096;
 inline constexpr size_t kTarExtendedBytesMax = 1u << 20;  // one pax or GNU extended header
 inline constexpr uint64_t kListingBytesMax = 64ull << 30;
 inline constexpr uint64_t kJournalBytesMax = 4ull << 30;
+inline constexpr uint64_t kInPlaceIndexBytesMax = 16ull << 30;
+inline constexpr size_t kInPlaceNotesMax = 16;
+inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 
 // Weights
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; the format's own limit

@@ -20,6 +20,9 @@ T unwrap(base::Result<T> result) {
   return std::move(*result);
 }
 
+// A Python UserWarning, where the package was called from; a filter may make an exception of it.
+void warn(const std::string& message);
+
 void bind_errors(nb::module_& m);
 void bind_decode(nb::module_& m);
 void bind_dataset(nb::module_& m);

@@ -25,8 +25,13 @@ Array<T> to_array(std::vector<T>&& values) {
 }
 
 Dataset open(const std::string& path) {
-  const nb::gil_scoped_release released;
-  return {unwrap(store::open_dataset(io::posix_file_system(), path))};
+  Dataset dataset;
+  {
+    const nb::gil_scoped_release released;
+    dataset.opened = unwrap(store::open_dataset(io::posix_file_system(), path));
+  }
+  for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
+  return dataset;
 }
 
 const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
@@ -121,7 +126,7 @@ std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
 }  // namespace
 
 void bind_dataset(nb::module_& m) {
-  nb::class_<Dataset>(m, "Dataset", "A packed dataset, or a folder in place.")
+  nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"))
       .def_prop_ro("path", [](const Dataset& d) { return d.opened->path(); })
       .def_prop_ro("classes", [](const Dataset& d) { return d.opened->schema().classes; })
@@ -131,10 +136,7 @@ void bind_dataset(nb::module_& m) {
       .def("select", &select, nb::arg("samples"), "A view of the samples with these numbers.")
       .def_static("concat", &concat, nb::arg("parts"), "A view of all parts' samples.")
       .def_prop_ro(
-          "has_indexes",
-          [](const Dataset& d) {
-            return d.opened->chunk_count() == 0 || d.opened->chunk(0).index_bytes > 0;
-          },
+          "has_indexes", [](const Dataset& d) { return !d.opened->in_place(); },
           "Whether there is anything for columns() to read.")
       .def_prop_ro("scalar_fields", &scalar_fields, "Names of the fields that columns() has.")
       .def("columns", &columns,

@@ -41,9 +41,23 @@ PyObject* exception_of(base::Code code) {
   return PyExc_RuntimeError;
 }
 
+// File names need not be UTF-8.
+nb::object to_python(const std::string& message) {
+  return nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
+                                        "backslashreplace"));
+}
+
 }  // namespace
 
 void raise(const base::Status& status) { throw Failure(status); }
+
+void warn(const std::string& message) {
+  constexpr Py_ssize_t kCallerOfThePackage = 2;
+  const nb::object text = to_python(message);
+  if (PyErr_WarnFormat(PyExc_UserWarning, kCallerOfThePackage, "%U", text.ptr()) != 0) {
+    nb::raise_python_error();
+  }
+}
 
 void bind_errors(nb::module_& m) {
   data_error = PyErr_NewExceptionWithDoc(
@@ -56,9 +70,7 @@ void bind_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Failure& failure) {
-      const std::string& message = failure.status().message();
-      nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-          message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+      const nb::object text = to_python(failure.status().message());
       PyErr_SetObject(exception_of(failure.status().code()), text.ptr());
     }
   });

@@ -65,7 +65,7 @@ struct FeedOptions {
 // A sample that could not be used at run time.
 struct BadSample {
   uint64_t sample = 0;
-  std::string chunk;  // its name
+  std::string chunk;  // its name; in place the file
   std::string key;
   std::string reason;
   bool operator==(const BadSample&) const = default;

@@ -59,8 +59,8 @@ uint64_t bytes_needed(const EpochPlan& plan) {
 PartBytes span_of(const store::Dataset& dataset, const Part& part) {
   const store::Location first = dataset.location(part.first_sample);
   const store::Location last = dataset.location(part.first_sample + part.count - 1);
-  const uint64_t chunk_bytes = dataset.chunk(part.chunk).bytes;
-  const uint64_t end = std::min(last.offset + last.length, chunk_bytes);
+  const store::ChunkInfo& chunk = dataset.chunk(part.chunk);
+  const uint64_t end = std::min(last.offset + last.length, chunk.offset + chunk.bytes);
   // Samples lie in the order of their numbers; what breaks that is read one by one.
   if (first.offset >= end) return {};
   return {.offset = first.offset, .length = end - first.offset, .data = nullptr, .memory = {}};
@@ -78,9 +78,8 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
       goes_on_(options.next_epoch) {
   for (uint32_t number = 0; number < dataset_->chunk_count(); ++number) {
     const store::ChunkInfo& chunk = dataset_->chunk(number);
-    chunks_.push_back({.first_sample = chunk.first_sample,
-                       .samples = chunk.samples,
-                       .bytes = chunk.bytes - chunk.first_byte});
+    chunks_.push_back(
+        {.first_sample = chunk.first_sample, .samples = chunk.samples, .bytes = chunk.bytes});
     bytes_ += chunks_.back().bytes;
   }
   const uint64_t size = dataset_->sample_count();

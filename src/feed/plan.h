@@ -24,7 +24,7 @@ struct Share {
 
 // The bytes of a part of a chunk; `data` is null where they could not be read in one piece.
 struct PartBytes {
-  uint64_t offset = 0;  // in the chunk
+  uint64_t offset = 0;  // in the chunk's file
   uint64_t length = 0;
   const uint8_t* data = nullptr;  // in `memory`
   io::LargeBuffer memory;

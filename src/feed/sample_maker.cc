@@ -192,7 +192,8 @@ BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {
   const uint32_t chunk = dataset_.chunk_of(sample);
   const auto key = dataset_.key(sample);
   return {.sample = sample,
-          .chunk = base::to_hex(dataset_.chunk(chunk).id),
+          .chunk = dataset_.in_place() ? dataset_.chunk_path(chunk)
+                                       : base::to_hex(dataset_.chunk(chunk).id),
           .key = key ? *key : "(its key cannot be read either)",
           .reason = reason.message()};
 }

@@ -184,12 +184,16 @@ Status Window::read_group(const EpochPlan& plan, Load& load) {
   return {};
 }
 
-// A chunk that ends too early still holds good samples: they are read one by one then. Anything
-// else that fails is no matter of single samples.
+// A chunk that ends too early still holds good samples, and one in place that changed is said to be
+// at each of its samples: they are read one by one then. Anything else that fails is no matter of
+// single samples.
 Status Window::read_part(const Part& part, PartBytes* bytes) {
   if (bytes->length == 0) return {};
   const auto file = open_chunk(part.chunk);
   if (!file) return file.error().at("feed");
+  const Status unchanged = dataset_.check_unchanged(fs_, **file, part.chunk);
+  if (unchanged.code() == Code::kCorrupt) return {};
+  if (!unchanged.ok()) return unchanged.at("feed");
   // At the same place in a block as in the file (io::FileSystem::open_uncached).
   const uint64_t first_block = bytes->offset % io::kDirectAlignment;
   io::LargeBuffer memory = take_buffer(first_block + bytes->length);

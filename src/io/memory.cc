@@ -21,7 +21,7 @@ struct MemoryFileSystem::State {
   mutable Mutex mutex;
   std::map<std::string, std::shared_ptr<File>> files GUARDED_BY(mutex);
   std::map<std::string, std::shared_ptr<File>> durable_files GUARDED_BY(mutex);
-  std::set<std::string> directories GUARDED_BY(mutex);
+  std::map<std::string, int64_t> directories GUARDED_BY(mutex);  // with their times of change
   std::set<std::string> locks GUARDED_BY(mutex);
 };
 
@@ -141,7 +141,7 @@ Status MemoryFileSystem::remove(const std::string& path) {
 Status MemoryFileSystem::make_dirs(const std::string& path) {
   MutexLock lock(state_->mutex);
   for (std::string directory = path;; directory = parent_path(directory)) {
-    state_->directories.insert(directory);
+    state_->directories.emplace(directory, 0);
     if (directory == "/" || directory == ".") break;
   }
   return {};
@@ -167,7 +167,7 @@ Result<std::vector<DirEntry>> MemoryFileSystem::list(const std::string& path) co
   for (const auto& [name, file] : state_->files) {
     if (parent_path(name) == path) entries.push_back({name_of(name), FileType::kFile});
   }
-  for (const auto& name : state_->directories) {
+  for (const auto& [name, modified_ns] : state_->directories) {
     if (name != path && parent_path(name) == path) {
       entries.push_back({name_of(name), FileType::kDirectory});
     }
@@ -186,7 +186,9 @@ Result<FileInfo> MemoryFileSystem::stat(const std::string& path) const {
                     .modified_ns = file.modified_ns,
                     .allocated = file.data.size()};
   }
-  if (state_->directories.contains(path)) return FileInfo{.type = FileType::kDirectory};
+  if (const auto found = state_->directories.find(path); found != state_->directories.end()) {
+    return FileInfo{.type = FileType::kDirectory, .modified_ns = found->second};
+  }
   return fail(Code::kNotFound, "cannot stat {}: nothing of that name", path);
 }
 
@@ -215,6 +217,10 @@ ByteVector& MemoryFileSystem::content(const std::string& path) {
 
 void MemoryFileSystem::set_modified(const std::string& path, int64_t modified_ns) {
   MutexLock lock(state_->mutex);
+  if (const auto found = state_->directories.find(path); found != state_->directories.end()) {
+    found->second = modified_ns;
+    return;
+  }
   state_->files.at(path)->modified_ns = modified_ns;
 }
 

@@ -34,7 +34,7 @@ class MemoryFileSystem final : public FileSystem {
 
   // A file's bytes, to damage them.
   base::ByteVector& content(const std::string& path);
-  // Times of change are 0 until set.
+  // Of a file or folder; times of change are 0 until set.
   void set_modified(const std::string& path, int64_t modified_ns);
 
  private:

@@ -204,18 +204,23 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const io::FileSystem& fs,
   return OpenDataset::open(fs, path);
 }
 
+Status check_length(const Location& location) {
+  if (location.length <= base::kImageBytesMax) return {};
+  return fail(Code::kTooBig, "{} are more than an image may have",
+              base::human_bytes(location.length));
+}
+
 Status check_file(Bytes file, const Location& location) {
+  RETURN_IF_ERROR(check_length(location));
   if (!location.crc32c || base::crc32c(file) == *location.crc32c) return {};
   return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
 }
 
 Status read_file_at(const io::FileSystem& fs, const Dataset& dataset, const Location& location,
                     ByteVector* file) {
-  if (location.length > base::kImageBytesMax) {
-    return fail(Code::kTooBig, "{} are more than an image may have",
-                base::human_bytes(location.length));
-  }
+  RETURN_IF_ERROR(check_length(location));
   ASSIGN_OR_RETURN(const auto chunk, fs.open(dataset.chunk_path(location.chunk)));
+  RETURN_IF_ERROR(dataset.check_unchanged(fs, *chunk, location.chunk));
   file->resize(location.length);
   RETURN_IF_ERROR(chunk->read(location.offset, *file));
   return check_file(*file, location);

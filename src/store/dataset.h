@@ -1,6 +1,5 @@
-// A dataset opened for reading: its current snapshot, and the chunks that the snapshot names (or a
-// folder in place: store/in_place.h). Layout of the folder, files and their grammar:
-// docs/format.md.
+// A dataset opened for reading: its current snapshot, and the chunks that the snapshot names (or
+// data in place: store/in_place.h). Layout of the folder, files and their grammar: docs/format.md.
 #pragma once
 
 #include <memory>
@@ -13,19 +12,19 @@
 namespace forebay::store {
 
 struct ChunkInfo {
-  base::Sha256 id{};          // SHA-256 of its bytes, and its name
-  uint64_t bytes = 0;         // of the file, up to the end of the last sample at least
-  uint64_t first_byte = 0;    // its samples lie behind it
+  base::Sha256 id{};          // SHA-256 of its bytes, and its name; zeros in place
+  uint64_t bytes = 0;
   uint64_t first_sample = 0;  // in the dataset
   uint32_t samples = 0;
   uint64_t index_bytes = 0;  // of `__forebay__`, which begins at byte 512
+  uint64_t offset = 0;       // in its file: 0, but of a piece of a shard in place or in a view
 };
 
 // Where a sample's image lies, and its label.
 struct Location {
   uint32_t chunk = 0;
   uint32_t length = 0;
-  uint64_t offset = 0;                  // in the chunk
+  uint64_t offset = 0;                  // in the chunk's file
   std::optional<uint32_t> crc32c = {};  // unset: unknown
   int32_t label = -1;                   // class number; -1 when it has none
 };
@@ -59,9 +58,22 @@ class Dataset {
   virtual Result<std::vector<std::string>> chunk_keys(uint32_t chunk) const;
   virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
   virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
+
+  // Data in place; the rest of this is of such alone.
+  virtual bool in_place() const { return false; }
+  // What whoever opened it should be told: what is left out, an index that is out of date.
+  virtual std::vector<std::string> notes() const { return {}; }
+  // kCorrupt when `file`, which holds the chunk, is not what was listed, by its size and a shard's
+  // time of change: where there are no checksums nothing else would tell.
+  virtual Status check_unchanged(const io::FileSystem& /*fs*/, const io::RandomFile& /*file*/,
+                                 uint32_t /*chunk*/) const {
+    return {};
+  }
 };
 
-// kCorrupt when `file` does not have the checksum that is known of it.
+// kTooBig when it is longer than an image may be.
+Status check_length(const Location& location);
+// kCorrupt when `file` does not have the checksum that is known of it; and as check_length().
 Status check_file(Bytes file, const Location& location);
 // A sample's image as it is stored, checked. Errors: kIo, kCorrupt, kTooBig.
 Status read_file_at(const io::FileSystem& fs, const Dataset& dataset, const Location& location,

@@ -1,7 +1,7 @@
 // A folder by class, as torchvision's ImageFolder reads it: the classes are the sorted names of
 // the direct subfolders; a class's samples are all images below its folder, folders in the order
 // of their whole paths and files by name; symbolic links are followed. Unlike there, an empty
-// class is no error: its number is kept.
+// class is no error: its number is kept; and a folder `.forebay` is no class.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -18,18 +18,28 @@ namespace {
 
 using Walk = std::map<std::string, std::vector<io::DirEntry>>;
 
-Status walk(const io::FileSystem& fs, const std::string& root, const std::string& folder, int depth,
+// Its entries but what `forebay index` keeps there; `folder` is noted with its time of change.
+Result<std::vector<io::DirEntry>> list_noted(const io::FileSystem& fs, const std::string& folder,
+                                             Listing* out) {
+  const std::string path = folder.empty() ? out->root : io::join_path(out->root, folder);
+  ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
+  out->folders.push_back({folder, info.modified_ns});
+  ASSIGN_OR_RETURN(auto entries, fs.list(path));
+  std::erase_if(entries, [](const auto& entry) { return entry.name == kInPlaceFolder; });
+  return entries;
+}
+
+Status walk(const io::FileSystem& fs, const std::string& folder, int depth, Listing* listing,
             Walk* out) {
-  const std::string path = io::join_path(root, folder);
   if (depth > base::kFolderDepthMax) {
     return fail(Code::kUnsupported,
                 "{}: more than {} folders deep; does a symbolic link lead back to a folder above?",
-                path, base::kFolderDepthMax);
+                io::join_path(listing->root, folder), base::kFolderDepthMax);
   }
-  ASSIGN_OR_RETURN(auto entries, fs.list(path));
+  ASSIGN_OR_RETURN(auto entries, list_noted(fs, folder, listing));
   for (const auto& entry : entries) {
     if (entry.type != io::FileType::kDirectory) continue;
-    RETURN_IF_ERROR(walk(fs, root, io::join_path(folder, entry.name), depth + 1, out));
+    RETURN_IF_ERROR(walk(fs, io::join_path(folder, entry.name), depth + 1, listing, out));
   }
   std::erase_if(entries, [](const auto& e) { return e.type == io::FileType::kDirectory; });
   out->emplace(folder, std::move(entries));
@@ -129,7 +139,7 @@ Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
   Listing listing;
   listing.root = root;
   listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
-  ASSIGN_OR_RETURN(const auto top, fs.list(root));
+  ASSIGN_OR_RETURN(const auto top, list_noted(fs, {}, &listing));
   FolderLister lister(fs, &listing);
   for (const auto& entry : top) {
     if (entry.type != io::FileType::kDirectory) {
@@ -142,7 +152,7 @@ Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
     const auto label = static_cast<int64_t>(listing.schema.classes.size());
     listing.schema.classes.push_back(entry.name);
     Walk folders;
-    RETURN_IF_ERROR(walk(fs, root, entry.name, 0, &folders));
+    RETURN_IF_ERROR(walk(fs, entry.name, 0, &listing, &folders));
     for (const auto& [folder, files] : folders) {
       RETURN_IF_ERROR(lister.add_folder(folder, files, label));
     }

@@ -5,10 +5,15 @@
 
 namespace forebay::store {
 
-// A packed dataset, or else a folder of folders of images in place: each file is a chunk of one
-// sample, in the order of list_source(), without checksums. A file that changes afterwards is read
-// as it is then; its size may not change. Errors: as Dataset::open and list_source; kUnsupported
-// for tar shards.
+// A packed dataset, or else images in place, in the order of list_source(): a folder of folders of
+// images, of which each file is a chunk of one sample; or tar shards, each of which is a chunk, a
+// large one several. Classes are those that pack would store.
+//
+// An index that `forebay index` made is used while it holds (indexing.h); else everything is
+// listed, and notes() say so where an index is damaged or out of date. Checksums are known where
+// the index has them. A file of a folder that changes afterwards is read as it is then, but its
+// size may not change; a shard may not change at all: the samples are bad then
+// (Dataset::check_unchanged). Errors: as Dataset::open and list_source.
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::FileSystem& fs,
                                                     const std::string& path);
 

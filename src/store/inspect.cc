@@ -5,6 +5,7 @@
 
 #include "image/decode.h"
 #include "jpeg/header.h"
+#include "store/in_place.h"
 #include "store/tar.h"
 
 namespace forebay::store {
@@ -57,7 +58,7 @@ Result<FoundSample> find_sample(const Dataset& dataset, const std::string& key) 
 // A chunk's number by its hash's first digits or its number.
 std::optional<uint32_t> find_chunk(const Dataset& dataset, const std::string& name) {
   constexpr size_t kDigitsMin = 6;
-  if (name.size() >= kDigitsMin) {
+  if (name.size() >= kDigitsMin && !dataset.in_place()) {
     for (uint32_t i = 0; i < dataset.chunk_count(); ++i) {
       if (base::to_hex(dataset.chunk(i).id).starts_with(name)) return i;
     }
@@ -179,11 +180,97 @@ std::string describe_region(const RegionRead& read, const StoredFile& file) {
                      file.length);
 }
 
+// Data in place has no chunk indexes: what is known is in memory, and the rest in the image.
+
+Status list_in_place(const Dataset& dataset, const std::function<void(const SampleLine&)>& each) {
+  for (uint64_t i = 0; i < dataset.sample_count(); ++i) {
+    const Location location = dataset.location(i);
+    SampleLine line;
+    ASSIGN_OR_RETURN(line.key, dataset.key(i));
+    line.chunk = location.chunk;
+    line.label = location.label;
+    line.class_name = class_name(dataset.schema(), line.label);
+    line.bytes = location.length;
+    each(line);
+  }
+  return {};
+}
+
+std::string describe_chunk_in_place(const Dataset& dataset, uint32_t number) {
+  const ChunkInfo& info = dataset.chunk(number);
+  return fmt::format("chunk {}: {}\n  bytes {} to {}, used in place\n  samples {} to {}\n", number,
+                     dataset.chunk_path(number), info.offset, info.offset + info.bytes,
+                     info.first_sample, info.first_sample + info.samples - 1);
+}
+
+struct ImageInPlace {
+  image::Size size;
+  std::string text;
+};
+
+Result<ImageInPlace> describe_image(const io::FileSystem& fs, const Dataset& dataset,
+                                    uint64_t sample) {
+  const Location location = dataset.location(sample);
+  ASSIGN_OR_RETURN(const std::string key, dataset.key(sample));
+  const std::string path = dataset.chunk_path(location.chunk);
+  ImageInPlace out;
+  out.text = fmt::format("sample \"{}\"\n  {}: {} bytes from byte {}, used in place\n", key, path,
+                         location.length, location.offset);
+  if (location.label >= 0) {
+    out.text += fmt::format(
+        "  class: {} {}\n", location.label,
+        dataset.schema().classes.empty() ? "" : class_name(dataset.schema(), location.label));
+  }
+  if (location.crc32c) out.text += fmt::format("  CRC32C {:08x}\n", *location.crc32c);
+  ByteVector file;
+  RETURN_IF_ERROR(read_file_at(fs, dataset, location, &file).at(path));
+  const auto header = image::read_header(file);
+  if (!header) return tl::unexpected(header.error().at(path));
+  out.size = header->size;
+  out.text += fmt::format("  {}, {} x {} pixels\n", image::format_name(header->format),
+                          out.size.width, out.size.height);
+  return out;
+}
+
+Result<std::string> describe_item_in_place(const io::FileSystem& fs, const Dataset& dataset,
+                                           const std::string& name) {
+  ASSIGN_OR_RETURN(const auto sample, dataset.find(name));
+  if (sample) {
+    ASSIGN_OR_RETURN(const ImageInPlace found, describe_image(fs, dataset, *sample));
+    return found.text;
+  }
+  if (const auto chunk = find_chunk(dataset, name)) return describe_chunk_in_place(dataset, *chunk);
+  return fail(Code::kNotFound, "{}: \"{}\" is neither a key nor a chunk; forebay ls lists the keys",
+              dataset.path(), name);
+}
+
+Status check_inside(const base::Rect& crop, const image::Size& size) {
+  if (crop.inside(size.width, size.height)) return {};
+  return fail(Code::kInvalid, "the crop {},{},{},{} is not inside the image of {} x {} pixels",
+              crop.x, crop.y, crop.width, crop.height, size.width, size.height);
+}
+
+std::string describe_rect(const base::Rect& crop) {
+  return fmt::format("crop {} x {} at {},{}\n", crop.width, crop.height, crop.x, crop.y);
+}
+
+Result<std::string> describe_crop_in_place(const io::FileSystem& fs, const Dataset& dataset,
+                                           const std::string& key, const base::Rect& crop) {
+  ASSIGN_OR_RETURN(const auto sample, dataset.find(key));
+  if (!sample) return fail(Code::kNotFound, "{}: no sample \"{}\"", dataset.path(), key);
+  ASSIGN_OR_RETURN(const ImageInPlace found, describe_image(fs, dataset, *sample));
+  RETURN_IF_ERROR(check_inside(crop, found.size));
+  return found.text + describe_rect(crop) +
+         fmt::format("  the file is used as it is: the crop needs all of its {} bytes\n",
+                     dataset.location(*sample).length);
+}
+
 }  // namespace
 
 Status list_samples(const io::FileSystem& fs, const std::string& path,
                     const std::function<void(const SampleLine&)>& each) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, open_dataset(fs, path));
+  if (dataset->in_place()) return list_in_place(*dataset, each);
   for (uint32_t chunk = 0; chunk < dataset->chunk_count(); ++chunk) {
     ASSIGN_OR_RETURN(const ChunkIndex index, dataset->read_chunk_index(chunk));
     for (const IndexedSample& sample : index.samples) {
@@ -204,13 +291,15 @@ Status list_samples(const io::FileSystem& fs, const std::string& path,
 }
 
 Result<std::string> describe_dataset(const io::FileSystem& fs, const std::string& path) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, open_dataset(fs, path));
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < dataset->chunk_count(); ++i) bytes += dataset->chunk(i).bytes;
   const Schema& schema = dataset->schema();
-  std::string out = fmt::format("dataset {}\n  {} samples in {} chunks, {}\n  fingerprint {}\n",
-                                path, dataset->sample_count(), dataset->chunk_count(),
+  std::string out = fmt::format("dataset {}{}\n  {} samples in {} chunks, {}\n  fingerprint {}\n",
+                                path, dataset->in_place() ? ", in place" : "",
+                                dataset->sample_count(), dataset->chunk_count(),
                                 base::human_bytes(bytes), base::to_hex(dataset->fingerprint()));
+  for (const std::string& note : dataset->notes()) out += fmt::format("  note: {}\n", note);
   for (const Field& field : schema.fields) {
     out += fmt::format("  field \"{}\": {}\n", field.name, kind_name(field.kind));
   }
@@ -223,7 +312,8 @@ Result<std::string> describe_dataset(const io::FileSystem& fs, const std::string
 
 Result<std::string> describe_item(const io::FileSystem& fs, const std::string& path,
                                   const std::string& name) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, open_dataset(fs, path));
+  if (dataset->in_place()) return describe_item_in_place(fs, *dataset, name);
   const auto found = find_sample(*dataset, name);
   if (found) return describe_sample(*dataset, *found);
   if (found.error().code() != Code::kNotFound) return tl::unexpected(found.error());
@@ -234,16 +324,13 @@ Result<std::string> describe_item(const io::FileSystem& fs, const std::string& p
 
 Result<std::string> describe_crop(const io::FileSystem& fs, const std::string& path,
                                   const std::string& key, const base::Rect& crop) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, open_dataset(fs, path));
+  if (dataset->in_place()) return describe_crop_in_place(fs, *dataset, key, crop);
   ASSIGN_OR_RETURN(const FoundSample found, find_sample(*dataset, key));
   const StoredFile* file = image_file(dataset->schema(), found.sample);
   if (file == nullptr) return fail(Code::kNotFound, "{}: \"{}\" has no image", path, key);
-  if (!crop.inside(file->width, file->height)) {
-    return fail(Code::kInvalid, "the crop {},{},{},{} is not inside the image of {} x {} pixels",
-                crop.x, crop.y, crop.width, crop.height, file->width, file->height);
-  }
-  std::string out = describe_sample(*dataset, found) +
-                    fmt::format("crop {} x {} at {},{}\n", crop.width, crop.height, crop.x, crop.y);
+  RETURN_IF_ERROR(check_inside(crop, {file->width, file->height}));
+  std::string out = describe_sample(*dataset, found) + describe_rect(crop);
   if (!file->restart) {
     return out + fmt::format("  the file was kept as it was: the crop needs all of its {} bytes\n",
                              file->length);

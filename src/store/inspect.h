@@ -1,5 +1,5 @@
-// A dataset in words, for people: what it holds, where each byte of a sample lies, and what a
-// crop of an image needs of them.
+// A dataset, packed or in place, in words, for people: what it holds, where each byte of a sample
+// lies, and what a crop of an image needs of them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct SampleLine {
   std::string class_name;  // the number, where the source had no names; empty without a class
   int64_t label = -1;
   uint64_t bytes = 0;  // of the image
-  uint32_t width = 0;
+  uint32_t width = 0;  // 0: unknown, as of images in place
   uint32_t height = 0;
   uint32_t chunk = 0;
 };

@@ -1,7 +1,6 @@
 #include "store/pack_chunk.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
@@ -54,19 +53,6 @@ Status write_member(std::string_view name, Bytes data, HashingWriter* out) {
   RETURN_IF_ERROR(out->write(data));
   append_tar_padding(data.size(), &out->buffer());
   return {};
-}
-
-Result<int64_t> parse_class(Bytes data) {
-  std::string_view text = base::as_text(data);
-  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  int32_t value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return fail(Code::kCorrupt, "\"{}\" is no class number", text.substr(0, 40));
-  }
-  return value;
 }
 
 // Well-formed UTF-8 without surrogates: Unicode 15, table 3-7.

@@ -61,16 +61,31 @@ SourceSample decode_sample(base::ByteReader* from) {
   return sample;
 }
 
-Result<Listing> list_any(const io::FileSystem& fs, const std::string& source) {
+// The folder in which a .tar or a range lies, and its name there.
+void split_place(const std::string& source, SourcePlaces* places) {
+  const size_t slash = source.substr(0, source.find('{')).rfind('/');
+  places->folder = slash == std::string::npos ? "." : source.substr(0, std::max<size_t>(slash, 1));
+  places->name = slash == std::string::npos ? source : source.substr(slash + 1);
+}
+
+Result<SourcePlaces> find_any(const io::FileSystem& fs, const std::string& source) {
   if (source.empty()) return fail(Code::kInvalid, "the source's name is empty");
+  SourcePlaces places;
   if (source.find('{') != std::string::npos && !fs.stat(source)) {
-    ASSIGN_OR_RETURN(const auto shards, expand_braces(source));
-    return list_webdataset(fs, shards);
+    places.kind = SourceKind::kWebDataset;
+    split_place(source, &places);
+    ASSIGN_OR_RETURN(places.shards, expand_braces(source));
+    return places;
   }
   const std::string path = without_trailing_slash(source);
   ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
+  if (info.type == io::FileType::kFile && ends_with_tar(path)) {
+    places.kind = SourceKind::kWebDataset;
+    split_place(path, &places);
+    places.shards = {path};
+    return places;
+  }
   if (info.type == io::FileType::kFile) {
-    if (ends_with_tar(path)) return list_webdataset(fs, {path});
     return fail(Code::kUnsupported,
                 "{}: a source is a folder by class, a .tar file, a folder of .tar files or a "
                 "range x-{{000..010}}.tar; unpack compressed archives first",
@@ -79,20 +94,22 @@ Result<Listing> list_any(const io::FileSystem& fs, const std::string& source) {
   if (info.type != io::FileType::kDirectory) {
     return fail(Code::kUnsupported, "{}: neither a folder nor a regular file", path);
   }
+  places.folder = path;
   ASSIGN_OR_RETURN(const auto entries, fs.list(path));
-  std::vector<std::string> shards;
-  std::vector<Remark> left_out;
   for (const auto& entry : entries) {
     if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
-      shards.push_back(io::join_path(path, entry.name));
+      places.shards.push_back(io::join_path(path, entry.name));
     } else if (entry.type == io::FileType::kDirectory && !entry.name.starts_with('.')) {
-      left_out.push_back({entry.name, "a folder beside .tar files, of which only those are read"});
+      places.left_out.push_back(
+          {entry.name, "a folder beside .tar files, of which only those are read"});
     }
   }
-  if (shards.empty()) return list_folder(fs, path);
-  ASSIGN_OR_RETURN(Listing listing, list_webdataset(fs, shards));
-  std::ranges::move(left_out, std::back_inserter(listing.refused));
-  return listing;
+  if (places.shards.empty()) {
+    places.left_out.clear();
+  } else {
+    places.kind = SourceKind::kWebDataset;
+  }
+  return places;
 }
 
 // What a person can do about a file of the source that cannot be read.
@@ -123,12 +140,27 @@ Status check_unchanged(const io::FileSystem& fs, const std::string& path, uint64
 
 }  // namespace
 
-Result<Listing> list_source(const io::FileSystem& fs, const std::string& source) {
-  auto listing = list_any(fs, source);
+Result<SourcePlaces> find_source(const io::FileSystem& fs, const std::string& source) {
+  auto places = find_any(fs, source);
+  if (!places) return tl::unexpected(advise(places.error()));
+  return places;
+}
+
+Result<Listing> list_places(const io::FileSystem& fs, const SourcePlaces& places) {
+  auto listing = places.kind == SourceKind::kFolder ? list_folder(fs, places.folder)
+                                                    : list_webdataset(fs, places.shards);
   if (!listing) return tl::unexpected(advise(listing.error()));
+  listing->refused.insert(listing->refused.end(), places.left_out.begin(), places.left_out.end());
   // Now, and not when everything has been packed.
+  const std::string source =
+      places.name.empty() ? places.folder : io::join_path(places.folder, places.name);
   RETURN_IF_ERROR(check_schema(listing->schema).at(source));
   return listing;
+}
+
+Result<Listing> list_source(const io::FileSystem& fs, const std::string& source) {
+  ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
+  return list_places(fs, places);
 }
 
 Result<base::ByteVector> read_source_file(const io::FileSystem& fs, const Listing& listing,
@@ -210,6 +242,19 @@ bool is_image_extension(std::string_view lower) {
   constexpr std::array<std::string_view, 9> kExtensions = {"jpg", "jpeg", "png",  "ppm", "bmp",
                                                            "pgm", "tif",  "tiff", "webp"};
   return std::find(kExtensions.begin(), kExtensions.end(), lower) != kExtensions.end();
+}
+
+Result<int64_t> parse_class(Bytes file) {
+  std::string_view text = base::as_text(file);
+  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  int32_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return fail(Code::kCorrupt, "\"{}\" is no class number", text.substr(0, 40));
+  }
+  return value;
 }
 
 std::string lower_case(std::string_view text) {

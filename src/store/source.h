@@ -54,11 +54,30 @@ struct Remark {
   bool operator==(const Remark&) const = default;
 };
 
-enum class SourceKind : uint8_t { kFolder, kWebDataset };
+// A folder that was listed.
+struct SourceFolder {
+  std::string path;  // below the root; empty for the root itself
+  // Read before the listing: what came or went since then has changed it.
+  int64_t modified_ns = 0;
+  bool operator==(const SourceFolder&) const = default;
+};
+
+// Stored in indexes, so values never change.
+enum class SourceKind : uint8_t { kFolder = 0, kWebDataset = 1 };
+
+// What a source's name stands for, before anything in it is listed.
+struct SourcePlaces {
+  SourceKind kind = SourceKind::kFolder;
+  std::string folder;  // that holds all of it
+  std::string name;    // of the .tar or the range, below that folder; empty for the whole folder
+  std::vector<std::string> shards;  // WebDataset: paths
+  std::vector<Remark> left_out;     // folders beside shards
+};
 
 struct Listing {
   SourceKind kind = SourceKind::kFolder;
-  std::string root;  // a folder source's
+  std::string root;                   // a folder source's
+  std::vector<SourceFolder> folders;  // a folder source's, the root first
   std::vector<SourceShard> shards;
   Schema schema;
   std::vector<SourceSample> samples;
@@ -68,8 +87,12 @@ struct Listing {
 };
 
 // `source`: a folder of folders of images; a folder of *.tar; one .tar file; or a brace range,
-// "x-{000..010}.tar". Errors name the file (and offset) that cannot be taken.
+// "x-{000..010}.tar". Lists one folder at most.
+Result<SourcePlaces> find_source(const io::FileSystem& fs, const std::string& source);
+
+// Errors name the file (and offset) that cannot be taken.
 Result<Listing> list_source(const io::FileSystem& fs, const std::string& source);
+Result<Listing> list_places(const io::FileSystem& fs, const SourcePlaces& places);
 
 // The bytes of one file. kCorrupt and kTooBig mean the content, all else the disk; a file that is
 // no longer as listed (its size, its time of change, or that it is there) is kInvalid.
@@ -89,7 +112,13 @@ std::string lower_case(std::string_view text);  // ASCII
 // "Cat.v2.JPG" gives {"Cat.v2", "JPG"}; without a dot the extension is empty.
 std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name);
 
-// The two listers; list_source() chooses.
+// What a .cls file says: a number from 0 to 2^31 - 1, blanks around it. Errors: kCorrupt.
+Result<int64_t> parse_class(Bytes file);
+
+// Where `forebay index` keeps what it makes, in the data's folder: no part of any source.
+inline constexpr std::string_view kInPlaceFolder = ".forebay";
+
+// The two listers; list_places() chooses.
 Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root);
 Result<Listing> list_webdataset(const io::FileSystem& fs, const std::vector<std::string>& shards);
 // "x-{08..10}.tar" gives x-08.tar, x-09.tar, x-10.tar; several ranges multiply.

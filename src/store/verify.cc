@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/mutex.h"
 #include "io/machine.h"
+#include "store/journal.h"
 #include "store/report.h"
 #include "store/snapshot.h"
 #include "store/verify_chunk.h"
@@ -248,11 +249,21 @@ class Verification {
   uint64_t done_ GUARDED_BY(mutex_) = 0;
 };
 
+// A dataset in the making, or one that lost its HEAD: no data in place.
+bool is_packed(const io::FileSystem& fs, const std::string& path) {
+  const auto has = [&](const std::string& file) { return fs.stat(file).has_value(); };
+  return has(journal_path(path)) ||
+         (has(io::join_path(path, "chunks")) && has(io::join_path(path, "snapshots")));
+}
+
 }  // namespace
 
 Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& path,
                             const VerifyOptions& options) {
   const auto head = fs.stat(head_path(path));
+  if (!head && head.error().code() == Code::kNotFound && !is_packed(fs, path)) {
+    return verify_in_place(fs, path, options);
+  }
   if (!head) {
     return fail(head.error().code(), "{} holds no complete dataset: {}", path,
                 head.error().message());

@@ -30,14 +30,19 @@ struct VerifyReport {
   uint64_t images_decoded = 0;
   std::vector<Damage> damages;         // in the order of the chunks
   std::vector<std::string> leftovers;  // chunks that the snapshot does not name
+  std::vector<std::string> notes;      // Dataset::notes, and what could not be checked
 };
 
 // Chunks: SHA-256 against the name, tar structure, the index, every file's CRC32C, every restart
 // segment, no key twice in the dataset. Snapshot: HEAD, root, parts, every column against the
 // chunks' indexes; of pack's report that it can be read and its counts are right. Damage is in the
 // report; errors are only what keeps from looking: kNotFound (no dataset at all), kNoMemory.
+// Data in place: that each image can be read and is as long as it was listed, and its checksum
+// where `forebay index` kept one. Errors also those of open_dataset.
 Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& dataset,
                             const VerifyOptions& options);
+Result<VerifyReport> verify_in_place(const io::FileSystem& fs, const std::string& source,
+                                     const VerifyOptions& options);
 
 // "chunks/ab.tar: byte 512: sample "a/1" (chunk 3): …"
 std::string describe(const Damage& damage);

@@ -73,6 +73,11 @@ class Selection final : public View {
   std::string chunk_path(uint32_t number) const override {
     return base_->chunk_path(base_chunk_.at(number));
   }
+  bool in_place() const override { return base_->in_place(); }
+  Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
+                         uint32_t number) const override {
+    return base_->check_unchanged(fs, file, base_chunk_.at(number));
+  }
   Location location(uint64_t sample) const override {
     Location location = base_->location(samples_.at(sample));
     location.chunk = chunk_of(sample);
@@ -95,6 +100,7 @@ class Selection final : public View {
     base::ByteVector number;
     Location last;
     ChunkInfo chunk;
+    uint64_t end_of_chunk = 0;  // of the base's
     for (const uint64_t sample : samples_) {
       if (sample >= base_->sample_count()) {
         return fail(Code::kInvalid, "{}: no sample {}, there are {}", path_, sample,
@@ -108,22 +114,23 @@ class Selection final : public View {
       const bool joins = chunk.samples > 0 && next.chunk == last.chunk && next.offset >= end &&
                          next.offset - end <= kGapBytesMax;
       if (!joins) {
-        RETURN_IF_ERROR(close_chunk(chunk, last));
+        RETURN_IF_ERROR(close_chunk(chunk, last, end_of_chunk));
         chunk = base_->chunk(next.chunk);
-        chunk.first_byte = std::min(next.offset, chunk.bytes);
+        end_of_chunk = chunk.offset + chunk.bytes;
+        chunk.offset = std::min(next.offset, end_of_chunk);
         chunk.samples = 0;
       }
       last = next;
       ++chunk.samples;
     }
     fingerprint_ = fingerprint.finish();
-    return close_chunk(chunk, last);
+    return close_chunk(chunk, last, end_of_chunk);
   }
 
   // Behind its last sample.
-  Status close_chunk(ChunkInfo chunk, const Location& last) {
+  Status close_chunk(ChunkInfo chunk, const Location& last, uint64_t end_max) {
     if (chunk.samples == 0) return {};
-    chunk.bytes = std::clamp(last.offset + last.length, chunk.first_byte, chunk.bytes);
+    chunk.bytes = std::clamp(last.offset + last.length, chunk.offset, end_max) - chunk.offset;
     base_chunk_.push_back(last.chunk);
     return add_chunk(chunk);
   }
@@ -184,6 +191,11 @@ class Concatenation final : public View {
     FOREBAY_CHECK(sample < sample_count());
     return *std::prev(std::ranges::upper_bound(parts_, sample, {},
                                                [](const Placed& p) { return p.first_sample; }));
+  }
+
+  const Placed& part_of_chunk(uint32_t number) const {
+    return *std::prev(std::ranges::upper_bound(parts_, number, {},
+                                               [](const Placed& p) { return p.first_chunk; }));
   }
 
   Status add(const std::shared_ptr<const Dataset>& part) {

@@ -33,8 +33,8 @@ class ViewTest : public testing::Test {
     const ChunkInfo& chunk = view.chunk(location.chunk);
     EXPECT_GE(sample, chunk.first_sample);
     EXPECT_LT(sample, chunk.first_sample + chunk.samples);
-    EXPECT_LE(chunk.first_byte, location.offset);
-    EXPECT_GE(chunk.bytes, location.offset + location.length);
+    EXPECT_LE(chunk.offset, location.offset);
+    EXPECT_GE(chunk.offset + chunk.bytes, location.offset + location.length);
     EXPECT_EQ(chunk.id, dataset.chunk(dataset.chunk_of(expected)).id);
   }
 

@@ -1,0 +1,58 @@
+#include <iostream>
+
+#include "base/limits.h"
+#include "commands.h"
+#include "io/machine.h"
+#include "store/indexing.h"
+
+namespace forebay::apps {
+
+namespace {
+
+struct Args {
+  std::string source;
+  store::IndexOptions options;
+};
+
+int run(Args& args) {
+  const int64_t start = io::monotonic_ns();
+  const bool show = io::stderr_is_terminal();
+  if (show) {
+    args.options.progress = [](uint64_t done, uint64_t samples) {
+      std::cerr << fmt::format("\r\x1b[K{} of {} images", done, samples) << std::flush;
+    };
+  }
+  const auto report = store::write_index(io::posix_file_system(), args.source, args.options);
+  if (show) std::cerr << "\r\x1b[K" << std::flush;
+  if (!report) return report_error(report.error());
+  for (const store::Remark& remark : report->remarks) {
+    std::cerr << "forebay: index: " << remark.path << ": " << remark.reason << "\n";
+  }
+  fmt::print("{}: {} images, {}, in {} files; index {}, {}; {:.1f} s\n", args.source,
+             report->samples, base::human_bytes(report->image_bytes), report->files, report->path,
+             base::human_bytes(report->index_bytes),
+             static_cast<double>(io::monotonic_ns() - start) * 1e-9);
+  return 0;
+}
+
+}  // namespace
+
+void add_index(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand(
+      "index",
+      "list images that are used in place, ahead: opening them then reads one file,\n"
+      "<source>/.forebay/index, and neither lists folders nor reads tar headers.\n"
+      "When the source changed since, the index is not used, and opening says so.");
+  auto args = std::make_shared<Args>();
+  command
+      ->add_option("source", args->source,
+                   "a folder by class, a .tar, a folder of .tar, or x-{000..010}.tar")
+      ->required();
+  command->add_flag("--checksums", args->options.checksums,
+                    "read every image and keep its CRC32C, which is compared at each use");
+  command->add_option("--threads", args->options.threads, "for --checksums; 0: as many as cores")
+      ->check(CLI::Range(0, base::kThreadsMax));
+  command->callback([args, exit_code] { *exit_code = run(*args); });
+}
+
+}  // namespace forebay::apps

@@ -1,0 +1,358 @@
+#include "store/indexing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <thread>
+
+#include "base/limits.h"
+#include "base/mutex.h"
+#include "io/machine.h"
+#include "store/snapshot.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+std::string source_name(const SourcePlaces& places) {
+  return places.name.empty() ? places.folder : io::join_path(places.folder, places.name);
+}
+
+// `path` below the data's folder.
+std::string below(const SourcePlaces& places, const std::string& path) {
+  const std::string prefix = io::join_path(places.folder, "");
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
+}
+
+// Reads the class of each sample into its label; a sample without a readable one goes.
+class LabelReader {
+ public:
+  LabelReader(const io::FileSystem& fs, Listing* listing) : fs_(fs), listing_(*listing) {}
+
+  Status run() {
+    std::vector<SourceSample> kept;
+    kept.reserve(listing_.samples.size());
+    for (SourceSample& sample : listing_.samples) {
+      const Status status = read(&sample);
+      if (status.ok()) {
+        kept.push_back(std::move(sample));
+      } else if (status.code() == Code::kCorrupt || status.code() == Code::kTooBig) {
+        listing_.refused.push_back({sample.source_path, status.message()});
+      } else {
+        return status;
+      }
+    }
+    listing_.samples = std::move(kept);
+    return {};
+  }
+
+ private:
+  Status read(SourceSample* sample) {
+    for (const SourceFile& file : sample->files) {
+      if (listing_.schema.fields[file.field].kind != FieldKind::kClass) continue;
+      if (file.length > base::kScalarBytesMax) {
+        return fail(Code::kTooBig, ".{}: {} bytes, more than {}", file.suffix, file.length,
+                    base::kScalarBytesMax);
+      }
+      ASSIGN_OR_RETURN(const io::RandomFile* shard, open(file.shard));
+      ByteVector text(file.length);
+      RETURN_IF_ERROR(shard->read(file.offset, text));
+      auto label = parse_class(text);
+      if (!label) return label.error().at("." + file.suffix);
+      sample->label = *label;
+    }
+    return {};
+  }
+
+  Result<const io::RandomFile*> open(uint32_t shard) {
+    if (shard_ == nullptr || number_ != shard) {
+      ASSIGN_OR_RETURN(shard_, fs_.open(listing_.shards[shard].path));
+      number_ = shard;
+    }
+    return shard_.get();
+  }
+
+  const io::FileSystem& fs_;
+  Listing& listing_;
+  std::unique_ptr<io::RandomFile> shard_;
+  uint32_t number_ = 0;
+};
+
+// Equal data has an equal one, wherever it lies and whether it was indexed or not.
+base::Sha256 fingerprint_of(const Listing& listing) {
+  base::Sha256Stream fingerprint;
+  ByteVector lines;
+  base::ByteWriter writer(&lines);
+  const auto flush = [&](size_t keep) {
+    if (lines.size() <= keep) return;
+    fingerprint.add(lines);
+    lines.clear();
+  };
+  for (const SourceShard& shard : listing.shards) writer.number(shard.bytes);
+  for (const SourceSample& sample : listing.samples) {
+    const SourceFile& image = sample.files[0];
+    writer.sized(sample.key);
+    writer.number(sample.label);
+    writer.number(image.length);
+    if (listing.kind == SourceKind::kWebDataset) {
+      writer.number(image.shard);
+      writer.number(image.offset);
+    }
+    flush(64 << 10);
+  }
+  flush(0);
+  return fingerprint.finish();
+}
+
+void append_notes(const Listing& listing, std::vector<std::string>* notes) {
+  const auto note = [&](const std::vector<Remark>& remarks, std::string_view what) {
+    if (remarks.empty()) return;
+    std::string text = fmt::format("{} {}; the first, {}: {}; `forebay index` lists them",
+                                   remarks.size(), what, remarks[0].path, remarks[0].reason);
+    text.resize(std::min(text.size(), base::kInPlaceNoteBytesMax));
+    notes->push_back(std::move(text));
+  };
+  note(listing.refused, "of its samples or files are left out");
+  note(listing.remarks, "of its shards may lack samples");
+}
+
+}  // namespace
+
+std::string index_path(const SourcePlaces& places) {
+  std::string name;
+  for (const char c : places.name) {
+    name += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
+  }
+  return io::join_path(io::join_path(places.folder, kInPlaceFolder),
+                       name.empty() ? "index" : name + ".index");
+}
+
+Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& places,
+                                std::vector<Remark>* remarks) {
+  ASSIGN_OR_RETURN(Listing listing, list_places(fs, places));
+  if (listing.kind == SourceKind::kWebDataset) RETURN_IF_ERROR(LabelReader(fs, &listing).run());
+  if (listing.samples.size() > UINT32_MAX || listing.samples.empty()) {
+    if (!listing.samples.empty()) {
+      return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", source_name(places),
+                  listing.samples.size(), UINT32_MAX);
+    }
+    return fail(Code::kInvalid, "{}: no sample whose class can be read; the first, {}: {}",
+                source_name(places), listing.refused[0].path, listing.refused[0].reason);
+  }
+  InPlaceIndex index;
+  index.kind = listing.kind;
+  index.schema = listing.schema;
+  index.fingerprint = fingerprint_of(listing);
+  index.folders = std::move(listing.folders);
+  append_notes(listing, &index.notes);
+  for (const SourceShard& shard : listing.shards) {
+    index.shards.push_back({.path = below(places, shard.path),
+                            .bytes = shard.bytes,
+                            .modified_ns = shard.modified_ns});
+  }
+  index.samples.reserve(listing.samples.size());
+  for (const SourceSample& sample : listing.samples) {
+    const SourceFile& image = sample.files[0];
+    index.add(sample.key, sample.source_path,
+              {.offset = image.offset,
+               .length = static_cast<uint32_t>(std::min<uint64_t>(image.length, UINT32_MAX)),
+               .label = static_cast<int32_t>(sample.label)});
+    if (!index.shards.empty()) ++index.shards[image.shard].samples;
+  }
+  std::ranges::move(listing.refused, std::back_inserter(*remarks));
+  std::ranges::move(listing.remarks, std::back_inserter(*remarks));
+  return index;
+}
+
+namespace {
+
+// What is not as it was when it was indexed; empty when all is.
+Result<std::string> what_changed(const io::FileSystem& fs, const SourcePlaces& places,
+                                 const InPlaceIndex& index) {
+  if (index.kind != places.kind) return "it holds another kind of data now";
+  for (const SourceFolder& folder : index.folders) {
+    const std::string path =
+        folder.path.empty() ? places.folder : io::join_path(places.folder, folder.path);
+    const auto info = fs.stat(path);
+    if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
+    RETURN_IF_ERROR(info);
+    if (info->modified_ns != folder.modified_ns) return "files came to or went from " + path;
+  }
+  for (size_t i = 0; i < std::max(index.shards.size(), places.shards.size()); ++i) {
+    if (i >= places.shards.size()) return "the shard " + index.shards[i].path + " is gone";
+    const std::string& path = places.shards[i];
+    if (i >= index.shards.size() || index.shards[i].path != below(places, path)) {
+      return path + " is where another shard was, or none";
+    }
+    ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
+    if (info.size != index.shards[i].bytes || info.modified_ns != index.shards[i].modified_ns) {
+      return path + " was written to";
+    }
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Result<InPlaceIndex> read_index(const io::FileSystem& fs, const SourcePlaces& places) {
+  const std::string path = index_path(places);
+  ASSIGN_OR_RETURN(const ByteVector data, io::read_file(fs, path, base::kInPlaceIndexBytesMax));
+  auto index = decode_in_place_index(data);
+  if (!index) return tl::unexpected(index.error().at(path));
+  ASSIGN_OR_RETURN(const std::string changed, what_changed(fs, places, *index));
+  if (changed.empty()) return index;
+  return fail(Code::kInvalid, "{}: {} since it was made", path, changed);
+}
+
+namespace {
+
+// Fills in the images' checksums, some files at a time.
+class Checksummer {
+ public:
+  Checksummer(const io::FileSystem& fs, const SourcePlaces& places, const IndexOptions& options,
+              InPlaceIndex* index)
+      : fs_(fs), places_(places), options_(options), index_(*index) {
+    uint64_t first = 0;
+    for (const InPlaceShard& shard : index_.shards) firsts_.push_back(first += shard.samples);
+  }
+
+  Status run() {
+    const int wanted = options_.threads > 0 ? options_.threads : io::usable_cores();
+    std::vector<std::thread> workers;
+    for (int i = 0; i < wanted; ++i) workers.emplace_back([this] { work(); });
+    for (std::thread& worker : workers) worker.join();
+    base::MutexLock lock(mutex_);
+    return error_;
+  }
+
+ private:
+  static constexpr uint64_t kFilesATime = 64;
+
+  void work() {
+    const bool shards = index_.kind == SourceKind::kWebDataset;
+    const uint64_t count = shards ? index_.shards.size() : index_.samples.size();
+    const uint64_t step = shards ? 1 : kFilesATime;
+    for (uint64_t at = next_.fetch_add(step); at < count; at = next_.fetch_add(step)) {
+      Status status;
+      try {
+        status = shards ? add_shard(at) : add_files(at, std::min(at + step, count));
+      } catch (const std::bad_alloc&) {
+        status = fail(Code::kNoMemory, "no memory for an image");
+      }
+      if (status.ok()) continue;
+      next_ = count;  // the others end too
+      base::MutexLock lock(mutex_);
+      if (error_.ok()) error_ = std::move(status);
+    }
+  }
+
+  Status add_shard(uint64_t number) {
+    const uint64_t end = firsts_[number];
+    const uint64_t first = end - index_.shards[number].samples;
+    ASSIGN_OR_RETURN(const auto file, fs_.open(places_.shards[number]));
+    ByteVector image;
+    for (uint64_t i = first; i < end; ++i) RETURN_IF_ERROR(add(*file, i, &image));
+    count(end - first);
+    return {};
+  }
+
+  Status add_files(uint64_t first, uint64_t end) {
+    ByteVector image;
+    for (uint64_t i = first; i < end; ++i) {
+      ASSIGN_OR_RETURN(const auto file, fs_.open(io::join_path(places_.folder, index_.path(i))));
+      ASSIGN_OR_RETURN(const uint64_t bytes, file->size());
+      if (std::min<uint64_t>(bytes, UINT32_MAX) != index_.samples[i].length) {
+        return fail(Code::kInvalid, "{}: its size changed while it was indexed; index again",
+                    file->path());
+      }
+      RETURN_IF_ERROR(add(*file, i, &image));
+    }
+    count(end - first);
+    return {};
+  }
+
+  Status add(const io::RandomFile& file, uint64_t number, ByteVector* image) {
+    InPlaceSample& sample = index_.samples[number];
+    if (sample.length > base::kImageBytesMax) return {};  // never read
+    image->resize(sample.length);
+    RETURN_IF_ERROR(file.read(sample.offset, *image));
+    sample.crc32c = base::crc32c(*image);
+    return {};
+  }
+
+  void count(uint64_t samples) {
+    base::MutexLock lock(mutex_);
+    done_ += samples;
+    if (options_.progress) options_.progress(done_, index_.samples.size());
+  }
+
+  const io::FileSystem& fs_;
+  const SourcePlaces& places_;
+  const IndexOptions& options_;
+  InPlaceIndex& index_;
+  std::vector<uint64_t> firsts_;  // behind each shard's samples
+  std::atomic<uint64_t> next_ = 0;
+  base::Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
+  uint64_t done_ GUARDED_BY(mutex_) = 0;
+};
+
+Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
+                                 const IndexOptions& options) {
+  IndexReport report;
+  report.path = index_path(places);
+  ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, &report.remarks));
+  if (options.checksums) {
+    index.has_checksums = true;
+    RETURN_IF_ERROR(Checksummer(fs, places, options, &index).run());
+  }
+  const ByteVector data = encode_in_place_index(index);
+  if (data.size() > base::kInPlaceIndexBytesMax) {
+    return fail(Code::kTooBig, "an index of {}, more than {}; pack the data",
+                base::human_bytes(data.size()), base::human_bytes(base::kInPlaceIndexBytesMax));
+  }
+  // What changed behind its own listing would never be found.
+  ASSIGN_OR_RETURN(const std::string changed, what_changed(fs, places, index));
+  if (!changed.empty()) {
+    return fail(Code::kInvalid, "{} while it was indexed; run the same command when it is complete",
+                changed);
+  }
+  RETURN_IF_ERROR(io::write_file_atomically(fs, report.path, data));
+  report.samples = index.samples.size();
+  report.files = places.kind == SourceKind::kFolder ? report.samples : index.shards.size();
+  for (const InPlaceSample& sample : index.samples) report.image_bytes += sample.length;
+  report.index_bytes = data.size();
+  return report;
+}
+
+}  // namespace
+
+Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
+                                const IndexOptions& options) {
+  const auto run = [&]() -> Result<IndexReport> {
+    if (fs.stat(head_path(source))) {
+      return fail(Code::kUnsupported, "{} is a packed dataset, which needs no other index", source);
+    }
+    ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
+    // Before the listing: it changes the folder.
+    const std::string folder = io::join_path(places.folder, kInPlaceFolder);
+    const Status made = fs.make_dirs(folder);
+    if (!made.ok()) {
+      return fail(made.code(),
+                  "{}; the index lies in the data's folder: run this where that can be written "
+                  "(without an index the data is listed at each opening)",
+                  made.message());
+    }
+    ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(folder, "LOCK")));
+    return write_locked(fs, places, options);
+  };
+  auto report = run();
+  if (!report) return tl::unexpected(report.error().at("index"));
+  return report;
+}
+
+}  // namespace forebay::store

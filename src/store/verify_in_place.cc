@@ -1,0 +1,132 @@
+// verify for data in place: what can be known of files that are not Forebay's.
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <thread>
+
+#include "base/mutex.h"
+#include "image/decode.h"
+#include "io/machine.h"
+#include "store/in_place.h"
+#include "store/verify.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr uint32_t kChunksATime = 32;  // of a folder, each is one image
+
+class Verification {
+ public:
+  Verification(const io::FileSystem& fs, const Dataset& dataset, const VerifyOptions& options)
+      : fs_(fs), dataset_(dataset), options_(options) {}
+
+  Result<VerifyReport> run() {
+    const int wanted = options_.threads > 0 ? options_.threads : io::usable_cores();
+    std::vector<std::thread> workers;
+    for (int i = 0; i < wanted; ++i) workers.emplace_back([this] { work(); });
+    for (std::thread& worker : workers) worker.join();
+    base::MutexLock lock(mutex_);
+    RETURN_IF_ERROR(error_);
+    std::ranges::stable_sort(report_.damages, {}, &Damage::chunk);
+    return std::move(report_);
+  }
+
+ private:
+  // What one worker has of its own.
+  struct Worker {
+    image::ImageDecoder decoder;
+    base::Pixels pixels;
+    base::ByteVector image;
+    VerifyReport found;
+  };
+
+  void work() {
+    try {
+      Worker worker;
+      const uint64_t count = dataset_.chunk_count();
+      for (uint64_t at = next_.fetch_add(kChunksATime); at < count;
+           at = next_.fetch_add(kChunksATime)) {
+        const uint64_t end = std::min(at + kChunksATime, count);
+        for (uint64_t i = at; i < end; ++i) check_chunk(static_cast<uint32_t>(i), &worker);
+        take(std::exchange(worker.found, {}));
+      }
+    } catch (const std::bad_alloc&) {
+      next_ = dataset_.chunk_count();  // the others end too
+      base::MutexLock lock(mutex_);
+      error_ = fail(Code::kNoMemory, "no memory for an image; give fewer --threads");
+    }
+  }
+
+  void check_chunk(uint32_t number, Worker* worker) {
+    ++worker->found.chunks;
+    const ChunkInfo& info = dataset_.chunk(number);
+    const std::string path = dataset_.chunk_path(number);
+    const auto add = [&](std::string key, int64_t offset, const Status& why) {
+      worker->found.damages.push_back({path, number, std::move(key), offset, why.message()});
+    };
+    const auto file = fs_.open(path);
+    Status opened = base::status_of(file);
+    if (opened.ok()) opened = dataset_.check_unchanged(fs_, **file, number);
+    if (!opened.ok()) return add({}, -1, opened);
+    for (uint64_t i = info.first_sample; i < info.first_sample + info.samples; ++i) {
+      const Location location = dataset_.location(i);
+      const Status status = check_image(**file, location, worker);
+      if (!status.ok()) {
+        add(dataset_.key(i).value_or("?"), static_cast<int64_t>(location.offset), status);
+      }
+      ++worker->found.samples;
+      worker->found.bytes += location.length;
+    }
+  }
+
+  Status check_image(const io::RandomFile& file, const Location& location, Worker* worker) const {
+    RETURN_IF_ERROR(check_length(location));
+    worker->image.resize(location.length);
+    RETURN_IF_ERROR(file.read(location.offset, worker->image));
+    RETURN_IF_ERROR(check_file(worker->image, location));
+    if (!options_.pixels) return {};
+    ++worker->found.images_decoded;
+    return worker->decoder.decode(worker->image, std::nullopt, &worker->pixels);
+  }
+
+  void take(VerifyReport found) {
+    base::MutexLock lock(mutex_);
+    report_.chunks += found.chunks;
+    report_.samples += found.samples;
+    report_.bytes += found.bytes;
+    report_.images_decoded += found.images_decoded;
+    std::ranges::move(found.damages, std::back_inserter(report_.damages));
+    if (options_.progress) options_.progress(report_.chunks, dataset_.chunk_count());
+  }
+
+  const io::FileSystem& fs_;
+  const Dataset& dataset_;
+  const VerifyOptions& options_;
+  std::atomic<uint64_t> next_ = 0;
+  base::Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
+  VerifyReport report_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<VerifyReport> verify_in_place(const io::FileSystem& fs, const std::string& source,
+                                     const VerifyOptions& options) {
+  const auto dataset = open_dataset(fs, source);
+  if (!dataset) return tl::unexpected(dataset.error().at("verify"));
+  auto report = Verification(fs, **dataset, options).run();
+  if (!report) return tl::unexpected(report.error().at("verify"));
+  report->notes = (*dataset)->notes();
+  if (!(*dataset)->location(0).crc32c && !options.pixels) {
+    report->notes.emplace_back(
+        "there are no checksums, so only sizes were compared; --pixels decodes every image, "
+        "`forebay index --checksums` keeps checksums");
+  }
+  return report;
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,251 @@
+"""Data in place: tar shards and folders, with and without the index of `forebay index`."""
+
+import io
+import os
+import subprocess
+import tarfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import forebay
+from conftest import FOREBAY
+from forebay import transforms as T
+
+TRAIN = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]  # uint8
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    with tarfile.open(path, "w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def members_of(name: str, image: bytes) -> list[tuple[str, bytes]]:
+    """A sample's: the image in front, in the middle or behind, by its number."""
+    key, number = name.removesuffix(".jpg"), int(name[-7:-4])
+    others = [(f"{key}.cls", f"{name[5]}\n".encode()), (f"{key}.json", b'{"a": 1}')]
+    return [*others[: number % 3], (f"{key}.jpg", image), *others[number % 3 :]]
+
+
+@pytest.fixture
+def shards(images: dict[str, bytes], tmp_path: Path) -> Path:
+    """Four shards of GNU tar's kind."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    names = sorted(images, key=lambda name: name[-7:])
+    for shard in range(4):
+        members = (m for name in names[shard::4] for m in members_of(name, images[name]))
+        write_tar(folder / f"x-{shard:02}.tar", members)
+    return folder
+
+
+@pytest.fixture
+def copied(images: dict[str, bytes], tmp_path: Path) -> Path:
+    """A folder of its own."""
+    for name, content in images.items():
+        path = tmp_path / "copied" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "copied"
+
+
+def index(path: Path | str, *options: str) -> str:
+    command = [FOREBAY, "index", str(path), *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def make(path: Path | str, **options: Any) -> forebay.Loader:
+    defaults: dict[str, Any] = {"transform": TRAIN, "shuffle": True, "seed": 5, "num_workers": 2}
+    return forebay.Loader(path, options.pop("batch_size", 8), **{**defaults, **options})
+
+
+def equal(a: Batches, b: Batches) -> bool:
+    return len(a) == len(b) and all(
+        torch.equal(x, y)
+        for one, two in zip(a, b, strict=True)
+        for x, y in zip(one, two, strict=True)
+    )
+
+
+def quiet(path: Path | str) -> forebay.Dataset:
+    """Opened without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return forebay.Dataset(path)
+
+
+def test_shards_are_the_samples_that_pack_takes(
+    shards: Path, images: dict[str, bytes], tmp_path: Path
+):
+    command = [FOREBAY, "pack", str(shards), str(tmp_path / "set"), "--order", "listed"]
+    subprocess.run(command, check=True, capture_output=True)
+    in_place, packed = quiet(shards), forebay.Dataset(tmp_path / "set")
+    assert in_place.keys() == packed.keys()
+    assert in_place.targets.tolist() == packed.targets.tolist()
+    assert in_place.classes == packed.classes == []
+    for i, key in enumerate(in_place.keys()):
+        assert in_place.read(i) == images[f"{key}.jpg"]
+        assert np.array_equal(in_place[i][0], packed[i][0])
+        assert in_place.find(key) == i
+    ordered: dict[str, Any] = {"shuffle": False, "transform": T.evaluate(size=48, resize=56)}
+    assert equal(list(make(shards, **ordered)), list(make(packed.path, **ordered)))
+
+
+def test_ways_to_name_shards(shards: Path):
+    keys = quiet(shards).keys()
+    assert quiet(f"{shards}/x-{{00..03}}.tar").keys() == keys
+    assert quiet(f"{shards}/x-{{02..03}}.tar").keys() == keys[-len(keys) // 2 + 1 :]
+    assert set(quiet(shards / "x-01.tar").keys()) < set(keys)
+
+
+def test_shuffled_shards_give_each_sample_once(shards: Path, images: dict[str, bytes]):
+    plain = [T.Resize(24), T.CenterCrop(16)]
+    loader = make(shards, transform=plain, batch_size=7)
+    ordered = list(make(shards, transform=plain, batch_size=7, shuffle=False))
+    one, two = list(loader), list(loader)
+
+    def samples(epoch: Batches) -> list[tuple[bytes, int]]:
+        return [
+            (image.numpy().tobytes(), int(label))
+            for images, labels in epoch
+            for image, label in zip(images, labels, strict=True)
+        ]
+
+    assert len(set(samples(ordered))) == len(images)
+    assert sorted(samples(one)) == sorted(samples(two)) == sorted(samples(ordered))
+    assert not equal(one, two) and not equal(one, ordered)
+    assert equal(list(make(shards, transform=plain, batch_size=7)), one)
+
+
+@pytest.mark.parametrize("where", ["shards", "copied"])
+@pytest.mark.parametrize("checksums", [[], ["--checksums"]])
+def test_an_index_changes_nothing_but_the_time(where: str, checksums: list[str], request):
+    path = request.getfixturevalue(where)
+    listed = quiet(path)
+    expected = list(make(path))
+    assert "70 images" in index(path, *checksums)
+    indexed = quiet(path)
+    assert indexed.fingerprint == listed.fingerprint
+    assert indexed.keys() == listed.keys()
+    assert indexed.targets.tolist() == listed.targets.tolist()
+    assert equal(list(make(path)), expected)
+
+
+@pytest.mark.parametrize("where", ["shards", "copied"])
+def test_resumes_at_every_batch(where: str, request):
+    path = request.getfixturevalue(where)
+    loader = make(path)
+    whole = list(loader)
+    for taken in range(len(whole) + 1):
+        first = make(path)
+        steps = iter(first)
+        for _ in range(taken):
+            next(steps)
+        state = first.state_dict()
+        if taken == 3:
+            index(path)  # a state is of the data, whether it was indexed or not
+        again = make(path)
+        again.load_state_dict(state)
+        rest = list(again)
+        assert equal(rest, whole[taken:] if taken < len(whole) else list(loader))
+
+
+def test_an_index_out_of_date_is_told_and_not_used(shards: Path, copied: Path):
+    index(copied)
+    first = copied / "class0/000.jpg"
+    (copied / "class0/a new one.jpg").write_bytes(first.read_bytes())
+    with pytest.warns(UserWarning, match=r"came to or went from .*class0.*run `forebay index"):
+        assert len(forebay.Dataset(copied)) == 71
+    index(copied)
+    assert len(quiet(copied)) == 71
+
+    index(shards)
+    last = shards / "x-03.tar"
+    last.rename(shards / "x-04.tar")
+    with pytest.warns(UserWarning, match=r"x-04.tar is where another shard was"):
+        assert len(forebay.Dataset(shards)) == 70
+    (shards / "x-04.tar").rename(last)
+    assert len(quiet(shards)) == 70
+    os.utime(last, ns=(0, 0))
+    with pytest.warns(UserWarning, match=r"x-03.tar was written to"):
+        assert len(forebay.Dataset(shards)) == 70
+
+
+def test_a_damaged_index_is_told_and_not_used(copied: Path):
+    index(copied)
+    path = copied / ".forebay/index"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"checksum does not match: it is damaged") as caught:
+        dataset = forebay.Dataset(copied)
+    assert caught[0].filename == __file__
+    assert len(dataset) == 70
+    path.write_bytes(content[:100])
+    with pytest.warns(UserWarning, match="damaged or cut off"):
+        forebay.Dataset(copied)
+
+
+def test_a_file_that_grew_is_a_bad_sample(copied: Path, images: dict[str, bytes]):
+    index(copied)
+    path = copied / "class1/001.jpg"
+    path.write_bytes(images["class1/001.jpg"] + b"more")
+    dataset = quiet(copied)  # the folder has the same files
+    with pytest.raises(forebay.DataError, match="its size changed since it was indexed.*again"):
+        dataset[dataset.keys().index("class1/001")]
+    loader = make(copied)
+    with pytest.warns(UserWarning, match="class1/001 cannot be used: .*its size changed"):
+        assert sum(len(labels) for _, labels in loader) == 70
+    assert [bad["key"] for bad in loader.bad_samples] == ["class1/001"]
+
+
+def test_kept_checksums_are_compared(copied: Path, images: dict[str, bytes]):
+    index(copied, "--checksums")
+    content = bytearray(images["class1/001.jpg"])
+    content[-3] ^= 1
+    (copied / "class1/001.jpg").write_bytes(content)
+    loader = make(copied)
+    with pytest.warns(UserWarning, match="class1/001 cannot be used: .*checksum"):
+        list(loader)
+
+
+def test_a_shard_that_changed_gives_bad_samples_and_no_wrong_pixels(shards: Path):
+    loader = make(shards, shuffle=False, batch_size=1)
+    whole = list(loader)
+    truncated = shards / "x-03.tar"
+    count = len(quiet(truncated))
+    os.truncate(truncated, 1500)
+    loader.set_epoch(0)
+    with pytest.warns(UserWarning, match=r"x-03.tar: changed since it was listed, from \d+ bytes"):
+        rest = [batch for batch in loader if len(batch[1])]
+    assert equal(rest, whole[:-count])
+    assert len(loader.bad_samples) == count
+    assert {bad["chunk"] for bad in loader.bad_samples} == {str(truncated)}
+    with pytest.raises(forebay.DataError, match=r"x-03.tar: truncated: member"):
+        forebay.Dataset(shards)
+
+
+def test_compressed_shards_are_refused(tmp_path: Path):
+    (tmp_path / "x.tar").write_bytes(b"\x1f\x8b" + bytes(1000))
+    with pytest.raises(forebay.DataError, match="unpack it with `gzip -d`"):
+        forebay.Dataset(tmp_path / "x.tar")
+
+
+def test_samples_left_out_are_told(shards: Path, images: dict[str, bytes]):
+    image = next(iter(images.values()))
+    write_tar(shards / "y.tar", [("no class.jpg", image), ("bad.jpg", image), ("bad.cls", b"x")])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match='1 of its samples .* bad.jpg: .cls: "x" is no class'):
+            dataset = forebay.Dataset(shards)
+        assert len(dataset) == 71
+        assert dataset.targets[-1] == -1
+        index(shards)
