@@ -16,12 +16,16 @@ target_compile_options(forebay_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror
   # Pixels are defined exactly: a fused multiply-add that the compiler chose would change them.
   -ffp-contract=off
+  # Messages name a source as the tree has it, not where the tree lay when it was built.
+  -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=
   # g++ 12 sees uninitialised strings in every std::variant that it moves (GCC bug 105562 and kin).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   # AVX2 is the floor on x86; faster kernels are chosen at run time.
   target_compile_options(forebay_flags INTERFACE -march=x86-64-v3 -mtune=generic)
+  # On a lesser processor the system's loader says so, instead of a crash at some instruction.
+  target_link_options(forebay_flags INTERFACE LINKER:-z,x86-64-v3)
 elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
   # Highway compiles its NEON functions with AES, so that ours must be too to inline them; none uses
   # it. No kernels for SVE: its vectors have no size at compile time, and ours lie in arrays.

@@ -1,7 +1,8 @@
 // A mutex whose use clang checks at compile time (-Wthread-safety); std::mutex carries no marks.
 #pragma once
 
-#include <condition_variable>
+#include <pthread.h>
+
 #include <mutex>
 
 #if defined(__clang__)
@@ -21,6 +22,7 @@ class FOREBAY_ANNOTATE(capability("mutex")) Mutex {
   void unlock() FOREBAY_ANNOTATE(release_capability()) { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -37,19 +39,34 @@ class FOREBAY_ANNOTATE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// wait() is called with the mutex held, in a loop that checks its condition.
+// wait() is called with the mutex held, in a loop that checks its condition. POSIX's own, as
+// libstdc++'s has a symbol of g++ 12, the one thing that would keep wheels from glibc 2.34.
 class CondVar {
  public:
-  void wait(Mutex& mutex) REQUIRES(mutex) { condition_.wait(mutex); }
+  CondVar() = default;
+  ~CondVar() { pthread_cond_destroy(&condition_); }
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+  void wait(Mutex& mutex) REQUIRES(mutex) {
+    pthread_cond_wait(&condition_, mutex.mutex_.native_handle());
+  }
   // False when nobody notified in that time.
   bool wait_ms(Mutex& mutex, int ms) REQUIRES(mutex) {
-    return condition_.wait_for(mutex, std::chrono::milliseconds(ms)) == std::cv_status::no_timeout;
+    constexpr long kNsMax = 1'000'000'000;
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1'000'000L;
+    until.tv_sec += until.tv_nsec / kNsMax;
+    until.tv_nsec %= kNsMax;
+    return pthread_cond_clockwait(&condition_, mutex.mutex_.native_handle(), CLOCK_MONOTONIC,
+                                  &until) == 0;
   }
-  void notify_one() { condition_.notify_one(); }
-  void notify_all() { condition_.notify_all(); }
+  void notify_one() { pthread_cond_signal(&condition_); }
+  void notify_all() { pthread_cond_broadcast(&condition_); }
 
  private:
-  std::condition_variable_any condition_;
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
 };
 
 }  // namespace forebay::base

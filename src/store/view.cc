@@ -155,9 +155,15 @@ class Concatenation final : public View {
   }
 
   std::string chunk_path(uint32_t number) const override {
-    const Placed& placed = *std::prev(std::ranges::upper_bound(
-        parts_, number, {}, [](const Placed& p) { return p.first_chunk; }));
+    const Placed& placed = part_of_chunk(number);
     return placed.dataset->chunk_path(number - placed.first_chunk);
+  }
+  // Of a bad sample its chunk's file is named then, as in place.
+  bool in_place() const override { return true; }
+  Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
+                         uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->check_unchanged(fs, file, number - placed.first_chunk);
   }
   Location location(uint64_t sample) const override {
     const Placed& placed = part_of(sample);

@@ -1,0 +1,17 @@
+#!python
+"""The `forebay` command of an installed package: becomes the program that lies in the package.
+
+The package is looked for and not imported, which would take NumPy's time.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+
+package = find_spec("forebay")
+if package is None or package.origin is None:
+    sys.exit(
+        f"forebay: {sys.executable} does not find the package that this command is part of; "
+        "install forebay there, or name the package's folder in PYTHONPATH"
+    )
+os.execv(os.path.join(os.path.dirname(package.origin), "bin", "forebay"), sys.argv)

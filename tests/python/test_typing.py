@@ -1,0 +1,58 @@
+"""The stub against the module it describes, and the package as a strict type checker sees it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import forebay
+import typed_use
+from conftest import ROOT
+
+# Errors are looked for in what is named on the command line, as with a package that is installed;
+# PyTorch, of which the package names no type, would take most of the time.
+SETTINGS = """
+[mypy]
+follow_imports = silent
+[mypy-torch.*]
+follow_imports = skip
+"""
+
+# What stubtest says of every nanobind module, and has no bearing on a user.
+ALLOWED = r"""
+forebay\._core\.[A-Z]\w*  # the metaclass is nanobind's
+forebay\._core\.\w+\.__init__  # of classes that only the core makes
+forebay\._core\.\w+\.__nb_enum__
+forebay\._core\.(\w+\.)?(open|usable_cores)  # functions without self are not Python's functions
+forebay\.\w+\._\w+  # cached functions that are the package's own
+"""
+
+
+def check(module: str, *arguments: str, folder: Path) -> None:
+    """Runs a module of mypy beside the package that this test run uses."""
+    package = str(Path(forebay.__file__).parent.parent)
+    (folder / "mypy.ini").write_text(SETTINGS)
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": package,
+            "MYPYPATH": package,
+            "MYPY_CACHE_DIR": str(ROOT / "build/mypy"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_stub_is_the_modules(tmp_path: Path):
+    (tmp_path / "allowed.txt").write_text(ALLOWED)
+    options = ["--mypy-config-file", "mypy.ini", "--allowlist", "allowed.txt"]
+    check("mypy.stubtest", *options, "--ignore-disjoint-bases", "forebay", folder=tmp_path)
+
+
+def test_a_strict_program_has_the_types(packed: Path, tmp_path: Path):
+    check("mypy", "--strict", typed_use.__file__, folder=tmp_path)
+    typed_use.use(str(packed))

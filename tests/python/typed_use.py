@@ -1,0 +1,52 @@
+"""What a user writes, typed: test_typing.py has mypy check it strictly, and runs it."""
+
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import forebay
+from forebay import transforms as T
+
+
+def use(path: str) -> None:
+    """Every kind of call of the public package, with the type that comes back."""
+    dataset = forebay.Dataset(path)
+    assert_type(len(dataset), int)
+    pixels, label = dataset[0]
+    assert_type(pixels, NDArray[np.uint8])
+    assert_type(label, int)
+    assert_type(dataset[1:3], list[tuple[NDArray[np.uint8], int]])
+    assert_type(dataset.classes, list[str])
+    assert_type(dataset.class_to_idx, dict[str, int])
+    assert_type(dataset.targets, NDArray[np.int64])
+    assert_type(dataset.find(dataset.key(0)), int | None)
+    file = dataset.read(0)
+    assert_type(file, bytes)
+    assert_type(forebay.decode(file), NDArray[np.uint8])
+    assert_type(forebay.decode([file, file], threads=2), list[NDArray[np.uint8]])
+    try:
+        forebay.decode(b"no image")
+    except forebay.DataError as error:
+        assert_type(error, forebay.DataError)
+        value_error: ValueError = error
+        assert str(value_error)
+
+    loader = forebay.Loader(dataset, batch_size=8, shuffle=True, transform=T.train(size=32))
+    assert_type(len(loader), int)
+    for images, labels in loader:
+        assert len(images) == len(labels)
+    state = loader.state_dict()
+    assert_type(state, dict[str, Any])
+    loader.load_state_dict(state)
+    assert_type(loader.stats()["samples"], float)
+
+
+def misuse(path: str) -> None:
+    """Never run. Strictly, an ignored error that is none is an error."""
+    forebay.Dataset(3)  # type: ignore[arg-type]
+    forebay.Dataset(path)["0"].read()  # type: ignore[call-overload]
+    forebay.decode("a path")  # type: ignore[arg-type]
+    forebay.Loader(path, batch_size="8", transform=T.train())  # type: ignore[arg-type]
+    forebay.Loader(path, transform=["RandomCrop"])  # type: ignore[list-item]
+    forebay.DataError().path  # type: ignore[attr-defined]  # noqa: B018
