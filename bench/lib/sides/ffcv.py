@@ -1,0 +1,103 @@
+"""FFCV: a file that its DatasetWriter made, images compressed again, and its Loader.
+
+Its region crop resizes by OpenCV's INTER_AREA. CIFAR's border is black.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.sides.side import BATCH, MEAN, PAIRS, RATIO, SCALE, SEED, STD, Data, Epoch, Side, Work
+from lib.sides.torch_side import decode, torchvision_v2
+
+
+class _Images:
+    def __init__(self, files: list[tuple[Path, int]]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        file, label = self.files[i]
+        return decode(file.read_bytes()), label
+
+
+class FfcvQ96(Side):
+    """JPEG of quality 96, whose loss can hardly be seen."""
+
+    plain = False
+    lossy = True
+    quality = 96
+
+    def stored(self, data: Data) -> Path:
+        """Its file."""
+        return data.of(f"q{self.quality}.beton")
+
+    def pack(self, data: Data, work: Work, threads: int) -> None:
+        """As large as they are."""
+        torchvision_v2()
+        from ffcv.fields import IntField, RGBImageField
+        from ffcv.writer import DatasetWriter
+
+        mode = "jpg" if self.quality < 100 else "raw"
+        field = RGBImageField(write_mode=mode, jpeg_quality=self.quality)
+        writer = DatasetWriter(str(self.stored(data)), {"image": field, "label": IntField()},
+                               num_workers=threads)  # fmt: skip
+        writer.from_indexed_dataset(_Images(data.files()))
+
+    def pixel_pairs(self, data: Data) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Through its own compression."""
+        torchvision_v2()
+        import cv2
+        from ffcv.fields.rgb_image import encode_jpeg
+
+        for file, _ in data.files()[:PAIRS]:
+            pixels = np.asarray(decode(file.read_bytes()))
+            if self.lossy:
+                flags = cv2.IMREAD_COLOR_RGB
+                yield pixels, cv2.imdecode(encode_jpeg(pixels, self.quality), flags)
+
+    def open(self, data: Data, work: Work, threads: int) -> Epoch:
+        """Threads and compiled transforms; the last batch is dropped where it is not full."""
+        torchvision_v2()
+        from ffcv import transforms as T
+        from ffcv.fields import basics, rgb_image
+        from ffcv.loader import Loader, OrderOption
+
+        if work.padding:
+            crop = [rgb_image.SimpleRGBImageDecoder(), T.RandomHorizontalFlip(),
+                    T.RandomTranslate(work.padding)]  # fmt: skip
+        else:
+            size = (work.size, work.size)
+            crop = [rgb_image.RandomResizedCropRGBImageDecoder(size, SCALE, RATIO),
+                    T.RandomHorizontalFlip()]  # fmt: skip
+        normalize = T.NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32)
+        images = [*crop, normalize, T.ToTensor(), T.ToTorchImage(channels_last=False)]
+        loader = Loader(
+            str(self.stored(data)), BATCH, num_workers=threads, order=OrderOption.RANDOM, seed=SEED,
+            os_cache=True, drop_last=True,
+            pipelines={"image": images, "label": [basics.IntDecoder(), T.ToTensor()]},
+        )  # fmt: skip
+
+        def epoch(_: int) -> Iterator[np.ndarray]:
+            return (batch.numpy() for batch, _ in loader)
+
+        return epoch
+
+
+class FfcvQ90(FfcvQ96):
+    """JPEG of quality 90, its default."""
+
+    quality = 90
+    works = ("photos",)
+
+
+class FfcvRaw(FfcvQ96):
+    """Pixels, which its CIFAR example stores; nothing is decoded."""
+
+    lossy = False
+    quality = 100
+    works = ("cifar",)

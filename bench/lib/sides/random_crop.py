@@ -1,0 +1,45 @@
+"""Random crops by hand, for the libraries that leave drawing them to their user."""
+
+import math
+import random
+
+import numpy as np
+
+from lib.sides.side import RATIO, SCALE
+
+
+def draw_crop(width: int, height: int) -> tuple[int, int, int, int]:
+    """Left, top, width and height, as torchvision's RandomResizedCrop.get_params draws them."""
+    for _ in range(10):
+        area = width * height * random.uniform(*SCALE)
+        ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            return random.randint(0, width - w), random.randint(0, height - h), w, h
+    w, h = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+def draw_padded(padding: int) -> tuple[int, int]:
+    """How far right and down of the bordered image's corner a crop begins."""
+    return random.randint(0, 2 * padding), random.randint(0, 2 * padding)
+
+
+def draw_flip() -> bool:
+    """True half of the time."""
+    return random.random() < 0.5
+
+
+def crop_padded(images: np.ndarray, padding: int, generator: np.random.Generator) -> np.ndarray:
+    """Of each image [3, size, size] a crop of its size out of it with a mirrored border; flips."""
+    count, _, height, width = images.shape
+    sides = (padding, padding)
+    wide = np.pad(images, ((0, 0), (0, 0), sides, sides), "reflect")
+    offsets = generator.integers(0, 2 * padding + 1, (count, 2))
+    flips = generator.integers(0, 2, count)
+    out = np.empty_like(images)
+    for i in range(count):
+        x, y = offsets[i]
+        crop = wide[i, :, y : y + height, x : x + width]
+        out[i] = crop[:, :, ::-1] if flips[i] else crop
+    return out

@@ -1,0 +1,44 @@
+"""MosaicML Streaming: its MDS shards, decoded by Pillow, torchvision's transforms."""
+
+from pathlib import Path
+from typing import Any
+
+from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
+from lib.sides.torch_side import batches, decode, torchvision_v2, transform, workers
+
+
+class Streaming(Side):
+    """StreamingDataset on a local folder, in its own DataLoader."""
+
+    plain = False
+
+    def stored(self, data: Data) -> Path:
+        """Its shards, the files verbatim."""
+        return data.of("streaming")
+
+    def pack(self, data: Data, work: Work, threads: int) -> None:
+        """By its MDSWriter, without compression or checksums, its defaults."""
+        torchvision_v2()
+        from streaming import MDSWriter
+
+        columns = {"x": "bytes", "y": "int"}
+        with MDSWriter(out=str(self.stored(data)), columns=columns) as out:
+            for file, label in data.files():
+                out.write({"x": file.read_bytes(), "y": label})
+
+    def open(self, data: Data, work: Work, threads: int) -> Epoch:
+        """Its worker processes."""
+        made = transform(work)
+        import streaming
+        from streaming.base.util import clean_stale_shared_memory
+
+        class Images(streaming.StreamingDataset):
+            def __getitem__(self, at: Any) -> tuple[Any, int]:
+                sample = super().__getitem__(at)
+                return made(decode(sample["x"])), sample["y"]
+
+        clean_stale_shared_memory()
+        dataset = Images(local=str(self.stored(data)), shuffle=True, shuffle_seed=SEED,
+                         batch_size=BATCH)  # fmt: skip
+        loader = streaming.StreamingDataLoader(dataset, batch_size=BATCH, **workers(threads))
+        return lambda _: batches(loader)

@@ -1,0 +1,71 @@
+"""What the sides on torch.utils.data share: torchvision, and how it is done there."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lib.sides.side import MEAN, RATIO, SCALE, STD, Work
+
+
+def torchvision_v2() -> Any:
+    """torchvision.transforms.v2.
+
+    The package index's torchvision is a CUDA build: beside PyTorch for the CPU its own operators
+    are not there. None of them is used here, but importing declares things about them.
+    """
+    import torch
+
+    register = torch.library.register_fake
+
+    def register_if_there(name: Any, *rest: Any, **options: Any) -> Any:
+        if isinstance(name, str) and name.startswith("torchvision::"):
+            return lambda function: function
+        return register(name, *rest, **options)
+
+    torch.library.register_fake = register_if_there  # type: ignore[assignment]
+    try:
+        from torchvision.transforms import v2
+    finally:
+        torch.library.register_fake = register
+    return v2
+
+
+def transform(work: Work) -> Callable[[Any], Any]:
+    """From a PIL image to a float32 tensor [3, size, size]."""
+    import torch
+
+    v2 = torchvision_v2()
+    if work.padding:
+        crop = v2.RandomCrop(work.size, padding=work.padding, padding_mode="reflect")
+    else:
+        crop = v2.RandomResizedCrop(work.size, scale=SCALE, ratio=RATIO)
+    return v2.Compose(
+        [
+            crop,
+            v2.RandomHorizontalFlip(),
+            v2.ToImage(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
+
+
+def decode(file: bytes) -> Any:
+    """A PIL image."""
+    from PIL import Image
+
+    return Image.open(io.BytesIO(file)).convert("RGB")
+
+
+def workers(threads: int) -> dict[str, Any]:
+    """Arguments of a DataLoader: no worker beside the trainer where there is one core for both."""
+    if threads == 1:
+        return {"num_workers": 0}
+    return {"num_workers": threads, "persistent_workers": True}
+
+
+def batches(loader: Iterable[Any]) -> Iterator[np.ndarray]:
+    """The images of each batch, as the arrays that they are."""
+    return (images.numpy() for images, _ in loader)

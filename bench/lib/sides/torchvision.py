@@ -1,0 +1,32 @@
+"""torchvision's ImageFolder and transforms.v2 in torch.utils.data.DataLoader, with Pillow."""
+
+from collections.abc import Iterator
+
+from lib.sides.side import BATCH, RATIO, SCALE, Data, Epoch, Side, Work
+from lib.sides.torch_side import batches, torchvision_v2, transform, workers
+
+
+class Torchvision(Side):
+    """Cropping Pillow's images is faster here than making tensors of whole ones first."""
+
+    def open(self, data: Data, work: Work, threads: int) -> Epoch:
+        """Worker processes that stay."""
+        from torch.utils.data import DataLoader
+
+        torchvision_v2()
+        from torchvision.datasets import ImageFolder
+
+        dataset = ImageFolder(str(data.folder), transform(work))
+        loader = DataLoader(dataset, BATCH, shuffle=True, **workers(threads))
+        return lambda _: batches(loader)
+
+
+def reference_crops(width: int, height: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Left, top, width and height of random resized crops as torchvision itself draws them."""
+    import torch
+
+    crop = torchvision_v2().RandomResizedCrop(1, scale=SCALE, ratio=RATIO)
+    image = [torch.empty((3, height, width), device="meta")]
+    for _ in range(count):
+        drawn = crop.make_params(image)
+        yield drawn["left"], drawn["top"], drawn["width"], drawn["height"]
