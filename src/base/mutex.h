@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <ctime>
 #include <mutex>
 
 #if defined(__clang__)
