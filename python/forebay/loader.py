@@ -162,20 +162,11 @@ class Loader:
             )
         self._asked_world = (rank, world_size) if sampler is None else (0, 1)
         self.rank, self.world_size = self._own_world()
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
-        if self.world_size < 1:
-            raise ValueError(f"world_size is {self.world_size}, but must be at least 1")
-        if on_bad not in (None, "replace", "skip"):
-            raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
         self._drawn = shuffle and self.dataset.weights is not None
-        if self._drawn and not np.any(self.dataset.weights):
-            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
         if samples_per_epoch is not None and not self._drawn:
             raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
         self._samples = len(self.dataset) if samples_per_epoch is None else samples_per_epoch
-        if self._samples < 0:
-            raise ValueError(f"samples_per_epoch is {samples_per_epoch}, but must not be negative")
+        self._check(on_bad)
 
         self._threads = _threads(num_workers)
         own_transforms: list[Any] = list(transform or [])
@@ -231,6 +222,20 @@ class Loader:
         self._begun = self._next
         self._taken = True
 
+    def _check(self, on_bad: str | None) -> None:
+        """What the core does not check, or would tell by another name."""
+        for name, value, least in (
+            ("batch_size", self.batch_size, 1),
+            ("world_size", self.world_size, 1),
+            ("samples_per_epoch", self._samples, 0),
+        ):
+            if value < least:
+                raise ValueError(f"{name} is {value}, but must be at least {least}")
+        if on_bad not in (None, "replace", "skip"):
+            raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
+        if self._drawn and not np.any(self.dataset.weights):
+            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
+
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
         self._follow_world()
@@ -259,7 +264,7 @@ class Loader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["arguments"])  # type: ignore[misc]
-        self._go_to(state["next"])
+        self._go_behind(state["next"])
 
     def __enter__(self) -> "Loader":
         return self
@@ -269,7 +274,7 @@ class Loader:
 
     def close(self) -> None:
         """Ends the threads and gives memory back; a later iter() goes on behind the last batch."""
-        self._next = self._now()
+        self._go_behind(self._now())
         self._open_feed(self.dataset.core)
 
     def set_epoch(self, epoch: int) -> None:
@@ -306,10 +311,7 @@ class Loader:
                     f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is "
                     f"{value!r}"
                 )
-        position = {name: state[name] for name in (*_POSITION, *_CHOSEN) if name in state}
-        if state["position"] >= self._epoch_end(state.get("samples", self._samples)):
-            position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
-        self._go_to(position)
+        self._go_behind(state)
 
     def stats(self) -> dict[str, float]:
         """What was done so far, and where the time went.
@@ -397,6 +399,13 @@ class Loader:
         """The position behind the last sample that is used."""
         batch = self.batch_size * self.world_size
         return samples // batch * batch if self.drop_last else samples
+
+    def _go_behind(self, state: dict[str, Any]) -> None:
+        position = {name: state[name] for name in (*_POSITION, *_CHOSEN) if name in state}
+        # An epoch that is empty has no end to be at.
+        if 0 < self._epoch_end(state.get("samples", self._samples)) <= state["position"]:
+            position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
+        self._go_to(position)
 
     def _go_to(self, position: dict[str, Any]) -> None:
         self._next = position

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "base/status.h"
+#include "bind/without_interpreter.h"
 
 namespace forebay::bind {
 

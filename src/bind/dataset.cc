@@ -27,7 +27,7 @@ Array<T> to_array(std::vector<T>&& values) {
 Dataset open(const std::string& path) {
   Dataset dataset;
   {
-    const nb::gil_scoped_release released;
+    const WithoutInterpreter released;
     dataset.opened = unwrap(store::open_dataset(io::posix_file_system(), path));
   }
   for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
@@ -41,7 +41,7 @@ const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
 
 Dataset select(const Dataset& base, const Indices& samples) {
   std::vector<uint64_t> numbers(samples.data(), samples.data() + samples.size());
-  const nb::gil_scoped_release released;
+  const WithoutInterpreter released;
   return {unwrap(store::select(base.opened, std::move(numbers)))};
 }
 
@@ -75,7 +75,7 @@ std::vector<std::string> scalar_fields(const Dataset& dataset) {
 nb::dict columns(const Dataset& dataset) {
   store::Columns columns;
   {
-    const nb::gil_scoped_release released;
+    const WithoutInterpreter released;
     columns = unwrap(store::read_columns(*dataset.opened));
   }
   nb::dict out;
@@ -94,7 +94,7 @@ nb::bytes read(const Dataset& dataset, uint64_t sample) {
   const store::Dataset& opened = with(dataset, sample);
   base::ByteVector file;
   {
-    const nb::gil_scoped_release released;
+    const WithoutInterpreter released;
     check(store::read_file_at(io::posix_file_system(), opened, opened.location(sample), &file)
               .at(fmt::format("{}: sample {}", opened.path(), sample)));
   }
@@ -102,12 +102,12 @@ nb::bytes read(const Dataset& dataset, uint64_t sample) {
 }
 
 std::string key(const Dataset& dataset, uint64_t sample) {
-  const nb::gil_scoped_release released;
+  const WithoutInterpreter released;
   return unwrap(with(dataset, sample).key(sample));
 }
 
 std::vector<std::string> keys(const Dataset& dataset) {
-  const nb::gil_scoped_release released;
+  const WithoutInterpreter released;
   std::vector<std::string> out;
   out.reserve(dataset.opened->sample_count());
   for (uint32_t chunk = 0; chunk < dataset.opened->chunk_count(); ++chunk) {
@@ -119,7 +119,7 @@ std::vector<std::string> keys(const Dataset& dataset) {
 }
 
 std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
-  const nb::gil_scoped_release released;
+  const WithoutInterpreter released;
   return unwrap(dataset.opened->find(key));
 }
 

@@ -31,7 +31,7 @@ class Decoder {
     std::vector<image::Pixels> pixels(files.size());
     base::Status status;
     {
-      const nb::gil_scoped_release released;
+      const WithoutInterpreter released;
       status = decode_all(bytes, first, &pixels);
     }
     check(status);

@@ -128,7 +128,7 @@ class Feed {
     while (!wait()) {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
-    const nb::gil_scoped_release released;
+    const WithoutInterpreter released;
     auto batch = unwrap(feed().next());
     if (batch == nullptr) return std::nullopt;
     return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_};
@@ -137,7 +137,7 @@ class Feed {
  private:
   feed::Feed& feed() const { return **feed_; }
   bool wait() const {
-    const nb::gil_scoped_release released;
+    const WithoutInterpreter released;
     return feed().wait_ms(kSignalsMs);
   }
 
@@ -202,7 +202,7 @@ void bind_feed(nb::module_& m) {
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
       .def_prop_ro("steps", &Feed::steps, "Batches of an epoch, the same on every rank.")
-      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<nb::gil_scoped_release>(),
+      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<WithoutInterpreter>(),
            "Goes on at `state`, as state() gives it.")
       .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
       .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")

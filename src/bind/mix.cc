@@ -35,7 +35,7 @@ void mix(const Images& images, const Labels& labels, const Mix& drawn, bool chan
                          .layout = channels_last ? Layout::kNhwc : Layout::kNchw};
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     status = mix_images(drawn, shape, static_cast<uint8_t*>(images.data()));
     if (status.ok()) mix_labels(drawn, labels.shape(0), labels.shape(1), labels.data());
   }

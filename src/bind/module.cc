@@ -79,6 +79,8 @@ void bind_errors(nb::module_& m) {
 }  // namespace forebay::bind
 
 NB_MODULE(_core, m) {
+  nanobind::module_::import_("atexit").attr("register")(
+      nanobind::cpp_function(&forebay::bind::end_interpreter));
   m.doc() = "Forebay's C++ core; use the package `forebay`.";
   forebay::bind::bind_errors(m);
   forebay::bind::bind_decode(m);

@@ -22,6 +22,7 @@ class FakeFeed final : public feed::Feed {
     state_ = state;
     return {};
   }
+  bool wait_ms(int) override { return true; }
   base::Result<std::shared_ptr<const feed::Batch>> next() override {
     const uint64_t step = state_.position / options_.batch;
     if (step >= options_.steps) return std::shared_ptr<const feed::Batch>();
@@ -30,6 +31,7 @@ class FakeFeed final : public feed::Feed {
   }
   feed::FeedState state() const override { return state_; }
   feed::FeedStats stats() const override { return {}; }
+  feed::Trace& trace() override { return trace_; }
 
   // Poisons the images of the step with this number.
   uint64_t bad_step = UINT64_MAX;
@@ -61,6 +63,7 @@ class FakeFeed final : public feed::Feed {
 
   Options options_;
   feed::FeedState state_;
+  feed::Trace trace_;
 };
 
 }  // namespace forebay::train

@@ -193,6 +193,8 @@ def test_a_loader_that_is_closed_goes_on_where_it_was(packed: Path):
         next(given)
     rest = [labels for _, labels in loader]
     assert torch.equal(torch.cat([*first, *rest]), torch.cat(expected))
+    loader.close()  # at the end of an epoch: the next one follows
+    assert len(list(loader)) == 9 and loader.state_dict()["epoch"] == 1
 
 
 def test_ctrl_c_ends_a_wait(packed: Path, tmp_path: Path):

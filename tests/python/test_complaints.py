@@ -131,15 +131,9 @@ HANGS = {
 }
 
 
-ABORTS = pytest.mark.xfail(
-    reason="a thread that waits for a batch when the interpreter ends aborts the process: Python "
-    "ends the thread in the middle of C++ (bind/feed.cc)"
-)
-
-
 @pytest.mark.parametrize(
     "how",
-    [pytest.param(how, marks=ABORTS if how == "waiting thread at exit" else ()) for how in HANGS],
+    HANGS,
 )
 def test_hangs(how: str, packed: Path):
     expected, code = HANGS[how]

@@ -1,0 +1,48 @@
+#include "bind/without_interpreter.h"
+
+#include <atomic>
+#include <thread>
+
+#include "base/mutex.h"
+#include "io/machine.h"
+
+namespace forebay::bind {
+namespace {
+
+std::atomic<bool> ending = false;
+std::thread::id ending_thread;  // set before `ending`
+std::atomic<int> coming_back = 0;
+const int64_t first_process = io::process_id();
+
+void wait_ms(int ms) {
+  base::Mutex mutex;
+  base::CondVar nobody;
+  base::MutexLock lock(mutex);
+  nobody.wait_ms(mutex, ms);
+}
+
+}  // namespace
+
+WithoutInterpreter::~WithoutInterpreter() {
+  ++coming_back;
+  // The ending thread itself may still have others' atexit functions to run.
+  if (ending && std::this_thread::get_id() != ending_thread) {
+    --coming_back;
+    for (;;) wait_ms(1000);
+  }
+  PyEval_RestoreThread(state_);
+  --coming_back;
+}
+
+void end_interpreter() {
+  ending_thread = std::this_thread::get_id();
+  ending = true;
+  // In a forked child the threads of its parent that may be counted are not there.
+  if (io::process_id() != first_process) return;
+  // Those that are on their way get through while there still is an interpreter.
+  PyThreadState* const state = PyEval_SaveThread();
+  while (coming_back > 0) wait_ms(1);
+  PyEval_RestoreThread(state);
+}
+
+}  // namespace forebay::bind
