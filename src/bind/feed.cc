@@ -6,6 +6,9 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <thread>
+
 #include "bind/bind.h"
 #include "bind/dataset.h"
 #include "feed/state.h"
@@ -36,6 +39,44 @@ class InItsProcess {
   Pointer* pointer_;
   int64_t process_;
 };
+
+// The process whose interpreter ends, and the thread that ends it; threads on their way to the GIL.
+std::atomic<int64_t> ending_process = 0;
+std::atomic<std::thread::id> ending_thread;
+std::atomic<int> returning = 0;
+
+// Without the GIL. Python ends a daemon thread that comes back for the GIL after the interpreter's
+// end by unwinding its stack, which C++ frames turn into an abort: such a thread waits for ever
+// instead, until the process is gone.
+class WithoutGil {
+ public:
+  WithoutGil() : thread_(PyEval_SaveThread()) {}
+  ~WithoutGil() {
+    ++returning;
+    if (ending_process == io::process_id() && ending_thread.load() != std::this_thread::get_id()) {
+      --returning;
+      const std::atomic<bool> never = false;
+      never.wait(false);
+    }
+    PyEval_RestoreThread(thread_);
+    --returning;
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+// Lets those have the GIL that are on their way to it; later ones do not try. `process` is that of
+// the import: the threads of a forked child's parent, which it counts too, are not there.
+void interpreter_ends(int64_t process) {
+  ending_thread = std::this_thread::get_id();
+  ending_process = io::process_id();
+  if (process != io::process_id()) return;
+  const nb::gil_scoped_release released;
+  while (returning > 0) std::this_thread::yield();
+}
 
 // A batch, and what its numbers are.
 struct Batch {
@@ -111,6 +152,8 @@ class Feed {
 
 void bind_feed(nb::module_& m) {
   m.def("usable_cores", &io::usable_cores, "Threads that can run at once in this process.");
+  nb::module_::import_("atexit").attr("register")(
+      nb::cpp_function([process = io::process_id()] { interpreter_ends(process); }));
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
       .def_rw("transform", &FeedOptions::transform)
@@ -148,12 +191,12 @@ void bind_feed(nb::module_& m) {
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
       .def_prop_ro("steps", &Feed::steps, "Batches of an epoch, the same on every rank.")
-      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<nb::gil_scoped_release>(),
+      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<WithoutGil>(),
            "Goes on at `state`, as state() gives it.")
       .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
       .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
       .def("stats", &Feed::stats)
-      .def("next", &Feed::next, nb::call_guard<nb::gil_scoped_release>(),
+      .def("next", &Feed::next, nb::call_guard<WithoutGil>(),
            "The next batch; None at the epoch's end.");
 }
 

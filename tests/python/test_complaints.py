@@ -131,16 +131,7 @@ HANGS = {
 }
 
 
-ABORTS = pytest.mark.xfail(
-    reason="a thread that waits for a batch when the interpreter ends aborts the process: Python "
-    "ends the thread in the middle of C++ (bind/feed.cc)"
-)
-
-
-@pytest.mark.parametrize(
-    "how",
-    [pytest.param(how, marks=ABORTS if how == "waiting thread at exit" else ()) for how in HANGS],
-)
+@pytest.mark.parametrize("how", HANGS)
 def test_hangs(how: str, packed: Path):
     expected, code = HANGS[how]
     returned, _, err = end(start(code, packed))
