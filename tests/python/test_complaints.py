@@ -131,10 +131,7 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "how",
-    HANGS,
-)
+@pytest.mark.parametrize("how", HANGS)
 def test_hangs(how: str, packed: Path):
     expected, code = HANGS[how]
     returned, _, err = end(start(code, packed))

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import forebay
+from conftest import pack
 
 
 def pillow_pixels(file: bytes) -> np.ndarray:
@@ -51,6 +52,19 @@ def test_a_folder_in_place_is_its_files(folder: Path, images: dict[str, bytes]):
     assert dataset.find("class1/001") == names.index("class1/001.jpg")
 
 
+def test_webdataset_reads_the_chunks(images: dict[str, bytes], tmp_path: Path):
+    import webdataset
+
+    path = pack(images, tmp_path, "--tar-fields", "--chunk-bytes", "100000")
+    chunks = sorted(str(chunk) for chunk in (path / "chunks").glob("*.tar"))
+    assert len(chunks) > 1
+    samples = list(webdataset.WebDataset(chunks, shardshuffle=False).decode("rgb8"))
+    assert sorted(sample["__key__"] for sample in samples) == sorted(forebay.Dataset(path).keys())
+    for sample in samples:
+        assert sample["cls"] == int(sample["__key__"][5])
+        assert np.array_equal(sample["jpg"], pillow_pixels(images[sample["__key__"] + ".jpg"]))
+
+
 def test_a_copy_in_another_process_is_the_same(packed: Path):
     dataset = forebay.Dataset(packed)
     assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint
@@ -76,8 +90,6 @@ def test_errors_are_pythons(packed: Path, tmp_path: Path):
 
 
 def test_damaged_bytes_are_told(images: dict[str, bytes], tmp_path: Path):
-    from conftest import pack
-
     path = pack(dict(list(images.items())[:4]), tmp_path)
     dataset = forebay.Dataset(path)
     file = dataset.read(1)
