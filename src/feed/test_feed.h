@@ -41,9 +41,8 @@ class FeedTest : public testing::Test {
   }
   static FeedOptions validation(int threads = 2) {
     FeedOptions out = options(threads);
-    out.transform = image::Transform{.size = image::square(kSize),
-                                     .crop = image::CentreCrop{image::ShortSide{10}},
-                                     .flip = 0};
+    out.transform = image::Transform{
+        .size = image::square(kSize), .crop = image::CentreCrop{image::ShortSide{10}}, .flip = 0};
     out.shuffle = false;
     out.drop_last = false;
     return out;
