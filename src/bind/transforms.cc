@@ -20,18 +20,28 @@ void bind_transforms(nb::module_& m) {
       .def_rw("ratio_min", &RandomResizedCrop::ratio_min)
       .def_rw("ratio_max", &RandomResizedCrop::ratio_max);
   nb::class_<Size>(m, "Size", "In pixels.")
-      .def(nb::init<uint32_t, uint32_t>(), nb::arg("width"), nb::arg("height"));
-  nb::class_<ShortSide>(m, "ShortSide").def(nb::init<uint32_t>(), nb::arg("pixels"));
+      .def(nb::init<uint32_t, uint32_t>(), nb::arg("width"), nb::arg("height"))
+      .def_ro("width", &Size::width)
+      .def_ro("height", &Size::height);
+  nb::class_<ShortSide>(m, "ShortSide")
+      .def(nb::init<uint32_t>(), nb::arg("pixels"))
+      .def_ro("pixels", &ShortSide::pixels);
   nb::class_<Padding>(m, "Padding")
       .def(nb::init<uint32_t, uint32_t, uint32_t, uint32_t>(), nb::arg("left"), nb::arg("top"),
-           nb::arg("right"), nb::arg("bottom"));
+           nb::arg("right"), nb::arg("bottom"))
+      .def_ro("left", &Padding::left)
+      .def_ro("top", &Padding::top)
+      .def_ro("right", &Padding::right)
+      .def_ro("bottom", &Padding::bottom);
   nb::enum_<BorderKind>(m, "BorderKind")
       .value("CONSTANT", BorderKind::kConstant)
       .value("EDGE", BorderKind::kEdge)
       .value("REFLECT", BorderKind::kReflect)
       .value("SYMMETRIC", BorderKind::kSymmetric);
   nb::class_<Border>(m, "Border")
-      .def(nb::init<BorderKind, std::array<uint8_t, 3>>(), nb::arg("kind"), nb::arg("fill"));
+      .def(nb::init<BorderKind, std::array<uint8_t, 3>>(), nb::arg("kind"), nb::arg("fill"))
+      .def_ro("kind", &Border::kind)
+      .def_ro("fill", &Border::fill);
   nb::class_<RandomCrop>(m, "RandomCrop")
       .def(nb::init<>())
       .def_rw("resize", &RandomCrop::resize, nb::arg().none())
