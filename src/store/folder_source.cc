@@ -3,10 +3,14 @@
 // of their whole paths and files by name; symbolic links are followed. Unlike there, an empty
 // class is no error: its number is kept; and a folder `.forebay` is no class.
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <new>
+#include <thread>
 #include <unordered_set>
 
 #include "base/limits.h"
+#include "base/mutex.h"
 #include "store/source.h"
 
 namespace forebay::store {
@@ -70,7 +74,7 @@ std::string escape_key(std::string key) {
 
 class FolderLister {
  public:
-  FolderLister(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(out) {}
+  explicit FolderLister(Listing* out) : out_(out) {}
 
   Status add_folder(const std::string& folder, const std::vector<io::DirEntry>& entries,
                     int64_t label) {
@@ -108,11 +112,8 @@ class FolderLister {
     if (out_->samples.size() >= base::kSourceEntriesMax) {
       return fail(Code::kTooBig, "{}: more than {} images", out_->root, base::kSourceEntriesMax);
     }
-    ASSIGN_OR_RETURN(const io::FileInfo info,
-                     fs_.stat(io::join_path(out_->root, sample.source_path)));
     sample.label = label;
-    sample.modified_ns = info.modified_ns;
-    sample.files.push_back({.suffix = suffix, .length = info.size});
+    sample.files.push_back({.suffix = suffix});
     out_->samples.push_back(std::move(sample));
     return {};
   }
@@ -127,10 +128,63 @@ class FolderLister {
     return name;
   }
 
-  const io::FileSystem& fs_;
   Listing* out_;
   std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> used_;
+};
+
+// Asks for the sizes and times of all files: many at once, as each answer of a file server is a
+// wait.
+class FileMeasurer {
+ public:
+  FileMeasurer(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(*out) {}
+
+  Status run() {
+    const size_t blocks = (out_.samples.size() + kFilesATime - 1) / kFilesATime;
+    std::vector<std::thread> others;
+    while (others.size() + 1 < std::min(blocks, kThreads)) {
+      others.emplace_back([this] { work(); });
+    }
+    work();
+    for (std::thread& other : others) other.join();
+    base::MutexLock lock(mutex_);
+    return error_;
+  }
+
+ private:
+  static constexpr size_t kThreads = 16;
+  static constexpr size_t kFilesATime = 512;
+
+  void work() {
+    const size_t count = out_.samples.size();
+    for (size_t at = next_.fetch_add(kFilesATime); at < count; at = next_.fetch_add(kFilesATime)) {
+      Status status;
+      try {
+        const size_t end = std::min(at + kFilesATime, count);
+        for (size_t i = at; i < end && status.ok(); ++i) status = measure(&out_.samples[i]);
+      } catch (const std::bad_alloc&) {
+        status = fail(Code::kNoMemory, "{}: no memory to list it", out_.root);
+      }
+      if (status.ok()) continue;
+      next_ = count;  // the others end too
+      base::MutexLock lock(mutex_);
+      if (error_.ok()) error_ = std::move(status);
+    }
+  }
+
+  Status measure(SourceSample* sample) const {
+    ASSIGN_OR_RETURN(const io::FileInfo info,
+                     fs_.stat(io::join_path(out_.root, sample->source_path)));
+    sample->modified_ns = info.modified_ns;
+    sample->files[0].length = info.size;
+    return {};
+  }
+
+  const io::FileSystem& fs_;
+  Listing& out_;
+  std::atomic<size_t> next_ = 0;
+  base::Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -140,7 +194,7 @@ Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
   listing.root = root;
   listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
   ASSIGN_OR_RETURN(const auto top, list_noted(fs, {}, &listing));
-  FolderLister lister(fs, &listing);
+  FolderLister lister(&listing);
   for (const auto& entry : top) {
     if (entry.type != io::FileType::kDirectory) {
       ++listing.ignored;
@@ -162,6 +216,7 @@ Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
                 "{}: no subfolders (one for each class is expected) and no .tar files", root);
   }
   if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
+  RETURN_IF_ERROR(FileMeasurer(fs, &listing).run());
   return listing;
 }
 

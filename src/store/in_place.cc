@@ -143,23 +143,26 @@ Result<std::optional<uint64_t>> InPlaceDataset::find(std::string_view key) const
 
 Status InPlaceDataset::check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
                                        uint32_t chunk) const {
-  const std::string again = is_stored_ ? fmt::format("run `forebay index {}` again", path_)
-                                       : std::string("open the data again");
+  const auto changed = [&](std::string_view what, const std::string& how) {
+    return fail(Code::kCorrupt, "{}: {} since it was {}, {}: {}", file.path(), what,
+                is_stored_ ? "indexed" : "listed", how,
+                is_stored_ ? fmt::format("run `forebay index {}` again", path_)
+                           : std::string("open the data again"));
+  };
+  const auto sizes = [](uint64_t then, uint64_t now) {
+    return fmt::format("from {} bytes to {}", then, now);
+  };
   if (shard_of_chunk_.empty()) {
     ASSIGN_OR_RETURN(const uint64_t bytes, file.size());
     const uint64_t listed = chunks_.at(chunk).bytes;
     if (bytes == listed || listed == 0) return {};
-    return fail(Code::kCorrupt, "{}: its size changed since it was {}, from {} bytes to {}: {}",
-                file.path(), is_stored_ ? "indexed" : "listed", listed, bytes, again);
+    return changed("its size changed", sizes(listed, bytes));
   }
   ASSIGN_OR_RETURN(const io::FileInfo now, fs.stat(file.path()));
   const InPlaceShard& listed = index_.shards[shard_of_chunk_.at(chunk)];
-  if (now.size == listed.bytes && now.modified_ns == listed.modified_ns) return {};
-  const std::string how = now.size == listed.bytes
-                              ? std::string("it was written to")
-                              : fmt::format("from {} bytes to {}", listed.bytes, now.size);
-  return fail(Code::kCorrupt, "{}: changed since it was {}, {}: {}", file.path(),
-              is_stored_ ? "indexed" : "listed", how, again);
+  if (now.size != listed.bytes) return changed("changed", sizes(listed.bytes, now.size));
+  if (now.modified_ns != listed.modified_ns) return changed("changed", "it was written to");
+  return {};
 }
 
 Result<std::shared_ptr<const Dataset>> open_in_place(const io::FileSystem& fs,

@@ -39,6 +39,32 @@ std::vector<std::string> keys_of(const Listing& listing) {
   return keys;
 }
 
+// Several threads ask for sizes; any of them may be told of a disk that fails.
+TEST(FolderSource, ManyFilesAreMeasured) {
+  io::MemoryFileSystem fs;
+  constexpr int kFiles = 3000;
+  for (int i = 0; i < kFiles; ++i) {
+    const std::string name = fmt::format("src/{}/{:04}.jpg", i % 2, i);
+    put(fs, name, base::as_bytes(std::string(static_cast<size_t>(i), 'x')));
+    fs.set_modified(name, i);
+  }
+  const auto listing = list_source(fs, "src");
+  ASSERT_TRUE(listing);
+  ASSERT_EQ(listing->samples.size(), static_cast<size_t>(kFiles));
+  for (const SourceSample& sample : listing->samples) {
+    const int number = std::stoi(sample.key.substr(2));
+    EXPECT_EQ(sample.modified_ns, number);
+    EXPECT_EQ(sample.files[0].length, static_cast<uint64_t>(number));
+  }
+  for (const int64_t at : {20, 1500, 2900}) {
+    const io::FaultyFileSystem faulty(fs, {.on = io::FaultyFileSystem::Fault::On::kRead,
+                                           .at = at,
+                                           .for_ever = false,
+                                           .code = Code::kIo});
+    EXPECT_EQ(base::status_of(list_source(faulty, "src")).code(), Code::kIo);
+  }
+}
+
 // A bug once: the first two classes gave the same keys.
 TEST(FolderSource, ClassesThatLookEscapedKeepTheirOwnKeys) {
   io::MemoryFileSystem fs;
