@@ -301,20 +301,6 @@ def run_python(code: str, packed: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_without_pytorch_batches_are_arrays(packed: Path):
-    done = run_python(
-        """
-        sys.modules["torch"] = None
-        import numpy as np
-        for images, labels in forebay.Loader(path, 9, transform=T.train(32)):
-            assert isinstance(images, np.ndarray) and images.dtype == np.float32, images
-            assert labels.dtype == np.int64 and len(labels) == len(images)
-        """,
-        packed,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_forked_child_goes_on_by_itself(packed: Path):
     loader = make(packed)
     iterator = iter(loader)
@@ -376,8 +362,11 @@ def test_leaves_in_the_middle_of_an_epoch(packed: Path):
 
 def test_ctrl_c_ends_an_epoch(packed: Path):
     code = f"""
+        import signal
         import forebay
         from forebay import transforms as T
+        # Of a job in the background it is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         loader = forebay.Loader({str(packed)!r}, 4, transform=T.train(224))
         print("ready", flush=True)
         while True:
