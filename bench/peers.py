@@ -82,7 +82,9 @@ def pack(sides: Sides, data: Data, cores: set[int]) -> Figures:
             took = {"wall_seconds": 0.0, "cpu_seconds": 0.0}
             if not side.stored(data).exists():
                 _, took = run_once(name, sides.work, data.root, cores, "pack")
-            loss, _ = run_once(name, sides.work, data.root, cores, "loss")
+            loss: dict[str, float] = {}
+            if not side.verbatim:
+                loss, _ = run_once(name, sides.work, data.root, cores, "loss")
         except (SideError, subprocess.TimeoutExpired) as error:
             sides.leave_out(name, error)
             continue
@@ -181,7 +183,10 @@ def show_packed(work: str, packed: Figures) -> None:
     """What is stored and what making it took."""
     print(f"\n{work:18}{'packing s':>10}{'CPU s':>8}{'MB':>8}  pixels")
     for name, side in packed.items():
-        pixels = "as in the files"
+        pixels = "the files' own bytes"
+        if "loss_images" in side:
+            count = side["loss_images"]
+            pixels = f"equal ({count} images compared)" if count else "pixels as they are"
         if "loss_psnr_db" in side:
             pixels = f"LOST: PSNR {side['loss_psnr_db']:.1f} dB, {side['loss_psnr_db_min']:.1f} dB"
             pixels += " for the worst image"

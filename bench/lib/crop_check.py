@@ -114,7 +114,7 @@ def distance(ours: list[float], theirs: list[float]) -> float:
 def describe(
     fits: list[list[float]], expected: dict[str, list[float]], work: Work
 ) -> dict[str, float]:
-    """Distances of a side's crops from the reference's, share of flips, rest of the checkerboard."""
+    """A side's distances from the reference, share of flips, rest of the checkerboard."""
     left, right, top, bottom, flips, rest = np.array(fits).T
     width, height = image_size(work)
     said = {"flips": float(flips.mean())}
