@@ -62,7 +62,8 @@ def prepare(source: Path, data: Data, images_max: int | None) -> None:
     for path in files:
         count = taken[path.parent.name] = taken.get(path.parent.name, 0) + 1
         if images_max is None or count <= images_max:
-            target = data.folder / path.parent.name / path.with_suffix(".jpg").name
+            name = "_".join(path.relative_to(source).with_suffix(".jpg").parts)
+            target = data.folder / path.parent.name / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
 
@@ -85,7 +86,7 @@ def pack(sides: Sides, data: Data, cores: set[int]) -> Figures:
             loss: dict[str, float] = {}
             if not side.verbatim:
                 loss, _ = run_once(name, sides.work, data.root, cores, "loss")
-        except (SideError, subprocess.TimeoutExpired) as error:
+        except SideError as error:
             sides.leave_out(name, error)
             continue
         packed[name] = took | {"stored_bytes": stored_bytes(side.stored(data))}
@@ -108,7 +109,7 @@ def check_crops(sides: Sides, root: Path, cores: set[int]) -> None:
             if not side.stored(data).exists():
                 run_once(name, sides.work, root, cores, "pack")
             fits, _ = run_once(name, sides.work, root, cores, "crops")
-        except (SideError, subprocess.TimeoutExpired) as error:
+        except SideError as error:
             sides.leave_out(name, error)
             continue
         said = describe(fits, expected, work)
