@@ -60,10 +60,10 @@ def fit_crops(batch: np.ndarray) -> np.ndarray:
     red, green, blue = np.moveaxis((batch * std + mean) * 255, 1, 0)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
     blueness, redness = 128 + (blue - luma) / 1.772, 128 + (red - luma) / 1.402
-    begin_x, end_x = _ends(blueness.mean(axis=1))
-    begin_y, end_y = _ends(redness.mean(axis=2))
-    # Borders are not the image's.
-    inside = slice(luma.shape[1] // 4, -luma.shape[1] // 4)
+    # The middle half: around it there may be a border.
+    inside = slice(luma.shape[1] // 4, luma.shape[1] - luma.shape[1] // 4)
+    begin_x, end_x = _ends(blueness[:, inside].mean(axis=1))
+    begin_y, end_y = _ends(redness[:, :, inside].mean(axis=2))
     rest = luma[:, inside, inside].std(axis=(1, 2)) / CHECKER
     left, right = np.minimum(begin_x, end_x), np.maximum(begin_x, end_x)
     return np.stack([left, right, begin_y, end_y, begin_x > end_x, rest], axis=1)
@@ -114,7 +114,7 @@ def distance(ours: list[float], theirs: list[float]) -> float:
 def describe(
     fits: list[list[float]], expected: dict[str, list[float]], work: Work
 ) -> dict[str, float]:
-    """Distances of a side's crops from the reference's, share of flips, rest of the checkerboard."""
+    """A side's distances from the reference, share of flips, rest of the checkerboard."""
     left, right, top, bottom, flips, rest = np.array(fits).T
     width, height = image_size(work)
     said = {"flips": float(flips.mean())}

@@ -44,19 +44,26 @@ def run_once(
     """A side's answer to something else than epochs, if it gives one, and what that took."""
     log = root / f"{side}.log"
     start, before = time.monotonic(), os.times()
-    with log.open("w") as errors:
-        done = subprocess.run(
-            command(side, work, root, len(cores), what), stdout=subprocess.PIPE, stderr=errors,
-            stdin=subprocess.DEVNULL, env=environment(), text=True, timeout=ANSWER_SECONDS_MAX,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )  # fmt: skip
+    with log.open("w") as errors, subprocess.Popen(
+        command(side, work, root, len(cores), what), stdout=subprocess.PIPE, stderr=errors,
+        stdin=subprocess.DEVNULL, env=environment(), text=True, start_new_session=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    ) as done:  # fmt: skip
+        try:
+            answer, _ = done.communicate(timeout=ANSWER_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            raise SideError(f"{side}: {what}: no end after {ANSWER_SECONDS_MAX} s") from error
+        finally:
+            # Also what it left behind, as a writer that waits for a worker that died.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(done.pid, signal.SIGKILL)
     after = os.times()
     if done.returncode != 0:
         raise SideError(f"{side}: {what}: {_last_line(log)}")
     used = after.children_user - before.children_user
     used += after.children_system - before.children_system
     took = {"wall_seconds": time.monotonic() - start, "cpu_seconds": used}
-    return json.loads(done.stdout) if done.stdout else None, took
+    return json.loads(answer) if answer else None, took
 
 
 def _last_line(log: Path) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 from lib.sides.side import BATCH, MEAN, PAIRS, RATIO, SCALE, SEED, STD, Data, Epoch, Side, Work
 from lib.sides.torch_side import decode, torchvision_v2
 
+RAW = 100  # instead of a JPEG quality: pixels
+
 
 class _Images:
     def __init__(self, files: list[tuple[Path, int]]) -> None:
@@ -29,7 +31,7 @@ class FfcvQ96(Side):
     """JPEG of quality 96, whose loss can hardly be seen."""
 
     plain = False
-    lossy = True
+    verbatim = False
     quality = 96
 
     def stored(self, data: Data) -> Path:
@@ -42,7 +44,7 @@ class FfcvQ96(Side):
         from ffcv.fields import IntField, RGBImageField
         from ffcv.writer import DatasetWriter
 
-        mode = "jpg" if self.quality < 100 else "raw"
+        mode = "jpg" if self.quality < RAW else "raw"
         field = RGBImageField(write_mode=mode, jpeg_quality=self.quality)
         writer = DatasetWriter(str(self.stored(data)), {"image": field, "label": IntField()},
                                num_workers=threads)  # fmt: skip
@@ -56,9 +58,9 @@ class FfcvQ96(Side):
 
         for file, _ in data.files()[:PAIRS]:
             pixels = np.asarray(decode(file.read_bytes()))
-            if self.lossy:
-                flags = cv2.IMREAD_COLOR_RGB
-                yield pixels, cv2.imdecode(encode_jpeg(pixels, self.quality), flags)
+            if self.quality < RAW:
+                stored = encode_jpeg(pixels, self.quality)
+                yield pixels, cv2.imdecode(stored, cv2.IMREAD_COLOR_RGB)
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
         """Threads and compiled transforms; the last batch is dropped where it is not full."""
@@ -98,6 +100,5 @@ class FfcvQ90(FfcvQ96):
 class FfcvRaw(FfcvQ96):
     """Pixels, which its CIFAR example stores; nothing is decoded."""
 
-    lossy = False
-    quality = 100
+    quality = RAW
     works = ("cifar",)

@@ -38,6 +38,7 @@ class Forebay(ForebayInPlace):
     """What `forebay pack` made: the same pixels, stored without loss."""
 
     plain = False
+    verbatim = False
 
     def stored(self, data: Data) -> Path:
         """The dataset."""
@@ -57,7 +58,7 @@ class Forebay(ForebayInPlace):
 
         dataset = Dataset(self.stored(data))
         for i in range(min(PAIRS, len(dataset))):
-            files = (data.folder / dataset.key(i)).read_bytes(), dataset.read(i)
+            files = (data.folder / f"{dataset.key(i)}.jpg").read_bytes(), dataset.read(i)
             original, stored = (simplejpeg.decode_jpeg(file, "RGB") for file in files)
             yield original, stored
 

@@ -36,7 +36,7 @@ def crop_padded(images: np.ndarray, padding: int, generator: np.random.Generator
     sides = (padding, padding)
     wide = np.pad(images, ((0, 0), (0, 0), sides, sides), "reflect")
     offsets = generator.integers(0, 2 * padding + 1, (count, 2))
-    flips = generator.integers(0, 2, count)
+    flips = generator.integers(0, 2, (count,))
     out = np.empty_like(images)
     for i in range(count):
         x, y = offsets[i]

@@ -52,8 +52,8 @@ class Side:
 
     # Whether it reads the files as they are, or a plain tar of them.
     plain = True
-    # Whether its pixels differ from the files' own, as what it stores is compressed again.
-    lossy = False
+    # Whether it stores the files' own bytes; where not, `pixel_pairs` shows what became of them.
+    verbatim = True
     # Whether it averages over all the pixels that a smaller one stands for.
     antialiased = True
     works: tuple[str, ...] = tuple(WORKS)

@@ -33,23 +33,19 @@ def torchvision_v2() -> Any:
 
 
 def transform(work: Work) -> Callable[[Any], Any]:
-    """From a PIL image to a float32 tensor [3, size, size]."""
+    """From a PIL image to a float32 tensor [3, size, size].
+
+    A tensor of bytes first, as torchvision's manual advises: cropping and resizing it is faster
+    here than Pillow's images.
+    """
     import torch
 
     v2 = torchvision_v2()
+    crop: Any = v2.RandomResizedCrop(work.size, scale=SCALE, ratio=RATIO)
     if work.padding:
         crop = v2.RandomCrop(work.size, padding=work.padding, padding_mode="reflect")
-    else:
-        crop = v2.RandomResizedCrop(work.size, scale=SCALE, ratio=RATIO)
-    return v2.Compose(
-        [
-            crop,
-            v2.RandomHorizontalFlip(),
-            v2.ToImage(),
-            v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize(MEAN, STD),
-        ]
-    )
+    normalize = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    return v2.Compose([v2.ToImage(), crop, v2.RandomHorizontalFlip(), *normalize])
 
 
 def decode(file: bytes) -> Any:

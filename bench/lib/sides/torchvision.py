@@ -7,7 +7,7 @@ from lib.sides.torch_side import batches, torchvision_v2, transform, workers
 
 
 class Torchvision(Side):
-    """Cropping Pillow's images is faster here than making tensors of whole ones first."""
+    """Decodes by Pillow, as its own decoder is not there (torch_side.py)."""
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
         """Worker processes that stay."""
