@@ -52,7 +52,7 @@ def main() -> None:
     steps = state["epoch"] * len(loader) + state["position"] // (
         BATCH_SIZE * accelerator.num_processes
     )
-    for epoch in range(steps // len(loader), arguments.epochs):
+    for epoch in range(loader.epoch, arguments.epochs):
         for images, labels in loader:
             images, labels = images.to(accelerator.device), labels.to(accelerator.device)
             loss = nn.functional.cross_entropy(model(images), labels)

@@ -168,7 +168,9 @@ class Loader:
         self._samples = len(self.dataset) if samples_per_epoch is None else samples_per_epoch
         self._check(on_bad)
 
-        self._threads = _threads(num_workers)
+        self.num_workers = _threads(num_workers)
+        self.prefetch_factor = prefetch_factor
+        self.collate_fn = collate_fn
         own_transforms: list[Any] = list(transform or [])
         functions: list[Callable[[Any], Any]] = []
         while own_transforms and not isinstance(own_transforms[-1], Transform):
@@ -195,7 +197,7 @@ class Loader:
             ("on_bad", "replace_bad", replaced),
             ("drop_last", "drop_last", drop_last),
             ("sampler", "next_epoch", not in_order),
-            ("num_workers", "threads", self._threads),
+            ("num_workers", "threads", self.num_workers),
             ("prefetch_factor", "prefetch", prefetch_factor),
             ("bad_samples_max", "bad_samples_max", bad_samples_max),
             ("memory_max", "memory_bytes_max", memory_max),
@@ -204,11 +206,10 @@ class Loader:
                 setattr(self._options, core_name, value)
             except TypeError:
                 raise ValueError(f"{name} is {value!r}, which cannot be used") from None
-        self._prefetch = prefetch_factor
         if progress and find_spec("tqdm") is None:
             raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
         self._progress = progress
-        self._monitor = Monitor(self._threads)
+        self._monitor = Monitor(self.num_workers)
 
         # The samples of the epoch, by their numbers in the feed; None: the dataset's.
         self._chosen: NDArray[np.int64] | None = None
@@ -282,6 +283,12 @@ class Loader:
         if epoch < 0:
             raise ValueError(f"set_epoch: epoch is {epoch}, but must be at least 0")
         self._go_to({"epoch": epoch, "position": 0, "bad": self._now()["bad"]})
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is not over yet: where `for epoch in range(loader.epoch, …)` goes on."""
+        now = self._now()
+        return now["epoch"] + self._is_over(now)
 
     @property
     def bad_samples(self) -> list[dict[str, Any]]:
@@ -400,10 +407,13 @@ class Loader:
         batch = self.batch_size * self.world_size
         return samples // batch * batch if self.drop_last else samples
 
+    def _is_over(self, state: dict[str, Any]) -> bool:
+        """Whether a state is an epoch's end; one that is empty has none."""
+        return 0 < self._epoch_end(state.get("samples", self._samples)) <= state["position"]
+
     def _go_behind(self, state: dict[str, Any]) -> None:
         position = {name: state[name] for name in (*_POSITION, *_CHOSEN) if name in state}
-        # An epoch that is empty has no end to be at.
-        if 0 < self._epoch_end(state.get("samples", self._samples)) <= state["position"]:
+        if self._is_over(state):
             position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
         self._go_to(position)
 
@@ -522,13 +532,13 @@ class Loader:
 
     def _ahead(self, iteration: int) -> Generator[_Ready, None, None]:
         """As _in_turn, with Python's threads at work on the next batches."""
-        pool = ThreadPoolExecutor(self._prefetch, thread_name_prefix="forebay")
+        pool = ThreadPoolExecutor(self.prefetch_factor, thread_name_prefix="forebay")
         coming: deque[Future[_Ready]] = deque()
         failed: Exception | None = None
         try:
             while True:
                 # What goes wrong ahead is told when its turn comes.
-                while failed is None and len(coming) < self._prefetch:
+                while failed is None and len(coming) < self.prefetch_factor:
                     try:
                         pulled = self._pull(iteration)
                     except Exception as error:

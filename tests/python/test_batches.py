@@ -139,6 +139,7 @@ def test_a_state_is_of_what_was_given_not_of_what_is_ahead(packed: Path):
         assert state["position"] == 8 * taken
         again = make()
         again.load_state_dict(state)
+        assert again.epoch == loader.epoch == (taken == len(loader))
         if taken < len(loader):
             assert torch.equal(next(iter(again))[0], expected[taken])
         else:
