@@ -374,9 +374,9 @@ def to_core(transforms: Sequence[Transform]) -> tuple[Any, Normalize | None]:
             case RandomErasing():
                 _erasing(one, out.erasing)
     if resize is not None:
-        crop = out.crop
-        crop.resize = resize
-        out.crop = crop
+        resized: Any = out.crop
+        resized.resize = resize
+        out.crop = resized
     return out, normalize
 
 

@@ -525,7 +525,6 @@ def test_from_torchvision_names_what_has_no_counterpart(theirs: list, message: s
         ([T.Resize((8, 20000))], "size is 20000 x 8"),
         ([T.Resize(40), T.RandomResizedCrop(8)], "in this order"),
         ([T.Resize((8, 8)), T.Resize((8, 8))], "in this order"),
-        ([T.CenterCrop(8), v2.Normalize(MEAN, STD)], "in this order|no Normalize"),
         ([T.RandomCrop(8, padding=(1, 2, 3))], "padding is"),
         ([T.RandomCrop(8, padding=-1)], "padding is -1"),
         ([T.RandomCrop(8, padding=20000)], "crop padding is 20000"),

@@ -14,8 +14,9 @@ from conftest import ROOT
 SETTINGS = """
 [mypy]
 follow_imports = silent
-[mypy-torch.*]
+[mypy-torch.*,torchvision.*,tqdm.*,PIL.*]
 follow_imports = skip
+ignore_missing_imports = True
 """
 
 # What stubtest says of every nanobind module, and has no bearing on a user.
