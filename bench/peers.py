@@ -257,9 +257,9 @@ def main() -> None:
     given = arguments.parse_args()
     install_peers()
     cores = sorted(os.sched_getaffinity(0))
+    result: dict[str, Any] = {"machine": machine()}
     # Away from the core that one thread is measured on.
     os.sched_setaffinity(0, {cores[0]})
-    result: dict[str, Any] = {"machine": machine(), "cores": len(cores)}
     with tempfile.TemporaryDirectory() as folder:
         for work, prefix in (("photos", ""), ("cifar", "cifar_")):
             made = run_work(work, getattr(given, work), max(1, given.rounds), Path(folder), cores)
