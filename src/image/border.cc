@@ -32,13 +32,11 @@ struct Span {
 };
 
 Span shown_along(int64_t begin, uint32_t count, uint32_t side, BorderKind kind) {
-  uint32_t first = side;
-  uint32_t last = 0;
-  for (int64_t at = begin; at < begin + count; ++at) {
-    const uint32_t shown = shown_at(at, side, kind);
-    first = std::min(first, shown);
-    last = std::max(last, shown);
-  }
+  const int64_t end = begin + count;
+  auto [first, last] = std::minmax({shown_at(begin, side, kind), shown_at(end - 1, side, kind)});
+  // What is shown goes by steps of one, and turns at the sides only.
+  if (begin <= 0 && end > 0) first = 0;
+  if (begin < side && end >= side) last = side - 1;
   return {first, last - first + 1};
 }
 
@@ -61,6 +59,14 @@ void WindowView::begin(Size image, const Window& window, const Border& border) {
   };
   begin_ = clamped(0);
   end_ = clamped(image.width);
+  columns_.resize(window.size.width);
+  const auto find = [&](uint32_t from, uint32_t to) {
+    for (uint32_t x = from; x < to; ++x) {
+      columns_[x] = shown_at(window.x + x, image.width, border.kind) - part_.x;
+    }
+  };
+  find(0, begin_);
+  find(end_, window.size.width);
 }
 
 // For a row of the window.
@@ -80,17 +86,16 @@ base::PlanarRow WindowView::empty_row() {
 
 base::PlanarRow WindowView::cut(const base::PlanarRow& row) {
   const auto out = room();
-  const auto column = [&](uint32_t x) {
-    return shown_at(window_.x + x, image_.width, border_.kind) - part_.x;
-  };
+  const bool filled = border_.kind == BorderKind::kConstant;
+  const auto inside = static_cast<size_t>(window_.x + begin_ - part_.x);
   for (size_t c = 0; c < out.size(); ++c) {
     const auto make = [&](uint32_t from, uint32_t to) {
       for (uint32_t x = from; x < to; ++x) {
-        out[c][x] = border_.kind == BorderKind::kConstant ? border_.fill[c] : row[c][column(x)];
+        out[c][x] = filled ? border_.fill[c] : row[c][columns_[x]];
       }
     };
     make(0, begin_);
-    if (begin_ < end_) std::memcpy(out[c] + begin_, row[c] + column(begin_), end_ - begin_);
+    if (begin_ < end_) std::memcpy(out[c] + begin_, row[c] + inside, end_ - begin_);
     make(end_, window_.size.width);
   }
   return {out[0], out[1], out[2]};

@@ -85,6 +85,7 @@ class WindowView {
   Rect part_;
   uint32_t begin_ = 0;  // columns [begin, end) of the window lie in the image
   uint32_t end_ = 0;
+  std::vector<uint32_t> columns_;  // outside: which of part() is shown
   base::ByteVector row_;
 };
 
