@@ -1,77 +1,84 @@
-"""The pages' Python blocks that are marked to be run do run, as printed; all others are Python."""
+"""Every page's Python blocks run as printed, and the shell blocks that are marked to be run.
 
-import io
+A page's blocks share their names, in the page's order, in a folder with photos/train and
+train.forebay. `<!-- not run: REASON -->` before a Python block leaves it out.
+"""
+
+import os
 import re
-import runpy
-import tarfile
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from PIL import Image
 
-from conftest import ROOT
+from conftest import FOREBAY, ROOT
 
-MARKED = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.DOTALL)
-ALL = re.compile(r"```python\n(.*?)```", re.DOTALL)
+pytest.importorskip("torch")  # the pages are for PyTorch's users
+
+BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELLS = ("bash", "console")
+PAGES = sorted(
+    str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+)
+
+
+def blocks_to_run(page: str) -> list[tuple[str, str, int]]:
+    """Language, text and the number of the line before its first one."""
+    text = (ROOT / page).read_text()
+    found = []
+    for block in BLOCK.finditer(text):
+        mark, language, code = block.groups()
+        line = text.count("\n", 0, block.start(3))
+        if language == "python":
+            left_out = mark is not None and mark.startswith("not run")
+            assert not left_out or len(mark) > len("not run: "), f"{page}:{line}: not run, but why?"
+            if not left_out:
+                found.append((language, code, line))
+        elif language in SHELLS and mark == "run":
+            found.append((language, code, line))
+    return found
+
+
+def commands(language: str, code: str) -> str:
+    """Of a console block what follows a prompt; the rest is output."""
+    if language == "bash":
+        return code
+    return "".join(line[2:] for line in code.splitlines(True) if line.startswith("$ "))
 
 
 @pytest.fixture
-def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch) -> Path:
-    """A working directory with what the pages name."""
-    (tmp_path / "train.forebay").symlink_to(packed)
+def data(packed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with what the pages name, and `forebay` in the PATH."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/forebay").symlink_to(Path(FOREBAY).absolute())
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/train").symlink_to(folder)
-    for split in ("train", "test"):
-        for name, content in list(images.items())[:20]:
-            file = tmp_path / "cifar" / split / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            Image.open(io.BytesIO(content)).resize((32, 32)).save(file, quality=95)
-    (tmp_path / "shards").mkdir()
-    for shard in range(4):
-        with tarfile.open(tmp_path / f"shards/train-{shard:06}.tar", "w") as tar:
-            for name, content in list(images.items())[shard::4]:
-                label = name[5].encode()  # class0/000.jpg
-                for field, value in ((".jpg", content), (".cls", label)):
-                    member = tarfile.TarInfo(name.replace("/", "_").removesuffix(".jpg") + field)
-                    member.size = len(value)
-                    tar.addfile(member, io.BytesIO(value))
+    (tmp_path / "train.forebay").symlink_to(packed)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def run_blocks(page: str) -> dict[str, Any]:
-    """What they define."""
-    blocks = MARKED.findall((ROOT / page).read_text())
-    assert blocks
-    names: dict[str, Any] = {"__name__": page}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    return names
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_to_run(page)])
+def test_blocks_run(page: str, data: Path):
+    names: dict[str, object] = {"__name__": page}
+    for language, code, line in blocks_to_run(page):
+        if language == "python":
+            # As many lines ahead as the page has: errors then name its own.
+            exec(compile("\n" * line + code, ROOT / page, "exec"), names)
+            continue
+        if re.search(r"\bpack \S+ train\.forebay", code):  # the page makes it itself
+            (data / "train.forebay").unlink()
+        script = commands(language, code)
+        assert script, f"{page}:{line}: no command in the block"
+        done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True)
+        assert done.returncode == 0, f"{page}:{line}: {done.stderr}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
-def test_marked_blocks_run(page: str, data: Path):
-    run_blocks(page)
-
-
-def test_the_migration_pages_loaders_give_the_same(data: Path):
-    runpy.run_path(str(ROOT / "scripts/torchvision_on_cpu/sitecustomize.py"))
-    names = run_blocks("docs/migrating.md")
-    (_, theirs), (train, ours) = (
-        names[f"{which}_loaders"]("cifar", 8, 0) for which in ("torchvision", "forebay")
-    )
-    assert len(theirs) == len(ours)
-    for (images, labels), (expected, expected_labels) in zip(ours, theirs, strict=True):
-        assert torch.equal(labels, expected_labels)
-        torch.testing.assert_close(images, expected, rtol=0, atol=1e-5)
-    assert [len(labels) for _, labels in train] == [8, 8]
-    accuracy = names["train"](names["forebay_loaders"], "cifar", 1, batch_size=16)
-    assert 0 <= accuracy <= 1
-
-
-@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")])
-def test_all_blocks_are_python(page: str):
-    for block in ALL.findall((ROOT / page).read_text()):
-        compile(block, page, "exec")
+def test_pages_are_found():
+    assert {"README.md", "docs/index.md", "docs/loading.md"} <= set(PAGES)
+    assert [language for language, _, _ in blocks_to_run("docs/index.md")] == [
+        "bash",
+        "python",
+        "python",
+    ]
