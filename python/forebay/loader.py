@@ -66,9 +66,9 @@ class Loader:
     Packed datasets are faster than folders in place: only what a crop needs is decoded, and
     nothing is opened for a single sample.
 
-    Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, size, size] (with
-    `channels_last` [samples, size, size, 3]), labels int64 [samples], -1 where a sample has none;
-    tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until nobody
+    Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, height, width]
+    (with `channels_last` [samples, height, width, 3]), labels int64 [samples], -1 where there is
+    none; tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until nobody
     uses it any more. Each iter() begins the next epoch, unless no batch was taken from the one
     before; the order and the augmentation depend on the seed, the epoch and the dataset's content
     alone, and are the same for any number of threads, and for any number of ranks with the same
@@ -78,7 +78,8 @@ class Loader:
     batch; a warning names it, and `bad_samples` lists it.
 
     Args:
-        dataset: A Dataset, or what one is opened from: a packed dataset or a folder of images.
+        dataset: A Dataset, or what one is opened from: a packed dataset, a folder of images by
+            class, or tar shards.
         batch_size: Samples of a batch, on this rank.
         shuffle: Whether samples come in a random order, another one in each epoch; of a dataset
             with weights (Dataset.weighted, concat), whether they are drawn by them.

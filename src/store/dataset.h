@@ -12,7 +12,7 @@
 namespace forebay::store {
 
 struct ChunkInfo {
-  base::Sha256 id{};          // SHA-256 of its bytes, and its name; zeros in place
+  base::Sha256 id{};  // SHA-256 of its bytes, and its name; zeros in place
   uint64_t bytes = 0;
   uint64_t first_sample = 0;  // in the dataset
   uint32_t samples = 0;
