@@ -1,13 +1,14 @@
 """Every page's Python blocks run as printed, and the shell blocks that are marked to be run.
 
-A page's blocks share their names, in the page's order, in a folder with photos/train and
-train.forebay. `<!-- not run: REASON -->` before a Python block leaves it out.
+A page's blocks share their names, in the page's order, in a folder with photos/train,
+train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block leaves it out.
 """
 
 import io
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -58,8 +59,7 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
     """A working directory with what the pages name, and `forebay` in the PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/forebay").symlink_to(Path(FOREBAY).absolute())
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos/train").symlink_to(folder)
+    shutil.copytree(folder, tmp_path / "photos/train")  # pages write an index into it
     (tmp_path / "train.forebay").symlink_to(packed)
     for split in ("train", "test"):
         for name, content in list(images.items())[:20]:
