@@ -28,7 +28,9 @@ napoleon_numpy_docstring = False
 _NOTHING = "\\ "  # in reStructuredText
 
 
-def keep_colons(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def keep_colons(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Before Napoleon, which takes what stands before a first colon for a type.
 
     It does so in the first line of a property's docstring, and of Returns; here types are

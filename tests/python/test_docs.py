@@ -1,22 +1,30 @@
 """Every page's Python blocks run as printed, and the shell blocks that are marked to be run.
 
-A page's blocks share their names, in the page's order, in a folder with photos/train and
-train.forebay. `<!-- not run: REASON -->` before a Python block leaves it out.
+A page's blocks share their names, in the page's order, in a folder with photos/train,
+train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block leaves it out.
 """
 
+import io
 import os
 import re
+import runpy
+import shutil
 import subprocess
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from PIL import Image
 
 from conftest import FOREBAY, ROOT
 
-pytest.importorskip("torch")  # the pages are for PyTorch's users
+runpy.run_path(str(ROOT / "scripts/torchvision_on_cpu/sitecustomize.py"))
 
 BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = ("bash", "console")
+MIGRATING = "docs/migrating.md"
 PAGES = sorted(
     str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
 )
@@ -47,21 +55,34 @@ def commands(language: str, code: str) -> str:
 
 
 @pytest.fixture
-def data(packed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch) -> Path:
     """A working directory with what the pages name, and `forebay` in the PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/forebay").symlink_to(Path(FOREBAY).absolute())
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos/train").symlink_to(folder)
+    shutil.copytree(folder, tmp_path / "photos/train")  # pages write an index into it
     (tmp_path / "train.forebay").symlink_to(packed)
+    for split in ("train", "test"):
+        for name, content in list(images.items())[:20]:
+            file = tmp_path / "cifar" / split / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.open(io.BytesIO(content)).resize((32, 32)).save(file, quality=95)
+    (tmp_path / "shards").mkdir()
+    for shard in range(4):
+        with tarfile.open(tmp_path / f"shards/train-{shard:06}.tar", "w") as tar:
+            for name, content in list(images.items())[shard::4]:
+                label = name[5].encode()  # class0/000.jpg
+                for field, value in ((".jpg", content), (".cls", label)):
+                    member = tarfile.TarInfo(name.replace("/", "_").removesuffix(".jpg") + field)
+                    member.size = len(value)
+                    tar.addfile(member, io.BytesIO(value))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_to_run(page)])
-def test_blocks_run(page: str, data: Path):
-    names: dict[str, object] = {"__name__": page}
+def run_blocks(page: str, data: Path) -> dict[str, Any]:
+    """What they define."""
+    names: dict[str, Any] = {"__name__": page}
     for language, code, line in blocks_to_run(page):
         if language == "python":
             # As many lines ahead as the page has: errors then name its own.
@@ -73,6 +94,35 @@ def test_blocks_run(page: str, data: Path):
         assert script, f"{page}:{line}: no command in the block"
         done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True)
         assert done.returncode == 0, f"{page}:{line}: {done.stderr}"
+    return names
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != MIGRATING and blocks_to_run(page)]
+)
+def test_blocks_run(page: str, data: Path):
+    run_blocks(page, data)
+
+
+def test_the_migration_pages_loaders_give_the_same(data: Path):
+    names = run_blocks(MIGRATING, data)
+    (_, theirs), (train, ours) = (
+        names[f"{which}_loaders"]("cifar", 8, 0) for which in ("torchvision", "forebay")
+    )
+    assert len(theirs) == len(ours)
+    for (images, labels), (expected, expected_labels) in zip(ours, theirs, strict=True):
+        assert torch.equal(labels, expected_labels)
+        torch.testing.assert_close(images, expected, rtol=0, atol=1e-5)
+    assert [len(labels) for _, labels in train] == [8, 8]
+    accuracy = names["train"](names["forebay_loaders"], "cifar", 1, batch_size=16)
+    assert 0 <= accuracy <= 1
+
+
+def test_all_blocks_are_python():
+    for page in PAGES:
+        for block in BLOCK.finditer((ROOT / page).read_text()):
+            if block[2] == "python":
+                compile(block[3], page, "exec")
 
 
 def test_pages_are_found():
