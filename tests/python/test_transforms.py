@@ -280,7 +280,10 @@ def test_erasing_bytes(ramps: Path):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_erasing_with_noise(ramps: Path, dtype: str):
-    transform = [T.RandomResizedCrop(32), T.Normalize((0, 0, 0), (1e9, 1e9, 1e9))]
+    transform: list[T.Transform] = [
+        T.RandomResizedCrop(32),
+        T.Normalize((0, 0, 0), (1e9, 1e9, 1e9)),
+    ]
     transform.append(T.RandomErasing(1, value="random"))
     loader = forebay.Loader(ramps, 50, transform=transform, seed=1, dtype=dtype)
     batch = next(iter(loader))[0].float().numpy()
@@ -300,7 +303,7 @@ def make_batch(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.
     return images.to(dtype), torch.tensor([0, 3, 3, 1, 4, 4, 2])
 
 
-NAMES = {"seed": 5, "epoch": 2}
+NAMES: dict[str, Any] = {"seed": 5, "epoch": 2}
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
@@ -513,34 +516,38 @@ def test_from_torchvision_names_what_has_no_counterpart(theirs: list, message: s
         T.from_torchvision(theirs)
 
 
+# Of wrong types, too, which the types' annotations refuse already.
+W: Any = T
+
+
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
-        ([T.CenterCrop(0)], "CenterCrop: size is 0"),
-        ([T.CenterCrop((1, 2, 3))], "must be a whole number or 2 whole numbers"),
-        ([T.CenterCrop(1.5)], "size is 1.5"),
-        ([T.CenterCrop(True)], "size is True"),
-        ([T.CenterCrop(20000)], "size is 20000 x 20000"),
-        ([T.Resize(20000), T.CenterCrop(8)], "resize is 20000"),
-        ([T.Resize((8, 20000))], "size is 20000 x 8"),
-        ([T.Resize(40), T.RandomResizedCrop(8)], "in this order"),
-        ([T.Resize((8, 8)), T.Resize((8, 8))], "in this order"),
-        ([T.RandomCrop(8, padding=(1, 2, 3))], "padding is"),
-        ([T.RandomCrop(8, padding=-1)], "padding is -1"),
-        ([T.RandomCrop(8, padding=20000)], "crop padding is 20000"),
-        ([T.RandomCrop(8, fill=256)], "fill is 256"),
-        ([T.RandomCrop(8, fill=0.5)], "fill is 0.5"),
-        ([T.RandomCrop(8, padding_mode="wrap")], "padding_mode is 'wrap'"),
-        ([T.CenterCrop(8), T.RandomVerticalFlip(-0.1)], "RandomVerticalFlip: p is -0.1"),
-        ([T.CenterCrop(8), T.RandomHorizontalFlip(float("nan"))], "p is nan"),
-        ([T.CenterCrop(8), T.Normalize((0, 0), (1, 1, 1))], "Normalize: mean is"),
-        ([T.CenterCrop(8), T.Normalize(std=(1, 1, 0))], "std is 0"),
-        ([T.CenterCrop(8), T.Normalize(), T.RandomErasing(2)], "RandomErasing: p is 2"),
-        ([T.CenterCrop(8), T.Normalize(), T.RandomErasing(value="noise")], "value is 'noise'"),
-        ([T.CenterCrop(8), T.Normalize(), T.RandomErasing(value=(1, 2))], "value is"),
-        ([T.CenterCrop(8), T.Normalize(), T.RandomErasing(value=float("inf"))], "value is inf"),
-        ([T.RandomResizedCrop(8, antialias=None)], "antialias is None"),
-        ([T.RandomResizedCrop(8, scale=(0.1,))], "scale is"),
+        ([W.CenterCrop(0)], "CenterCrop: size is 0"),
+        ([W.CenterCrop((1, 2, 3))], "must be a whole number or 2 whole numbers"),
+        ([W.CenterCrop(1.5)], "size is 1.5"),
+        ([W.CenterCrop(True)], "size is True"),
+        ([W.CenterCrop(20000)], "size is 20000 x 20000"),
+        ([W.Resize(20000), W.CenterCrop(8)], "resize is 20000"),
+        ([W.Resize((8, 20000))], "size is 20000 x 8"),
+        ([W.Resize(40), W.RandomResizedCrop(8)], "in this order"),
+        ([W.Resize((8, 8)), W.Resize((8, 8))], "in this order"),
+        ([W.RandomCrop(8, padding=(1, 2, 3))], "padding is"),
+        ([W.RandomCrop(8, padding=-1)], "padding is -1"),
+        ([W.RandomCrop(8, padding=20000)], "crop padding is 20000"),
+        ([W.RandomCrop(8, fill=256)], "fill is 256"),
+        ([W.RandomCrop(8, fill=0.5)], "fill is 0.5"),
+        ([W.RandomCrop(8, padding_mode="wrap")], "padding_mode is 'wrap'"),
+        ([W.CenterCrop(8), W.RandomVerticalFlip(-0.1)], "RandomVerticalFlip: p is -0.1"),
+        ([W.CenterCrop(8), W.RandomHorizontalFlip(float("nan"))], "p is nan"),
+        ([W.CenterCrop(8), W.Normalize((0, 0), (1, 1, 1))], "Normalize: mean is"),
+        ([W.CenterCrop(8), W.Normalize(std=(1, 1, 0))], "std is 0"),
+        ([W.CenterCrop(8), W.Normalize(), W.RandomErasing(2)], "RandomErasing: p is 2"),
+        ([W.CenterCrop(8), W.Normalize(), W.RandomErasing(value="noise")], "value is 'noise'"),
+        ([W.CenterCrop(8), W.Normalize(), W.RandomErasing(value=(1, 2))], "value is"),
+        ([W.CenterCrop(8), W.Normalize(), W.RandomErasing(value=float("inf"))], "value is inf"),
+        ([W.RandomResizedCrop(8, antialias=None)], "antialias is None"),
+        ([W.RandomResizedCrop(8, scale=(0.1,))], "scale is"),
     ],
 )
 def test_arguments_that_make_no_sense_are_named(noise: Path, transform: list, message: str):
