@@ -68,11 +68,11 @@ class Loader:
 
     Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, height, width]
     (with `channels_last` [samples, height, width, 3]), labels int64 [samples], -1 where there is
-    none; tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until nobody
-    uses it any more. Each iter() begins the next epoch, unless no batch was taken from the one
-    before; the order and the augmentation depend on the seed, the epoch and the dataset's content
-    alone, and are the same for any number of threads, and for any number of ranks with the same
-    batch_size x world_size. One iterator at a time.
+    none; tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until
+    nobody uses it any more. Each iter() begins the next epoch, unless no batch was taken from the
+    one before; the order and the augmentation depend on the seed, the epoch and the dataset's
+    content alone, and are the same for any number of threads, and for any number of ranks with the
+    same batch_size x world_size. One iterator at a time.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.

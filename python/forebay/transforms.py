@@ -63,8 +63,12 @@ _BORDERS = {
 Size = int | Sequence[int]
 
 
+class Transform:
+    """Something that the core does to each sample."""
+
+
 @dataclass(frozen=True)
-class RandomResizedCrop:
+class RandomResizedCrop(Transform):
     """A random part of the image, resized.
 
     Args:
@@ -83,7 +87,7 @@ class RandomResizedCrop:
 
 
 @dataclass(frozen=True)
-class RandomCrop:
+class RandomCrop(Transform):
     """A random part of the image, with a border around it, in the image's own pixels.
 
     An image that is too small for it cannot be used (a bad sample), unless `pad_if_needed`, or
@@ -107,7 +111,7 @@ class RandomCrop:
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(Transform):
     """The whole image, resized.
 
     Args:
@@ -125,28 +129,28 @@ class Resize:
 
 
 @dataclass(frozen=True)
-class CenterCrop:
+class CenterCrop(Transform):
     """The image's middle; where the image is smaller, it lies in the middle of black."""
 
     size: Size
 
 
 @dataclass(frozen=True)
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(Transform):
     """Mirrored left to right with probability `p`."""
 
     p: float = 0.5
 
 
 @dataclass(frozen=True)
-class RandomVerticalFlip:
+class RandomVerticalFlip(Transform):
     """Mirrored top to bottom with probability `p`."""
 
     p: float = 0.5
 
 
 @dataclass(frozen=True)
-class Normalize:
+class Normalize(Transform):
     """Floating-point numbers: (pixel / 255 - mean) / std, for red, green and blue.
 
     Unlike torchvision's it takes the bytes from 0 to 255 themselves: it is ToDtype(torch.float32,
@@ -158,7 +162,7 @@ class Normalize:
 
 
 @dataclass(frozen=True)
-class RandomErasing:
+class RandomErasing(Transform):
     """With probability `p` a random rectangle becomes one colour, or noise.
 
     Args:
@@ -176,16 +180,6 @@ class RandomErasing:
     value: float | Sequence[float] | str = 0
 
 
-Transform = (
-    RandomResizedCrop
-    | RandomCrop
-    | Resize
-    | CenterCrop
-    | RandomHorizontalFlip
-    | RandomVerticalFlip
-    | Normalize
-    | RandomErasing
-)
 _FLIPS = (RandomHorizontalFlip, RandomVerticalFlip)
 
 

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -352,7 +353,7 @@ def numbered(tmp_path: Path) -> Iterator[Path]:
 # "three minutes between epochs, while the workers start again"
 def test_stall_at_the_epochs_border(numbered: Path):
     """Before anybody asks for it, the next epoch has been read: iter() needs no file."""
-    options = {"shuffle": True, "transform": T.train(64)}
+    options: dict[str, Any] = {"shuffle": True, "transform": T.train(64)}
     expected = forebay.Loader(numbered, 4, **options)
     list(expected)
     loader = forebay.Loader(numbered, 4, **options)
