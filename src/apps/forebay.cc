@@ -37,7 +37,9 @@ std::filesystem::path own_path() {
 
 // Replaces this process by the forebay-train beside it; returns only when that fails.
 int run_train(char** argv) {
-  const std::string program = (own_path().parent_path() / "forebay-train").string();
+  const auto self = own_path();
+  if (self.empty()) return kExitFailed;
+  const std::string program = (self.parent_path() / "forebay-train").string();
   // How long PyTorch's threads spin at a barrier before they sleep: libgomp's own some milliseconds
   // take the processor from the loader's threads, or anyone else's, which may be what they wait
   // for.
@@ -53,13 +55,14 @@ int run_train(char** argv) {
   return kExitFailed;
 }
 
-// Replaces this process by the Python package's forebay.bench: of the Python that the package is
-// installed for, which lies beside this program, else the first one on PATH.
+// Replaces this process by the Python package's forebay.bench, run by the Python that the package
+// is installed for (its launcher says which), else the first one on PATH.
 int run_bench(int argc, char** argv) {
   const auto self = own_path();
+  if (self.empty()) return kExitFailed;
   ::setenv("FOREBAY_BIN", self.c_str(), 0);
-  const auto beside = self.parent_path() / "python3";
-  const std::string python = std::filesystem::exists(beside) ? beside.string() : "python3";
+  const char* const installed_for = std::getenv("FOREBAY_PYTHON");
+  const std::string python = installed_for == nullptr ? "python3" : installed_for;
   std::vector<std::string> words = {python, "-m", "forebay.bench"};
   words.insert(words.end(), argv + 2, argv + argc);
   std::vector<char*> arguments;

@@ -10,6 +10,7 @@
 #include "base/pixels.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 namespace forebay::base {
 namespace {
@@ -144,6 +145,19 @@ TEST(Pixels, ImageSizesHaveLimits) {
   EXPECT_EQ(check_image_size("X", 1, kImageSideMax + 1).code(), Code::kTooBig);
   EXPECT_EQ(check_image_size("X", kImageSideMax, kImagePixelsMax / kImageSideMax + 1).code(),
             Code::kTooBig);
+}
+
+TEST(Utf8, WhatIsNoneIsShownByItsBytes) {
+  for (const std::string_view good : {"", "plain", "\u00fcmlaut/\u65e5\u672c \U0001f600"}) {
+    EXPECT_TRUE(is_utf8(good));
+    EXPECT_EQ(to_utf8(good), good);
+  }
+  // Latin-1; an overlong slash; a surrogate; beyond the last character; cut off.
+  EXPECT_EQ(to_utf8("caf\xe9.jpg"), "caf\\xe9.jpg");
+  for (const std::string_view bad : {"\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe6\x97"}) {
+    EXPECT_FALSE(is_utf8(bad));
+    EXPECT_TRUE(is_utf8(to_utf8(bad)));
+  }
 }
 
 }  // namespace

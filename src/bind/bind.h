@@ -21,6 +21,13 @@ T unwrap(base::Result<T> result) {
   return std::move(*result);
 }
 
+// Text for people; what is no UTF-8 as \xNN.
+nb::str text(const std::string& utf8);
+// A name, of a file say, which need not be UTF-8: as os.fsdecode gives it, so that it can be given
+// back (name_of).
+nb::str name(const std::string& bytes);
+std::string name_of(const nb::str& name);
+
 // A Python UserWarning, where the package was called from; a filter may make an exception of it.
 void warn(const std::string& message);
 

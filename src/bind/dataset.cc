@@ -24,7 +24,20 @@ Array<T> to_array(std::vector<T>&& values) {
   return Array<T>(out->data(), {out->size()}, owner);
 }
 
-Dataset open(const std::string& path) {
+nb::list names(const std::vector<std::string>& values) {
+  nb::list out;
+  for (const std::string& value : values) out.append(name(value));
+  return out;
+}
+
+nb::list texts(const std::vector<std::optional<std::string>>& values) {
+  nb::list out;
+  for (const auto& value : values) out.append(value ? nb::object(text(*value)) : nb::none());
+  return out;
+}
+
+Dataset open(const nb::str& path_name) {
+  const std::string path = name_of(path_name);
   Dataset dataset;
   {
     const WithoutInterpreter released;
@@ -51,16 +64,22 @@ Dataset concat(const std::vector<Dataset>& parts) {
   return {unwrap(store::concat(opened))};
 }
 
-Array<int64_t> labels(const Dataset& dataset) {
+template <class Number>
+Array<int64_t> of_locations(const Dataset& dataset, Number number) {
   std::vector<int64_t> out(dataset.opened->sample_count());
-  for (uint64_t i = 0; i < out.size(); ++i) out[i] = dataset.opened->location(i).label;
+  {
+    const WithoutInterpreter released;
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = number(dataset.opened->location(i));
+  }
   return to_array(std::move(out));
 }
 
+Array<int64_t> labels(const Dataset& dataset) {
+  return of_locations(dataset, [](const store::Location& at) { return at.label; });
+}
+
 Array<int64_t> lengths(const Dataset& dataset) {
-  std::vector<int64_t> out(dataset.opened->sample_count());
-  for (uint64_t i = 0; i < out.size(); ++i) out[i] = dataset.opened->location(i).length;
-  return to_array(std::move(out));
+  return of_locations(dataset, [](const store::Location& at) { return at.length; });
 }
 
 std::vector<std::string> scalar_fields(const Dataset& dataset) {
@@ -82,11 +101,11 @@ nb::dict columns(const Dataset& dataset) {
   for (store::Column& column : columns.fields) {
     out[column.name.c_str()] = column.kind == store::FieldKind::kClass
                                    ? nb::cast(to_array(std::move(column.numbers)))
-                                   : nb::cast(column.texts);
+                                   : nb::object(texts(column.texts));
   }
   out["width"] = to_array(std::move(columns.width));
   out["height"] = to_array(std::move(columns.height));
-  out["source_path"] = nb::cast(columns.source_path);
+  out["source_path"] = names(columns.source_path);
   return out;
 }
 
@@ -101,24 +120,31 @@ nb::bytes read(const Dataset& dataset, uint64_t sample) {
   return nb::bytes(file.data(), file.size());
 }
 
-std::string key(const Dataset& dataset, uint64_t sample) {
-  const WithoutInterpreter released;
-  return unwrap(with(dataset, sample).key(sample));
+nb::str key(const Dataset& dataset, uint64_t sample) {
+  std::string found;
+  {
+    const WithoutInterpreter released;
+    found = unwrap(with(dataset, sample).key(sample));
+  }
+  return name(found);
 }
 
-std::vector<std::string> keys(const Dataset& dataset) {
-  const WithoutInterpreter released;
-  std::vector<std::string> out;
-  out.reserve(dataset.opened->sample_count());
-  for (uint32_t chunk = 0; chunk < dataset.opened->chunk_count(); ++chunk) {
-    for (std::string& one : unwrap(dataset.opened->chunk_keys(chunk))) {
-      out.push_back(std::move(one));
+nb::list keys(const Dataset& dataset) {
+  std::vector<std::string> found;
+  {
+    const WithoutInterpreter released;
+    found.reserve(dataset.opened->sample_count());
+    for (uint32_t chunk = 0; chunk < dataset.opened->chunk_count(); ++chunk) {
+      for (std::string& one : unwrap(dataset.opened->chunk_keys(chunk))) {
+        found.push_back(std::move(one));
+      }
     }
   }
-  return out;
+  return names(found);
 }
 
-std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
+std::optional<uint64_t> find(const Dataset& dataset, const nb::str& key_name) {
+  const std::string key = name_of(key_name);
   const WithoutInterpreter released;
   return unwrap(dataset.opened->find(key));
 }
@@ -128,8 +154,8 @@ std::optional<uint64_t> find(const Dataset& dataset, const std::string& key) {
 void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"))
-      .def_prop_ro("path", [](const Dataset& d) { return d.opened->path(); })
-      .def_prop_ro("classes", [](const Dataset& d) { return d.opened->schema().classes; })
+      .def_prop_ro("path", [](const Dataset& d) { return name(d.opened->path()); })
+      .def_prop_ro("classes", [](const Dataset& d) { return names(d.opened->schema().classes); })
       .def_prop_ro("fingerprint",
                    [](const Dataset& d) { return base::to_hex(d.opened->fingerprint()); })
       .def("__len__", [](const Dataset& d) { return d.opened->sample_count(); })

@@ -3,7 +3,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
@@ -72,6 +71,7 @@ Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& sha
 
 nb::ndarray<nb::array_api> images(const Batch& self) {
   const feed::Batch& batch = self.batch();
+  if (batch.images == nullptr) throw nb::value_error("the batch has no tensor of images");
   std::vector<size_t> shape{batch.valid.size(), batch.size.height, batch.size.width};
   shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
   return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape,
@@ -120,6 +120,7 @@ class Feed {
   feed::FeedStats stats() const { return feed().stats(); }
   void start_trace() { feed().trace().start(); }
   std::string stop_trace() {
+    const WithoutInterpreter released;
     feed().trace().stop();
     return feed().trace().json();
   }

@@ -33,6 +33,9 @@ void mix(const Images& images, const Labels& labels, const Mix& drawn, bool chan
                                   static_cast<uint32_t>(images.shape(first))},
                          .dtype = dtype_of(images.dtype()),
                          .layout = channels_last ? Layout::kNhwc : Layout::kNchw};
+  if (images.shape(channels_last ? 3 : 1) != 3 || labels.shape(0) != shape.samples) {
+    throw nb::value_error("images are not of three channels, or not as many as labels");
+  }
   Status status;
   {
     const WithoutInterpreter released;

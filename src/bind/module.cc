@@ -41,20 +41,28 @@ PyObject* exception_of(base::Code code) {
   return PyExc_RuntimeError;
 }
 
-// File names need not be UTF-8.
-nb::object to_python(const std::string& message) {
-  return nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
-                                        "backslashreplace"));
+nb::str decode(const std::string& bytes, const char* errors) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), errors));
 }
 
 }  // namespace
+
+nb::str text(const std::string& utf8) { return decode(utf8, "backslashreplace"); }
+nb::str name(const std::string& bytes) { return decode(bytes, "surrogateescape"); }
+std::string name_of(const nb::str& name) {
+  const nb::object bytes =
+      nb::steal(PyUnicode_AsEncodedString(name.ptr(), "utf-8", "surrogateescape"));
+  if (!bytes.is_valid()) nb::raise_python_error();
+  const auto view = nb::cast<nb::bytes>(bytes);
+  return {static_cast<const char*>(view.data()), view.size()};
+}
 
 void raise(const base::Status& status) { throw Failure(status); }
 
 void warn(const std::string& message) {
   constexpr Py_ssize_t kCallerOfThePackage = 2;
-  const nb::object text = to_python(message);
-  if (PyErr_WarnFormat(PyExc_UserWarning, kCallerOfThePackage, "%U", text.ptr()) != 0) {
+  if (PyErr_WarnFormat(PyExc_UserWarning, kCallerOfThePackage, "%U", text(message).ptr()) != 0) {
     nb::raise_python_error();
   }
 }
@@ -70,8 +78,8 @@ void bind_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Failure& failure) {
-      const nb::object text = to_python(failure.status().message());
-      PyErr_SetObject(exception_of(failure.status().code()), text.ptr());
+      PyErr_SetObject(exception_of(failure.status().code()),
+                      text(failure.status().message()).ptr());
     }
   });
 }

@@ -1,5 +1,7 @@
 #include "feed/batch_pool.h"
 
+#include <new>
+
 namespace forebay::feed {
 
 using base::MutexLock;
@@ -29,7 +31,13 @@ std::shared_ptr<Batch> BatchPool::take(uint64_t bytes_max) {
       free_.pop_back();
     }
   }
-  if (batch == nullptr) batch = allocate();
+  try {
+    if (batch == nullptr) batch = allocate();
+  } catch (const std::bad_alloc&) {
+    MutexLock lock(mutex_);
+    --in_use_;
+    return nullptr;
+  }
   return {batch.release(), [pool = shared_from_this()](Batch* used) {
             pool->give_back(std::unique_ptr<Pooled>(static_cast<Pooled*>(used)));
           }};

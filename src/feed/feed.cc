@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/limits.h"
+#include "base/mutex.h"
 #include "feed/options.h"
 #include "feed/pipeline.h"
 #include "feed/slot_writer.h"
@@ -46,7 +46,8 @@ class FeedImpl final : public Feed {
   Status check_position(const FeedState& state) const;
   Pipeline::Start next_batch() const;
   Status begin();
-  void end_pipeline();
+  void end_pipeline() EXCLUDES(mutex_);
+  void add_wait(int64_t since_ns) EXCLUDES(mutex_);
   Status add_bad(std::vector<BadSample> bad);
 
   const io::FileSystem& fs_;
@@ -58,8 +59,10 @@ class FeedImpl final : public Feed {
   FeedState state_;
   std::set<std::string> bad_;  // the names of state_.bad's
   Trace trace_;
-  FeedStats stats_;  // of pipelines that ended, and the consumer's own
-  std::unique_ptr<Pipeline> pipeline_;
+  // Of what stats() reads; the consumer alone changes it.
+  mutable base::Mutex mutex_;
+  FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and the consumer's own
+  std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_
 };
 
 Status FeedImpl::check_position(const FeedState& state) const {
@@ -96,22 +99,34 @@ Status FeedImpl::start(const FeedState& state) {
 Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
   if (planner_.steps() == 0 || start.epoch >> 32 != 0) return {};
-  ASSIGN_OR_RETURN(pipeline_,
+  ASSIGN_OR_RETURN(auto pipeline,
                    Pipeline::open(fs_, *dataset_, options_, planner_, shape_, start, trace_));
+  base::MutexLock lock(mutex_);
+  pipeline_ = std::move(pipeline);
   return {};
 }
 
 void FeedImpl::end_pipeline() {
+  std::unique_ptr<Pipeline> ended;  // outside the lock, as it waits for its threads
+  base::MutexLock lock(mutex_);
   if (pipeline_ != nullptr) pipeline_->add_to(&stats_);
-  pipeline_ = nullptr;
+  ended = std::exchange(pipeline_, nullptr);
+}
+
+void FeedImpl::add_wait(int64_t since_ns) {
+  base::MutexLock lock(mutex_);
+  stats_.wait_ns += io::monotonic_ns() - since_ns;
 }
 
 bool FeedImpl::wait_ms(int ms) {
-  if (pipeline_ == nullptr || state_.position == planner_.end()) return true;
+  if (!started_ || state_.position == planner_.end()) return true;
+  // Behind an error it begins again. What goes wrong now next() meets too, and tells.
+  if (pipeline_ == nullptr && !begin().ok()) return true;
+  if (pipeline_ == nullptr) return true;
   const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().step);
   const int64_t begin_ns = io::monotonic_ns();
   const bool ready = pipeline_->wait_ms(ms);
-  stats_.wait_ns += io::monotonic_ns() - begin_ns;
+  add_wait(begin_ns);
   return ready;
 }
 
@@ -121,7 +136,7 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   if (pipeline_ == nullptr) RETURN_IF_ERROR(begin());
   const int64_t begin_ns = io::monotonic_ns();
   Result<Prepared> prepared = pipeline_->next();
-  stats_.wait_ns += io::monotonic_ns() - begin_ns;
+  add_wait(begin_ns);
   if (!prepared) {
     // A later call tries from the same position again.
     if (pipeline_->ended()) end_pipeline();
@@ -133,6 +148,7 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   }
   const uint64_t step = prepared->batch->step;
   state_.position = std::min((step + 1) * options_.global_batch, planner_.end());
+  base::MutexLock lock(mutex_);
   stats_.samples += static_cast<uint64_t>(
       std::ranges::count_if(prepared->batch->valid, [](uint8_t valid) { return valid != 0; }));
   return std::move(prepared->batch);
@@ -163,6 +179,7 @@ Status FeedImpl::add_bad(std::vector<BadSample> bad) {
 }
 
 FeedStats FeedImpl::stats() const {
+  base::MutexLock lock(mutex_);
   FeedStats stats = stats_;
   if (pipeline_ != nullptr) pipeline_->add_to(&stats);
   return stats;

@@ -65,7 +65,7 @@ struct FeedOptions {
 // A sample that could not be used at run time.
 struct BadSample {
   uint64_t sample = 0;
-  std::string chunk;  // its name; in place the file
+  std::string chunk;  // its name (store::Dataset::chunk_name)
   std::string key;
   std::string reason;
   bool operator==(const BadSample&) const = default;
@@ -101,6 +101,7 @@ struct FeedState {
   std::vector<BadSample> bad = {};
 };
 
+// Waits count when they have ended.
 struct FeedStats {
   uint64_t samples = 0;
   uint64_t bytes_read = 0;
@@ -112,7 +113,7 @@ struct FeedStats {
   int64_t reading_ns = 0;  // time in which they read
 };
 
-// One consumer thread calls everything here.
+// One consumer thread calls everything here but stats() and trace(), which any thread may.
 class Feed {
  public:
   // Errors: kInvalid for options that make no sense, each named.

@@ -110,7 +110,9 @@ Status check_options(const FeedOptions& options) {
   RETURN_IF_ERROR(check_range("threads", options.threads, 0, base::kThreadsMax));
   RETURN_IF_ERROR(check_range("prefetch", options.prefetch, 1, kPrefetchMax));
   for (const float std : options.tensor.std) {
-    if (!(std > 0)) return fail(Code::kInvalid, "feed: std is {}, but must be above 0", std);
+    if (!(std > 0 && std::isfinite(std))) {
+      return fail(Code::kInvalid, "feed: std is {}, but must be above 0", std);
+    }
   }
   return {};
 }

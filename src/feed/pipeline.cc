@@ -103,8 +103,11 @@ bool Pipeline::wait_ms(int ms) {
   MutexLock lock(mutex_);
   if (answered()) return true;
   ask();
-  while (!answered()) {
-    if (!done_.wait_ms(mutex_, ms)) break;
+  constexpr int64_t kNsPerMs = 1'000'000;
+  const int64_t end = io::monotonic_ns() + ms * kNsPerMs;
+  for (int64_t left = ms; !answered() && left > 0;
+       left = (end - io::monotonic_ns() + kNsPerMs - 1) / kNsPerMs) {
+    done_.wait_ms(mutex_, static_cast<int>(left));
   }
   return answered();
 }

@@ -7,8 +7,8 @@ namespace forebay::feed {
 
 namespace {
 
-// Where each sample is a file of its own, which is read by itself in any group: small ones begin
-// sooner and take less memory.
+// Where most samples are read one by one in any group (files, scattered ones of a view): small
+// groups begin sooner and take less memory.
 constexpr uint64_t kGroupBytesOfFiles = 4'000'000;
 
 // The indices of a lane that belong to a rank: first, first + stride, …
@@ -83,7 +83,7 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
     bytes_ += chunks_.back().bytes;
   }
   const uint64_t size = dataset_->sample_count();
-  if (chunks_.size() == size) {
+  if (size < 2 * chunks_.size()) {
     order_.group_bytes = std::min(order_.group_bytes, kGroupBytesOfFiles);
   }
   const uint64_t batch = share_.global_batch;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/limits.h"
+#include "base/utf8.h"
 
 namespace forebay::feed {
 
@@ -19,6 +19,21 @@ namespace {
 bool is_bad_sample(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig ||
          code == Code::kInvalid;
+}
+
+// The `next`-th position to take a sample from instead: the others of the lane, round its end, then
+// the lanes behind it. `next` from 1, below the order's size.
+uint64_t position_instead(const Order& order, uint64_t position, uint64_t next) {
+  const uint64_t lanes = order.lanes();
+  const auto lane = static_cast<uint32_t>(position % lanes);
+  const uint64_t own = order.lane_size(lane);
+  if (next < own) return (position / lanes + next) % own * lanes + lane;
+  next -= own;
+  for (uint32_t other = (lane + 1) % order.lanes();; other = (other + 1) % order.lanes()) {
+    const uint64_t size = order.lane_size(other);
+    if (next < size) return next * lanes + other;
+    next -= size;
+  }
 }
 
 // What it gives, and kNoMemory when there is none.
@@ -152,17 +167,15 @@ Status SampleMaker::settle(const EpochPlan& plan, Task& task, uint64_t sample, i
   return {};
 }
 
-// The next good sample of the lane, prepared as the position's own would have been. More tries
-// than samples may be bad are of no use: as many bad ones stop the run anyway.
+// The next good sample, prepared as the position's own would have been. More tries than samples may
+// be bad are of no use: as many bad ones stop the run anyway.
 Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& task) {
   const Order& order = plan.order;
-  const auto lane = static_cast<uint32_t>(task.position % order.lanes());
-  const uint64_t index = task.position / order.lanes();
-  const uint64_t size = order.lane_size(lane);
-  const uint64_t tries = std::min(size - 1, std::max<uint64_t>(1, options_.bad_samples_max));
+  const uint64_t tries =
+      std::min(order.size() - 1, std::max<uint64_t>(1, options_.bad_samples_max));
   for (uint64_t next = 1; next <= tries; ++next) {
     // Its group may not be this rank's, or be gone already.
-    const uint64_t other = order.sample_at((index + next) % size * order.lanes() + lane);
+    const uint64_t other = order.sample_at(position_instead(order, task.position, next));
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
     SlotRequest request{.file = file.value_or(Bytes()),
@@ -179,9 +192,9 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
     return {};
   }
   return fail(Code::kCorrupt,
-              "feed: {} samples in a row cannot be used (epoch {}, position {}, lane {}); see "
+              "feed: {} samples in a row cannot be used (epoch {}, position {}); see "
               "`forebay verify`",
-              tries + 1, plan.epoch, task.position, lane);
+              tries + 1, plan.epoch, task.position);
 }
 
 Random SampleMaker::random_of(const EpochPlan& plan, uint64_t sample) const {
@@ -192,9 +205,9 @@ BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {
   const uint32_t chunk = dataset_.chunk_of(sample);
   const auto key = dataset_.key(sample);
   return {.sample = sample,
-          .chunk = dataset_.in_place() ? dataset_.chunk_path(chunk)
-                                       : base::to_hex(dataset_.chunk(chunk).id),
-          .key = key ? *key : "(its key cannot be read either)",
+          .chunk = base::to_utf8(dataset_.chunk_name(chunk)),
+          .key = key ? base::to_utf8(*key)
+                     : fmt::format("(sample {}, whose key cannot be read either)", sample),
           .reason = reason.message()};
 }
 

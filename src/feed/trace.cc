@@ -1,16 +1,18 @@
 #include "feed/trace.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <new>
+#include <string_view>
 
 #include "base/limits.h"
-#include "base/status.h"
 #include "io/machine.h"
 
 namespace forebay::feed {
 
 using base::MutexLock;
-using Json = nlohmann::json;
 
 namespace {
 
@@ -36,34 +38,34 @@ void Trace::add(const char* name, const Track& track, int64_t begin_ns, int64_t 
     ++dropped_;
     return;
   }
-  events_.push_back({name, track, begin_ns, end_ns, what, detail});
+  try {
+    events_.push_back({name, track, begin_ns, end_ns, what, detail});
+  } catch (const std::bad_alloc&) {
+    ++dropped_;
+  }
 }
 
+// All names are literals of our own: nothing in them needs escaping.
 std::string Trace::json() {
   MutexLock lock(mutex_);
-  Json events = Json::array();
-  std::map<std::pair<std::string, uint32_t>, int> tracks;
+  std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";
+  const auto put = std::back_inserter(out);
+  std::map<std::pair<std::string_view, uint32_t>, size_t> tracks;
   for (const Event& event : events_) {
-    const auto [track, is_new] = tracks.try_emplace({event.track.name, event.track.number},
-                                                    static_cast<int>(tracks.size()) + 1);
+    const auto [track, is_new] =
+        tracks.try_emplace({event.track.name, event.track.number}, tracks.size() + 1);
     if (is_new) {
-      const std::string title = fmt::format("{} {}", event.track.name, event.track.number);
-      events.push_back({{"ph", "M"},
-                        {"pid", 1},
-                        {"tid", track->second},
-                        {"name", "thread_name"},
-                        {"args", {{"name", title}}}});
+      fmt::format_to(put, R"({}{{"ph":"M","pid":1,"tid":{},"name":"thread_name",)",
+                     tracks.size() > 1 ? "," : "", track->second);
+      fmt::format_to(put, R"("args":{{"name":"{} {}"}}}})", event.track.name, event.track.number);
     }
-    events.push_back({{"ph", "X"},
-                      {"pid", 1},
-                      {"tid", track->second},
-                      {"name", event.name},
-                      {"ts", to_us(event.begin_ns - start_ns_)},
-                      {"dur", to_us(event.end_ns - event.begin_ns)},
-                      {"args", {{event.what, event.detail}}}});
+    fmt::format_to(put, R"(,{{"ph":"X","pid":1,"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f},)",
+                   track->second, event.name, to_us(event.begin_ns - start_ns_),
+                   to_us(event.end_ns - event.begin_ns));
+    fmt::format_to(put, R"("args":{{"{}":{}}}}})", event.what, event.detail);
   }
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"dropped", dropped_}}
-      .dump();
+  fmt::format_to(put, R"(],"dropped":{}}})", dropped_);
+  return out;
 }
 
 Trace::Span::Span(Trace& trace, const char* name, const Track& track, const char* what,

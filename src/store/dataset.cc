@@ -121,10 +121,7 @@ const PlacedPart& OpenDataset::part_of(uint64_t sample) const {
 
 uint32_t OpenDataset::chunk_of(uint64_t sample) const {
   FOREBAY_CHECK(sample < samples_);
-  const auto after = std::upper_bound(
-      chunks_.begin(), chunks_.end(), sample,
-      [](uint64_t number, const ChunkInfo& chunk) { return number < chunk.first_sample; });
-  return static_cast<uint32_t>(after - chunks_.begin() - 1);
+  return store::chunk_of(chunks_, sample);
 }
 
 Location OpenDataset::location(uint64_t sample) const {
@@ -189,6 +186,16 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
 }
 
 }  // namespace
+
+uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample) {
+  const auto after = std::ranges::upper_bound(chunks, sample, {}, &ChunkInfo::first_sample);
+  return static_cast<uint32_t>(after - chunks.begin() - 1);
+}
+
+Result<std::vector<uint64_t>> Dataset::find_all(std::string_view key) const {
+  ASSIGN_OR_RETURN(const auto found, find(key));
+  return found ? std::vector<uint64_t>{*found} : std::vector<uint64_t>();
+}
 
 Result<std::vector<std::string>> Dataset::chunk_keys(uint32_t number) const {
   const ChunkInfo& info = chunk(number);

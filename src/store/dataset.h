@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/checksum.h"
 #include "io/file_system.h"
@@ -45,6 +46,9 @@ class Dataset {
   virtual uint32_t chunk_count() const = 0;
   virtual const ChunkInfo& chunk(uint32_t number) const = 0;
   virtual std::string chunk_path(uint32_t number) const = 0;
+  // What the chunk is called wherever the data lies: its hash; in place a path below the data's
+  // folder.
+  virtual std::string chunk_name(uint32_t number) const { return base::to_hex(chunk(number).id); }
   // The chunk that holds sample `sample`, by the chunks' first samples.
   virtual uint32_t chunk_of(uint64_t sample) const = 0;
   // `sample` below sample_count().
@@ -57,6 +61,8 @@ class Dataset {
   // Those of a chunk's samples, in order; much cheaper than one by one.
   virtual Result<std::vector<std::string>> chunk_keys(uint32_t chunk) const;
   virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
+  // All samples with this key, ascending: a view may have several.
+  virtual Result<std::vector<uint64_t>> find_all(std::string_view key) const;
   virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
 
   // Data in place; the rest of this is of such alone.
@@ -71,6 +77,8 @@ class Dataset {
   }
 };
 
+// The chunk that holds `sample`, by the chunks' first samples.
+uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample);
 // kTooBig when it is longer than an image may be.
 Status check_length(const Location& location);
 // kCorrupt when `file` does not have the checksum that is known of it; and as check_length().

@@ -143,7 +143,11 @@ class FileMeasurer {
     const size_t blocks = (out_.samples.size() + kFilesATime - 1) / kFilesATime;
     std::vector<std::thread> others;
     while (others.size() + 1 < std::min(blocks, kThreads)) {
-      others.emplace_back([this] { work(); });
+      try {
+        others.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        break;  // no more threads can be had: fewer are slower
+      }
     }
     work();
     for (std::thread& other : others) other.join();

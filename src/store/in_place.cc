@@ -43,11 +43,14 @@ class InPlaceDataset final : public Dataset {
     if (!shard_of_chunk_.empty()) return places_.shards[shard_of_chunk_.at(number)];
     return io::join_path(places_.folder, index_.path(number));
   }
+  std::string chunk_name(uint32_t number) const override {
+    if (shard_of_chunk_.empty()) return index_.path(number);
+    return index_.shards[shard_of_chunk_.at(number)].path;
+  }
   uint32_t chunk_of(uint64_t sample) const override {
     FOREBAY_CHECK(sample < sample_count());
     if (shard_of_chunk_.empty()) return static_cast<uint32_t>(sample);
-    const auto after = std::ranges::upper_bound(chunks_, sample, {}, &ChunkInfo::first_sample);
-    return static_cast<uint32_t>(after - chunks_.begin() - 1);
+    return store::chunk_of(chunks_, sample);
   }
   Location location(uint64_t sample) const override {
     const InPlaceSample& found = index_.samples.at(sample);
@@ -111,15 +114,21 @@ void InPlaceDataset::add_shards() {
 // the first image of the next one.
 void InPlaceDataset::add_pieces(uint32_t shard, uint64_t first, uint64_t end) {
   const uint64_t shard_bytes = index_.shards[shard].bytes;
-  const uint64_t pieces = (shard_bytes + kPieceBytes - 1) / kPieceBytes;
+  const uint64_t pieces = shard_bytes / kPieceBytes + 1;
   uint64_t begins = 0;
   for (uint64_t piece = 1; first < end; ++piece) {
     // Its share of the shard, and at least a sample.
     const uint64_t border = shard_bytes / pieces * piece;
     uint64_t next = first + 1;
-    while (next < end && (piece >= pieces || index_.samples[next].offset < border)) ++next;
+    // One that is too large is by itself, not read with others, and refused when its turn comes.
+    const bool is_too_big = index_.samples[first].length > base::kImageBytesMax;
+    const auto joins = [&](const InPlaceSample& sample) {
+      return !is_too_big && sample.length <= base::kImageBytesMax &&
+             (piece >= pieces || sample.offset < border);
+    };
+    while (next < end && joins(index_.samples[next])) ++next;
     const uint64_t ends = next < end ? index_.samples[next].offset : shard_bytes;
-    chunks_.push_back({.bytes = ends - begins,
+    chunks_.push_back({.bytes = is_too_big ? 0 : ends - begins,
                        .first_sample = first,
                        .samples = static_cast<uint32_t>(next - first),
                        .offset = begins});

@@ -11,8 +11,8 @@ namespace forebay::store {
 //
 // An index that `forebay index` made is used while it holds (indexing.h); else everything is
 // listed, and notes() say so where an index is damaged or out of date. Checksums are known where
-// the index has them. A file of a folder that changes afterwards is read as it is then, but its
-// size may not change; a shard may not change at all: the samples are bad then
+// the index has them. A file of a folder that changes afterwards is read as it is then where it has
+// no checksum, but its size may not change; a shard may not change at all: the samples are bad then
 // (Dataset::check_unchanged). Errors: as Dataset::open and list_source.
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::FileSystem& fs,
                                                     const std::string& path);

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "store/schema_codec.h"
+#include "store/tar.h"
 
 namespace forebay::store {
 
@@ -244,7 +245,8 @@ Status Decoder::check_samples() const {
   for (const InPlaceShard& shard : index->shards) {
     uint64_t end = 0;
     for (uint32_t i = 0; i < shard.samples; ++i, ++sample) {
-      if (sample->offset < end || !base::in_bounds(sample->offset, sample->length, shard.bytes)) {
+      if (sample->offset < std::max<uint64_t>(end, kTarBlockBytes) ||
+          !base::in_bounds(sample->offset, sample->length, shard.bytes)) {
         return fail(Code::kCorrupt, "sample {} of {} lies outside it or over another one", i,
                     shard.path);
       }

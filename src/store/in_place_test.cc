@@ -157,9 +157,9 @@ TEST(InPlace, AShardOfReadableClassesOnlyIsNeeded) {
 TEST(InPlace, ALargeShardIsSeveralChunks) {
   io::MemoryFileSystem fs;
   ByteVector tar;
-  const std::string image(10'000'000, 'x');
+  const ByteVector image(10'000'000, 'x');
   for (int i = 0; i < 15; ++i) {
-    add_member(fmt::format("{:02}.jpg", i), base::as_bytes(image), &tar);
+    add_member(fmt::format("{:02}.jpg", i), image, &tar);
   }
   append_tar_end(&tar);
   put(fs, "/x.tar", tar);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "jpeg/rewrite.h"
 #include "store/tar.h"
 
@@ -53,30 +54,6 @@ Status write_member(std::string_view name, Bytes data, HashingWriter* out) {
   RETURN_IF_ERROR(out->write(data));
   append_tar_padding(data.size(), &out->buffer());
   return {};
-}
-
-// Well-formed UTF-8 without surrogates: Unicode 15, table 3-7.
-bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t at) {
-      return at < text.size() ? static_cast<uint8_t>(text[at]) : 0;
-    };
-    const int first = byte(i);
-    if (first < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (first < 0xc2 || first > 0xf4) return false;
-    const int low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const int high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (byte(i + 1) < low || byte(i + 1) > high) return false;
-    for (size_t k = 2; k <= more; ++k) {
-      if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return false;
-    }
-    i += more + 1;
-  }
-  return true;
 }
 
 }  // namespace
@@ -194,7 +171,7 @@ Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* 
     data.assign(number.begin(), number.end());
   } else {
     const std::string text(base::as_text(data));
-    if (!is_utf8(text)) return fail(Code::kCorrupt, "not UTF-8");
+    if (!base::is_utf8(text)) return fail(Code::kCorrupt, "not UTF-8");
     if (kind == FieldKind::kJson && !nlohmann::json::accept(text)) {
       return fail(Code::kCorrupt, "not JSON");
     }

@@ -17,7 +17,7 @@ using base::fail;
 
 namespace {
 
-constexpr uint32_t kChunksATime = 32;  // of a folder, each is one image
+constexpr uint32_t kFilesATime = 32;  // of a folder, whose chunks are single images
 
 class Verification {
  public:
@@ -31,7 +31,8 @@ class Verification {
     for (std::thread& worker : workers) worker.join();
     base::MutexLock lock(mutex_);
     RETURN_IF_ERROR(error_);
-    std::ranges::stable_sort(report_.damages, {}, &Damage::chunk);
+    std::ranges::sort(report_.damages, {},
+                      [](const Damage& damage) { return std::pair(damage.chunk, damage.offset); });
     return std::move(report_);
   }
 
@@ -48,9 +49,9 @@ class Verification {
     try {
       Worker worker;
       const uint64_t count = dataset_.chunk_count();
-      for (uint64_t at = next_.fetch_add(kChunksATime); at < count;
-           at = next_.fetch_add(kChunksATime)) {
-        const uint64_t end = std::min(at + kChunksATime, count);
+      const uint64_t step = count == dataset_.sample_count() ? kFilesATime : 1;
+      for (uint64_t at = next_.fetch_add(step); at < count; at = next_.fetch_add(step)) {
+        const uint64_t end = std::min(at + step, count);
         for (uint64_t i = at; i < end; ++i) check_chunk(static_cast<uint32_t>(i), &worker);
         take(std::exchange(worker.found, {}));
       }

@@ -26,8 +26,11 @@ class View : public Dataset {
   const ChunkInfo& chunk(uint32_t number) const override { return chunks_.at(number); }
   uint32_t chunk_of(uint64_t sample) const override {
     FOREBAY_CHECK(sample < samples_);
-    const auto after = std::ranges::upper_bound(chunks_, sample, {}, &ChunkInfo::first_sample);
-    return static_cast<uint32_t>(after - chunks_.begin() - 1);
+    return store::chunk_of(chunks_, sample);
+  }
+  Result<std::optional<uint64_t>> find(std::string_view key) const override {
+    ASSIGN_OR_RETURN(const auto found, find_all(key));
+    return found.empty() ? std::nullopt : std::optional(found.front());
   }
   const Sha256& fingerprint() const override { return fingerprint_; }
   Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
@@ -73,6 +76,9 @@ class Selection final : public View {
   std::string chunk_path(uint32_t number) const override {
     return base_->chunk_path(base_chunk_.at(number));
   }
+  std::string chunk_name(uint32_t number) const override {
+    return base_->chunk_name(base_chunk_.at(number));
+  }
   bool in_place() const override { return base_->in_place(); }
   Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
                          uint32_t number) const override {
@@ -86,11 +92,13 @@ class Selection final : public View {
   Result<std::string> key(uint64_t sample) const override {
     return base_->key(samples_.at(sample));
   }
-  Result<std::optional<uint64_t>> find(std::string_view key) const override {
-    ASSIGN_OR_RETURN(const auto found, base_->find(key));
-    const auto here = found ? std::ranges::find(samples_, *found) : samples_.end();
-    if (here == samples_.end()) return std::nullopt;
-    return static_cast<uint64_t>(here - samples_.begin());
+  Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
+    ASSIGN_OR_RETURN(const auto found, base_->find_all(key));
+    std::vector<uint64_t> out;
+    for (uint64_t i = 0; i < samples_.size() && !found.empty(); ++i) {
+      if (std::ranges::binary_search(found, samples_[i])) out.push_back(i);
+    }
+    return out;
   }
 
  private:
@@ -158,8 +166,15 @@ class Concatenation final : public View {
     const Placed& placed = part_of_chunk(number);
     return placed.dataset->chunk_path(number - placed.first_chunk);
   }
-  // Of a bad sample its chunk's file is named then, as in place.
-  bool in_place() const override { return true; }
+  std::string chunk_name(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return fmt::format("{}: {}", &placed - parts_.data(),
+                       placed.dataset->chunk_name(number - placed.first_chunk));
+  }
+  Result<std::vector<std::string>> chunk_keys(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->chunk_keys(number - placed.first_chunk);
+  }
   Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
                          uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
@@ -177,12 +192,13 @@ class Concatenation final : public View {
     const Placed& placed = part_of(sample);
     return placed.dataset->key(sample - placed.first_sample);
   }
-  Result<std::optional<uint64_t>> find(std::string_view key) const override {
+  Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
+    std::vector<uint64_t> out;
     for (const Placed& placed : parts_) {
-      ASSIGN_OR_RETURN(const auto found, placed.dataset->find(key));
-      if (found) return placed.first_sample + *found;
+      ASSIGN_OR_RETURN(const auto found, placed.dataset->find_all(key));
+      for (const uint64_t sample : found) out.push_back(placed.first_sample + sample);
     }
-    return std::nullopt;
+    return out;
   }
 
  private:

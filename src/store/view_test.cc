@@ -111,6 +111,10 @@ TEST_F(ViewTest, AConcatenationHasAllInOrderWithTheClassesOfAll) {
     EXPECT_EQ(view->find(second->key(i).value()).value(), kSamples + i);
   }
   EXPECT_EQ(view->find("nobody").value(), std::nullopt);
+  // A key that several parts have, where only a later one's sample was chosen.
+  const std::string key = base_->key(5).value();
+  EXPECT_EQ(view->find_all(key).value(), (Samples{5, kSamples + 6}));
+  EXPECT_EQ(select(view, {7, kSamples + 6}).value()->find(key).value(), 1u);
 }
 
 TEST_F(ViewTest, NumbersAndNamesDoNotMix) {

@@ -1,6 +1,7 @@
 """Data in place: tar shards and folders, with and without the index of `forebay index`."""
 
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -229,7 +230,7 @@ def test_a_shard_that_changed_gives_bad_samples_and_no_wrong_pixels(shards: Path
         rest = [batch for batch in loader if len(batch[1])]
     assert equal(rest, whole[:-count])
     assert len(loader.bad_samples) == count
-    assert {bad["chunk"] for bad in loader.bad_samples} == {str(truncated)}
+    assert {bad["chunk"] for bad in loader.bad_samples} == {truncated.name}
     with pytest.raises(forebay.DataError, match=r"x-03.tar: truncated: member"):
         forebay.Dataset(shards)
 
@@ -249,3 +250,35 @@ def test_samples_left_out_are_told(shards: Path, images: dict[str, bytes]):
         assert len(dataset) == 71
         assert dataset.targets[-1] == -1
         index(shards)
+
+
+def test_a_bad_sample_is_the_same_one_wherever_its_data_lies(
+    images: dict[str, bytes], tmp_path: Path
+):
+    """Also where its name is no UTF-8; a state that went through JSON knows it again."""
+    for place in ("here", "there"):
+        (tmp_path / place / "a").mkdir(parents=True)
+        for i, file in enumerate(list(images.values())[:5]):
+            (tmp_path / place / "a" / f"{i}.jpg").write_bytes(file)
+        (tmp_path / place / "a" / os.fsdecode(b"caf\xe9.jpg")).write_bytes(b"no image")
+    loader = forebay.Loader(tmp_path / "here", 2, True, transform=T.train(16))
+    with pytest.warns(UserWarning, match=r"a/caf\\xe9 cannot be used"):
+        for _ in range(2):
+            list(loader)
+    assert [bad["key"] for bad in loader.bad_samples] == [r"a/caf\xe9"]
+    moved = forebay.Loader(tmp_path / "there", 2, True, transform=T.train(16))
+    moved.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    list(moved)
+    assert moved.bad_samples == loader.bad_samples
+
+
+def test_names_need_not_be_utf8(images: dict[str, bytes], tmp_path: Path):
+    name = os.fsdecode(b"caf\xe9")
+    (tmp_path / name / "a").mkdir(parents=True)
+    (tmp_path / name / "a" / f"{name}.jpg").write_bytes(next(iter(images.values())))
+    (tmp_path / name / "a" / "plain.jpg").write_bytes(next(iter(images.values())))
+    dataset = forebay.Dataset(tmp_path / name)
+    assert dataset.path == str(tmp_path / name)
+    assert dataset.keys() == [f"a/{name}", "a/plain"]
+    assert dataset.find(f"a/{name}") == 0
+    assert dataset.key(0) == f"a/{name}"
