@@ -1,6 +1,8 @@
 """From the core's batches to what a Loader's user asked for."""
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from importlib.util import find_spec
 from typing import Any
 
@@ -40,7 +42,7 @@ class Assembler:
         whole: bool,
         channels_last: bool,
     ) -> None:
-        if isinstance(fields, str):
+        if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
             raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
         self._fields = list(fields.values() if isinstance(fields, Mapping) else fields)
         self._names = list(fields) if isinstance(fields, Mapping) else None
@@ -55,6 +57,8 @@ class Assembler:
             raise ValueError(f"transform: has functions of images, but fields {self._fields} none")
         if mixing is not None and not (self.wants("image") and self.wants("label")):
             raise ValueError(f"batch_transform: mixes images and labels, fields are {self._fields}")
+        if mixing is not None and whole and not functions:
+            raise ValueError("batch_transform: images of their own sizes cannot be mixed")
         if mixing is not None and collate_fn is not None:
             raise ValueError("batch_transform: cannot mix what a collate_fn makes")
         self.functions = functions
@@ -69,18 +73,24 @@ class Assembler:
         """Whether batches have it."""
         return field in self._fields
 
-    def __call__(self, batch: Any, chosen: NDArray[np.int64] | None) -> Any:
+    def __call__(
+        self, batch: Any, chosen: NDArray[np.int64] | None, stop: threading.Event | None = None
+    ) -> Any:
         """The batch for the user.
 
         Args:
             batch: The core's.
             chosen: The dataset's numbers, by those of the batch; None: they are the same.
+            stop: Set when nobody waits for it any more: the functions' next image is not begun.
+
+        Raises:
+            CancelledError: It was stopped.
         """
         valid = batch.valid.view(bool)
         kept = None if valid.all() else np.flatnonzero(valid)
         samples = batch.samples if kept is None else batch.samples[kept]
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
-        values = [self._value(field, batch, kept, numbers) for field in self._fields]
+        values = [self._value(field, batch, kept, numbers, stop) for field in self._fields]
         if self._collate_fn is None:
             values = [_stack(v) if isinstance(v, _Made) else v for v in values]
             if self._mixing is not None:
@@ -94,10 +104,16 @@ class Assembler:
         return dict(zip(self._names, values, strict=True))
 
     def _value(
-        self, field: str, batch: Any, kept: NDArray[np.int64] | None, numbers: NDArray[np.int64]
+        self,
+        field: str,
+        batch: Any,
+        kept: NDArray[np.int64] | None,
+        numbers: NDArray[np.int64],
+        stop: threading.Event | None,
     ) -> Any:
         if field == "image":
-            return self._images(batch, kept)
+            images = self._images(batch, kept)
+            return _Made(self._apply(images, stop)) if self.functions else images
         if field == "file":
             files = batch.files
             return files if kept is None else [files[i] for i in kept]
@@ -123,14 +139,17 @@ class Assembler:
             if kept is not None:
                 ragged = len(kept) == 0 or kept[-1] == len(kept) - 1  # at an epoch's end
                 images = images[: len(kept)] if ragged else images[kept]
-        if not self.functions:
-            return images
-        made = []
+        return images
+
+    def _apply(self, images: Any, stop: threading.Event | None) -> Iterator[Any]:
         for image in images:
+            if stop is not None and stop.is_set():
+                raise CancelledError
             for function in self.functions:
                 image = function(image)
-            made.append(image)
-        return _Made(made)
+                if image is None:
+                    raise ValueError(f"transform: {function!r} returned None for an image")
+            yield image
 
     def _whole_image(self, image: NDArray[np.uint8]) -> Any:
         own = self._array(image)

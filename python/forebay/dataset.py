@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
+from forebay.checks import whole
 from forebay.decoding import Pixels, decode
 
 # What every dataset knows of its samples without reading an index.
@@ -85,7 +87,7 @@ class Dataset:
     @cached_property
     def targets(self) -> NDArray[np.int64]:
         """Each sample's class number, [samples]; -1 where it has none. Reads no image."""
-        return self.core.labels()
+        return _frozen(self.core.labels())
 
     @property
     def fingerprint(self) -> str:
@@ -127,9 +129,9 @@ class Dataset:
         """What is known of every sample under a name, without reading an image.
 
         Returns:
-            [samples]: numbers (int64, uint32), or objects: texts (JSON as text), None where a
-            sample has none. The first use of one that is not "index", "key", "label" or "bytes"
-            reads all chunks' indexes; they are kept.
+            [samples], not to be written to: numbers (int64, uint32), or objects: texts (JSON as
+            text), None where a sample has none. The first use of one that is not "index", "key",
+            "label" or "bytes" reads all chunks' indexes; they are kept.
 
         Raises:
             ValueError: There is none of that name; see `columns`.
@@ -137,7 +139,8 @@ class Dataset:
         if name not in self.columns:
             raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
         if name not in self._kept_columns:
-            self._kept_columns.update(self._read_columns(name))
+            read = self._read_columns(name)
+            self._kept_columns.update({own: _frozen(column) for own, column in read.items()})
         return self._kept_columns[name]
 
     def subset(self, indices: ArrayLike) -> "Dataset":
@@ -214,7 +217,7 @@ class Dataset:
         own = np.asarray(weights, dtype=np.float64)
         if own.shape != (len(self),):
             raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
-        if not (np.isfinite(own).all() and (own >= 0).all() and own.sum() > 0):
+        if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
             raise ValueError("weighted: weights must be finite, not negative, and some above 0")
         out = _Selection(self, np.arange(len(self)))
         out.weights = own
@@ -242,6 +245,7 @@ class Dataset:
         return {}
 
     def _number(self, index: int) -> int:
+        index = whole("a sample's number", index, -(2**63))
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"{self.path} has {len(self)} samples, no sample {index}")
@@ -311,11 +315,15 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
     parts = list(datasets)
     if not parts:
         raise ValueError("concat: no datasets")
+    for part in parts:
+        if not isinstance(part, Dataset):
+            raise ValueError(f"concat: {part!r} is no Dataset; forebay.Dataset(path) opens one")
     joined = _Concatenation(parts)
     if weights is None:
         if any(part.weights is not None for part in parts):
             raise ValueError("concat: one of the datasets has weights; give each one's share")
         return joined
+    weights = [float(weight) for weight in weights]
     if len(weights) != len(parts):
         raise ValueError(f"concat: {len(weights)} weights for {len(parts)} datasets")
     shares = []
@@ -323,6 +331,12 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
         own = np.ones(len(part)) if part.weights is None else part.weights
         shares.append(own * (weight / own.sum()) if len(part) else own)
     return joined.weighted(np.concatenate(shares))
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """It is the dataset's own, for everybody who asks."""
+    values.flags.writeable = False
+    return values
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
@@ -333,16 +347,19 @@ def _objects(values: list[Any]) -> NDArray[Any]:
 
 def _counts(sizes: Sequence[float], samples: int) -> list[int]:
     """How many samples each part gets; what is left over by rounding goes to the first ones."""
-    if any(size < 0 for size in sizes):
-        raise ValueError(f"split: {list(sizes)}: no size may be negative")
-    if all(isinstance(size, int) for size in sizes):
+    if not all(isinstance(size, Real) and size >= 0 for size in sizes):
+        raise ValueError(
+            f"split: {list(sizes)}: sizes must be numbers, not negative, given one by one: "
+            "split(0.9, 0.1)"
+        )
+    if all(isinstance(size, Integral) for size in sizes):
         counts = [int(size) for size in sizes]
         if sum(counts) != samples:
             raise ValueError(f"split: {counts} are {sum(counts)} samples, there are {samples}")
         return counts
     if abs(sum(sizes) - 1) > 1e-6:
         raise ValueError(f"split: shares {list(sizes)} must be 1 together")
-    counts = [int(samples * size) for size in sizes]
+    counts = [int(samples * float(size)) for size in sizes]
     for i in range(samples - sum(counts)):
         counts[i % len(counts)] += 1
     return counts

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.batches import Assembler
+from forebay.checks import flag, function, whole
+from forebay.choosing import Sampler, Weights
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
@@ -29,6 +32,11 @@ _DTYPES = {
     "bfloat16": _core.DType.BFLOAT16,
 }
 _STATE_VERSION = 0
+# As the core's limits (base/limits.h, feed/options.cc).
+_THREADS_MAX = 1024
+_PREFETCH_MAX = 1024
+_BATCH_MAX = 2**20
+_WORLD_SIZE_MAX = 2**16
 _POSITION = ("epoch", "position", "bad")
 _CHOSEN = ("sampled", "samples")  # also in states of chosen samples
 
@@ -40,15 +48,39 @@ def _world() -> tuple[int, int]:
         return distributed.get_rank(), distributed.get_world_size()
     if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
         return 0, 1
-    return int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1"))
+    return _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
+
+
+def _from_environment(name: str, default: str, least: int) -> int:
+    text = os.environ.get(name, default)
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(
+            f"the environment's {name} is {text!r}, but must be a whole number, at least {least}"
+        )
+    return int(text)
 
 
 def _threads(num_workers: int | None) -> int:
-    if num_workers is not None and num_workers < 0:
-        raise ValueError(f"num_workers is {num_workers}, but must be at least 0")
-    if num_workers:
-        return num_workers
-    return max(1, _core.usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if num_workers is not None and whole("num_workers", num_workers, 0, _THREADS_MAX):
+        return int(num_workers)
+    return max(1, _core.usable_cores() // _from_environment("LOCAL_WORLD_SIZE", "1", 1))
+
+
+def _split(
+    transform: Any,
+) -> tuple[list[Transform], list[Callable[[Any], Any]]]:
+    """What the core runs, and the user's functions behind it."""
+    if transform is None:
+        return [], []
+    given = [transform] if isinstance(transform, Transform) or callable(transform) else transform
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ValueError(f"transform is {transform!r}, but must be a list of transforms")
+    own: list[Any] = list(given)
+    functions: list[Callable[[Any], Any]] = []
+    while own and not isinstance(own[-1], Transform):
+        functions.insert(0, own.pop())
+        function("transform: a member", functions[0])
+    return own, functions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +162,10 @@ class Loader:
         shuffle: bool = False,
         sampler: Any = None,
         *,
-        transform: Sequence[Transform | Callable[[Any], Any]] | None = None,
+        transform: Sequence[Transform | Callable[[Any], Any]]
+        | Transform
+        | Callable[[Any], Any]
+        | None = None,
         fields: Sequence[str] | Mapping[str, str] = ("image", "label"),
         collate_fn: Callable[[list[Any]], Any] | None = None,
         batch_transform: Callable[[Any], Any] | Mixing | None = None,
@@ -150,71 +185,63 @@ class Loader:
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self.batch_size = batch_size
-        self.shuffle = shuffle
+        self.batch_size = whole("batch_size", batch_size, 1, _BATCH_MAX)
+        self.shuffle = flag("shuffle", shuffle)
         self.sampler = sampler
-        self.drop_last = drop_last
-        self.seed = seed
-        self.batch_transform = batch_transform
-        if sampler is not None and (shuffle or rank is not None or world_size is not None):
-            raise ValueError(
-                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
-                "rank and world_size"
-            )
-        self._asked_world = (rank, world_size) if sampler is None else (0, 1)
-        self.rank, self.world_size = self._own_world()
-        self._drawn = shuffle and self.dataset.weights is not None
-        if samples_per_epoch is not None and not self._drawn:
-            raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
-        self._samples = len(self.dataset) if samples_per_epoch is None else samples_per_epoch
-        self._check(on_bad)
-
+        self.drop_last = flag("drop_last", drop_last)
+        self.seed = whole("seed", seed, 0, 2**64 - 1)
         self.num_workers = _threads(num_workers)
-        self.prefetch_factor = prefetch_factor
+        self.prefetch_factor = whole("prefetch_factor", prefetch_factor, 1, _PREFETCH_MAX)
         self.collate_fn = collate_fn
-        own_transforms: list[Any] = list(transform or [])
-        functions: list[Callable[[Any], Any]] = []
-        while own_transforms and not isinstance(own_transforms[-1], Transform):
-            functions.insert(0, own_transforms.pop())
+        self.batch_transform = batch_transform
+        self._asked_world = self._check_world(rank, world_size)
+        self.rank, self.world_size = self._own_world()
+        self._chooser = self._make_chooser(samples_per_epoch)
+        self._samples = len(self.dataset) if samples_per_epoch is None else len(self._chooser or [])
+        if on_bad not in (None, "replace", "skip"):
+            raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
+        if flag("progress", progress) and find_spec("tqdm") is None:
+            raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
+
+        own_transforms, functions = _split(transform)
+        if collate_fn is not None:
+            function("collate_fn", collate_fn)
+        if batch_transform is not None and not isinstance(batch_transform, Mixing):
+            function("batch_transform", batch_transform)
         self._assemble = Assembler(
             self.dataset,
             fields,
             functions,
             collate_fn,
             batch_transform if isinstance(batch_transform, Mixing) else None,
-            seed=seed,
+            seed=self.seed,
             whole=not own_transforms,
-            channels_last=channels_last,
+            channels_last=flag("channels_last", channels_last),
         )
         self._options = self._feed_options(own_transforms, dtype, channels_last)
-        in_order = sampler is not None or self._drawn
-        replaced = shuffle if on_bad is None else on_bad == "replace"
-        for name, core_name, value in (
-            ("batch_size", "global_batch", batch_size * self.world_size),
-            ("rank", "rank", self.rank),
-            ("world_size", "world_size", self.world_size),
-            ("seed", "seed", seed),
-            ("shuffle", "shuffle", shuffle and not in_order),
-            ("on_bad", "replace_bad", replaced),
-            ("drop_last", "drop_last", drop_last),
-            ("sampler", "next_epoch", not in_order),
-            ("num_workers", "threads", self.num_workers),
-            ("prefetch_factor", "prefetch", prefetch_factor),
-            ("bad_samples_max", "bad_samples_max", bad_samples_max),
-            ("memory_max", "memory_bytes_max", memory_max),
-        ):
-            try:
-                setattr(self._options, core_name, value)
-            except TypeError:
-                raise ValueError(f"{name} is {value!r}, which cannot be used") from None
-        if progress and find_spec("tqdm") is None:
-            raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
+        self._options.global_batch = self.batch_size * self.world_size
+        self._options.rank, self._options.world_size = self.rank, self.world_size
+        self._options.seed = self.seed
+        self._options.shuffle = self.shuffle and self._chooser is None
+        self._options.next_epoch = self._chooser is None
+        self._options.replace_bad = self.shuffle if on_bad is None else on_bad == "replace"
+        self._options.drop_last = self.drop_last
+        self._options.threads = self.num_workers
+        self._options.prefetch = self.prefetch_factor
+        self._options.bad_samples_max = whole("bad_samples_max", bad_samples_max, 0)
+        self._options.memory_bytes_max = whole("memory_max", memory_max, 1)
+        if self.drop_last and self.sampler is None and self._epoch_end(self._samples) == 0:
+            raise ValueError(
+                f"{self.dataset.path}: {self._samples} samples, fewer than one global batch "
+                f"({self._options.global_batch}); give a smaller batch_size, or keep the last one "
+                "(drop_last=False)"
+            )
         self._progress = progress
         self._monitor = Monitor(self.num_workers)
 
         # The samples of the epoch, by their numbers in the feed; None: the dataset's.
         self._chosen: NDArray[np.int64] | None = None
-        self._tell_sampler = False
+        self._epoch_was_set = False
         self._open_feed(self.dataset.core)
         self._iterations = 0
         # Where the next iter() begins, and what was bad before.
@@ -224,32 +251,52 @@ class Loader:
         self._begun = self._next
         self._taken = True
 
-    def _check(self, on_bad: str | None) -> None:
-        """What the core does not check, or would tell by another name."""
-        for name, value, least in (
-            ("batch_size", self.batch_size, 1),
-            ("world_size", self.world_size, 1),
-            ("samples_per_epoch", self._samples, 0),
-        ):
-            if value < least:
-                raise ValueError(f"{name} is {value}, but must be at least {least}")
-        if on_bad not in (None, "replace", "skip"):
-            raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
-        if self._drawn and not np.any(self.dataset.weights):
-            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
+    def _check_world(
+        self, rank: int | None, world_size: int | None
+    ) -> tuple[int | None, int | None]:
+        """The two as they were asked for; None: whatever torch.distributed says."""
+        if self.sampler is not None:
+            if self.shuffle or rank is not None or world_size is not None:
+                raise ValueError(
+                    "sampler: it chooses the order and this rank's samples itself; leave out "
+                    "shuffle, rank and world_size"
+                )
+            return 0, 1
+        if (rank is None) != (world_size is None):
+            raise ValueError(
+                f"rank is {rank}, world_size is {world_size}: give both, or neither for those of "
+                "torch.distributed"
+            )
+        if rank is None or world_size is None:
+            return None, None
+        world_size = whole("world_size", world_size, 1, _WORLD_SIZE_MAX)
+        return whole("rank", rank, 0, world_size - 1), world_size
+
+    def _make_chooser(self, samples_per_epoch: int | None) -> Weights | Sampler | None:
+        if self.sampler is not None:
+            return Sampler(self.sampler, self.dataset)
+        if not self.shuffle or self.dataset.weights is None:
+            if samples_per_epoch is not None:
+                raise ValueError(
+                    "samples_per_epoch: for a dataset with weights and shuffle=True only"
+                )
+            return None
+        if samples_per_epoch is None:
+            return Weights(self.dataset, len(self.dataset), self.seed)
+        return Weights(self.dataset, whole("samples_per_epoch", samples_per_epoch, 0), self.seed)
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
         self._follow_world()
-        samples = self._samples if self.sampler is None else len(self.sampler)
+        samples = self._samples if self._chooser is None else len(self._chooser)
         return -(-self._epoch_end(samples) // (self.batch_size * self.world_size))
 
     def __iter__(self) -> Iterator[Any]:
         self._follow_world()
         # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
         now = self._next if self._taken else self._begun
-        if self.sampler is not None or self._drawn:
-            self._choose(now)
+        if self._chooser is not None:
+            now = self._choose(now, self._chooser)
         elif not self._feed.is_here:  # in a forked child
             self._open_feed(self.dataset.core)
         self._feed.start(json.dumps({name: now[name] for name in _POSITION}))
@@ -281,8 +328,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iter() begins this epoch, counted from 0; a sampler is told so too."""
-        if epoch < 0:
-            raise ValueError(f"set_epoch: epoch is {epoch}, but must be at least 0")
+        epoch = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
         self._go_to({"epoch": epoch, "position": 0, "bad": self._now()["bad"]})
 
     @property
@@ -310,6 +356,8 @@ class Loader:
             ValueError: The state is of another dataset or seed, or none of a loader.
         """
         own = self._identity()
+        if not isinstance(state, Mapping):
+            raise ValueError(f"load_state_dict: {state!r} is no state of a Loader")
         missing = {*own, *_POSITION} - set(state)
         if missing:
             raise ValueError(f"load_state_dict: not a Loader's state, {sorted(missing)} is missing")
@@ -319,7 +367,17 @@ class Loader:
                     f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is "
                     f"{value!r}"
                 )
-        self._go_behind(state)
+        for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1)):
+            whole(f"load_state_dict: the state's {name}", state[name], 0, most)
+        if not isinstance(state["bad"], list):
+            raise ValueError("load_state_dict: the state's bad is no list of bad samples")
+        end = self._epoch_end(state.get("samples", self._samples))
+        if self.sampler is None and state["position"] > end:
+            raise ValueError(
+                f"load_state_dict: the state's position is {state['position']}, behind the end of "
+                f"an epoch ({end})"
+            )
+        self._go_behind(dict(state))
 
     def stats(self) -> dict[str, float]:
         """What was done so far, and where the time went.
@@ -350,11 +408,11 @@ class Loader:
         and weights enter it behind iter().
         """
         feed = self._feed
-        feed.start_trace()
-        try:
-            yield
-        finally:
-            with open(path, "w", encoding="utf-8") as file:
+        with open(os.fspath(path), "w", encoding="utf-8") as file:
+            feed.start_trace()
+            try:
+                yield
+            finally:
                 file.write(feed.stop_trace())
 
     def _feed_options(
@@ -401,7 +459,9 @@ class Loader:
     def _order(self) -> str:
         if self.sampler is not None:
             return "sampler"
-        return "weights" if self._drawn else "shuffled" if self.shuffle else "stored"
+        if self._chooser is not None:
+            return "weights"
+        return "shuffled" if self.shuffle else "stored"
 
     def _epoch_end(self, samples: int) -> int:
         """The position behind the last sample that is used."""
@@ -422,7 +482,7 @@ class Loader:
         self._next = position
         self._started = False
         self._taken = True
-        self._tell_sampler = True
+        self._epoch_was_set = True
 
     def _own_world(self) -> tuple[int, int]:
         rank, world_size = _world()
@@ -459,16 +519,10 @@ class Loader:
         self._feed = _core.Feed(core, self._options)
         self._started = False
 
-    def _choose(self, begin: dict[str, Any]) -> None:
-        """Opens a feed over the samples of the epoch that begins."""
-        epoch = begin["epoch"]
-        if self.sampler is None:
-            chosen = self._draw(epoch)
-        else:
-            if self._tell_sampler and hasattr(self.sampler, "set_epoch"):
-                self.sampler.set_epoch(epoch)
-            self._tell_sampler = False
-            chosen = np.fromiter(self.sampler, dtype=np.int64)
+    def _choose(self, begin: dict[str, Any], chooser: Weights | Sampler) -> dict[str, Any]:
+        """Opens a feed over the samples of the epoch that begins; where it begins."""
+        epoch, chosen = chooser.choose(begin["epoch"], self._epoch_was_set)
+        self._epoch_was_set = False
         sampled = hashlib.sha256(chosen.tobytes()).hexdigest()
         if begin.get("sampled", sampled) != sampled:
             raise ValueError(
@@ -476,24 +530,10 @@ class Loader:
                 "state was made; give it the same seed, and set_epoch() where its order is to "
                 "depend on the epoch"
             )
-        if chosen.size and not (chosen.min() >= 0 and chosen.max() < len(self.dataset)):
-            raise IndexError(
-                f"sampler: it gives {chosen.min()} to {chosen.max()}, but {self.dataset.path} has "
-                f"{len(self.dataset)} samples"
-            )
         self._chosen, self._sampled = chosen, sampled
         self._bad_before = len(begin["bad"])
         self._open_feed(self.dataset.core.select(chosen.astype(np.uint64)))
-
-    def _draw(self, epoch: int) -> NDArray[np.int64]:
-        """The epoch's samples, by the dataset's weights."""
-        assert self.dataset.weights is not None
-        bounds = np.cumsum(self.dataset.weights)
-        raw = np.random.PCG64([self.seed, epoch]).random_raw(self._samples)
-        uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        # Rounding may reach the last bound, behind which there is nothing.
-        last = int(np.searchsorted(bounds, bounds[-1]))
-        return np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
+        return {**begin, "epoch": epoch}
 
     def _given(self, iteration: int, warned: int) -> Iterator[Any]:
         """The epoch for the user."""
@@ -533,6 +573,7 @@ class Loader:
 
     def _ahead(self, iteration: int) -> Generator[_Ready, None, None]:
         """As _in_turn, with Python's threads at work on the next batches."""
+        stop = threading.Event()
         pool = ThreadPoolExecutor(self.prefetch_factor, thread_name_prefix="forebay")
         coming: deque[Future[_Ready]] = deque()
         failed: Exception | None = None
@@ -547,18 +588,21 @@ class Loader:
                         break
                     if pulled is None:
                         break
-                    coming.append(pool.submit(self._finish, pulled, self._chosen))
+                    coming.append(pool.submit(self._finish, pulled, self._chosen, stop))
                 if not coming:
                     break
                 yield coming.popleft().result()
             if failed is not None:
                 raise failed
         finally:
+            stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _finish(self, pulled: _Ready, chosen: NDArray[np.int64] | None) -> _Ready:
+    def _finish(
+        self, pulled: _Ready, chosen: NDArray[np.int64] | None, stop: threading.Event
+    ) -> _Ready:
         """With the user's functions applied; in a thread of Python."""
-        batch = self._assemble(pulled.batch, chosen)
+        batch = self._assemble(pulled.batch, chosen, stop)
         if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
             batch = self.batch_transform(batch)
         return dataclasses.replace(pulled, batch=batch)

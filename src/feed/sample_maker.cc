@@ -192,9 +192,9 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
     return {};
   }
   return fail(Code::kCorrupt,
-              "feed: {} samples in a row cannot be used (epoch {}, position {}); see "
-              "`forebay verify`",
-              tries + 1, plan.epoch, task.position);
+              "feed: {} samples in a row cannot be used (epoch {}, position {}), the first of them "
+              "{}: {}; see `forebay verify`",
+              tries + 1, plan.epoch, task.position, task.bad->key, task.bad->reason);
 }
 
 Random SampleMaker::random_of(const EpochPlan& plan, uint64_t sample) const {

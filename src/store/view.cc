@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/bytes.h"
 
@@ -235,7 +236,8 @@ class Concatenation final : public View {
       if (is_new) schema_.classes.push_back(name);
       placed.labels.push_back(entry->second);
     }
-    path_ += (parts_.empty() ? "" : " + ") + part->path();
+    // Each once: sums of sums of the same would have paths that double.
+    if (paths_.insert(part->path()).second) path_ += (parts_.empty() ? "" : " + ") + part->path();
     for (uint32_t number = 0; number < part->chunk_count(); ++number) {
       RETURN_IF_ERROR(add_chunk(part->chunk(number)));
     }
@@ -244,6 +246,7 @@ class Concatenation final : public View {
   }
 
   std::vector<Placed> parts_;
+  std::set<std::string> paths_;
   std::map<std::string, int32_t> classes_;
 };
 

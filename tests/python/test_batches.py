@@ -146,6 +146,34 @@ def test_a_state_is_of_what_was_given_not_of_what_is_ahead(packed: Path):
             assert next(iter(again)) and again.state_dict()["epoch"] == 1
 
 
+def test_a_function_is_not_begun_for_images_that_nobody_waits_for(packed: Path):
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def slow(image: torch.Tensor) -> torch.Tensor:
+        begun.append(len(begun))
+        if len(begun) == 17:  # the second batch's first image
+            go_on.wait(60)
+        return image
+
+    loader = forebay.Loader(packed, 16, transform=[T.CenterCrop(8), slow], prefetch_factor=2)
+    given = iter(loader)
+    next(given)
+    while len(begun) < 17:
+        pass
+    threading.Timer(0.2, go_on.set).start()
+    given.close()  # type: ignore[attr-defined]  # as break does, and Ctrl-C
+    assert len(begun) <= 18 + 16
+
+
+def test_a_function_without_return_is_told(packed: Path):
+    with pytest.raises(ValueError, match="returned None"):
+        next(iter(forebay.Loader(packed, 4, transform=[T.CenterCrop(8), lambda image: None])))
+    # One by itself need not be in a list.
+    (images, _), *_ = forebay.Loader(packed, 4, transform=T.CenterCrop(8))
+    assert images.shape == (4, 3, 8, 8)
+
+
 def test_what_a_function_raises_comes_at_its_batch(packed: Path):
     calls = iter(range(1000))
 

@@ -193,6 +193,17 @@ def test_processes_of_torchrun_share_an_epoch(packed: Path, tmp_path: Path):
 
 def test_a_state_of_something_else_is_refused(packed: Path):
     loader = make(packed)
+    state = loader.state_dict()
+    for changed in ({"epoch": 1.5}, {"position": 10**6}, {"bad": None}, {"epoch": "a"}):
+        with pytest.raises(ValueError, match="load_state_dict: the state's"):
+            loader.load_state_dict({**state, **changed})
+    for epoch in (1.5, -1, 2**70, None):
+        with pytest.raises(ValueError, match="set_epoch: epoch is"):
+            loader.set_epoch(epoch)  # type: ignore[arg-type]
+    loader.set_epoch(np.int64(3))
+    next(iter(loader))
+    assert loader.state_dict()["epoch"] == 3
+    loader = make(packed)
     with pytest.raises(ValueError, match="seed is 5"):
         make(packed, seed=6).load_state_dict(loader.state_dict())
     with pytest.raises(ValueError, match="order is 'shuffled'"):
@@ -226,13 +237,23 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"batch_size": 1000, "drop_last": True}, "fewer than one global batch"),
         ({"batch_size": 2**40}, "batch_size is 1099511627776"),
         ({"num_workers": -1}, "num_workers is -1"),
-        ({"num_workers": 10**6}, "threads is 1000000"),
+        ({"num_workers": 10**6}, "num_workers is 1000000"),
         ({"seed": -1}, "seed is -1"),
         ({"shuffle": None}, "shuffle is None"),
-        ({"prefetch_factor": 0}, "prefetch is 0"),
+        ({"prefetch_factor": 0}, "prefetch_factor is 0"),
         ({"dtype": "float64"}, "dtype is 'float64'"),
         ({"dtype": "float32"}, "float32, which goes with Normalize"),
         ({"rank": 2, "world_size": 2}, "rank is 2"),
+        ({"world_size": 2}, "rank is None, world_size is 2: give both"),
+        ({"rank": 1}, "rank is 1, world_size is None: give both"),
+        ({"shuffle": 1}, "shuffle is 1"),
+        ({"batch_size": "8"}, "batch_size is '8'"),
+        ({"memory_max": 1.5}, "memory_max is 1.5"),
+        ({"transform": [T.Resize]}, "Resize.*must be a function"),
+        ({"transform": "train"}, "transform is 'train'"),
+        ({"collate_fn": "x"}, "collate_fn is 'x'"),
+        ({"batch_transform": T.MixUp}, "batch_transform is .*MixUp"),
+        ({"fields": None}, "fields is None"),
         ({"transform": [T.RandomHorizontalFlip(), T.CenterCrop(8)]}, "in this order"),
         ({"transform": [T.RandomResizedCrop(8, scale=(0.5, 0.1))]}, "scales 0.5 to 0.1"),
         ({"transform": [T.RandomResizedCrop(8, interpolation="area")]}, "'area'"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler
@@ -51,10 +52,33 @@ def test_distributed_samplers_share_an_epoch(packed: Path):
         assert own == list(sampler_alone)
         seen += own
     assert set(seen) == set(range(70))
-    # One's own set_epoch() on the sampler counts too, as with DataLoader.
-    sampler_alone.set_epoch(7)
-    sampler.set_epoch(7)
-    assert indices(loader) == list(sampler_alone)
+    # One's own set_epoch() on the sampler counts too, as with DataLoader; else epochs follow.
+    for epoch in (7, 8):
+        sampler_alone.set_epoch(epoch)
+        if epoch == 7:
+            sampler.set_epoch(7)
+        assert indices(loader) == list(sampler_alone)
+        assert loader.state_dict()["epoch"] == epoch
+
+
+def test_a_distributed_sampler_resumes_at_every_batch(packed: Path):
+    def make() -> forebay.Loader:
+        return load(packed, DistributedSampler(range(70), 2, 1, seed=1))  # type: ignore[arg-type]
+
+    loader = make()
+    batches, states = [], []
+    for _ in range(3):
+        for index, _ in loader:
+            batches.append(index)
+            states.append(loader.state_dict())
+    assert len(batches) == 15 and not torch.equal(batches[0], batches[5])
+    for k, state in enumerate(states[:-1]):
+        again = make()
+        again.load_state_dict(state)
+        rest = [index for index, _ in again]
+        assert rest
+        for own, expected in zip(rest, batches[k + 1 :], strict=False):
+            assert torch.equal(own, expected)
 
 
 class Seeded:
@@ -154,6 +178,11 @@ def no_warning() -> Any:
 
 
 def test_wrong_samplers_are_told(packed: Path):
+    for wrong in (np.ones(70, bool), torch.tensor([0.5]), "12", [[0, 1], [2]], [10**30], [None]):
+        with pytest.raises(ValueError, match="sampler: it gives .* whole numbers"):
+            iter(load(packed, wrong))
+    for right in (np.arange(3), torch.arange(3), range(3), iter([0, 1, 2])):
+        assert indices(load(packed, right)) == [0, 1, 2]
     with pytest.raises(IndexError, match="it gives 0 to 70"):
         next(iter(load(packed, [0, 70])))
     with pytest.raises(ValueError, match="leave out shuffle"):

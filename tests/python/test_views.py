@@ -149,6 +149,23 @@ def pack_shards(shards: Path, out: Path) -> Path:
     return out
 
 
+def test_columns_are_not_to_be_changed(packed: Path):
+    dataset = forebay.Dataset(packed)
+    for column in (dataset.targets, dataset.column("width"), dataset.column("key")):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = column[1]
+
+
+def test_sums_of_sums_stay_small(packed: Path):
+    dataset = forebay.Dataset(packed)
+    for _ in range(40):
+        dataset = forebay.concat([dataset.subset(range(35)), dataset.subset(range(35, 70))])
+    assert dataset.path == str(packed)
+    assert dataset.keys() == forebay.Dataset(packed).keys()
+    with pytest.raises(ValueError, match="'a/path' is no Dataset"):
+        forebay.concat(["a/path"])  # type: ignore[list-item]
+
+
 def test_weights_are_how_often_samples_come(packed: Path):
     dataset = forebay.Dataset(packed)
     weights = np.arange(len(dataset)) % 3

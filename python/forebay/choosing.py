@@ -1,0 +1,94 @@
+"""Which samples an epoch has, and in which order, where it is not each of a dataset's once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.dataset import Dataset
+
+
+class Weights:
+    """Draws by a dataset's weights, with replacement: a function of the seed and the epoch alone.
+
+    Args:
+        dataset: One with weights.
+        samples: Drawn in an epoch.
+        seed: Of the draws.
+    """
+
+    def __init__(self, dataset: Dataset, samples: int, seed: int) -> None:
+        assert dataset.weights is not None
+        if not dataset.weights.any():
+            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
+        self._bounds = np.cumsum(dataset.weights / dataset.weights.max())
+        self._samples = samples
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def choose(self, epoch: int, _: bool) -> tuple[int, NDArray[np.int64]]:
+        """The epoch, and its samples' numbers."""
+        bounds = self._bounds
+        raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
+        uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        # Rounding may reach the last bound, behind which there is nothing.
+        last = int(np.searchsorted(bounds, bounds[-1]))
+        return epoch, np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
+
+
+class Sampler:
+    """What a user's sampler gives.
+
+    Its epoch is set where it has a set_epoch(), as DistributedSampler, and its user has not set one
+    since the last epoch.
+
+    Args:
+        sampler: An iterable of numbers.
+        dataset: That they are of.
+    """
+
+    def __init__(self, sampler: Any, dataset: Dataset) -> None:
+        self._sampler = sampler
+        self._dataset = dataset
+        self._seen = getattr(sampler, "epoch", None)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def choose(self, epoch: int, told: bool) -> tuple[int, NDArray[np.int64]]:
+        """The epoch, and its samples' numbers.
+
+        Args:
+            epoch: The loader's.
+            told: Whether the loader's user said so: then the sampler's own counts for nothing.
+        """
+        own = getattr(self._sampler, "epoch", None)
+        if not told and own is not None and own != self._seen:
+            epoch = int(own)
+        elif hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        self._seen = getattr(self._sampler, "epoch", None)
+        return epoch, self._numbers()
+
+    def _numbers(self) -> NDArray[np.int64]:
+        given = self._sampler if hasattr(self._sampler, "__array__") else list(self._sampler)
+        try:
+            numbers = np.asarray(given)
+        except ValueError:  # lists of unequal lengths
+            numbers = np.empty((0, 0))
+        if numbers.size == 0 and numbers.ndim == 1:
+            return np.empty(0, np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"sampler: it gives {numbers.dtype} {list(numbers.shape)}, but must give whole "
+                "numbers, one for each sample (for a mask: Dataset.filter)"
+            )
+        count = len(self._dataset)
+        if numbers.min() < 0 or numbers.max() >= count:
+            raise IndexError(
+                f"sampler: it gives {numbers.min()} to {numbers.max()}, but {self._dataset.path} "
+                f"has {count} samples"
+            )
+        return numbers.astype(np.int64)
