@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -326,10 +326,10 @@ class Loader:
         self._go_behind(self._now())
         self._open_feed(self.dataset.core)
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iter() begins this epoch, counted from 0; a sampler is told so too."""
-        epoch = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
-        self._go_to({"epoch": epoch, "position": 0, "bad": self._now()["bad"]})
+        number = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
+        self._go_to({"epoch": number, "position": 0, "bad": self._now()["bad"]})
 
     @property
     def epoch(self) -> int:
