@@ -229,7 +229,8 @@ def test_a_loader_that_is_closed_goes_on_where_it_was(packed: Path):
 def test_ctrl_c_ends_a_wait(packed: Path, tmp_path: Path):
     """The chunk is a pipe that nobody writes to: reading it never ends."""
     program = f"""
-import os, sys, forebay
+import os, signal, forebay
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 from forebay import transforms as T
 from forebay.mixing import CutMix, MixUp, mix
 dataset = forebay.Dataset({str(packed)!r})
