@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import sys
 import threading
 import warnings
 from collections import deque
@@ -24,63 +23,17 @@ from forebay.choosing import Sampler, Weights
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
-from forebay.transforms import Transform, to_core
+from forebay.options import feed_options, split_transform
+from forebay.ranks import own_world, threads_of
+from forebay.transforms import Transform
 
-_DTYPES = {
-    "uint8": _core.DType.UINT8,
-    "float32": _core.DType.FLOAT32,
-    "bfloat16": _core.DType.BFLOAT16,
-}
 _STATE_VERSION = 0
 # As the core's limits (base/limits.h, feed/options.cc).
-_THREADS_MAX = 1024
 _PREFETCH_MAX = 1024
 _BATCH_MAX = 2**20
 _WORLD_SIZE_MAX = 2**16
 _POSITION = ("epoch", "position", "bad")
 _CHOSEN = ("sampled", "samples")  # also in states of chosen samples
-
-
-def _world() -> tuple[int, int]:
-    """Rank and world size of torch.distributed, else of the environment (torchrun), else alone."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
-        return 0, 1
-    return _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
-
-
-def _from_environment(name: str, default: str, least: int) -> int:
-    text = os.environ.get(name, default)
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(
-            f"the environment's {name} is {text!r}, but must be a whole number, at least {least}"
-        )
-    return int(text)
-
-
-def _threads(num_workers: int | None) -> int:
-    if num_workers is not None and whole("num_workers", num_workers, 0, _THREADS_MAX):
-        return int(num_workers)
-    return max(1, _core.usable_cores() // _from_environment("LOCAL_WORLD_SIZE", "1", 1))
-
-
-def _split(
-    transform: Any,
-) -> tuple[list[Transform], list[Callable[[Any], Any]]]:
-    """What the core runs, and the user's functions behind it."""
-    if transform is None:
-        return [], []
-    given = [transform] if isinstance(transform, Transform) or callable(transform) else transform
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ValueError(f"transform is {transform!r}, but must be a list of transforms")
-    own: list[Any] = list(given)
-    functions: list[Callable[[Any], Any]] = []
-    while own and not isinstance(own[-1], Transform):
-        functions.insert(0, own.pop())
-        function("transform: a member", functions[0])
-    return own, functions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +143,7 @@ class Loader:
         self.sampler = sampler
         self.drop_last = flag("drop_last", drop_last)
         self.seed = whole("seed", seed, 0, 2**64 - 1)
-        self.num_workers = _threads(num_workers)
+        self.num_workers = threads_of(num_workers)
         self.prefetch_factor = whole("prefetch_factor", prefetch_factor, 1, _PREFETCH_MAX)
         self.collate_fn = collate_fn
         self.batch_transform = batch_transform
@@ -203,7 +156,7 @@ class Loader:
         if flag("progress", progress) and find_spec("tqdm") is None:
             raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
 
-        own_transforms, functions = _split(transform)
+        own_transforms, functions = split_transform(transform)
         if collate_fn is not None:
             function("collate_fn", collate_fn)
         if batch_transform is not None and not isinstance(batch_transform, Mixing):
@@ -218,7 +171,13 @@ class Loader:
             whole=not own_transforms,
             channels_last=flag("channels_last", channels_last),
         )
-        self._options = self._feed_options(own_transforms, dtype, channels_last)
+        self._options = feed_options(
+            own_transforms,
+            dtype,
+            channels_last=channels_last,
+            with_image=self._assemble.wants("image"),
+            with_file=self._assemble.wants("file"),
+        )
         self._options.global_batch = self.batch_size * self.world_size
         self._options.rank, self._options.world_size = self.rank, self.world_size
         self._options.seed = self.seed
@@ -415,38 +374,6 @@ class Loader:
             finally:
                 file.write(feed.stop_trace())
 
-    def _feed_options(
-        self, transform: list[Any], dtype: str | None, channels_last: bool
-    ) -> _core.FeedOptions:
-        options = _core.FeedOptions()
-        options.files = self._assemble.wants("file")
-        options.images = (
-            _core.Images.NONE
-            if not self._assemble.wants("image")
-            else _core.Images.TENSOR
-            if transform
-            else _core.Images.WHOLE
-        )
-        if not transform:
-            if dtype not in (None, "uint8"):
-                raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
-            return options
-        options.transform, normalize = to_core(transform)
-        dtype = dtype or ("uint8" if normalize is None else "float32")
-        if dtype not in _DTYPES:
-            raise ValueError(f"dtype is {dtype!r}, but must be one of {list(_DTYPES)}")
-        if (dtype == "uint8") != (normalize is None):
-            raise ValueError(
-                f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize"
-            )
-        tensor = _core.TensorOptions()
-        tensor.dtype = _DTYPES[dtype]
-        tensor.layout = _core.Layout.NHWC if channels_last else _core.Layout.NCHW
-        if normalize is not None:
-            tensor.mean, tensor.std = list(normalize.mean), list(normalize.std)
-        options.tensor = tensor
-        return options
-
     def _identity(self) -> dict[str, Any]:
         """What a state fits to."""
         return {
@@ -485,7 +412,7 @@ class Loader:
         self._epoch_was_set = True
 
     def _own_world(self) -> tuple[int, int]:
-        rank, world_size = _world()
+        rank, world_size = own_world()
         asked_rank, asked_world_size = self._asked_world
         return (
             rank if asked_rank is None else asked_rank,

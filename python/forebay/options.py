@@ -1,0 +1,74 @@
+"""From a Loader's arguments to what is made of a sample, by the core and by functions behind it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from forebay import _core
+from forebay.checks import function
+from forebay.transforms import Transform, to_core
+
+_DTYPES = {
+    "uint8": _core.DType.UINT8,
+    "float32": _core.DType.FLOAT32,
+    "bfloat16": _core.DType.BFLOAT16,
+}
+
+
+def split_transform(
+    transform: Any,
+) -> tuple[list[Transform], list[Callable[[Any], Any]]]:
+    """What the core runs, and the user's functions behind it."""
+    if transform is None:
+        return [], []
+    given = [transform] if isinstance(transform, Transform) or callable(transform) else transform
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ValueError(f"transform is {transform!r}, but must be a list of transforms")
+    own: list[Any] = list(given)
+    functions: list[Callable[[Any], Any]] = []
+    while own and not isinstance(own[-1], Transform):
+        functions.insert(0, own.pop())
+        function("transform: a member", functions[0])
+    return own, functions
+
+
+def feed_options(
+    transform: list[Transform],
+    dtype: str | None,
+    *,
+    channels_last: bool,
+    with_image: bool,
+    with_file: bool,
+) -> _core.FeedOptions:
+    """The core's options, as far as they say what is made of a sample.
+
+    Raises:
+        ValueError: A transform or dtype that does not go.
+    """
+    options = _core.FeedOptions()
+    options.files = with_file
+    options.images = (
+        _core.Images.NONE
+        if not with_image
+        else _core.Images.TENSOR
+        if transform
+        else _core.Images.WHOLE
+    )
+    if not transform:
+        if dtype not in (None, "uint8"):
+            raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
+        return options
+    options.transform, normalize = to_core(transform)
+    dtype = dtype or ("uint8" if normalize is None else "float32")
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype is {dtype!r}, but must be one of {list(_DTYPES)}")
+    if (dtype == "uint8") != (normalize is None):
+        raise ValueError(
+            f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize"
+        )
+    tensor = _core.TensorOptions()
+    tensor.dtype = _DTYPES[dtype]
+    tensor.layout = _core.Layout.NHWC if channels_last else _core.Layout.NCHW
+    if normalize is not None:
+        tensor.mean, tensor.std = list(normalize.mean), list(normalize.std)
+    options.tensor = tensor
+    return options
