@@ -141,6 +141,7 @@ class Loader:
         self.batch_size = whole("batch_size", batch_size, 1, _BATCH_MAX)
         self.shuffle = flag("shuffle", shuffle)
         self.sampler = sampler
+        self.batch_sampler = None  # frameworks look for it where there is a sampler
         self.drop_last = flag("drop_last", drop_last)
         self.seed = whole("seed", seed, 0, 2**64 - 1)
         self.num_workers = threads_of(num_workers)
