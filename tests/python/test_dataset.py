@@ -52,19 +52,6 @@ def test_a_folder_in_place_is_its_files(folder: Path, images: dict[str, bytes]):
     assert dataset.find("class1/001") == names.index("class1/001.jpg")
 
 
-def test_webdataset_reads_the_chunks(images: dict[str, bytes], tmp_path: Path):
-    import webdataset
-
-    path = pack(images, tmp_path, "--tar-fields", "--chunk-bytes", "100000")
-    chunks = sorted(str(chunk) for chunk in (path / "chunks").glob("*.tar"))
-    assert len(chunks) > 1
-    samples = list(webdataset.WebDataset(chunks, shardshuffle=False).decode("rgb8"))
-    assert sorted(sample["__key__"] for sample in samples) == sorted(forebay.Dataset(path).keys())
-    for sample in samples:
-        assert sample["cls"] == int(sample["__key__"][5])
-        assert np.array_equal(sample["jpg"], pillow_pixels(images[sample["__key__"] + ".jpg"]))
-
-
 def test_a_copy_in_another_process_is_the_same(packed: Path):
     dataset = forebay.Dataset(packed)
     assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint
