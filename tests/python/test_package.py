@@ -91,7 +91,10 @@ def test_types_come_with_it():
     assert "class Feed:" in files.joinpath("_core.pyi").read_text()
 
 
-@pytest.mark.skipif(shutil.which("qemu-x86_64", path="/usr/bin") is None, reason="needs qemu-user")
+@pytest.mark.skipif(
+    shutil.which("qemu-x86_64", path="/usr/bin") is None,
+    reason="a processor without AVX2 is emulated: needs qemu-user, which is in packages.txt",
+)
 def test_a_lesser_processor_is_told():
     # SSE4.2, which NumPy asks for, without AVX2.
     command = ["/usr/bin/qemu-x86_64", "-cpu", "Nehalem", sys.executable]
