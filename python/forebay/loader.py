@@ -69,8 +69,8 @@ class Loader:
         shuffle: Whether samples come in a random order, another one in each epoch; of a dataset
             with weights (Dataset.weighted, concat), whether they are drawn by them.
         sampler: Gives the numbers of an epoch's samples, on this rank: any iterable of int, as
-            torch.utils.data.Sampler; set_epoch() and load_state_dict() call its set_epoch().
-            Without `shuffle`, `rank` and `world_size`.
+            torch.utils.data.Sampler; its set_epoch(), where it has one, is called with each epoch's
+            number unless you called it yourself. Without `shuffle`, `rank` and `world_size`.
         transform: What is done to each sample (forebay.transforms), and behind that any functions
             of your own: each gets an image as a tensor (NumPy array without PyTorch) of the batch's
             layout, uint8 or as Normalize made it, and gives what the next one gets; threads of
