@@ -76,7 +76,7 @@ class SideProcess:
 
     def __init__(self, side: str, work: str, root: Path, cores: set[int]) -> None:
         self.side = side
-        self.log = root / f"{side}.log"
+        self.log = root / f"{side}_{len(cores)}.log"
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             command(side, work, root, len(cores), "run"), stdin=subprocess.PIPE,

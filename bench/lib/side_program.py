@@ -78,7 +78,7 @@ def crops(epoch: Epoch, work: Work) -> list[list[float]]:
     number = 0
     while len(fits) < SAMPLES:
         for batch in epoch(number):
-            fits += fit_crops(batch).tolist()
+            fits += fit_crops(batch, work).tolist()
         number += 1
     return fits
 

@@ -73,6 +73,11 @@ class Assembler:
         """Whether batches have it."""
         return field in self._fields
 
+    def places(self, field: str) -> list[Any]:
+        """Where batches have it: indexes of the tuple, or names of the dict."""
+        names: Sequence[Any] = self._names or range(len(self._fields))
+        return [name for name, one in zip(names, self._fields, strict=True) if one == field]
+
     def __call__(
         self, batch: Any, chosen: NDArray[np.int64] | None, stop: threading.Event | None = None
     ) -> Any:

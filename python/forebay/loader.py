@@ -21,6 +21,7 @@ from forebay.batches import Assembler
 from forebay.checks import flag, function, whole
 from forebay.choosing import Sampler, Weights
 from forebay.dataset import Dataset
+from forebay.devices import Mover, can_pin, check_device
 from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
 from forebay.options import feed_options, split_transform
@@ -101,6 +102,12 @@ class Loader:
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_max: Bytes that chunks and batches may take together; images of their own sizes and
             files are not counted.
+        pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster; the
+            copy into it is made by threads ahead of the loop.
+        device: "cuda", "cuda:1" or a torch.device: batches are there already. Images cross the bus
+            as bytes, on a stream of their own, and are normalised there (before the bus where
+            RandomErasing or a function of yours comes behind Normalize); the next
+            `prefetch_factor` batches lie on the device too. None: this machine's memory.
         progress: Whether each epoch shows a progress bar (package tqdm).
 
     Raises:
@@ -134,6 +141,8 @@ class Loader:
         on_bad: str | None = None,
         bad_samples_max: int = 100,
         memory_max: int = 4_000_000_000,
+        pin_memory: bool = False,
+        device: Any = None,
         progress: bool = False,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
@@ -172,12 +181,16 @@ class Loader:
             whole=not own_transforms,
             channels_last=flag("channels_last", channels_last),
         )
-        self._options = feed_options(
+        self.device = check_device(device)
+        self.pin_memory = flag("pin_memory", pin_memory) and can_pin()
+        on_host = self.device is None or functions or collate_fn or batch_transform
+        self._options, self._normalizing = feed_options(
             own_transforms,
             dtype,
             channels_last=channels_last,
             with_image=self._assemble.wants("image"),
             with_file=self._assemble.wants("file"),
+            later=[] if on_host else self._assemble.places("image"),
         )
         self._options.global_batch = self.batch_size * self.world_size
         self._options.rank, self._options.world_size = self.rank, self.world_size
@@ -465,8 +478,11 @@ class Loader:
 
     def _given(self, iteration: int, warned: int) -> Iterator[Any]:
         """The epoch for the user."""
-        ahead = self.batch_transform is not None or self._assemble.functions
-        ready = self._ahead(iteration) if ahead else self._in_turn(iteration)
+        mover = None
+        if self.device is not None or self.pin_memory:
+            mover = Mover(self.device, self._normalizing)
+        ahead = mover or self.batch_transform is not None or self._assemble.functions
+        ready = self._ahead(iteration, mover) if ahead else self._in_turn(iteration)
         self._monitor.begin(self.stats())
         with contextlib.closing(ready), self._bar() as bar:
             for one in ready:
@@ -481,7 +497,7 @@ class Loader:
                             f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=2
                         )
                     warned = one.bad
-                yield one.batch
+                yield one.batch if mover is None else mover.receive(one.batch)
                 self._check_current(iteration)
         self._next["bad"] = self._now()["bad"]
 
@@ -499,7 +515,7 @@ class Loader:
         while (pulled := self._pull(iteration)) is not None:
             yield dataclasses.replace(pulled, batch=self._assemble(pulled.batch, self._chosen))
 
-    def _ahead(self, iteration: int) -> Generator[_Ready, None, None]:
+    def _ahead(self, iteration: int, mover: Mover | None) -> Generator[_Ready, None, None]:
         """As _in_turn, with Python's threads at work on the next batches."""
         stop = threading.Event()
         pool = ThreadPoolExecutor(self.prefetch_factor, thread_name_prefix="forebay")
@@ -516,7 +532,7 @@ class Loader:
                         break
                     if pulled is None:
                         break
-                    coming.append(pool.submit(self._finish, pulled, self._chosen, stop))
+                    coming.append(pool.submit(self._finish, pulled, self._chosen, mover, stop))
                 if not coming:
                     break
                 yield coming.popleft().result()
@@ -527,12 +543,18 @@ class Loader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _finish(
-        self, pulled: _Ready, chosen: NDArray[np.int64] | None, stop: threading.Event
+        self,
+        pulled: _Ready,
+        chosen: NDArray[np.int64] | None,
+        mover: Mover | None,
+        stop: threading.Event,
     ) -> _Ready:
-        """With the user's functions applied; in a thread of Python."""
+        """With the user's functions applied, and on its way; in a thread of Python."""
         batch = self._assemble(pulled.batch, chosen, stop)
         if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
             batch = self.batch_transform(batch)
+        if mover is not None:
+            batch = mover.send(batch)
         return dataclasses.replace(pulled, batch=batch)
 
     def _pull(self, iteration: int) -> _Ready | None:

@@ -5,7 +5,8 @@ from typing import Any
 
 from forebay import _core
 from forebay.checks import function
-from forebay.transforms import Transform, to_core
+from forebay.devices import Normalizing
+from forebay.transforms import RandomErasing, Transform, to_core
 
 _DTYPES = {
     "uint8": _core.DType.UINT8,
@@ -38,8 +39,13 @@ def feed_options(
     channels_last: bool,
     with_image: bool,
     with_file: bool,
-) -> _core.FeedOptions:
-    """The core's options, as far as they say what is made of a sample.
+    later: Sequence[Any],
+) -> tuple[_core.FeedOptions, Normalizing | None]:
+    """The core's options, as far as they say what is made of a sample; what is left to a device.
+
+    Args:
+        later: The fields whose images a device may normalise; it does not where something comes
+            behind Normalize.
 
     Raises:
         ValueError: A transform or dtype that does not go.
@@ -56,7 +62,7 @@ def feed_options(
     if not transform:
         if dtype not in (None, "uint8"):
             raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
-        return options
+        return options, None
     options.transform, normalize = to_core(transform)
     dtype = dtype or ("uint8" if normalize is None else "float32")
     if dtype not in _DTYPES:
@@ -68,7 +74,11 @@ def feed_options(
     tensor = _core.TensorOptions()
     tensor.dtype = _DTYPES[dtype]
     tensor.layout = _core.Layout.NHWC if channels_last else _core.Layout.NCHW
+    normalizing = None
     if normalize is not None:
         tensor.mean, tensor.std = list(normalize.mean), list(normalize.std)
+        if later and not isinstance(transform[-1], RandomErasing):
+            normalizing = Normalizing(tensor.mean, tensor.std, dtype, channels_last, later)
+            tensor.dtype = _core.DType.UINT8
     options.tensor = tensor
-    return options
+    return options, normalizing

@@ -1,0 +1,171 @@
+"""Batches in page-locked memory, and batches on a GPU, ahead of the loop."""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalizing:
+    """What is left to do on the device: (pixel / 255 - mean) / std, of the bytes that came there.
+
+    Args:
+        mean, std: Of red, green and blue.
+        dtype: "float32" or "bfloat16", of the result.
+        channels_last: Whether images are [samples, height, width, 3].
+        fields: Where the batch has images: indexes of a tuple, or names of a dict.
+    """
+
+    mean: Sequence[float]
+    std: Sequence[float]
+    dtype: str
+    channels_last: bool
+    fields: Sequence[Any]
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with its images normalised: the same numbers that the core makes."""
+        made = dict(batch) if isinstance(batch, Mapping) else list(batch)
+        for field in self.fields:
+            made[field] = self._normalized(made[field])
+        return made if isinstance(made, dict) else tuple(made)
+
+    def _normalized(self, pixels: Any) -> Any:
+        import torch
+
+        shape = (3,) if self.channels_last else (3, 1, 1)
+        # Doubles rounded once, of floats; 255 a tensor, as PyTorch multiplies by 1 / a number.
+        most, mean, std = (
+            torch.tensor(values, dtype=torch.float32, device=pixels.device).double().reshape(shape)
+            for values in ((255, 255, 255), self.mean, self.std)
+        )
+        out = pixels.double().div_(most).sub_(mean).div_(std).to(torch.float32)
+        return out.to(getattr(torch, self.dtype))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sent:
+    """A batch on its way; what is behind `event` may use it."""
+
+    batch: Any
+    event: Any
+
+
+class Mover:
+    """Takes batches to page-locked memory, or through it to a device, beside the loop's own work.
+
+    A stream of its own copies and normalises, so that neither waits for what the loop does on the
+    device, nor the other way round.
+
+    Args:
+        device: Where to, a torch.device; None: only into page-locked memory.
+        normalizing: What is done there.
+    """
+
+    def __init__(self, device: Any, normalizing: Normalizing | None = None) -> None:
+        import torch
+
+        self._cuda = torch.cuda
+        self._normalizing = normalizing
+        index = None if device is None else device.index
+        if index is None:  # threads ahead of the loop have another one than the caller's
+            index = torch.cuda.current_device()
+        self._device = torch.device("cuda", index)
+        self._stream = None if device is None else torch.cuda.Stream(self._device)
+
+    def send(self, batch: Any) -> Any:
+        """Begins the copy; for a thread ahead of the loop."""
+        with self._cuda.device(self._device), self._cuda.stream(self._stream):
+            sent = _map(batch, self._pinned if self._stream is None else self._copied)
+            if self._stream is None:
+                return sent
+            if self._normalizing is not None:
+                sent = self._normalizing(sent)
+            return _Sent(sent, self._stream.record_event())
+
+    def receive(self, sent: Any) -> Any:
+        """The batch, for whatever the calling thread does next on its own current stream."""
+        if self._stream is None:
+            return sent
+        stream = self._cuda.current_stream(self._device)
+        stream.wait_event(sent.event)
+        for tensor in _tensors(sent.batch):
+            tensor.record_stream(stream)
+        return sent.batch
+
+    def _copied(self, tensor: Any) -> Any:
+        return self._pinned(tensor).to(self._device, non_blocking=True)
+
+    def _pinned(self, tensor: Any) -> Any:
+        return tensor if tensor.is_cuda else tensor.pin_memory()
+
+
+def check_device(device: Any) -> Any:
+    """Loader's `device` as a torch.device; None where batches stay in this machine's memory.
+
+    Raises:
+        ValueError: There is no such device here.
+    """
+    if device is None:
+        return None
+    if find_spec("torch") is None:
+        raise ValueError(f"device is {device!r}, which needs PyTorch: pip install torch")
+    import torch
+
+    try:
+        asked = torch.device(device)
+    except (RuntimeError, TypeError, ValueError):
+        asked = None
+    if asked is None or asked.type not in ("cuda", "cpu"):
+        raise ValueError(f"device is {str(device)!r}, but must be 'cuda', 'cuda:0' … or 'cpu'")
+    if asked.type == "cpu":
+        return None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0:
+        build = "was built without CUDA" if torch.version.cuda is None else "finds no GPU"
+        raise ValueError(f"device is '{asked}', but PyTorch {torch.__version__} {build}")
+    if asked.index is not None and asked.index >= count:
+        raise ValueError(f"device is '{asked}', but PyTorch sees {count} GPU(s), counted from 0")
+    return asked
+
+
+def can_pin() -> bool:
+    """Whether there is what page-locked memory is for; else warns, as DataLoader does."""
+    if find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available():
+            return True
+    warnings.warn(
+        "forebay: pin_memory is set, but PyTorch sees no GPU: batches stay in ordinary memory",
+        stacklevel=3,
+    )
+    return False
+
+
+def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
+    """The batch with `function` applied to its tensors, in tuples, lists and dicts at any depth."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return function(batch)
+    if isinstance(batch, Mapping):
+        return {name: _map(value, function) for name, value in batch.items()}
+    if isinstance(batch, tuple | list):
+        values = [_map(value, function) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
+    return batch
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from _tensors(value)
+    elif isinstance(batch, tuple | list):
+        for value in batch:
+            yield from _tensors(value)

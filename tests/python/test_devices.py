@@ -1,0 +1,181 @@
+"""Batches in page-locked memory and on a GPU: the same numbers as in this machine's memory."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import forebay
+from forebay import transforms as T
+from forebay.devices import Normalizing
+from forebay.mixing import MixUp
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
+MEAN, STD = (0.1, 0.45, 0.9), (0.3, 0.01, 2.5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_what_is_left_to_a_device_gives_the_cores_numbers(
+    packed: Path, dtype: str, channels_last: bool
+):
+    crop = [T.RandomResizedCrop(40), T.RandomHorizontalFlip()]
+    options: dict[str, Any] = {"shuffle": True, "channels_last": channels_last}
+    pixels = forebay.Loader(packed, 16, transform=crop, **options)
+    normalize = T.Normalize(MEAN, STD)
+    expected = forebay.Loader(packed, 16, transform=[*crop, normalize], dtype=dtype, **options)
+    normalizing = Normalizing(MEAN, STD, dtype, channels_last, [0])
+    for batch, (images, labels) in zip(pixels, expected, strict=True):
+        made, own_labels = normalizing(batch)
+        assert made.dtype == images.dtype and made.shape == images.shape
+        assert torch.equal(made, images) and torch.equal(own_labels, labels)
+
+
+def test_every_byte_becomes_the_cores_number(tmp_path: Path):
+    from PIL import Image
+
+    image = Image.new("RGB", (256, 1))
+    image.putdata([(i, 255 - i, i) for i in range(256)])
+    (tmp_path / "a").mkdir()
+    image.save(tmp_path / "a/all.png")
+    size = (1, 256)
+    pixels = forebay.Loader(tmp_path, transform=[T.CenterCrop(size)])
+    expected = forebay.Loader(tmp_path, transform=[T.CenterCrop(size), T.Normalize(MEAN, STD)])
+    normalizing = Normalizing(MEAN, STD, "float32", False, ["image"])
+    ((bytes_, _),), ((numbers, _),) = pixels, expected
+    assert torch.equal(bytes_[0, 0, 0], torch.arange(256).to(torch.uint8))
+    assert torch.equal(normalizing({"image": bytes_})["image"], numbers)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_is_said(packed: Path):
+    with pytest.raises(ValueError, match=r"device is 'cuda', but PyTorch .* (CUDA|GPU)"):
+        forebay.Loader(packed, device="cuda")
+    with pytest.warns(UserWarning, match="pin_memory is set, but PyTorch sees no GPU"):
+        loader = forebay.Loader(packed, 8, pin_memory=True, transform=T.evaluate(24))
+    assert not loader.pin_memory
+    assert sum(len(labels) for _, labels in loader) == len(loader.dataset)
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:x", 1.5])
+def test_devices_that_are_none(packed: Path, device: Any):
+    with pytest.raises(ValueError, match="device is .*, but must be 'cuda', 'cuda:0' … or 'cpu'"):
+        forebay.Loader(packed, device=device)
+
+
+def test_the_cpu_is_a_device(packed: Path):
+    loader = forebay.Loader(packed, 8, device="cpu", transform=T.evaluate(24))
+    images, _ = next(iter(loader))
+    assert images.device.type == "cpu" and images.dtype == torch.float32
+
+
+def _darker(image: Any) -> Any:
+    return image * 0.5
+
+
+def _doubled(batch: Any) -> Any:
+    images, labels = batch
+    return {"images": images, "both": [labels, labels]}
+
+
+_CASES: dict[str, dict[str, Any]] = {
+    "float32": {"transform": T.train(48)},
+    "bfloat16": {"transform": T.train(48), "dtype": "bfloat16"},
+    "channels last": {"transform": T.train(48), "channels_last": True},
+    "bytes": {"transform": [T.RandomResizedCrop(48)]},
+    "erased": {"transform": [*T.train(48), T.RandomErasing(p=1.0, value=0.25)]},
+    "a function of images": {"transform": [*T.train(48), _darker]},
+    "a function of batches": {"transform": T.train(48), "batch_transform": _doubled},
+    "mixed": {"transform": T.train(48), "batch_transform": MixUp(num_classes=3)},
+    "fields": {"transform": T.train(48), "fields": {"x": "image", "key": "key", "i": "index"}},
+    "own sizes": {"fields": ("image", "file")},
+    "weights": {"transform": T.train(48), "samples_per_epoch": 100},
+}
+
+
+def _flat(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, tuple | list):
+        return [one for member in batch for one in _flat(member)]
+    return [batch]
+
+
+@on_a_gpu
+@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("pinned_only", [False, True])
+def test_the_same_batches_as_on_the_cpu(packed: Path, case: str, pinned_only: bool):
+    dataset = forebay.Dataset(packed)
+    if case == "weights":
+        dataset = dataset.weighted([1.0 + i % 3 for i in range(len(dataset))])
+    options = {"batch_size": 16, "shuffle": True, **_CASES[case]}
+    where: dict[str, Any] = {"pin_memory": True} if pinned_only else {"device": "cuda"}
+    there, here = forebay.Loader(dataset, **options, **where), forebay.Loader(dataset, **options)
+    for _ in range(2):
+        for ours, expected in zip(there, here, strict=True):
+            for one, other in zip(_flat(ours), _flat(expected), strict=True):
+                if not isinstance(other, torch.Tensor):
+                    assert one == other
+                    continue
+                assert one.is_pinned() if pinned_only else one.device.type == "cuda"
+                assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+
+
+@on_a_gpu
+def test_a_busy_device_sees_whole_batches(packed: Path):
+    """The loop's stream is far behind, and batches are freed before it has used them."""
+    options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transform": T.train(64)}
+    sums = []
+    for _ in range(3):
+        loader = forebay.Loader(packed, **options, device="cuda")
+        for images, _ in loader:
+            torch.cuda._sleep(20_000_000)
+            sums.append(images.double().sum())
+    torch.cuda.synchronize()
+    expected = [images.double().sum() for images, _ in forebay.Loader(packed, **options)]
+    for i, total in enumerate(sums):
+        assert abs(total.item() - expected[i % len(expected)].item()) < 1e-6
+
+
+@on_a_gpu
+def test_a_stream_of_the_users_own(packed: Path):
+    options: dict[str, Any] = {"batch_size": 8, "transform": T.evaluate(64)}
+    expected = [images for images, _ in forebay.Loader(packed, **options)]
+    with torch.cuda.stream(torch.cuda.Stream()):
+        made = [images.clone() for images, _ in forebay.Loader(packed, **options, device="cuda")]
+    torch.cuda.synchronize()
+    assert all(torch.equal(one.cpu(), other) for one, other in zip(made, expected, strict=True))
+
+
+@on_a_gpu
+def test_goes_on_in_the_middle_and_in_another_process(packed: Path):
+    loader = forebay.Loader(packed, 8, True, transform=T.train(32), device="cuda")
+    batches = iter(loader)
+    next(batches)
+    copy = pickle.loads(pickle.dumps(loader))
+    again = forebay.Loader(packed, 8, True, transform=T.train(32), device="cuda")
+    again.load_state_dict(loader.state_dict())
+    for one, other, third in zip(batches, copy, again, strict=True):
+        assert torch.equal(one[0], other[0]) and torch.equal(one[0], third[0])
+
+
+@on_a_gpu
+def test_gives_the_devices_memory_back(packed: Path):
+    loader = forebay.Loader(packed, 8, True, transform=T.train(32), device="cuda")
+    for _ in loader:
+        break
+    before = torch.cuda.memory_allocated()
+    for _ in range(4):
+        for _ in loader:
+            pass
+        loader.close()
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_allocated() <= before + 8 * 3 * 32 * 32 * 4 * 4
+
+
+@on_a_gpu
+def test_a_device_that_is_not_there(packed: Path):
+    with pytest.raises(ValueError, match=r"device is 'cuda:64', but PyTorch sees \d+ GPU"):
+        forebay.Loader(packed, device="cuda:64")
