@@ -3,14 +3,11 @@
 // of their whole paths and files by name; symbolic links are followed. Unlike there, an empty
 // class is no error: its number is kept; and a folder `.forebay` is no class.
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <new>
-#include <thread>
 #include <unordered_set>
 
 #include "base/limits.h"
-#include "base/mutex.h"
+#include "store/share_work.h"
 #include "store/source.h"
 
 namespace forebay::store {
@@ -133,63 +130,24 @@ class FolderLister {
   std::unordered_set<std::string> used_;
 };
 
+constexpr size_t kMeasuringThreads = 16;
+constexpr uint64_t kFilesATime = 512;
+
 // Asks for the sizes and times of all files: many at once, as each answer of a file server is a
 // wait.
-class FileMeasurer {
- public:
-  FileMeasurer(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(*out) {}
-
-  Status run() {
-    const size_t blocks = (out_.samples.size() + kFilesATime - 1) / kFilesATime;
-    std::vector<std::thread> others;
-    while (others.size() + 1 < std::min(blocks, kThreads)) {
-      try {
-        others.emplace_back([this] { work(); });
-      } catch (const std::system_error&) {
-        break;  // no more threads can be had: fewer are slower
-      }
+Status measure_files(const io::FileSystem& fs, Listing* out) {
+  const auto measure = [&](uint64_t begin, uint64_t end, size_t) -> Status {
+    for (uint64_t i = begin; i < end; ++i) {
+      SourceSample& sample = out->samples[i];
+      ASSIGN_OR_RETURN(const io::FileInfo info,
+                       fs.stat(io::join_path(out->root, sample.source_path)));
+      sample.modified_ns = info.modified_ns;
+      sample.files[0].length = info.size;
     }
-    work();
-    for (std::thread& other : others) other.join();
-    base::MutexLock lock(mutex_);
-    return error_;
-  }
-
- private:
-  static constexpr size_t kThreads = 16;
-  static constexpr size_t kFilesATime = 512;
-
-  void work() {
-    const size_t count = out_.samples.size();
-    for (size_t at = next_.fetch_add(kFilesATime); at < count; at = next_.fetch_add(kFilesATime)) {
-      Status status;
-      try {
-        const size_t end = std::min(at + kFilesATime, count);
-        for (size_t i = at; i < end && status.ok(); ++i) status = measure(&out_.samples[i]);
-      } catch (const std::bad_alloc&) {
-        status = fail(Code::kNoMemory, "{}: no memory to list it", out_.root);
-      }
-      if (status.ok()) continue;
-      next_ = count;  // the others end too
-      base::MutexLock lock(mutex_);
-      if (error_.ok()) error_ = std::move(status);
-    }
-  }
-
-  Status measure(SourceSample* sample) const {
-    ASSIGN_OR_RETURN(const io::FileInfo info,
-                     fs_.stat(io::join_path(out_.root, sample->source_path)));
-    sample->modified_ns = info.modified_ns;
-    sample->files[0].length = info.size;
     return {};
-  }
-
-  const io::FileSystem& fs_;
-  Listing& out_;
-  std::atomic<size_t> next_ = 0;
-  base::Mutex mutex_;
-  Status error_ GUARDED_BY(mutex_);
-};
+  };
+  return share_work(out->samples.size(), kFilesATime, kMeasuringThreads, measure);
+}
 
 }  // namespace
 
@@ -220,7 +178,7 @@ Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
                 "{}: no subfolders (one for each class is expected) and no .tar files", root);
   }
   if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
-  RETURN_IF_ERROR(FileMeasurer(fs, &listing).run());
+  RETURN_IF_ERROR(measure_files(fs, &listing));
   return listing;
 }
 

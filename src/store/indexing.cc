@@ -1,13 +1,10 @@
 #include "store/indexing.h"
 
 #include <algorithm>
-#include <atomic>
-#include <new>
-#include <thread>
 
 #include "base/limits.h"
 #include "base/mutex.h"
-#include "io/machine.h"
+#include "store/share_work.h"
 #include "store/snapshot.h"
 
 namespace forebay::store {
@@ -221,34 +218,18 @@ class Checksummer {
   }
 
   Status run() {
-    const int wanted = options_.threads > 0 ? options_.threads : io::usable_cores();
-    std::vector<std::thread> workers;
-    for (int i = 0; i < wanted; ++i) workers.emplace_back([this] { work(); });
-    for (std::thread& worker : workers) worker.join();
-    base::MutexLock lock(mutex_);
-    return error_;
+    const size_t threads = threads_for(options_.threads);
+    if (index_.kind == SourceKind::kWebDataset) {
+      return share_work(index_.shards.size(), 1, threads,
+                        [this](uint64_t shard, uint64_t, size_t) { return add_shard(shard); });
+    }
+    return share_work(
+        index_.samples.size(), kFilesATime, threads,
+        [this](uint64_t begin, uint64_t end, size_t) { return add_files(begin, end); });
   }
 
  private:
   static constexpr uint64_t kFilesATime = 64;
-
-  void work() {
-    const bool shards = index_.kind == SourceKind::kWebDataset;
-    const uint64_t count = shards ? index_.shards.size() : index_.samples.size();
-    const uint64_t step = shards ? 1 : kFilesATime;
-    for (uint64_t at = next_.fetch_add(step); at < count; at = next_.fetch_add(step)) {
-      Status status;
-      try {
-        status = shards ? add_shard(at) : add_files(at, std::min(at + step, count));
-      } catch (const std::bad_alloc&) {
-        status = fail(Code::kNoMemory, "no memory for an image");
-      }
-      if (status.ok()) continue;
-      next_ = count;  // the others end too
-      base::MutexLock lock(mutex_);
-      if (error_.ok()) error_ = std::move(status);
-    }
-  }
 
   Status add_shard(uint64_t number) {
     const uint64_t end = firsts_[number];
@@ -295,9 +276,7 @@ class Checksummer {
   const IndexOptions& options_;
   InPlaceIndex& index_;
   std::vector<uint64_t> firsts_;  // behind each shard's samples
-  std::atomic<uint64_t> next_ = 0;
   base::Mutex mutex_;
-  Status error_ GUARDED_BY(mutex_);
   uint64_t done_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,12 +1,10 @@
 #include "store/packing.h"
 
 #include <algorithm>
-#include <new>
-#include <thread>
 
 #include "base/limits.h"
-#include "io/machine.h"
 #include "store/json_guard.h"
+#include "store/share_work.h"
 #include "store/snapshot.h"
 
 namespace forebay::store {
@@ -117,37 +115,21 @@ Status Packing::clean() {
 }
 
 Status Packing::make_chunks() {
-  const auto left = static_cast<uint64_t>(
+  const auto left = static_cast<size_t>(
       std::count_if(records_.begin(), records_.end(), [](const auto& r) { return !r; }));
-  const uint64_t wanted =
-      static_cast<uint64_t>(options_.threads > 0 ? options_.threads : io::usable_cores());
-  std::vector<std::thread> workers;
-  for (uint64_t i = 0; i < std::min(wanted, left); ++i) workers.emplace_back([this] { work(); });
-  for (std::thread& worker : workers) worker.join();
-  base::MutexLock lock(mutex_);
-  if (!error_.ok()) return error_;
+  const size_t threads = std::min(threads_for(options_.threads), left);
+  const auto make = [this](uint64_t number, uint64_t, size_t) -> Status {
+    if (records_[number] || stopping()) return {};
+    Status status = make_chunk(number);
+    if (status.code() == Code::kCancelled) return {};  // said below, or for another chunk's error
+    if (!status.ok()) failed_ = true;
+    return status;
+  };
+  RETURN_IF_ERROR(share_work(plan_.chunks(), 1, threads, make));
   if (options_.stop != nullptr && *options_.stop) {
     return fail(Code::kCancelled, "stopped on request");
   }
   return {};
-}
-
-void Packing::work() {
-  while (!stopping()) {
-    const uint64_t number = next_chunk_++;
-    if (number >= plan_.chunks()) return;
-    if (records_[number]) continue;
-    Status status;
-    try {
-      status = make_chunk(number);
-    } catch (const std::bad_alloc&) {
-      status = fail(Code::kNoMemory, "no memory for chunk {}; give fewer --threads", number);
-    }
-    if (status.ok()) continue;
-    base::MutexLock lock(mutex_);
-    failed_ = true;
-    if (error_.ok() && status.code() != Code::kCancelled) error_ = std::move(status);
-  }
 }
 
 Status Packing::make_chunk(uint64_t number) {

@@ -33,7 +33,6 @@ class Packing {
   Status resume(const Journal::Content& content);
   Status take_record(const ChunkRecord& record);
   Status clean();
-  void work();
   Status make_chunk(uint64_t number);
   Result<ChunkRecord> build_chunk(uint64_t number, ChunkBuilder* builder);
   Status keep(const ChunkBuilder::Written& written, const std::string& temporary);
@@ -50,14 +49,12 @@ class Packing {
   const PackOptions& options_;
   std::unique_ptr<Journal> journal_;
   uint64_t chunks_resumed_ = 0;
-  std::atomic<uint64_t> next_chunk_ = 0;
   std::atomic<bool> failed_ = false;
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;
   // By chunk; empty where it is still to be made. Read without the mutex once the workers ended.
   std::vector<std::optional<ChunkRecord>> records_;
-  Status error_ GUARDED_BY(mutex_);
   PackProgress progress_ GUARDED_BY(mutex_);
   int64_t shown_ns_ GUARDED_BY(mutex_) = 0;
 };

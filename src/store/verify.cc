@@ -1,15 +1,13 @@
 #include "store/verify.h"
 
 #include <algorithm>
-#include <atomic>
-#include <new>
-#include <thread>
+#include <deque>
 
 #include "base/limits.h"
 #include "base/mutex.h"
-#include "io/machine.h"
 #include "store/journal.h"
 #include "store/report.h"
+#include "store/share_work.h"
 #include "store/snapshot.h"
 #include "store/verify_chunk.h"
 
@@ -180,15 +178,15 @@ class Verification {
   }
 
   Status run(VerifyReport* report) {
-    const auto wanted =
-        static_cast<size_t>(options_.threads > 0 ? options_.threads : io::usable_cores());
-    std::vector<std::thread> workers;
-    for (size_t i = 0; i < std::min(wanted, tasks_.size()); ++i) {
-      workers.emplace_back([this] { work(); });
-    }
-    for (std::thread& worker : workers) worker.join();
+    const size_t threads = std::min(threads_for(options_.threads), tasks_.size());
+    std::deque<ChunkVerifier> verifiers;  // one for each thread
+    for (size_t i = 0; i < threads; ++i) verifiers.emplace_back(fs_, options_.pixels);
+    RETURN_IF_ERROR(
+        share_work(tasks_.size(), 1, threads, [&](uint64_t task, uint64_t, size_t thread) {
+          check_chunk(task, &verifiers[thread]);
+          return Status();
+        }));
     base::MutexLock lock(mutex_);
-    RETURN_IF_ERROR(error_);
     report->chunks = tasks_.size();
     report->samples = samples_;
     report->bytes = bytes_;
@@ -201,17 +199,6 @@ class Verification {
   }
 
  private:
-  void work() {
-    try {
-      ChunkVerifier verifier(fs_, options_.pixels);
-      for (size_t i = next_++; i < tasks_.size(); i = next_++) check_chunk(i, &verifier);
-    } catch (const std::bad_alloc&) {
-      next_ = tasks_.size();  // the others end too
-      base::MutexLock lock(mutex_);
-      error_ = fail(Code::kNoMemory, "no memory for a chunk; give fewer --threads");
-    }
-  }
-
   void check_chunk(size_t i, ChunkVerifier* verifier) {
     const Task& task = tasks_[i];
     auto outcome = verifier->check(task.path, task.id, task.number);
@@ -238,9 +225,7 @@ class Verification {
   const VerifyOptions& options_;
   const std::vector<Task> tasks_;
   const std::shared_ptr<const Dataset> dataset_;
-  std::atomic<size_t> next_ = 0;
   base::Mutex mutex_;
-  Status error_ GUARDED_BY(mutex_);
   std::vector<std::vector<Damage>> found_ GUARDED_BY(mutex_);
   std::vector<KeyMark> marks_ GUARDED_BY(mutex_);
   uint64_t samples_ GUARDED_BY(mutex_) = 0;

@@ -1,19 +1,14 @@
 // verify for data in place: what can be known of files that are not Forebay's.
 #include <algorithm>
-#include <atomic>
-#include <new>
-#include <thread>
+#include <deque>
 
 #include "base/mutex.h"
 #include "image/decode.h"
-#include "io/machine.h"
 #include "store/in_place.h"
+#include "store/share_work.h"
 #include "store/verify.h"
 
 namespace forebay::store {
-
-using base::Code;
-using base::fail;
 
 namespace {
 
@@ -25,12 +20,18 @@ class Verification {
       : fs_(fs), dataset_(dataset), options_(options) {}
 
   Result<VerifyReport> run() {
-    const int wanted = options_.threads > 0 ? options_.threads : io::usable_cores();
-    std::vector<std::thread> workers;
-    for (int i = 0; i < wanted; ++i) workers.emplace_back([this] { work(); });
-    for (std::thread& worker : workers) worker.join();
+    const size_t threads = std::min<size_t>(threads_for(options_.threads), dataset_.chunk_count());
+    std::deque<Worker> workers(threads);
+    const uint64_t step = dataset_.chunk_count() == dataset_.sample_count() ? kFilesATime : 1;
+    const auto check = [&](uint64_t begin, uint64_t end, size_t thread) {
+      for (uint64_t i = begin; i < end; ++i) {
+        check_chunk(static_cast<uint32_t>(i), &workers[thread]);
+      }
+      take(std::exchange(workers[thread].found, {}));
+      return Status();
+    };
+    RETURN_IF_ERROR(share_work(dataset_.chunk_count(), step, threads, check));
     base::MutexLock lock(mutex_);
-    RETURN_IF_ERROR(error_);
     std::ranges::sort(report_.damages, {},
                       [](const Damage& damage) { return std::pair(damage.chunk, damage.offset); });
     return std::move(report_);
@@ -44,23 +45,6 @@ class Verification {
     base::ByteVector image;
     VerifyReport found;
   };
-
-  void work() {
-    try {
-      Worker worker;
-      const uint64_t count = dataset_.chunk_count();
-      const uint64_t step = count == dataset_.sample_count() ? kFilesATime : 1;
-      for (uint64_t at = next_.fetch_add(step); at < count; at = next_.fetch_add(step)) {
-        const uint64_t end = std::min(at + step, count);
-        for (uint64_t i = at; i < end; ++i) check_chunk(static_cast<uint32_t>(i), &worker);
-        take(std::exchange(worker.found, {}));
-      }
-    } catch (const std::bad_alloc&) {
-      next_ = dataset_.chunk_count();  // the others end too
-      base::MutexLock lock(mutex_);
-      error_ = fail(Code::kNoMemory, "no memory for an image; give fewer --threads");
-    }
-  }
 
   void check_chunk(uint32_t number, Worker* worker) {
     ++worker->found.chunks;
@@ -107,9 +91,7 @@ class Verification {
   const io::FileSystem& fs_;
   const Dataset& dataset_;
   const VerifyOptions& options_;
-  std::atomic<uint64_t> next_ = 0;
   base::Mutex mutex_;
-  Status error_ GUARDED_BY(mutex_);
   VerifyReport report_ GUARDED_BY(mutex_);
 };
 
