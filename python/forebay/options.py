@@ -5,8 +5,9 @@ from typing import Any
 
 from forebay import _core
 from forebay.checks import function
+from forebay.core_transforms import to_core
 from forebay.devices import Normalizing
-from forebay.transforms import RandomErasing, Transform, to_core
+from forebay.transforms import RandomErasing, Transform
 
 _DTYPES = {
     "uint8": _core.DType.UINT8,

@@ -14,6 +14,7 @@ from scipy import stats
 import forebay
 from forebay import mixing
 from forebay import transforms as T
+from forebay.core_transforms import to_core
 from peer_torchvision import v1, v2
 
 SIZES = [(40, 50), (50, 40), (33, 97), (64, 64), (120, 31), (23, 24)]  # height, width
@@ -461,7 +462,7 @@ PLAIN = T.Normalize((0, 0, 0), (1, 1, 1))
 def test_from_torchvision(theirs: Any, ours: list):
     made = T.from_torchvision(theirs)
     assert [type(one) for one in made] == [type(one) for one in ours]
-    described = [describe(T.to_core(some)) for some in (made, ours)]
+    described = [describe(to_core(some)) for some in (made, ours)]
     assert described[0] == described[1]
 
 
