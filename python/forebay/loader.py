@@ -7,9 +7,8 @@ import json
 import os
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, SupportsIndex
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import _core
+from forebay.ahead import Ready, ahead
 from forebay.batches import Assembler
 from forebay.checks import flag, function, whole
 from forebay.choosing import Sampler, Weights
@@ -35,15 +35,6 @@ _BATCH_MAX = 2**20
 _WORLD_SIZE_MAX = 2**16
 _POSITION = ("epoch", "position", "bad")
 _CHOSEN = ("sampled", "samples")  # also in states of chosen samples
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ready:
-    """A batch, and where the feed stood behind it; bad samples so far."""
-
-    batch: Any
-    state: str
-    bad: int
 
 
 class Loader:
@@ -481,8 +472,10 @@ class Loader:
         mover = None
         if self.device is not None or self.pin_memory:
             mover = Mover(self.device, self._normalizing)
-        ahead = mover or self.batch_transform is not None or self._assemble.functions
-        ready = self._ahead(iteration, mover) if ahead else self._in_turn(iteration)
+        ready = self._in_turn(iteration)
+        if mover or self.batch_transform is not None or self._assemble.functions:
+            finish = partial(self._finish, self._chosen, mover)
+            ready = ahead(partial(self._pull, iteration), finish, self.prefetch_factor)
         self._monitor.begin(self.stats())
         with contextlib.closing(ready), self._bar() as bar:
             for one in ready:
@@ -511,60 +504,31 @@ class Loader:
         done = now["position"] // (self.batch_size * self.world_size)
         return tqdm(total=len(self), initial=done, desc=f"epoch {now['epoch']}", unit="batch")
 
-    def _in_turn(self, iteration: int) -> Generator[_Ready, None, None]:
+    def _in_turn(self, iteration: int) -> Generator[Ready, None, None]:
         while (pulled := self._pull(iteration)) is not None:
             yield dataclasses.replace(pulled, batch=self._assemble(pulled.batch, self._chosen))
 
-    def _ahead(self, iteration: int, mover: Mover | None) -> Generator[_Ready, None, None]:
-        """As _in_turn, with Python's threads at work on the next batches."""
-        stop = threading.Event()
-        pool = ThreadPoolExecutor(self.prefetch_factor, thread_name_prefix="forebay")
-        coming: deque[Future[_Ready]] = deque()
-        failed: Exception | None = None
-        try:
-            while True:
-                # What goes wrong ahead is told when its turn comes.
-                while failed is None and len(coming) < self.prefetch_factor:
-                    try:
-                        pulled = self._pull(iteration)
-                    except Exception as error:
-                        failed = error
-                        break
-                    if pulled is None:
-                        break
-                    coming.append(pool.submit(self._finish, pulled, self._chosen, mover, stop))
-                if not coming:
-                    break
-                yield coming.popleft().result()
-            if failed is not None:
-                raise failed
-        finally:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-
     def _finish(
         self,
-        pulled: _Ready,
         chosen: NDArray[np.int64] | None,
         mover: Mover | None,
+        batch: Any,
         stop: threading.Event,
-    ) -> _Ready:
+    ) -> Any:
         """With the user's functions applied, and on its way; in a thread of Python."""
-        batch = self._assemble(pulled.batch, chosen, stop)
+        made = self._assemble(batch, chosen, stop)
         if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
-            batch = self.batch_transform(batch)
-        if mover is not None:
-            batch = mover.send(batch)
-        return dataclasses.replace(pulled, batch=batch)
+            made = self.batch_transform(made)
+        return made if mover is None else mover.send(made)
 
-    def _pull(self, iteration: int) -> _Ready | None:
+    def _pull(self, iteration: int) -> Ready | None:
         """The feed's next batch; None at the epoch's end."""
         self._check_current(iteration)
         batch = self._feed.next()
         self._taken = True
         if batch is None:
             return None
-        return _Ready(batch, self._feed.state(), self._feed.bad_samples)
+        return Ready(batch, self._feed.state(), self._feed.bad_samples)
 
     def _check_current(self, iteration: int) -> None:
         if iteration != self._iterations or not self._started or not self._feed.is_here:
