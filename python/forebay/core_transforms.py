@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from forebay import _core
-from forebay.transforms import (
+from forebay.transform_kinds import (
     CenterCrop,
     Normalize,
     RandomCrop,

@@ -1,11 +1,11 @@
-"""torchvision's transforms as Forebay's: what forebay.transforms.from_torchvision does."""
+"""torchvision's transforms as Forebay's."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from forebay import transforms
+from forebay import transform_kinds
 from forebay.core_transforms import ORDER, numbers_of, to_core
-from forebay.transforms import (
+from forebay.transform_kinds import (
     Normalize,
     RandomCrop,
     RandomErasing,
@@ -31,8 +31,21 @@ _COPIED: dict[str, tuple[str, ...]] = {
 _IGNORED = ("Identity", "PILToTensor", "ToImage", "ToPureTensor")
 
 
-def convert(transform: Any) -> list[Transform]:
-    """As from_torchvision."""
+def from_torchvision(transform: Any) -> list[Transform]:
+    """The same as a torchvision Compose (v2, or the older one) does, for Loader's `transform`.
+
+    ToImage, PILToTensor, ToTensor and ToDtype(torch.float32, scale=True) are part of what Forebay
+    does anyway; without Normalize they become Normalize(mean=(0, 0, 0), std=(1, 1, 1)). A flip
+    before a random crop goes behind it, which gives the same distribution. Where torchvision
+    resizes a Pillow image or floating-point numbers, Forebay resizes bytes: values differ by a
+    level of 255 now and then.
+
+    Args:
+        transform: A Compose, nested ones included; a sequence of transforms; or one.
+
+    Raises:
+        ValueError: A member, its arguments or its place have no counterpart here; it is named.
+    """
     out: list[Any] = []
     scaled = False
     for member in _flat(transform):
@@ -111,7 +124,7 @@ def _from_torchvision(member: Any, scaled: bool) -> Any:
                 "put it before ToDtype or ToTensor"
             )
         arguments["fill"] = 0 if fill is None else fill
-    return getattr(transforms, name)(**arguments)
+    return getattr(transform_kinds, name)(**arguments)
 
 
 def _padding(member: Any) -> Any:
