@@ -20,7 +20,7 @@ class Ready:
 def ahead(
     pull: Callable[[], Ready | None], finish: Callable[[Any, threading.Event], Any], depth: int
 ) -> Generator[Ready, None, None]:
-    """Batches in the feed's order, up to `depth` of them in work at once.
+    """Batches in the feed's order, the next `depth` in work or ready while the loop has one.
 
     Args:
         pull: Gives the feed's next batch, None at the end; called by the loop's thread.
@@ -36,7 +36,7 @@ def ahead(
     try:
         while True:
             # What goes wrong ahead is told when its turn comes.
-            while failed is None and not ended and len(coming) < depth:
+            while failed is None and not ended and len(coming) <= depth:
                 try:
                     pulled = pull()
                 except Exception as error:
@@ -44,14 +44,19 @@ def ahead(
                     break
                 if pulled is None:
                     ended = True
-                else:
-                    coming.append((pulled, pool.submit(finish, pulled.batch, stop)))
+                    break
+                made = pool.submit(finish, pulled.batch, stop)
+                coming.append((dataclasses.replace(pulled, batch=None), made))
+                del pulled, made  # what the loop lets go of shall go
             if not coming:
                 break
-            ready, made = coming.popleft()
-            yield dataclasses.replace(ready, batch=made.result())
+            yield _made(*coming.popleft())
         if failed is not None:
             raise failed
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _made(pulled: Ready, batch: Future[Any]) -> Ready:
+    return dataclasses.replace(pulled, batch=batch.result())

@@ -96,7 +96,7 @@ class Assembler:
         samples = batch.samples if kept is None else batch.samples[kept]
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
         values = [self._value(field, batch, kept, numbers, stop) for field in self._fields]
-        if self._collate_fn is None:
+        if self._collate_fn is None or len(numbers) == 0:
             values = [_stack(v) if isinstance(v, _Made) else v for v in values]
             if self._mixing is not None:
                 self._mix(self._mixing, batch, values)
@@ -118,7 +118,9 @@ class Assembler:
     ) -> Any:
         if field == "image":
             images = self._images(batch, kept)
-            return _Made(self._apply(images, stop)) if self.functions else images
+            # Nobody knows what the functions would make of none.
+            applies = self.functions and len(images) > 0
+            return _Made(self._apply(images, stop)) if applies else images
         if field == "file":
             files = batch.files
             return files if kept is None else [files[i] for i in kept]

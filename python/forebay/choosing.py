@@ -77,13 +77,14 @@ class Sampler:
         try:
             numbers = np.asarray(given)
         except ValueError:  # lists of unequal lengths
-            numbers = np.empty((0, 0))
+            numbers = np.empty((1, 0), object)
         if numbers.size == 0 and numbers.ndim == 1:
             return np.empty(0, np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            what = "lists" if numbers.ndim > 1 else f"{numbers.dtype} {list(numbers.shape)}"
             raise ValueError(
-                f"sampler: it gives {numbers.dtype} {list(numbers.shape)}, but must give whole "
-                "numbers, one for each sample (for a mask: Dataset.filter)"
+                f"sampler: it gives {what}, but must give whole numbers, one for each sample (for "
+                "a mask: Dataset.filter; for batches: batch_size)"
             )
         count = len(self._dataset)
         if numbers.min() < 0 or numbers.max() >= count:

@@ -1,5 +1,6 @@
 """Transforms as the core takes them, and what is wrong with them where it does not."""
 
+import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -76,14 +77,15 @@ def _check_order(transforms: Sequence[Any]) -> None:
 
 
 def numbers_of(
-    one: Any, name: str, counts: tuple[int, ...], kind: type = Integral
+    one: Any, name: str, counts: tuple[int, ...], kind: Any = Integral
 ) -> tuple[Any, ...]:
     """An argument that is a number, or a sequence of as many as `counts` says."""
     value = getattr(one, name)
     several = isinstance(value, Iterable) and not isinstance(value, str)
-    numbers = tuple(value) if several else (value,)
+    numbers: tuple[Any, ...] = tuple(value) if several else (value,)
     if len(numbers) not in counts or any(
-        isinstance(number, bool) or not isinstance(number, kind) for number in numbers
+        isinstance(number, bool) or not isinstance(number, kind) or not math.isfinite(number)
+        for number in numbers
     ):
         what = "whole number" if kind is Integral else "number"
         parts = [f"a {what}" if count == 1 else f"{count} {what}s" for count in counts]

@@ -45,7 +45,7 @@ class Dataset:
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.core = _core.Dataset.open(os.fspath(path))
+        self.core = _core.Dataset.open(os.fsdecode(path))
 
     def __len__(self) -> int:
         return len(self.core)
@@ -199,6 +199,7 @@ class Dataset:
                 torch.utils.data.random_split.
             seed: Of the choice, which depends on it, the sizes and the number of samples alone.
         """
+        seed = whole("split: seed", seed, 0, 2**64 - 1)
         counts = _counts(sizes, len(self))
         # Raw numbers, as NumPy promises the same ones for ever.
         shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
@@ -214,7 +215,7 @@ class Dataset:
         Args:
             weights: [samples], not negative, in any proportion.
         """
-        own = np.asarray(weights, dtype=np.float64)
+        own = np.array(weights, dtype=np.float64)  # the caller's may change
         if own.shape != (len(self),):
             raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
         if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
@@ -293,7 +294,13 @@ class _Concatenation(Dataset):
     def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
         if name in ("index", "label"):
             return super()._read_columns(name)
-        return {name: np.concatenate([part.column(name) for part in self._parts])}
+        ends = np.cumsum([len(part) for part in self._parts])[:-1]
+        labels = np.split(self.targets, ends)  # whose classes have other numbers than in the parts
+        columns = [
+            own if name == part.core.class_field else part.column(name)
+            for part, own in zip(self._parts, labels, strict=True)
+        ]
+        return {name: np.concatenate(columns)}
 
 
 def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
@@ -312,6 +319,8 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
         ValueError: No dataset; as many weights as datasets are needed; one has classes' names, the
             other only numbers.
     """
+    if isinstance(datasets, Dataset):
+        raise ValueError(f"concat: {datasets!r} alone; give a list of datasets")
     parts = list(datasets)
     if not parts:
         raise ValueError("concat: no datasets")

@@ -32,10 +32,12 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 @overload
-def decode(data: bytes, *, threads: int | None = None) -> Pixels: ...
+def decode(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> Pixels: ...
 @overload
 def decode(data: Sequence[bytes], *, threads: int | None = None) -> list[Pixels]: ...
-def decode(data: bytes | Sequence[bytes], *, threads: int | None = None) -> Pixels | list[Pixels]:
+def decode(
+    data: bytes | bytearray | memoryview | Sequence[bytes], *, threads: int | None = None
+) -> Pixels | list[Pixels]:
     """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
@@ -52,8 +54,8 @@ def decode(data: bytes | Sequence[bytes], *, threads: int | None = None) -> Pixe
     Raises:
         DataError: Not a whole image of these formats; the message names which.
     """
-    if isinstance(data, bytes):
-        return _decode([data])[0]
+    if isinstance(data, bytes | bytearray | memoryview):
+        return _decode([bytes(data)])[0]
     threads = _core.usable_cores() if threads is None else threads
     if threads < 1:
         raise ValueError(f"decode: threads is {threads}, but must be at least 1")

@@ -1,13 +1,15 @@
 """Batches in page-locked memory, and batches on a GPU, ahead of the loop."""
 
+import copy
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 
-@dataclasses.dataclass(frozen=True)
+
 class Normalizing:
     """What is left to do on the device: (pixel / 255 - mean) / std, of the bytes that came there.
 
@@ -18,30 +20,43 @@ class Normalizing:
         fields: Where the batch has images: indexes of a tuple, or names of a dict.
     """
 
-    mean: Sequence[float]
-    std: Sequence[float]
-    dtype: str
-    channels_last: bool
-    fields: Sequence[Any]
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        dtype: str,
+        channels_last: bool,
+        fields: Sequence[Any],
+    ) -> None:
+        self._channel = 3 if channels_last else 1
+        self._fields = fields
+        self._dtype = dtype
+        # As the core: floats' parameters, computed in double, rounded once.
+        means, stds = (np.array(values, np.float32).astype(np.float64) for values in (mean, std))
+        levels = np.arange(256)[None, :] / 255
+        self._values = ((levels - means[:, None]) / stds[:, None]).astype(np.float32)
+        self._tables: dict[Any, Any] = {}  # by device
 
     def __call__(self, batch: Any) -> Any:
         """The batch with its images normalised: the same numbers that the core makes."""
         made = dict(batch) if isinstance(batch, Mapping) else list(batch)
-        for field in self.fields:
+        for field in self._fields:
             made[field] = self._normalized(made[field])
         return made if isinstance(made, dict) else tuple(made)
 
     def _normalized(self, pixels: Any) -> Any:
         import torch
 
-        shape = (3,) if self.channels_last else (3, 1, 1)
-        # Doubles rounded once, of floats; 255 a tensor, as PyTorch multiplies by 1 / a number.
-        most, mean, std = (
-            torch.tensor(values, dtype=torch.float32, device=pixels.device).double().reshape(shape)
-            for values in ((255, 255, 255), self.mean, self.std)
-        )
-        out = pixels.double().div_(most).sub_(mean).div_(std).to(torch.float32)
-        return out.to(getattr(torch, self.dtype))
+        if pixels.device not in self._tables:
+            values = torch.from_numpy(self._values).to(getattr(torch, self._dtype))
+            self._tables[pixels.device] = values.to(pixels.device)
+        table = self._tables[pixels.device]
+        out = torch.empty(pixels.shape, dtype=table.dtype, device=pixels.device)
+        for channel in range(3):
+            plane = pixels.select(self._channel, channel)
+            looked_up = table[channel].index_select(0, plane.reshape(-1).int())
+            out.select(self._channel, channel).copy_(looked_up.view(plane.shape))
+        return out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,13 +160,18 @@ def can_pin() -> bool:
 
 
 def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
-    """The batch with `function` applied to its tensors, in tuples, lists and dicts at any depth."""
+    """The batch with `function` applied to its tensors, in tuples, lists, mappings at any depth."""
     import torch
 
     if isinstance(batch, torch.Tensor):
         return function(batch)
     if isinstance(batch, Mapping):
-        return {name: _map(value, function) for name, value in batch.items()}
+        made = {name: _map(value, function) for name, value in batch.items()}
+        if not isinstance(batch, MutableMapping) or type(batch) is dict:
+            return made
+        own = copy.copy(batch)  # of its own kind, with what else it has
+        own.update(made)
+        return own
     if isinstance(batch, tuple | list):
         values = [_map(value, function) for value in batch]
         return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)

@@ -34,6 +34,7 @@ _PREFETCH_MAX = 1024
 _BATCH_MAX = 2**20
 _WORLD_SIZE_MAX = 2**16
 _POSITION = ("epoch", "position", "bad")
+_OF_BAD = {"sample", "chunk", "key", "reason"}
 _CHOSEN = ("sampled", "samples")  # also in states of chosen samples
 
 
@@ -72,7 +73,8 @@ class Loader:
             tuples; a mapping dicts: {"pixels": "image", "y": "label"}. Without "image" nothing is
             decoded. Numbers are tensors, texts and bytes lists.
         collate_fn: Makes a batch of a list of samples, each a tuple or dict of fields, as
-            DataLoader's. None: images of one size are stacked, others a list.
+            DataLoader's; a batch without samples is made without it. None: images of one size are
+            stacked, others a list.
         batch_transform: MixUp, CutMix or a RandomChoice of them (forebay.mixing), whose labels are
             float32 [samples, classes]; or a function of your own of what would be the batch, which
             gives the batch. Runs in a thread ahead of the loop.
@@ -150,6 +152,7 @@ class Loader:
         self.batch_transform = batch_transform
         self._asked_world = self._check_world(rank, world_size)
         self.rank, self.world_size = self._own_world()
+        whole("batch_size x world_size", self.batch_size * self.world_size, 1, 2**32 - 1)
         self._chooser = self._make_chooser(samples_per_epoch)
         self._samples = len(self.dataset) if samples_per_epoch is None else len(self._chooser or [])
         if on_bad not in (None, "replace", "skip"):
@@ -201,11 +204,14 @@ class Loader:
                 "(drop_last=False)"
             )
         self._progress = progress
+        self._mover: Mover | None = None  # made by the first iter()
         self._monitor = Monitor(self.num_workers)
 
         # The samples of the epoch, by their numbers in the feed; None: the dataset's.
         self._chosen: NDArray[np.int64] | None = None
         self._epoch_was_set = False
+        # Whether the next iter() goes on in the middle of an epoch.
+        self._resumes = False
         self._open_feed(self.dataset.core)
         self._iterations = 0
         # Where the next iter() begins, and what was bad before.
@@ -238,6 +244,8 @@ class Loader:
 
     def _make_chooser(self, samples_per_epoch: int | None) -> Weights | Sampler | None:
         if self.sampler is not None:
+            if not hasattr(self.sampler, "__iter__"):
+                raise ValueError(f"sampler is {self.sampler!r}, but must be an iterable of numbers")
             return Sampler(self.sampler, self.dataset)
         if not self.shuffle or self.dataset.weights is None:
             if samples_per_epoch is not None:
@@ -265,6 +273,7 @@ class Loader:
             self._open_feed(self.dataset.core)
         self._feed.start(json.dumps({name: now[name] for name in _POSITION}))
         self._started = True
+        self._resumes = False
         self._begun, self._taken = now, False
         self._behind = self._feed.state()
         self._iterations += 1
@@ -291,9 +300,15 @@ class Loader:
         self._open_feed(self.dataset.core)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """The next iter() begins this epoch, counted from 0; a sampler is told so too."""
+        """The next iter() begins this epoch, counted from 0; a sampler is told so too.
+
+        Where it is the one that load_state_dict(), close() or unpickling left in its middle, that
+        iter() goes on there, so that a loop that sets each epoch may resume.
+        """
         number = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
-        self._go_to({"epoch": number, "position": 0, "bad": self._now()["bad"]})
+        self._epoch_was_set = True
+        if not (self._resumes and self._next["epoch"] == number):
+            self._go_to({"epoch": number, "position": 0, "bad": self._now()["bad"]})
 
     @property
     def epoch(self) -> int:
@@ -333,9 +348,12 @@ class Loader:
                 )
         for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1)):
             whole(f"load_state_dict: the state's {name}", state[name], 0, most)
-        if not isinstance(state["bad"], list):
+        if not isinstance(state["bad"], list) or not all(
+            isinstance(bad, Mapping) and set(bad) >= _OF_BAD for bad in state["bad"]
+        ):
             raise ValueError("load_state_dict: the state's bad is no list of bad samples")
-        end = self._epoch_end(state.get("samples", self._samples))
+        samples = state.get("samples", self._samples)
+        end = self._epoch_end(whole("load_state_dict: the state's samples", samples, 0))
         if self.sampler is None and state["position"] > end:
             raise ValueError(
                 f"load_state_dict: the state's position is {state['position']}, behind the end of "
@@ -409,12 +427,14 @@ class Loader:
         if self._is_over(state):
             position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
         self._go_to(position)
+        self._resumes = True
 
     def _go_to(self, position: dict[str, Any]) -> None:
         self._next = position
         self._started = False
         self._taken = True
         self._epoch_was_set = True
+        self._resumes = False
 
     def _own_world(self) -> tuple[int, int]:
         rank, world_size = own_world()
@@ -461,6 +481,9 @@ class Loader:
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
                 "state was made; give it the same seed, and set_epoch() where its order is to "
                 "depend on the epoch"
+                if self.sampler is not None
+                else f"the samples of epoch {epoch} are not those that were drawn when the state "
+                "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
         self._chosen, self._sampled = chosen, sampled
         self._bad_before = len(begin["bad"])
@@ -469,9 +492,9 @@ class Loader:
 
     def _given(self, iteration: int, warned: int) -> Iterator[Any]:
         """The epoch for the user."""
-        mover = None
-        if self.device is not None or self.pin_memory:
-            mover = Mover(self.device, self._normalizing)
+        if self._mover is None and (self.device is not None or self.pin_memory):
+            self._mover = Mover(self.device, self._normalizing)
+        mover = self._mover
         ready = self._in_turn(iteration)
         if mover or self.batch_transform is not None or self._assemble.functions:
             finish = partial(self._finish, self._chosen, mover)
@@ -480,6 +503,7 @@ class Loader:
         with contextlib.closing(ready), self._bar() as bar:
             for one in ready:
                 self._behind = one.state
+                self._taken = True
                 if bar is not None:
                     bar.update()
                 if (message := self._monitor.bottleneck(self.stats)) is not None:
@@ -490,8 +514,12 @@ class Loader:
                             f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=2
                         )
                     warned = one.bad
-                yield one.batch if mover is None else mover.receive(one.batch)
+                # Held by the loop alone: what it lets go of shall go.
+                batch = [one.batch if mover is None else mover.receive(one.batch)]
+                del one
+                yield batch.pop()
                 self._check_current(iteration)
+        self._taken = True
         self._next["bad"] = self._now()["bad"]
 
     def _bar(self) -> Any:
@@ -506,7 +534,9 @@ class Loader:
 
     def _in_turn(self, iteration: int) -> Generator[Ready, None, None]:
         while (pulled := self._pull(iteration)) is not None:
-            yield dataclasses.replace(pulled, batch=self._assemble(pulled.batch, self._chosen))
+            made = [dataclasses.replace(pulled, batch=self._assemble(pulled.batch, self._chosen))]
+            del pulled
+            yield made.pop()
 
     def _finish(
         self,
@@ -525,7 +555,6 @@ class Loader:
         """The feed's next batch; None at the epoch's end."""
         self._check_current(iteration)
         batch = self._feed.next()
-        self._taken = True
         if batch is None:
             return None
         return Ready(batch, self._feed.state(), self._feed.bad_samples)

@@ -16,7 +16,10 @@ def own_world() -> tuple[int, int]:
         return distributed.get_rank(), distributed.get_world_size()
     if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
         return 0, 1
-    return _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
+    rank, world_size = _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
+    if rank >= world_size:
+        raise ValueError(f"the environment's RANK is {rank}, its WORLD_SIZE {world_size}")
+    return rank, world_size
 
 
 def _from_environment(name: str, default: str, least: int) -> int:

@@ -90,6 +90,14 @@ std::vector<std::string> scalar_fields(const Dataset& dataset) {
   return out;
 }
 
+// The field that labels come from; empty where there is none.
+std::string class_field(const Dataset& dataset) {
+  for (const store::Field& field : dataset.opened->schema().fields) {
+    if (field.kind == store::FieldKind::kClass) return field.name;
+  }
+  return {};
+}
+
 // By name: arrays of numbers, lists of texts.
 nb::dict columns(const Dataset& dataset) {
   store::Columns columns;
@@ -165,6 +173,7 @@ void bind_dataset(nb::module_& m) {
           "has_indexes", [](const Dataset& d) { return !d.opened->in_place(); },
           "Whether there is anything for columns() to read.")
       .def_prop_ro("scalar_fields", &scalar_fields, "Names of the fields that columns() has.")
+      .def_prop_ro("class_field", &class_field, "The one that labels come from; empty: none.")
       .def("columns", &columns,
            "What the chunks' indexes say of each sample; arrays, or lists of texts or None.")
       .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")

@@ -80,6 +80,21 @@ TEST_F(FeedTest, TheNextEpochGoesOnFromTheLast) {
   EXPECT_GT(feed->stats().bytes_read, 0u);
 }
 
+TEST_F(FeedTest, TheLastEpochThatHasANumberEnds) {
+  const auto feed = open(options());
+  FeedState state;
+  state.epoch = UINT32_MAX - 1;
+  for (; state.epoch <= UINT32_MAX; ++state.epoch) {
+    ASSERT_TRUE(feed->start(state).ok());
+    auto batch = feed->next();
+    for (; batch && *batch != nullptr; batch = feed->next()) {
+      EXPECT_EQ((*batch)->epoch, state.epoch);
+    }
+    ASSERT_TRUE(batch) << batch.error().message();
+  }
+  EXPECT_EQ(feed->start(state).code(), Code::kInvalid);
+}
+
 TEST_F(FeedTest, StartDropsWhatIsInFlight) {
   const auto feed = open(options());
   for (const uint64_t position : {0u, 48u, 0u, 240u, 480u, 456u}) {

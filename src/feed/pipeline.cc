@@ -217,7 +217,7 @@ void Pipeline::begin_batch() {
     pending->batch->epoch = pending->plan->epoch;
     pending->batch->step = pending->step;
     next_step_ = last ? 0 : next_step_ + 1;
-    complete_ = last && !planner_.goes_on();
+    complete_ = last && !planner_.goes_on(pending->plan->epoch);
     current_ = pending;
     pending_.push_back(std::move(pending));
   }

@@ -62,8 +62,8 @@ class Planner {
   // Whole global batches only, or all samples.
   uint64_t steps() const { return steps_; }
   uint64_t end() const { return end_; }
-  // Whether one epoch follows the other.
-  bool goes_on() const { return goes_on_; }
+  // Whether an epoch is prepared behind this one; the last has the largest number that fits.
+  bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
   // Of all chunks that an epoch reads.
   uint64_t bytes() const { return bytes_; }
   // Without the loads that only positions below `start` need.

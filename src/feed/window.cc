@@ -128,7 +128,8 @@ std::optional<Window::Work> Window::next_work() {
     ++next_load_;
     return Work{.plan = reading_, .load = &load, .epoch = reading_->epoch};
   }
-  if (planning_ || !planner_.goes_on() || plans_.size() >= kPlansAhead || !plan_status_.ok()) {
+  if (planning_ || !planner_.goes_on(reading_->epoch) || plans_.size() >= kPlansAhead ||
+      !plan_status_.ok()) {
     return std::nullopt;
   }
   planning_ = true;

@@ -256,3 +256,41 @@ except KeyboardInterrupt:
         assert process.wait() == 3
     finally:
         process.kill()
+
+
+def test_batches_without_samples_have_their_kind(images: dict[str, bytes], tmp_path: Path):
+    """A rank without samples, and a batch whose only sample is bad."""
+    from conftest import pack
+
+    good = list(images.values())[0]
+    path = pack({"a/0.jpg": good, "a/1.jpg": good}, tmp_path)
+    (tmp_path / "images/a/1.jpg").write_bytes(good[:100])
+    collate = torch.utils.data.default_collate
+    for options in ({"collate_fn": collate}, {"transform": [*T.evaluate(24), lambda image: image]}):
+        chosen: dict[str, Any] = {"transform": T.evaluate(24), **options}
+        empty_rank = forebay.Loader(path, 1, rank=2, world_size=3, **chosen)
+        bad = forebay.Loader(tmp_path / "images", 1, **chosen)
+        with pytest.warns(UserWarning, match="cannot be used"):
+            batches = [*empty_rank, *bad]
+        assert [len(labels) for _, labels in batches] == [0, 1, 0]
+        for pixels, labels in batches:
+            assert pixels.shape == (len(labels), 3, 24, 24) and pixels.dtype == torch.float32
+            assert labels.dtype == torch.int64
+
+
+@pytest.mark.parametrize("prefetch_factor", [1, 2])
+def test_the_next_batches_are_made_while_the_loop_has_one(packed: Path, prefetch_factor: int):
+    made = threading.Semaphore(0)
+
+    def transform(batch: Any) -> Any:
+        made.release()
+        return batch
+
+    loader = forebay.Loader(
+        packed, 8, fields=["index"], batch_transform=transform, prefetch_factor=prefetch_factor
+    )
+    batches = iter(loader)
+    next(batches)
+    for _ in range(1 + prefetch_factor):
+        assert made.acquire(timeout=20)
+    assert not made.acquire(timeout=0.2)

@@ -1,15 +1,16 @@
 """Batches in page-locked memory and on a GPU: the same numbers as in this machine's memory."""
 
 import pickle
+from collections import OrderedDict, UserDict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 import forebay
 from forebay import transforms as T
-from forebay.devices import Normalizing
+from forebay.devices import Normalizing, _map, _tensors
 from forebay.mixing import MixUp
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
@@ -69,6 +70,27 @@ def test_the_cpu_is_a_device(packed: Path):
     loader = forebay.Loader(packed, 8, device="cpu", transform=T.evaluate(24))
     images, _ = next(iter(loader))
     assert images.device.type == "cpu" and images.dtype == torch.float32
+
+
+def test_batches_keep_their_kinds():
+    class Encoding(UserDict[str, Any]):
+        pass
+
+    class Pair(NamedTuple):
+        a: Any
+        b: Any
+
+    one = torch.ones(2)
+    encoding = Encoding(pixels=one, names=["x"])
+    moved = _map([Pair(one, {"k": (one, 3)}), OrderedDict(z=one), encoding], lambda t: t + 1)
+    pair, ordered, other = moved
+    assert isinstance(pair, Pair) and pair.a.tolist() == [2, 2] and pair.b["k"][1] == 3
+    assert type(ordered) is OrderedDict and ordered["z"].tolist() == [2, 2]
+    assert (
+        type(other) is Encoding and other["pixels"].tolist() == [2, 2] and other["names"] == ["x"]
+    )
+    assert encoding["pixels"] is one
+    assert len(list(_tensors(moved))) == 4
 
 
 def _darker(image: Any) -> Any:

@@ -402,3 +402,89 @@ def test_ctrl_c_ends_an_epoch(packed: Path):
         run.send_signal(signal.SIGINT)
         assert run.wait(30) in (-signal.SIGINT, 130)
         assert "KeyboardInterrupt" in run.stderr.read()
+
+
+def test_the_last_epochs_end(packed: Path):
+    loader = forebay.Loader(packed, 16, True, fields=["index"])
+    for epoch in (2**32 - 2, 2**32 - 1):
+        loader.set_epoch(epoch)
+        assert sum(len(numbers) for (numbers,) in loader) == len(loader.dataset)
+    with pytest.raises(ValueError, match="set_epoch: epoch is 4294967296"):
+        loader.set_epoch(2**32)
+
+
+def test_a_loop_that_sets_each_epoch_resumes(packed: Path):
+    def make() -> forebay.Loader:
+        return forebay.Loader(packed, 8, True, fields=["index"])
+
+    loader, resumed = make(), make()
+    loader.set_epoch(3)
+    batches = iter(loader)
+    for _ in range(4):
+        next(batches)
+    resumed.load_state_dict(loader.state_dict())
+    rest = [numbers.tolist() for (numbers,) in batches]
+    resumed.set_epoch(3)
+    assert [numbers.tolist() for (numbers,) in resumed] == rest
+    resumed.set_epoch(3)  # once more, all of it
+    assert len(list(resumed)) == len(loader)
+    resumed.load_state_dict(loader.state_dict())
+    resumed.set_epoch(4)
+    assert len(list(resumed)) == len(loader)
+
+
+def test_an_epoch_whose_first_batch_failed_begins_again(packed: Path):
+    calls = []
+
+    def collate(samples: list[Any]) -> list[int]:
+        calls.append(len(samples))
+        if len(calls) == 1:
+            raise KeyError("once")
+        return [int(number) for (number,) in samples]
+
+    loader = forebay.Loader(packed, 8, True, fields=["index"], collate_fn=collate)
+    with pytest.raises(KeyError):
+        list(loader)
+    assert loader.epoch == 0
+    batches = list(loader)
+    expected = [
+        numbers.tolist() for (numbers,) in forebay.Loader(packed, 8, True, fields=["index"])
+    ]
+    assert batches == expected and loader.epoch == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"samples": "x"}, {"samples": None}, {"samples": -1}, {"bad": [1]}, {"bad": [{}]}, {"bad": 0}],
+)
+def test_states_that_are_damaged(packed: Path, damage: dict[str, Any]):
+    loader = forebay.Loader(packed, 8, True, fields=["index"])
+    with pytest.raises(ValueError, match=f"load_state_dict: the state's {next(iter(damage))}"):
+        loader.load_state_dict({**loader.state_dict(), **damage})
+    assert len(list(loader)) == len(loader)
+
+
+def test_what_the_loop_lets_go_of_goes(packed: Path):
+    import gc
+    import weakref
+
+    for options in ({}, {"batch_transform": lambda batch: batch}, {"prefetch_factor": 1}):
+        loader = forebay.Loader(packed, 8, transform=T.train(24), **options)  # type: ignore[arg-type]
+        images = None
+        for images, _ in loader:
+            gone = weakref.ref(images)
+            del images
+            gc.collect()
+            assert gone() is None
+
+
+def test_a_rank_beyond_the_environments_world(packed: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ValueError, match="the environment's RANK is 5, its WORLD_SIZE 1"):
+        forebay.Loader(packed)
+
+
+def test_a_global_batch_that_is_too_large(packed: Path):
+    with pytest.raises(ValueError, match="batch_size x world_size is"):
+        forebay.Loader(packed, 2**20, rank=0, world_size=2**16)

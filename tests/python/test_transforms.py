@@ -554,3 +554,16 @@ W: Any = T
 def test_arguments_that_make_no_sense_are_named(noise: Path, transform: list, message: str):
     with pytest.raises(ValueError, match=message):
         run(noise, transform)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_are_finite(number: float):
+    for wrong in (
+        T.Normalize(mean=(number, 0, 0)),
+        T.Normalize(std=(1, number, 1)),
+        T.RandomHorizontalFlip(number),
+        T.RandomErasing(value=number),
+        T.RandomErasing(scale=(0.1, number)),
+    ):
+        with pytest.raises(ValueError, match=type(wrong).__name__):
+            to_core([T.RandomResizedCrop(8), wrong])

@@ -210,3 +210,32 @@ def test_shares_of_datasets_are_what_was_asked(packed: Path, folder: Path):
         forebay.Loader(nothing, 4, True, transform=T.train(16))
     with pytest.raises(ValueError, match="samples_per_epoch"):
         forebay.Loader(packed, 4, samples_per_epoch=3, transform=T.train(16))
+
+
+def test_the_class_column_of_a_sum_has_the_sums_numbers(images: dict[str, bytes], tmp_path: Path):
+    from conftest import pack
+
+    some = list(images.values())
+    first = pack({f"{name}/{i}.jpg": some[i] for i, name in enumerate("abc")}, tmp_path / "1")
+    second = pack({f"{name}/{i}.jpg": some[i] for i, name in enumerate("0c")}, tmp_path / "2")
+    parts = [forebay.Dataset(first), forebay.Dataset(second)]
+    joined = forebay.concat([parts[0], forebay.concat(parts[::-1])])
+    names = [key.split("/")[0] for key in joined.column("key")]
+    assert sorted(names) == ["0", "a", "a", "b", "b", "c", "c", "c"]
+    for column in ("class", "label"):
+        assert [joined.classes[number] for number in joined.column(column)] == names
+    picked = joined.filter(lambda sample: joined.classes[sample["class"]] == "c")
+    assert [picked.classes[number] for number in picked.column("class")] == ["c", "c", "c"]
+
+
+def test_weights_are_kept_as_they_were_given(packed: Path):
+    dataset = forebay.Dataset(packed)
+    weights = np.ones(len(dataset))
+    weighted = dataset.weighted(weights)
+    weights[:] = 0
+    assert weighted.weights is not None and weighted.weights.all()
+
+
+def test_one_dataset_is_no_list(packed: Path):
+    with pytest.raises(ValueError, match=r"concat: .* alone; give a list of datasets"):
+        forebay.concat(forebay.Dataset(packed))  # type: ignore[arg-type]
