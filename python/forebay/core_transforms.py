@@ -6,17 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from forebay import _core
-from forebay.transform_kinds import (
-    CenterCrop,
-    Normalize,
-    RandomCrop,
-    RandomErasing,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomVerticalFlip,
-    Resize,
-    Transform,
-)
+from forebay import transform_kinds as kinds
 
 # By torchvision's names and Pillow's numbers.
 _INTERPOLATIONS: dict[Any, Any] = {
@@ -35,14 +25,14 @@ _BORDERS = {
 }
 # Where each stands in a list; at most one of a kind.
 _PLACES: dict[type, int] = {
-    Resize: 0,
-    RandomResizedCrop: 1,
-    RandomCrop: 1,
-    CenterCrop: 1,
-    RandomHorizontalFlip: 2,
-    RandomVerticalFlip: 2,
-    Normalize: 3,
-    RandomErasing: 4,
+    kinds.Resize: 0,
+    kinds.RandomResizedCrop: 1,
+    kinds.RandomCrop: 1,
+    kinds.CenterCrop: 1,
+    kinds.RandomHorizontalFlip: 2,
+    kinds.RandomVerticalFlip: 2,
+    kinds.Normalize: 3,
+    kinds.RandomErasing: 4,
 }
 ORDER = (
     "RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, of which one may be left out "
@@ -59,15 +49,17 @@ def _check_order(transforms: Sequence[Any]) -> None:
                 f"transform: Forebay has no {type(one).__name__}; it runs {ORDER} "
                 "(forebay.transforms)"
             )
-    kinds = [type(one) for one in transforms]
-    places = [_PLACES[kind] for kind in kinds]
+    present = [type(one) for one in transforms]
+    places = [_PLACES[kind] for kind in present]
     cuts = places.count(1)
     first = transforms[0] if transforms else None
     good = (
         places == sorted(places)
-        and len(set(kinds)) == len(kinds)
-        and (cuts == 1 or (cuts == 0 and isinstance(first, Resize) and len(_sides(first)) == 2))
-        and not (Resize in kinds and RandomResizedCrop in kinds)
+        and len(set(present)) == len(present)
+        and (
+            cuts == 1 or (cuts == 0 and isinstance(first, kinds.Resize) and len(_sides(first)) == 2)
+        )
+        and not (kinds.Resize in present and kinds.RandomResizedCrop in present)
     )
     if not good:
         raise ValueError(
@@ -113,7 +105,7 @@ def _bounds(one: Any, into: Any) -> None:
     into.ratio_min, into.ratio_max = numbers_of(one, "ratio", (2,), Real)
 
 
-def _interpolation(one: RandomResizedCrop | Resize) -> Any:
+def _interpolation(one: kinds.RandomResizedCrop | kinds.Resize) -> Any:
     name = getattr(one.interpolation, "value", one.interpolation)
     kind = type(one).__name__
     if not isinstance(name, (str, int)) or name not in _INTERPOLATIONS:
@@ -129,7 +121,7 @@ def _interpolation(one: RandomResizedCrop | Resize) -> Any:
     return found
 
 
-def _random_crop(one: RandomCrop) -> Any:
+def _random_crop(one: kinds.RandomCrop) -> Any:
     crop = _core.RandomCrop()
     padding = (0,) if one.padding is None else numbers_of(one, "padding", (1, 2, 4))
     if any(not 0 <= pixels < 2**31 for pixels in padding):
@@ -147,7 +139,7 @@ def _random_crop(one: RandomCrop) -> Any:
     return crop
 
 
-def _erasing(one: RandomErasing, into: Any) -> None:
+def _erasing(one: kinds.RandomErasing, into: Any) -> None:
     into.probability = _probability(one)
     _bounds(one, into)
     if isinstance(one.value, str):
@@ -165,7 +157,7 @@ def _probability(one: Any) -> float:
     return p
 
 
-def to_core(transforms: Sequence[Transform]) -> tuple[Any, Normalize | None]:
+def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize | None]:
     """What the core calls them, and how pixels are normalised.
 
     Raises:
@@ -178,7 +170,7 @@ def to_core(transforms: Sequence[Transform]) -> tuple[Any, Normalize | None]:
     normalize = None
     for one in transforms:
         match one:
-            case Resize():
+            case kinds.Resize():
                 if one.max_size is not None:
                     raise ValueError(
                         f"Resize: max_size is {one.max_size}, which Forebay does not support: "
@@ -189,24 +181,24 @@ def to_core(transforms: Sequence[Transform]) -> tuple[Any, Normalize | None]:
                 out.interpolation = _interpolation(one)
                 out.size = _size(one)
                 out.crop = _core.CentreCrop()
-            case RandomResizedCrop():
+            case kinds.RandomResizedCrop():
                 crop = _core.RandomResizedCrop()
                 _bounds(one, crop)
                 out.size, out.crop = _size(one), crop
                 out.interpolation = _interpolation(one)
-            case RandomCrop():
+            case kinds.RandomCrop():
                 out.size, out.crop = _size(one), _random_crop(one)
-            case CenterCrop():
+            case kinds.CenterCrop():
                 out.size, out.crop = _size(one), _core.CentreCrop()
-            case RandomHorizontalFlip():
+            case kinds.RandomHorizontalFlip():
                 out.flip = _probability(one)
-            case RandomVerticalFlip():
+            case kinds.RandomVerticalFlip():
                 out.vertical_flip = _probability(one)
-            case Normalize():
+            case kinds.Normalize():
                 for name in ("mean", "std"):
                     numbers_of(one, name, (3,), Real)
                 normalize = one
-            case RandomErasing():
+            case kinds.RandomErasing():
                 _erasing(one, out.erasing)
     if resize is not None:
         resized: Any = out.crop

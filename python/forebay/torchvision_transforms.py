@@ -3,19 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from forebay import transform_kinds
+from forebay import transform_kinds as kinds
 from forebay.core_transforms import ORDER, numbers_of, to_core
-from forebay.transform_kinds import (
-    Normalize,
-    RandomCrop,
-    RandomErasing,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomVerticalFlip,
-    Transform,
-)
 
-_FLIPS = (RandomHorizontalFlip, RandomVerticalFlip)
+_FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
 # Of torchvision: the arguments that Forebay's transform of the same name takes from one.
 _COPIED: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
@@ -31,7 +22,7 @@ _COPIED: dict[str, tuple[str, ...]] = {
 _IGNORED = ("Identity", "PILToTensor", "ToImage", "ToPureTensor")
 
 
-def from_torchvision(transform: Any) -> list[Transform]:
+def from_torchvision(transform: Any) -> list[kinds.Transform]:
     """The same as a torchvision Compose (v2, or the older one) does, for Loader's `transform`.
 
     ToImage, PILToTensor, ToTensor and ToDtype(torch.float32, scale=True) are part of what Forebay
@@ -67,10 +58,10 @@ def from_torchvision(transform: Any) -> list[Transform]:
             raise ValueError(
                 f"from_torchvision: {name} has no counterpart in Forebay, which runs {ORDER}"
             )
-    kinds = [type(one) for one in out]
-    if scaled and Normalize not in kinds:
-        at = kinds.index(RandomErasing) if RandomErasing in kinds else len(out)
-        out.insert(at, Normalize(mean=(0, 0, 0), std=(1, 1, 1)))
+    present = [type(one) for one in out]
+    if scaled and kinds.Normalize not in present:
+        at = present.index(kinds.RandomErasing) if kinds.RandomErasing in present else len(out)
+        out.insert(at, kinds.Normalize(mean=(0, 0, 0), std=(1, 1, 1)))
     out = _flips_behind_crop(out)
     to_core(out)
     return out
@@ -124,7 +115,7 @@ def _from_torchvision(member: Any, scaled: bool) -> Any:
                 "put it before ToDtype or ToTensor"
             )
         arguments["fill"] = 0 if fill is None else fill
-    return getattr(transform_kinds, name)(**arguments)
+    return getattr(kinds, name)(**arguments)
 
 
 def _padding(member: Any) -> Any:
@@ -139,13 +130,13 @@ def _padding(member: Any) -> Any:
 def _flips_behind_crop(own: list[Any]) -> list[Any]:
     """Flips directly before a random crop go behind it, where the crop is symmetric."""
     for at, crop in enumerate(own):
-        if not isinstance(crop, (RandomCrop, RandomResizedCrop)):
+        if not isinstance(crop, (kinds.RandomCrop, kinds.RandomResizedCrop)):
             continue
         first = at
         while first > 0 and isinstance(own[first - 1], _FLIPS):
             first -= 1
         padding = ()
-        if isinstance(crop, RandomCrop) and crop.padding is not None:
+        if isinstance(crop, kinds.RandomCrop) and crop.padding is not None:
             padding = numbers_of(crop, "padding", (1, 2, 4))
         if len(padding) == 4 and (padding[0] != padding[2] or padding[1] != padding[3]):
             continue
