@@ -9,7 +9,8 @@ Figures, for CIFAR with the prefix cifar_: vs_PEER_x, Forebay's images per CPU s
 one core over the peer's; vs_PEER_avx2_x, with Forebay kept to AVX2; in_place_vs_best_x, on the
 folder as it is over the fastest peer that reads the files as they are or a tar of them;
 two_threads_x, Forebay's images per wall second, packed, with two threads over those with one, the
-median of the rounds.
+median of the rounds; two_processes_x, the same of two processes of one thread each, which is what
+the machine gives.
 usage: ./dev bench peers PHOTOS CIFAR [ROUNDS] [--plot FILE.svg]
 """
 
@@ -28,17 +29,18 @@ from typing import Any
 from lib.crop_check import complaint, describe, make_images
 from lib.machine import machine
 from lib.peers_environment import PYTHON, install_peers
-from lib.side_process import SideError, SideProcess, environment, run_once
+from lib.side_process import SideError, SidePair, SideProcess, environment, run_once
 from lib.sides import PEERS, SIDES
 from lib.sides.side import WORKS, Data
 
 ROOT = Path(__file__).resolve().parent.parent
 CIFAR_IMAGES = 300  # of each class: a turn of some seconds for the slowest
 TURN_SECONDS = 1.0
-ONE_THREAD = "forebay_one_thread"
+ONE_THREAD, TWO_PROCESSES = "forebay_one_thread", "forebay_two_processes"
 # Between sides, of all pixels of an epoch of normalised photographs.
 MEAN_DIFFERENCE_MAX, STD_DIFFERENCE_MAX = 0.1, 0.1
 Figures = dict[str, dict[str, Any]]
+Running = dict[str, SideProcess | SidePair]
 
 
 class Sides:
@@ -52,7 +54,7 @@ class Sides:
     def leave_out(self, name: str, why: object) -> None:
         """Says so; without Forebay there is nothing to compare."""
         print(f"NOT COMPARED: {name}: {why}", flush=True)
-        if name in ("forebay", ONE_THREAD):
+        if name in ("forebay", ONE_THREAD, TWO_PROCESSES):
             sys.exit("bench peers: Forebay itself failed")
         self.names.remove(name)
         self.missing[name] = str(why)
@@ -122,19 +124,25 @@ def check_crops(sides: Sides, root: Path, cores: set[int]) -> None:
             sys.exit(f"bench peers: {name} does another work than the others: {wrong}")
 
 
-def start(sides: Sides, root: Path, cores: set[int]) -> tuple[dict[str, SideProcess], Figures]:
+def start(sides: Sides, root: Path, cores: set[int]) -> tuple[Running, Figures]:
     """Each side's processes behind their first epochs, and what is known of those.
 
-    On several cores Forebay is there on one core too, as ONE_THREAD, right behind itself.
+    On several cores Forebay is there as ONE_THREAD and as TWO_PROCESSES too, right behind itself.
     """
-    running: dict[str, SideProcess] = {}
+    running: Running = {}
     figures: Figures = {}
     names = list(sides.names)
     if len(cores) > 1:
-        names.insert(names.index("forebay") + 1, ONE_THREAD)
+        behind = names.index("forebay") + 1
+        names[behind:behind] = [ONE_THREAD, TWO_PROCESSES]
     for name in names:
-        side, own_cores = ("forebay", {max(cores)}) if name == ONE_THREAD else (name, cores)
-        process = SideProcess(side, sides.work, root, own_cores)
+        process: SideProcess | SidePair
+        if name == ONE_THREAD:
+            process = SideProcess("forebay", sides.work, root, {max(cores)})
+        elif name == TWO_PROCESSES:
+            process = SidePair("forebay", sides.work, root, cores)
+        else:
+            process = SideProcess(name, sides.work, root, cores)
         try:
             made = process.turn(2, watch_memory=True)
         except SideError as error:
@@ -230,8 +238,10 @@ def ratios(one: Figures, two: Figures) -> dict[str, float]:
     if plain and "forebay_in_place" in speed:
         result["in_place_vs_best_x"] = speed["forebay_in_place"] / max(plain)
     if two:
-        both, alone = (two[name]["per_second_of_rounds"] for name in ("forebay", ONE_THREAD))
-        result["two_threads_x"] = statistics.median(a / b for a, b in zip(both, alone, strict=True))
+        alone = two[ONE_THREAD]["per_second_of_rounds"]
+        for name, key in (("forebay", "two_threads_x"), (TWO_PROCESSES, "two_processes_x")):
+            rounds = zip(two[name]["per_second_of_rounds"], alone, strict=True)
+            result[key] = statistics.median(both / one for both, one in rounds)
     return result
 
 

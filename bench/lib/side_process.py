@@ -6,6 +6,7 @@ of all its processes from the end of one turn to the end of the next, living and
 """
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from lib.peers_environment import PYTHON
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ANSWER_SECONDS_MAX = 600
+NUMBERS = itertools.count()  # of processes, for their logs' names
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -76,7 +79,7 @@ class SideProcess:
 
     def __init__(self, side: str, work: str, root: Path, cores: set[int]) -> None:
         self.side = side
-        self.log = root / f"{side}_{len(cores)}.log"
+        self.log = root / f"{side}_{next(NUMBERS)}.log"
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             command(side, work, root, len(cores), "run"), stdin=subprocess.PIPE,
@@ -131,6 +134,34 @@ class SideProcess:
     def _look_at_memory(self) -> None:
         now = sum(_memory_bytes(process) for process, _ in processes(self.process.pid))
         self.memory_bytes = max(self.memory_bytes, now)
+
+
+class SidePair:
+    """Two of the same side at work at the same time, each on a core of its own, as one side."""
+
+    def __init__(self, side: str, work: str, root: Path, cores: set[int]) -> None:
+        self.started = time.monotonic()
+        self.sides = [SideProcess(side, work, root, {core}) for core in sorted(cores)]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of all their processes."""
+        return sum(side.memory_bytes for side in self.sides)
+
+    def turn(self, epochs: int, watch_memory: bool = False) -> dict[str, float]:
+        """That many epochs of each: the images of all, in the time of the slowest."""
+        with ThreadPoolExecutor(len(self.sides)) as pool:
+            all_made = list(pool.map(lambda side: side.turn(epochs, watch_memory), self.sides))
+        made = all_made[0]
+        made["images"] = sum(one["images"] for one in all_made)
+        made["cpu_seconds"] = sum(one["cpu_seconds"] for one in all_made)
+        made["wall_seconds"] = max(one["wall_seconds"] for one in all_made)
+        return made
+
+    def end(self) -> None:
+        """Both."""
+        for side in self.sides:
+            side.end()
 
 
 def processes(session: int) -> list[tuple[int, float]]:

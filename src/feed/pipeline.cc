@@ -14,7 +14,7 @@ using base::MutexLock;
 namespace {
 
 constexpr uint32_t kBlockMax = 32;    // slots a thread takes at once: amortises the lock
-constexpr uint32_t kBlocksEach = 4;   // of a batch, for each thread at least: keeps all busy
+constexpr uint32_t kBlocksEach = 2;   // of a batch, for each thread at least: keeps all busy
 constexpr uint64_t kBatchesHeld = 2;  // by the user, besides those prepared ahead
 
 int thread_count(const FeedOptions& options) {
