@@ -124,12 +124,11 @@ def check_crops(sides: Sides, root: Path, cores: set[int]) -> None:
             sys.exit(f"bench peers: {name} does another work than the others: {wrong}")
 
 
-def start(sides: Sides, root: Path, cores: set[int]) -> tuple[Running, Figures]:
-    """Each side's processes behind their first epochs, and what is known of those.
+def start(sides: Sides, root: Path, cores: set[int], running: Running) -> Figures:
+    """What is known of each side's first epochs; its processes go into `running`.
 
     On several cores Forebay is there as ONE_THREAD and as TWO_PROCESSES too, right behind itself.
     """
-    running: Running = {}
     figures: Figures = {}
     names = list(sides.names)
     if len(cores) > 1:
@@ -143,13 +142,13 @@ def start(sides: Sides, root: Path, cores: set[int]) -> tuple[Running, Figures]:
             process = SidePair("forebay", sides.work, root, cores)
         else:
             process = SideProcess(name, sides.work, root, cores)
+        running[name] = process
         try:
             made = process.turn(2, watch_memory=True)
         except SideError as error:
-            process.end()
+            running.pop(name).end()
             sides.leave_out(name, error)
             continue
-        running[name] = process
         figures[name] = {
             "first_batch_seconds": made["first_batch_at"] - process.started,
             "epochs": max(2, math.ceil(TURN_SECONDS / made["epoch_seconds"])),
@@ -161,13 +160,14 @@ def start(sides: Sides, root: Path, cores: set[int]) -> tuple[Running, Figures]:
             "first_of_epoch_seconds": math.inf,
             "pause_seconds": math.inf,
         }
-    return running, figures
+    return figures
 
 
 def compare(sides: Sides, root: Path, cores: set[int], rounds: int) -> Figures:
     """Each side's images per CPU and per wall second, its memory, its first batches and pauses."""
-    running, figures = start(sides, root, cores)
+    running: Running = {}
     try:
+        figures = start(sides, root, cores, running)
         for _ in range(rounds):
             for name in list(running):
                 best = figures[name]

@@ -4,8 +4,11 @@ import dataclasses
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
+
+# How often the loop, while it waits for a batch in work, looks for further ones.
+_LOOK_SECONDS = 0.005
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,12 +21,16 @@ class Ready:
 
 
 def ahead(
-    pull: Callable[[], Ready | None], finish: Callable[[Any, threading.Event], Any], depth: int
+    pull: Callable[[], Ready | None],
+    is_ready: Callable[[], bool],
+    finish: Callable[[Any, threading.Event], Any],
+    depth: int,
 ) -> Generator[Ready, None, None]:
-    """Batches in the feed's order, the next `depth` in work or ready while the loop has one.
+    """Batches in the feed's order, up to `depth` further ones in work or ready behind each.
 
     Args:
         pull: Gives the feed's next batch, None at the end; called by the loop's thread.
+        is_ready: Whether pull() would not wait.
         finish: Makes the user's batch of it, in a thread of its own; the event is set when nobody
             waits for it any more.
         depth: At least 1.
@@ -35,10 +42,19 @@ def ahead(
     ended = False
     try:
         while True:
-            # What goes wrong ahead is told when its turn comes.
+            # The loop waits for its own batch alone. What goes wrong ahead is told in its turn.
             while failed is None and not ended and len(coming) <= depth:
+                if coming and not is_ready():
+                    if coming[0][1].done():
+                        break
+                    wait([coming[0][1]], _LOOK_SECONDS)
+                    continue
                 try:
                     pulled = pull()
+                except MemoryError as error:
+                    if not coming:  # none to be let go of
+                        failed = error
+                    break
                 except Exception as error:
                     failed = error
                     break

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.dataset import Dataset
-from forebay.mixing import Mixing, mix
+from forebay.mixing import Mixing, check_mixing, mix
 
 # Fields that the core's batches have by themselves.
 _OWN = ("image", "file", "label", "index")
@@ -61,7 +61,10 @@ class Assembler:
             raise ValueError("batch_transform: images of their own sizes cannot be mixed")
         if mixing is not None and collate_fn is not None:
             raise ValueError("batch_transform: cannot mix what a collate_fn makes")
-        self.functions = functions
+        if mixing is not None:
+            check_mixing(mixing)
+        self._functions = functions
+        self.runs_python = bool(functions) or collate_fn is not None
         self._mixing = mixing
         self._seed = seed
         self._collate_fn = collate_fn
@@ -119,7 +122,7 @@ class Assembler:
         if field == "image":
             images = self._images(batch, kept)
             # Nobody knows what the functions would make of none.
-            applies = self.functions and len(images) > 0
+            applies = self._functions and len(images) > 0
             return _Made(self._apply(images, stop)) if applies else images
         if field == "file":
             files = batch.files
@@ -128,6 +131,8 @@ class Assembler:
             labels = batch.labels if kept is None else batch.labels[kept]
             return self._array(labels.astype(np.int64))
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
+        if column.dtype.kind == "u":  # with which PyTorch does next to nothing
+            column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
 
     def _mix(self, mixing: Mixing, batch: Any, values: list[Any]) -> None:
@@ -152,7 +157,7 @@ class Assembler:
         for image in images:
             if stop is not None and stop.is_set():
                 raise CancelledError
-            for function in self.functions:
+            for function in self._functions:
                 image = function(image)
                 if image is None:
                     raise ValueError(f"transform: {function!r} returned None for an image")

@@ -7,6 +7,24 @@ from numpy.typing import NDArray
 
 from forebay.dataset import Dataset
 
+_DRAW_MAX = 2**48 - 1  # as the core's random numbers are named
+
+
+def numbers_of_draws(chosen: NDArray[np.int64], samples: int) -> NDArray[np.uint64]:
+    """What the augmentation of each is drawn for: the sample, and how often it came before.
+
+    Args:
+        chosen: An epoch's samples, in their order.
+        samples: That there are.
+    """
+    order = np.argsort(chosen, kind="stable")
+    ordered = chosen[order]
+    at = np.arange(len(chosen))
+    first = np.where(np.diff(ordered, prepend=-1) != 0, at, 0)
+    before = np.empty_like(chosen)
+    before[order] = at - np.maximum.accumulate(first)
+    return ((chosen + before * samples) & _DRAW_MAX).astype(np.uint64)
+
 
 class Weights:
     """Draws by a dataset's weights, with replacement: a function of the seed and the epoch alone.
@@ -38,6 +56,10 @@ class Weights:
         return epoch, np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
 
 
+class _Ours(int):
+    """An epoch that was set here, not by the sampler's user."""
+
+
 class Sampler:
     """What a user's sampler gives.
 
@@ -52,7 +74,8 @@ class Sampler:
     def __init__(self, sampler: Any, dataset: Dataset) -> None:
         self._sampler = sampler
         self._dataset = dataset
-        self._seen = getattr(sampler, "epoch", None)
+        # That no user of it set.
+        self._unset = getattr(sampler, "epoch", None)
 
     def __len__(self) -> int:
         return len(self._sampler)
@@ -65,11 +88,13 @@ class Sampler:
             told: Whether the loader's user said so: then the sampler's own counts for nothing.
         """
         own = getattr(self._sampler, "epoch", None)
-        if not told and own is not None and own != self._seen:
+        if not told and own is not None and not isinstance(own, _Ours) and own != self._unset:
             epoch = int(own)
-        elif hasattr(self._sampler, "set_epoch"):
-            self._sampler.set_epoch(epoch)
-        self._seen = getattr(self._sampler, "epoch", None)
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(_Ours(epoch))
+            # One that keeps but the number cannot tell who set it.
+            kept = getattr(self._sampler, "epoch", None)
+            self._unset = None if isinstance(kept, _Ours) else kept
         return epoch, self._numbers()
 
     def _numbers(self) -> NDArray[np.int64]:

@@ -34,9 +34,13 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 @overload
 def decode(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> Pixels: ...
 @overload
-def decode(data: Sequence[bytes], *, threads: int | None = None) -> list[Pixels]: ...
 def decode(
-    data: bytes | bytearray | memoryview | Sequence[bytes], *, threads: int | None = None
+    data: Sequence[bytes | bytearray | memoryview], *, threads: int | None = None
+) -> list[Pixels]: ...
+def decode(
+    data: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
+    *,
+    threads: int | None = None,
 ) -> Pixels | list[Pixels]:
     """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
 
@@ -59,10 +63,9 @@ def decode(
     threads = _core.usable_cores() if threads is None else threads
     if threads < 1:
         raise ValueError(f"decode: threads is {threads}, but must be at least 1")
-    files = list(data)
+    files = [one if isinstance(one, bytes) else bytes(memoryview(one)) for one in data]
     firsts = range(0, len(files), _TOGETHER)
     groups = [files[first : first + _TOGETHER] for first in firsts]
-    threads = min(threads, len(groups))
-    run = map if threads <= 1 else _pool(threads, os.getpid()).map
+    run = map if min(threads, len(groups)) <= 1 else _pool(threads, os.getpid()).map
     made = run(_decode, groups, firsts)
     return [pixels for group in made for pixels in group]

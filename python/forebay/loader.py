@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from forebay import _core
 from forebay.ahead import Ready, ahead
 from forebay.batches import Assembler
 from forebay.checks import flag, function, whole
-from forebay.choosing import Sampler, Weights
+from forebay.choosing import Sampler, Weights, numbers_of_draws
 from forebay.dataset import Dataset
 from forebay.devices import Mover, can_pin, check_device
 from forebay.mixing import Mixing
@@ -44,13 +45,13 @@ class Loader:
     Packed datasets are faster than folders in place: only what a crop needs is decoded, and
     nothing is opened for a single sample.
 
-    Iterating gives the pairs (images, labels) of one epoch: images [samples, 3, height, width]
-    (with `channels_last` [samples, height, width, 3]), labels int64 [samples], -1 where there is
-    none; tensors where PyTorch is installed, else NumPy arrays. A batch's memory is its own until
-    nobody uses it any more. Each iter() begins the next epoch, unless no batch was taken from the
-    one before; the order and the augmentation depend on the seed, the epoch and the dataset's
-    content alone, and are the same for any number of threads, and for any number of ranks with the
-    same batch_size x world_size. One iterator at a time.
+    Iterating gives the pairs (images, labels) of one epoch: with a transform images [samples, 3,
+    height, width] (with `channels_last` [samples, height, width, 3]), labels int64 [samples], -1
+    where there is none; tensors where PyTorch is installed, else NumPy arrays. A batch's memory is
+    its own until nobody uses it any more. Each iter() begins the next epoch, unless no batch was
+    taken from the one before; the order and the augmentation depend on the seed, the epoch and
+    the dataset's content alone, and are the same for any number of threads, and for any number of
+    ranks with the same batch_size x world_size. One iterator at a time.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.
@@ -73,11 +74,11 @@ class Loader:
             tuples; a mapping dicts: {"pixels": "image", "y": "label"}. Without "image" nothing is
             decoded. Numbers are tensors, texts and bytes lists.
         collate_fn: Makes a batch of a list of samples, each a tuple or dict of fields, as
-            DataLoader's; a batch without samples is made without it. None: images of one size are
-            stacked, others a list.
+            DataLoader's, in a thread ahead of the loop; a batch without samples is made without it.
+            None: images are stacked, but where there is no transform a list, as each has its size.
         batch_transform: MixUp, CutMix or a RandomChoice of them (forebay.mixing), whose labels are
             float32 [samples, classes]; or a function of your own of what would be the batch, which
-            gives the batch. Runs in a thread ahead of the loop.
+            gives the batch. Runs in up to `prefetch_factor` threads ahead of the loop.
         num_workers: Threads that decode; None or 0: as many as this process may run at once,
             divided by the processes of the job on this machine (LOCAL_WORLD_SIZE).
         drop_last: Whether a last batch that is not full is left out.
@@ -93,8 +94,8 @@ class Loader:
             fewer samples, or none.
         on_bad: "replace" or "skip" a sample that cannot be used; None: as said above.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
-        memory_max: Bytes that chunks and batches may take together; images of their own sizes and
-            files are not counted.
+        memory_bytes_max: Bytes that chunks and batches may take together; images of their own
+            sizes and files are not counted.
         pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster; the
             copy into it is made by threads ahead of the loop.
         device: "cuda", "cuda:1" or a torch.device: batches are there already. Images cross the bus
@@ -133,7 +134,7 @@ class Loader:
         world_size: int | None = None,
         on_bad: str | None = None,
         bad_samples_max: int = 100,
-        memory_max: int = 4_000_000_000,
+        memory_bytes_max: int = 4_000_000_000,
         pin_memory: bool = False,
         device: Any = None,
         progress: bool = False,
@@ -196,7 +197,7 @@ class Loader:
         self._options.threads = self.num_workers
         self._options.prefetch = self.prefetch_factor
         self._options.bad_samples_max = whole("bad_samples_max", bad_samples_max, 0)
-        self._options.memory_bytes_max = whole("memory_max", memory_max, 1)
+        self._options.memory_bytes_max = whole("memory_bytes_max", memory_bytes_max, 1)
         if self.drop_last and self.sampler is None and self._epoch_end(self._samples) == 0:
             raise ValueError(
                 f"{self.dataset.path}: {self._samples} samples, fewer than one global batch "
@@ -206,6 +207,7 @@ class Loader:
         self._progress = progress
         self._mover: Mover | None = None  # made by the first iter()
         self._monitor = Monitor(self.num_workers)
+        self._wait_seconds = 0.0
 
         # The samples of the epoch, by their numbers in the feed; None: the dataset's.
         self._chosen: NDArray[np.int64] | None = None
@@ -267,6 +269,8 @@ class Loader:
         self._follow_world()
         # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
         now = self._next if self._taken else self._begun
+        # Also those of an epoch that was left in its middle.
+        now = {**now, "bad": self._now()["bad"]}
         if self._chooser is not None:
             now = self._choose(now, self._chooser)
         elif not self._feed.is_here:  # in a forked child
@@ -362,19 +366,22 @@ class Loader:
         self._go_behind(dict(state))
 
     def stats(self) -> dict[str, float]:
-        """What was done so far, and where the time went.
+        """Where the time went, and what was done.
 
         Returns:
-            "samples", "bytes_read"; "wait_seconds": of the loop, for batches. Of all threads that
-            decode together: "prepare_cpu_seconds", "starved_seconds" (waiting for what is read),
-            "idle_seconds" (batches enough were ready). Of those that read: "read_cpu_seconds",
-            "reading_seconds". Samplers and weights: of the current epoch.
+            "wait_seconds": of the loop, for batches; of these, "core_wait_seconds": for what is
+            decoded, not for functions of yours or copies. "samples", "bytes_read". Of all threads
+            that decode together: "prepare_cpu_seconds", "starved_seconds" (waiting for what is
+            read), "idle_seconds" (batches enough were ready). Of those that read:
+            "read_cpu_seconds", "reading_seconds". All but wait_seconds since the threads began:
+            close() ends them, and with samplers and weights each epoch has its own.
         """
         core = self._feed.stats()
         return {
+            "wait_seconds": self._wait_seconds,
+            "core_wait_seconds": core.wait_ns * 1e-9,
             "samples": core.samples,
             "bytes_read": core.bytes_read,
-            "wait_seconds": core.wait_ns * 1e-9,
             "prepare_cpu_seconds": core.prepare_ns * 1e-9,
             "starved_seconds": core.starved_ns * 1e-9,
             "idle_seconds": core.idle_ns * 1e-9,
@@ -459,7 +466,7 @@ class Loader:
     def _now(self) -> dict[str, Any]:
         """Epoch, position and bad samples behind the batch that was given last."""
         if not self._started:
-            return self._next
+            return {**self._next, "bad": [dict(bad) for bad in self._next["bad"]]}
         now = json.loads(self._behind)
         if self._chosen is not None:
             for bad in now["bad"][self._bad_before :]:
@@ -485,6 +492,11 @@ class Loader:
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
+        too_few = self.drop_last and self._epoch_end(len(chosen)) == 0
+        if too_few:
+            chosen = chosen[:0]
+        self._options.drop_last = self.drop_last and not too_few
+        self._options.set_drawn_for(numbers_of_draws(chosen, len(self.dataset)))
         self._chosen, self._sampled = chosen, sampled
         self._bad_before = len(begin["bad"])
         self._open_feed(self.dataset.core.select(chosen.astype(np.uint64)))
@@ -496,12 +508,13 @@ class Loader:
             self._mover = Mover(self.device, self._normalizing)
         mover = self._mover
         ready = self._in_turn(iteration)
-        if mover or self.batch_transform is not None or self._assemble.functions:
+        if mover or self.batch_transform is not None or self._assemble.runs_python:
             finish = partial(self._finish, self._chosen, mover)
-            ready = ahead(partial(self._pull, iteration), finish, self.prefetch_factor)
+            pull, is_ready = partial(self._pull, iteration), partial(self._is_ready, iteration)
+            ready = ahead(pull, is_ready, finish, self.prefetch_factor)
         self._monitor.begin(self.stats())
         with contextlib.closing(ready), self._bar() as bar:
-            for one in ready:
+            while (one := self._waited_for(ready)) is not None:
                 self._behind = one.state
                 self._taken = True
                 if bar is not None:
@@ -522,6 +535,12 @@ class Loader:
         self._taken = True
         self._next["bad"] = self._now()["bad"]
 
+    def _waited_for(self, ready: Iterator[Ready]) -> Ready | None:
+        begin = time.perf_counter()
+        one = next(ready, None)
+        self._wait_seconds += time.perf_counter() - begin
+        return one
+
     def _bar(self) -> Any:
         """The epoch's progress bar, or None, as a context."""
         if not self._progress:
@@ -530,7 +549,11 @@ class Loader:
 
         now = json.loads(self._behind)
         done = now["position"] // (self.batch_size * self.world_size)
-        return tqdm(total=len(self), initial=done, desc=f"epoch {now['epoch']}", unit="batch")
+        try:
+            total = len(self)
+        except TypeError:  # of a sampler without a length
+            total = None
+        return tqdm(total=total, initial=done, desc=f"epoch {now['epoch']}", unit="batch")
 
     def _in_turn(self, iteration: int) -> Generator[Ready, None, None]:
         while (pulled := self._pull(iteration)) is not None:
@@ -558,6 +581,10 @@ class Loader:
         if batch is None:
             return None
         return Ready(batch, self._feed.state(), self._feed.bad_samples)
+
+    def _is_ready(self, iteration: int) -> bool:
+        self._check_current(iteration)
+        return self._feed.is_ready()
 
     def _check_current(self, iteration: int) -> None:
         if iteration != self._iterations or not self._started or not self._feed.is_here:

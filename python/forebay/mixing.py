@@ -91,6 +91,12 @@ def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
     return choices, classes.pop()
 
 
+def check_mixing(mixing: Mixing) -> None:
+    """Raises ValueError where a loader's labels, numbers of classes, could not be mixed by it."""
+    if _choices(mixing)[1] is None:
+        raise ValueError("batch_transform: num_classes is needed, as labels are numbers of classes")
+
+
 def draw(mixing: Mixing, height: int, width: int, *, seed: int, epoch: int, step: int) -> Any:
     """What is drawn for a batch of images of height x width pixels, the same on every machine.
 

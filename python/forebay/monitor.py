@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 # A warning is worth it when the loop lost that much, and that share of its time, to waiting.
 _LOST_SECONDS_MIN = 10.0
 _LOST_SHARE_MIN = 0.2
+# Of the wait: for the user's functions, rather than for what is decoded.
+_PYTHON_SHARE_MIN = 0.5
 # Of the decoding threads' time: waiting for what is read, rather than decoding.
 _STARVED_SHARE_MIN = 0.3
 
@@ -49,6 +51,12 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
     if lost < _LOST_SECONDS_MIN or lost < _LOST_SHARE_MIN * seconds:
         return None
     told = f"forebay: the loop waited {lost / seconds:.0%} of the last {seconds:.0f} s for batches"
+    python = (lost - stats["core_wait_seconds"]) / lost
+    if python >= _PYTHON_SHARE_MIN:
+        return (
+            f"{told}: Python is the bottleneck ({python:.0%} of the wait was for functions of "
+            "yours, collate_fn, batch_transform or copies). forebay.transforms run without Python"
+        )
     starved = stats["starved_seconds"] / (threads * seconds)
     if starved >= _STARVED_SHARE_MIN:
         speed = stats["bytes_read"] / 1e6 / seconds

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from forebay import transform_kinds as kinds
 from forebay.core_transforms import ORDER, numbers_of, to_core
 
@@ -39,6 +41,7 @@ def from_torchvision(transform: Any) -> list[kinds.Transform]:
     """
     out: list[Any] = []
     scaled = False
+    value_of_bytes = False
     for member in _flat(transform):
         name = type(member).__name__
         if not type(member).__module__.startswith("torchvision.transforms"):
@@ -54,10 +57,17 @@ def from_torchvision(transform: Any) -> list[kinds.Transform]:
                     "ToTensor before it works on the scale from 0 to 255, which Forebay's does not"
                 )
             out.append(_from_torchvision(member, scaled))
+            if name == "RandomErasing" and not scaled:
+                value_of_bytes = out[-1].value != "random" and bool(np.any(out[-1].value))
         elif name not in _IGNORED:
             raise ValueError(
                 f"from_torchvision: {name} has no counterpart in Forebay, which runs {ORDER}"
             )
+    if scaled and value_of_bytes:
+        raise ValueError(
+            "from_torchvision: RandomErasing's value is on the scale of the numbers that it gets; "
+            "put it behind ToDtype or ToTensor"
+        )
     present = [type(one) for one in out]
     if scaled and kinds.Normalize not in present:
         at = present.index(kinds.RandomErasing) if kinds.RandomErasing in present else len(out)

@@ -15,6 +15,8 @@ namespace {
 
 using feed::FeedOptions;
 
+using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 constexpr int kSignalsMs = 50;  // how long Ctrl-C waits at most
 
 // What threads of this process work on. A forked child has a copy of it and none of the threads: it
@@ -113,7 +115,6 @@ class Feed {
         tensor_(options.tensor) {}
 
   bool is_here() const { return feed_.is_here(); }
-  uint64_t steps() const { return feed().steps(); }
   void start(const std::string& state) { check(feed().start(unwrap(feed::decode_state(state)))); }
   std::string state() const { return feed::encode_state(feed().state()); }
   size_t bad_samples() const { return feed().state().bad.size(); }
@@ -124,9 +125,10 @@ class Feed {
     feed().trace().stop();
     return feed().trace().json();
   }
+  bool is_ready() const { return wait_ms(0); }
   // Looks for Ctrl-C while it waits.
   std::optional<Batch> next() {
-    while (!wait()) {
+    while (!wait_ms(kSignalsMs)) {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
     const WithoutInterpreter released;
@@ -137,9 +139,9 @@ class Feed {
 
  private:
   feed::Feed& feed() const { return **feed_; }
-  bool wait() const {
+  bool wait_ms(int ms) const {
     const WithoutInterpreter released;
-    return feed().wait_ms(kSignalsMs);
+    return feed().wait_ms(ms);
   }
 
   InItsProcess<std::unique_ptr<feed::Feed>> feed_;
@@ -164,6 +166,12 @@ void bind_feed(nb::module_& m) {
       .def_rw("rank", &FeedOptions::rank)
       .def_rw("world_size", &FeedOptions::world_size)
       .def_rw("seed", &FeedOptions::seed)
+      .def(
+          "set_drawn_for",
+          [](FeedOptions& self, const Numbers& numbers) {
+            self.drawn_for.assign(numbers.data(), numbers.data() + numbers.size());
+          },
+          nb::arg("numbers"), "Of each sample, what its augmentation is drawn for; empty: it.")
       .def_rw("shuffle", &FeedOptions::shuffle)
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
@@ -202,9 +210,9 @@ void bind_feed(nb::module_& m) {
   nb::class_<Feed>(m, "Feed", "An epoch in motion; one thread at a time.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
-      .def_prop_ro("steps", &Feed::steps, "Batches of an epoch, the same on every rank.")
       .def("start", &Feed::start, nb::arg("state"), nb::call_guard<WithoutInterpreter>(),
            "Goes on at `state`, as state() gives it.")
+      .def("is_ready", &Feed::is_ready, "Whether next() would not wait.")
       .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
       .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
       .def("stats", &Feed::stats)

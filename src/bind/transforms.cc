@@ -67,8 +67,7 @@ void bind_transforms(nb::module_& m) {
       .def_rw("flip", &Transform::flip)
       .def_rw("vertical_flip", &Transform::vertical_flip)
       .def_rw("erasing", &Transform::erasing)
-      .def_rw("interpolation", &Transform::interpolation)
-      .def_rw("scaled_decode", &Transform::scaled_decode);
+      .def_rw("interpolation", &Transform::interpolation);
   nb::enum_<DType>(m, "DType")
       .value("UINT8", DType::kUint8)
       .value("FLOAT32", DType::kFloat32)

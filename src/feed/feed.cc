@@ -192,6 +192,10 @@ Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
                                          const FeedOptions& options) {
   RETURN_IF_ERROR(check_options(options));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
+  if (!options.drawn_for.empty() && options.drawn_for.size() != dataset->sample_count()) {
+    return fail(Code::kInvalid, "feed: drawn_for has {} numbers, {} has {} samples",
+                options.drawn_for.size(), dataset->path(), dataset->sample_count());
+  }
   if (options.drop_last && dataset->sample_count() < options.global_batch) {
     return fail(Code::kInvalid,
                 "feed: {} has {} samples, fewer than one global batch ({}); give a smaller batch "

@@ -35,6 +35,9 @@ struct FeedOptions {
   int rank = 0;
   int world_size = 1;
   uint64_t seed = 0;
+  // Of each sample, what its augmentation is drawn for, below 2^48; empty: its number. Where a
+  // dataset is another selection in each epoch, numbers that stay.
+  std::vector<uint64_t> drawn_for;
   // false: in storage order.
   bool shuffle = true;
   // Whether a bad sample is replaced by another; false: masked.

@@ -170,7 +170,7 @@ TEST_F(FeedTest, TheMemoryCapIsKeptAndSaysWhatHelps) {
   const auto too_small = open(small);
   const Status status = too_small->start({});
   EXPECT_EQ(status.code(), Code::kNoMemory);
-  EXPECT_THAT(status.message(), HasSubstr("group_bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("what is shuffled together"));
 
   const Epoch expected = run(options());
   std::unique_ptr<Feed> feed;
@@ -223,6 +223,7 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.lanes = 0; }), HasSubstr("lanes"));
   EXPECT_THAT(message([](auto& o) { o.threads = -1; }), HasSubstr("threads"));
   EXPECT_THAT(message([](auto& o) { o.prefetch = 0; }), HasSubstr("prefetch"));
+  EXPECT_THAT(message([](auto& o) { o.drawn_for = {1}; }), HasSubstr("drawn_for"));
   EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("give a smaller batch"));
   EXPECT_THAT(message([](auto& o) { o.transform = image::Transform{.size = {}, .crop = {}}; }),
               HasSubstr("size"));

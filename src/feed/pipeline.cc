@@ -33,8 +33,9 @@ Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
                 "memory_bytes_max is {}; raise it, or lower {}",
                 base::human_bytes(plan.bytes_needed), base::human_bytes(batches),
                 base::human_bytes(options.memory_bytes_max),
-                plan.bytes_needed > batches ? "lanes or group_bytes (or pack smaller chunks)"
-                                            : "prefetch or the batch");
+                plan.bytes_needed > batches
+                    ? "what is shuffled together (lanes, their groups, the chunks)"
+                    : "the batches prepared ahead, or their size");
   }
   return std::min(2 * plan.bytes_needed, options.memory_bytes_max - batches);
 }

@@ -198,7 +198,8 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
 }
 
 Random SampleMaker::random_of(const EpochPlan& plan, uint64_t sample) const {
-  return {options_.seed, Purpose::kAugment, plan.epoch, sample};
+  const uint64_t drawn_for = options_.drawn_for.empty() ? sample : options_.drawn_for[sample];
+  return {options_.seed, Purpose::kAugment, plan.epoch, drawn_for};
 }
 
 BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {

@@ -151,7 +151,8 @@ void Window::make_plan(uint64_t epoch) {
     plan_status_ =
         fail(Code::kNoMemory,
              "feed: epoch {} needs {} of chunks in memory at once, {} are left of "
-             "memory_bytes_max; raise it, or lower lanes or group_bytes",
+             "memory_bytes_max; raise it, or lower what is shuffled together (lanes, their groups, "
+             "the chunks)",
              epoch, base::human_bytes((*plan)->bytes_needed), base::human_bytes(bytes_max_));
   } else {
     plans_.push_back(*plan);
@@ -167,8 +168,7 @@ void Window::read(const EpochPlan& plan, Load& load) {
     load.status = read_group(plan, load);
   } catch (const std::bad_alloc&) {
     load.status =
-        fail(Code::kNoMemory, "feed: no memory for {} of chunks; lower lanes or group_bytes",
-             base::human_bytes(load.bytes));
+        fail(Code::kNoMemory, "feed: no memory for {} of chunks", base::human_bytes(load.bytes));
   }
   MutexLock lock(mutex_);
   load.loaded.store(true, std::memory_order_release);

@@ -18,11 +18,11 @@ Tables build_tables() {
   return tables;
 }
 
+// From the program's start: a process that is forked must not wait for a thread that builds them.
+const Tables tables = build_tables();
+
 }  // namespace
 
-const SharedTable& shared_table(size_t slot, size_t set) {
-  static const Tables tables = build_tables();
-  return tables[slot][set];
-}
+const SharedTable& shared_table(size_t slot, size_t set) { return tables[slot][set]; }
 
 }  // namespace forebay::jpeg

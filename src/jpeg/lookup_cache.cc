@@ -1,10 +1,9 @@
 #include "jpeg/lookup_cache.h"
 
 #include <algorithm>
-#include <map>
+#include <atomic>
 #include <vector>
 
-#include "base/mutex.h"
 #include "jpeg/huffman_sets.h"
 #include "jpeg/turbo.h"
 
@@ -36,22 +35,26 @@ const HuffmanTable* find_known(Bytes bytes, bool ac) {
   return nullptr;
 }
 
-// Those of compiled-in and standard tables: built once for all threads, as building takes longer
-// than a small image. Never changed afterwards.
+// Those of compiled-in and standard tables: kept for all threads, as building takes longer than a
+// small image. Added to and never changed, without a lock: a process that is forked while another
+// thread builds must not wait for it. Two threads may build the same.
 struct KnownLookups {
-  base::Mutex mutex;
-  std::map<const HuffmanTable*, std::vector<Entry>> by_table GUARDED_BY(mutex);
+  const HuffmanTable* table;
+  std::vector<Entry> lookups;
+  const KnownLookups* next;
 };
+std::atomic<const KnownLookups*> newest_known = nullptr;
 
 const Entry* lookups_of_known(const HuffmanTable* table, bool ac) {
-  static KnownLookups all;
-  const base::MutexLock lock(all.mutex);
-  std::vector<Entry>& lookups = all.by_table[table];
-  if (lookups.empty()) {
-    lookups.resize(kTableLookups * kLookupEntries);
-    build_lookups(ac, *table, TableLookups(lookups));
+  const KnownLookups* newest = newest_known;
+  for (const auto* known = newest; known != nullptr; known = known->next) {
+    if (known->table == table) return known->lookups.data();
   }
-  return lookups.data();
+  std::vector<Entry> lookups(kTableLookups * kLookupEntries);
+  build_lookups(ac, *table, TableLookups(lookups));
+  auto* const added = new KnownLookups{table, std::move(lookups), newest};
+  while (!newest_known.compare_exchange_weak(added->next, added)) continue;
+  return added->lookups.data();
 }
 
 bool equals(const HuffmanTable& table, Bytes bytes) {

@@ -60,10 +60,9 @@ StandardTables read_standard_tables() {
   return tables;
 }
 
-const StandardTables& standard_tables() {
-  static const StandardTables tables = read_standard_tables();
-  return tables;
-}
+// These from the program's start: a process that is forked must not wait for a thread that makes
+// them.
+const StandardTables standard_tables = read_standard_tables();
 
 HuffmanTable convert(const JHUFF_TBL& from) {
   HuffmanTable to;
@@ -73,18 +72,19 @@ HuffmanTable convert(const JHUFF_TBL& from) {
   return to;
 }
 
+std::array<HuffmanTable, kSlots> tables_by_slot() {
+  std::array<HuffmanTable, kSlots> out;
+  for (size_t i = 0; i < kSlots; ++i) {
+    out[i] = convert((is_ac(i) ? standard_tables.ac : standard_tables.dc)[i / 2]);
+  }
+  return out;
+}
+
+const std::array<HuffmanTable, kSlots> by_slot = tables_by_slot();
+
 }  // namespace
 
-const HuffmanTable& standard_table(size_t slot) {
-  static const std::array<HuffmanTable, kSlots> tables = [] {
-    std::array<HuffmanTable, kSlots> out;
-    for (size_t i = 0; i < kSlots; ++i) {
-      out[i] = convert((is_ac(i) ? standard_tables().ac : standard_tables().dc)[i / 2]);
-    }
-    return out;
-  }();
-  return tables[slot];
-}
+const HuffmanTable& standard_table(size_t slot) { return by_slot[slot]; }
 
 TurboReader::TurboReader() {
   info_.err = jpeg_std_error(&errors_.manager);
@@ -141,8 +141,8 @@ void TurboReader::reset_tables(bool standard) {
     const bool fill = standard && i < 2;
     JHUFF_TBL* dc = info_.dc_huff_tbl_ptrs[i];
     JHUFF_TBL* ac = info_.ac_huff_tbl_ptrs[i];
-    if (dc != nullptr) *dc = fill ? standard_tables().dc[i] : JHUFF_TBL{};
-    if (ac != nullptr) *ac = fill ? standard_tables().ac[i] : JHUFF_TBL{};
+    if (dc != nullptr) *dc = fill ? standard_tables.dc[i] : JHUFF_TBL{};
+    if (ac != nullptr) *ac = fill ? standard_tables.ac[i] : JHUFF_TBL{};
   }
 }
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 import forebay
 from forebay import transforms as T
+from forebay.ahead import Ready, ahead
 from forebay.mixing import CutMix, MixUp, mix
 
 
@@ -164,6 +166,43 @@ def test_a_function_is_not_begun_for_images_that_nobody_waits_for(packed: Path):
     threading.Timer(0.2, go_on.set).start()
     given.close()  # type: ignore[attr-defined]  # as break does, and Ctrl-C
     assert len(begun) <= 18 + 16
+
+
+def test_the_loop_waits_for_its_own_batch_alone():
+    pulled: list[int] = []
+
+    def pull() -> Ready:
+        pulled.append(len(pulled))
+        return Ready(pulled[-1], "", 0)
+
+    batches = ahead(pull, lambda: False, lambda batch, _: batch, 8)
+    for number in range(3):
+        assert next(batches).batch == number
+        assert len(pulled) == number + 1
+    batches.close()
+
+
+def test_what_is_ahead_does_not_exceed_the_memory(packed: Path):
+    def count(**options: Any) -> int:
+        held: deque[Any] = deque(maxlen=2)
+        loader = forebay.Loader(packed, 8, transform=T.train(64), **options)
+        for batch in loader:
+            held.append(batch)
+        return len(loader)
+
+    memory = 400_000
+    while True:
+        try:
+            assert count(memory_bytes_max=memory) == 9
+            break
+        except MemoryError:
+            memory += 50_000
+    assert count(memory_bytes_max=memory, batch_transform=lambda batch: batch) == 9
+
+
+def test_sizes_are_numbers_that_pytorch_counts_with(packed: Path):
+    (widths,) = next(iter(forebay.Loader(packed, 8, fields=["width"])))
+    assert widths.dtype == torch.int64 and widths.max() > 0
 
 
 def test_a_function_without_return_is_told(packed: Path):

@@ -116,6 +116,19 @@ HANGS = {
         begun.wait()
         """,
     ),
+    "forked while threads begin": (
+        0,
+        """
+        loader = forebay.Loader(path, 4, transform=T.train(64), num_workers=3)
+        batches = iter(loader)
+        for delay in range(10):
+            child = os.fork()
+            if child == 0:
+                for batch in loader: os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            if delay == 0: next(batches)
+        """,
+    ),
     "child killed": (
         0,
         """

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,16 @@ def test_decode_equals_pillow(images: dict[str, bytes], threads: int | None):
     for kind in (bytes, bytearray, memoryview):
         assert np.array_equal(forebay.decode(kind(files[5])), made[5])
     assert forebay.decode([], threads=threads) == []
+
+
+def test_decode_keeps_no_more_threads_than_asked_for(images: dict[str, bytes]):
+    file = next(iter(images.values()))
+    expected = forebay.decode(file)
+    for count in range(17, 200, 16):
+        many = forebay.decode([bytearray(file), *[file] * count], threads=3)
+        assert np.array_equal(many[0], expected)
+    names = [thread.name for thread in threading.enumerate()]
+    assert sum(name.startswith("forebay-decode") for name in names) <= 3 + 2
 
 
 def test_decoded_pixels_outlive_their_decoder(images: dict[str, bytes]):

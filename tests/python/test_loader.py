@@ -248,7 +248,7 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"rank": 1}, "rank is 1, world_size is None: give both"),
         ({"shuffle": 1}, "shuffle is 1"),
         ({"batch_size": "8"}, "batch_size is '8'"),
-        ({"memory_max": 1.5}, "memory_max is 1.5"),
+        ({"memory_bytes_max": 1.5}, "memory_bytes_max is 1.5"),
         ({"transform": [T.Resize]}, "Resize.*must be a function"),
         ({"transform": "train"}, "transform is 'train'"),
         ({"collate_fn": "x"}, "collate_fn is 'x'"),
@@ -291,6 +291,19 @@ def test_a_bad_sample_is_replaced_or_left_out_and_named(damaged: Path):
         assert again.bad_samples == loader.bad_samples
     with pytest.raises(forebay.DataError, match="bad_samples_max is 0"):
         list(make(damaged, bad_samples_max=0))
+
+
+def test_a_bad_sample_is_remembered_where_the_loop_leaves(damaged: Path):
+    loader = forebay.Loader(damaged, 70, True, transform=T.train(16))
+    with pytest.warns(UserWarning, match="cannot be used") as caught:
+        for _ in range(3):
+            for _ in loader:
+                break
+            assert len(loader.bad_samples) == 1
+    assert len(caught) == 1
+    state = loader.state_dict()
+    state["bad"].clear()
+    assert len(loader.bad_samples) == 1
 
 
 def test_a_folders_bad_file_is_replaced_and_named(images: dict[str, bytes], tmp_path: Path):
@@ -442,7 +455,9 @@ def test_an_epoch_whose_first_batch_failed_begins_again(packed: Path):
             raise KeyError("once")
         return [int(number) for (number,) in samples]
 
-    loader = forebay.Loader(packed, 8, True, fields=["index"], collate_fn=collate)
+    loader = forebay.Loader(
+        packed, 8, True, fields=["index"], collate_fn=collate, prefetch_factor=1
+    )
     with pytest.raises(KeyError):
         list(loader)
     assert loader.epoch == 0

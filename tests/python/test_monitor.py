@@ -1,7 +1,9 @@
 """Where a loader's time goes: stats, traces, progress, and the warning that names a bottleneck."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,8 @@ from forebay import monitor
 from forebay import transforms as T
 
 BUSY = {
-    "samples": 12000.0, "bytes_read": 1.2e9, "wait_seconds": 20.0, "prepare_cpu_seconds": 70.0,
+    "samples": 12000.0, "bytes_read": 1.2e9, "wait_seconds": 20.0, "core_wait_seconds": 19.0,
+    "prepare_cpu_seconds": 70.0,
     "starved_seconds": 4.0, "idle_seconds": 0.0, "read_cpu_seconds": 1.0, "reading_seconds": 3.0,
 }  # fmt: skip
 
@@ -21,6 +24,8 @@ def test_the_bottleneck_is_named():
     assert "decoding is the bottleneck (300 images/s on 2 threads)" in decoding
     reading = monitor.describe({**BUSY, "starved_seconds": 60.0}, 40, threads=2)
     assert reading and "reading is the bottleneck (30 MB/s;" in reading and "75%" in reading
+    python = monitor.describe({**BUSY, "core_wait_seconds": 5.0}, 40, threads=2)
+    assert python and "Python is the bottleneck (75% of the wait" in python
     assert monitor.describe({**BUSY, "wait_seconds": 7.0}, 40, threads=2) is None
     assert monitor.describe(BUSY, 200, threads=2) is None  # a tenth of the time
 
@@ -44,6 +49,17 @@ def test_stats_are_of_all_stages(packed: Path):
     assert stats["bytes_read"] >= sum(loader.dataset.column("bytes"))
     assert all(stats[f"{name}_seconds"] >= 0 for name in ("wait", "starved", "idle", "reading"))
     assert stats["prepare_cpu_seconds"] > 0
+
+
+def test_the_wait_for_functions_is_counted(packed: Path):
+    def slow(batch: Any) -> Any:
+        time.sleep(0.1)
+        return batch
+
+    loader = forebay.Loader(packed, 35, batch_transform=slow, fields=["index"])
+    list(loader)
+    stats = loader.stats()
+    assert stats["wait_seconds"] - stats["core_wait_seconds"] >= 0.09
 
 
 def test_a_trace_is_a_file_of_spans(packed: Path, tmp_path: Path):

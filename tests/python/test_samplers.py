@@ -61,6 +61,36 @@ def test_distributed_samplers_share_an_epoch(packed: Path):
         assert loader.state_dict()["epoch"] == epoch
 
 
+def test_crops_belong_to_the_sample_not_to_its_place(packed: Path):
+    def images(order: list[int]) -> dict[int, torch.Tensor]:
+        batches = list(load(packed, order))
+        numbers = torch.cat([index for index, _ in batches]).tolist()
+        return dict(zip(numbers, torch.cat([image for _, image in batches]), strict=True))
+
+    forward, backward = images(list(range(70))), images(list(range(60, -1, -2)))
+    assert all(torch.equal(image, forward[number]) for number, image in backward.items())
+    # Without a sampler the same are drawn.
+    plain = forebay.Loader(packed, 8, transform=T.train(16), fields=("index", "image"))
+    for index, image in plain:
+        assert all(torch.equal(forward[int(i)], one) for i, one in zip(index, image, strict=True))
+
+
+def test_an_epoch_that_was_set_on_the_sampler_is_taken(packed: Path):
+    sampler: DistributedSampler[Any] = DistributedSampler(range(70), 1, 0, seed=4)  # type: ignore[arg-type]
+    alone: DistributedSampler[Any] = DistributedSampler(range(70), 1, 0, seed=4)  # type: ignore[arg-type]
+    loader = load(packed, sampler)
+    next(iter(loader))  # a look
+    for epoch in (0, 1, 2, 5, 5):
+        sampler.set_epoch(epoch)
+        alone.set_epoch(epoch)
+        assert indices(loader) == list(alone)
+
+
+def test_too_few_samples_for_a_batch_are_an_epoch_without_batches(packed: Path):
+    loader = load(packed, [1, 2, 3], drop_last=True)
+    assert len(loader) == 0 and list(loader) == [] and list(loader) == []
+
+
 def test_a_distributed_sampler_resumes_at_every_batch(packed: Path):
     def make() -> forebay.Loader:
         return load(packed, DistributedSampler(range(70), 2, 1, seed=1))  # type: ignore[arg-type]

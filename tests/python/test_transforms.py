@@ -506,6 +506,10 @@ def test_what_comes_from_torchvision_does_the_same(noise: Path, theirs: Any):
         ([*TO_FLOAT, v2.Normalize(MEAN, STD), v2.CenterCrop(8)], "in this order"),
         ([v2.RandomHorizontalFlip(), v2.RandomCrop(8, (1, 0, 0, 0))], "in this order"),
         ([v2.RandomErasing(), v2.RandomCrop(8)], "in this order"),
+        (
+            [v2.CenterCrop(8), v2.RandomErasing(value=255), v2.ToDtype(torch.float32, scale=True)],
+            "RandomErasing's value",
+        ),
         ([v2.RandomCrop(8), v2.RandomHorizontalFlip(), v2.RandomHorizontalFlip()], "in this order"),
         ([v2.CenterCrop(8), lambda image: image], "function .* is not torchvision's own"),
         ([v2.RandomApply([v2.CenterCrop(8)])], "RandomApply has no counterpart"),

@@ -20,11 +20,11 @@ class ForebayInPlace(Side):
         from forebay import Loader
         from forebay import transforms as T
 
-        crop = T.RandomCrop(work.size, work.padding) if work.padding else None
+        padded = T.RandomCrop(work.size, work.padding or None, padding_mode="reflect")
+        crop = padded if work.padding else T.RandomResizedCrop(work.size)
         loader = Loader(
             self.stored(data), BATCH, shuffle=True, num_workers=threads, seed=SEED,
-            transform=[crop or T.RandomResizedCrop(work.size), T.RandomHorizontalFlip(),
-                       T.Normalize()],
+            transform=[crop, T.RandomHorizontalFlip(), T.Normalize()],
         )  # fmt: skip
 
         def epoch(number: int) -> Iterator[np.ndarray]:
