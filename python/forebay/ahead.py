@@ -42,9 +42,10 @@ def ahead(
     ended = False
     try:
         while True:
-            # The loop waits for its own batch alone. What goes wrong ahead is told in its turn.
+            # The loop waits for its own batch, and for the next one, which is made while the loop
+            # has its own; for no other. What goes wrong ahead is told in its turn.
             while failed is None and not ended and len(coming) <= depth:
-                if coming and not is_ready():
+                if len(coming) > 1 and not is_ready():
                     if coming[0][1].done():
                         break
                     wait([coming[0][1]], _LOOK_SECONDS)
