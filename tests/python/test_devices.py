@@ -13,7 +13,10 @@ from forebay import transforms as T
 from forebay.devices import Normalizing, _map, _tensors
 from forebay.mixing import MixUp
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="runs on a GPU")
+on_a_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available(),
+    reason="needs a GPU that PyTorch can use: copies to it and computes there",
+)
 MEAN, STD = (0.1, 0.45, 0.9), (0.3, 0.01, 2.5)
 
 
@@ -50,7 +53,9 @@ def test_every_byte_becomes_the_cores_number(tmp_path: Path):
     assert torch.equal(normalizing({"image": bytes_})["image"], numbers)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="what is said without a GPU")
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="there is a GPU: tests the error where there is none"
+)
 def test_without_a_gpu_it_is_said(packed: Path):
     with pytest.raises(ValueError, match=r"device is 'cuda', but PyTorch .* (CUDA|GPU)"):
         forebay.Loader(packed, device="cuda")
