@@ -40,7 +40,7 @@ def problems_of(path: Path) -> list[str]:
 
 def main() -> int:
     """Prints every broken rule; 1 when there is one."""
-    files = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in {".h", ".cc"})
+    files = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in {".h", ".cc", ".cu"})
     problems = [problem for path in files for problem in problems_of(path)]
     print("\n".join(problems) if problems else f"layers: {len(files)} files, all in order")
     return 1 if problems else 0

@@ -4,10 +4,15 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+
+from forebay import _core
+
+_DECODE = {"auto": _core.Decode.AUTO, "cpu": _core.Decode.HOST, "gpu": _core.Decode.GPU}
 
 
 class Normalizing:
@@ -89,15 +94,24 @@ class Mover:
         self._device = torch.device("cuda", index)
         self._stream = None if device is None else torch.cuda.Stream(self._device)
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """What is done to tensors on the device inside is done before they are sent."""
+        with self._cuda.device(self._device), self._cuda.stream(self._stream):
+            yield
+
     def send(self, batch: Any) -> Any:
         """Begins the copy; for a thread ahead of the loop."""
-        with self._cuda.device(self._device), self._cuda.stream(self._stream):
+        with self.working():
             sent = _map(batch, self._pinned if self._stream is None else self._copied)
             if self._stream is None:
                 return sent
             if self._normalizing is not None:
                 sent = self._normalizing(sent)
-            return _Sent(sent, self._stream.record_event())
+            event = self._stream.record_event()
+            if any(tensor.is_cuda for tensor in _tensors(batch)):
+                event.synchronize()  # the core's memory, which it uses again
+            return _Sent(sent, event)
 
     def receive(self, sent: Any) -> Any:
         """The batch, for whatever the calling thread does next on its own current stream."""
@@ -110,6 +124,8 @@ class Mover:
         return sent.batch
 
     def _copied(self, tensor: Any) -> Any:
+        if tensor.is_cuda:
+            return tensor.clone()
         return self._pinned(tensor).to(self._device, non_blocking=True)
 
     def _pinned(self, tensor: Any) -> Any:
@@ -143,6 +159,36 @@ def check_device(device: Any) -> Any:
     if asked.index is not None and asked.index >= count:
         raise ValueError(f"device is '{asked}', but PyTorch sees {count} GPU(s), counted from 0")
     return asked
+
+
+def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
+    """Where Loader's `decode` has the images made; None: by the CPU, in this machine's memory.
+
+    Args:
+        decode: As Loader's.
+        device: Where the core's images may go at once, a torch.device; None: nowhere.
+
+    Raises:
+        ValueError: Nothing that `decode` can be, or it cannot be "gpu".
+    """
+    if decode not in _DECODE:
+        raise ValueError(f"decode is {decode!r}, but must be 'auto', 'cpu' or 'gpu'")
+    if device is None and decode == "gpu":
+        raise ValueError(
+            "decode is 'gpu', which goes with device='cuda', a transform, and no function of yours "
+            "(transform, collate_fn, batch_transform)"
+        )
+    if device is None or decode == "cpu":
+        return None
+    import torch
+
+    index = torch.cuda.current_device() if device.index is None else device.index
+    try:
+        return _core.open_device(index), _DECODE[decode]
+    except (OSError, ValueError, RuntimeError) as error:
+        if decode == "gpu":
+            raise ValueError(f"decode is 'gpu', but {error}") from error
+        return None
 
 
 def can_pin() -> bool:

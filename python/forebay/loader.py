@@ -22,7 +22,7 @@ from forebay.batches import Assembler
 from forebay.checks import flag, function, whole
 from forebay.choosing import Sampler, Weights, numbers_of_draws
 from forebay.dataset import Dataset
-from forebay.devices import Mover, can_pin, check_device
+from forebay.devices import Mover, can_pin, check_device, open_decoder
 from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
 from forebay.options import feed_options, split_transform
@@ -102,6 +102,10 @@ class Loader:
             as bytes, on a stream of their own, and are normalised there (before the bus where
             RandomErasing or a function of yours comes behind Normalize); the next
             `prefetch_factor` batches lie on the device too. None: this machine's memory.
+        decode: Where JPEGs are decoded, of batches on a GPU without functions of yours: "cpu";
+            "gpu", as far as it can (baseline JPEGs with restart markers or small ones, as packed
+            datasets have them), the rest by the CPU; "auto": by both, and by the GPU as little as
+            keeps the loop from waiting. The same pixels, wherever.
         progress: Whether each epoch shows a progress bar (package tqdm).
 
     Raises:
@@ -137,6 +141,7 @@ class Loader:
         memory_bytes_max: int = 4_000_000_000,
         pin_memory: bool = False,
         device: Any = None,
+        decode: str = "cpu",
         progress: bool = False,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
@@ -178,15 +183,19 @@ class Loader:
         )
         self.device = check_device(device)
         self.pin_memory = flag("pin_memory", pin_memory) and can_pin()
-        on_host = self.device is None or functions or collate_fn or batch_transform
+        on_host = bool(self.device is None or functions or collate_fn or batch_transform)
+        images_on_device = not on_host and bool(own_transforms) and self._assemble.wants("image")
+        decoder = open_decoder(decode, self.device if images_on_device else None)
         self._options, self._normalizing = feed_options(
             own_transforms,
             dtype,
             channels_last=channels_last,
             with_image=self._assemble.wants("image"),
             with_file=self._assemble.wants("file"),
-            later=[] if on_host else self._assemble.places("image"),
+            later=[] if on_host or decoder else self._assemble.places("image"),
         )
+        if decoder is not None:
+            self._options.device, self._options.decode = decoder
         self._options.global_batch = self.batch_size * self.world_size
         self._options.rank, self._options.world_size = self.rank, self.world_size
         self._options.seed = self.seed
@@ -370,7 +379,8 @@ class Loader:
 
         Returns:
             "wait_seconds": of the loop, for batches; of these, "core_wait_seconds": for what is
-            decoded, not for functions of yours or copies. "samples", "bytes_read". Of all threads
+            decoded, not for functions of yours or copies. "samples", "bytes_read",
+            "made_on_gpu" (samples, with `decode`; of batches ahead of the loop too). Of all threads
             that decode together: "prepare_cpu_seconds", "starved_seconds" (waiting for what is
             read), "idle_seconds" (batches enough were ready). Of those that read:
             "read_cpu_seconds", "reading_seconds". All but wait_seconds since the threads began:
@@ -382,6 +392,7 @@ class Loader:
             "core_wait_seconds": core.wait_ns * 1e-9,
             "samples": core.samples,
             "bytes_read": core.bytes_read,
+            "made_on_gpu": core.made_on_gpu,
             "prepare_cpu_seconds": core.prepare_ns * 1e-9,
             "starved_seconds": core.starved_ns * 1e-9,
             "idle_seconds": core.idle_ns * 1e-9,
@@ -569,7 +580,8 @@ class Loader:
         stop: threading.Event,
     ) -> Any:
         """With the user's functions applied, and on its way; in a thread of Python."""
-        made = self._assemble(batch, chosen, stop)
+        with contextlib.nullcontext() if mover is None else mover.working():
+            made = self._assemble(batch, chosen, stop)
         if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
             made = self.batch_transform(made)
         return made if mover is None else mover.send(made)

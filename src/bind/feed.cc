@@ -2,6 +2,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -40,11 +41,22 @@ class InItsProcess {
   int64_t process_;
 };
 
+// Where a batch's images are: a kind of device, and its number.
+struct Where {
+  int type = nb::device::cpu::value;
+  int number = 0;
+};
+Where where_are(const std::shared_ptr<image::gpu::Device>& device) {
+  if (device == nullptr || device->number() < 0) return {};
+  return {nb::device::cuda::value, device->number()};
+}
+
 // A batch, and what its numbers are.
 struct Batch {
   using Owner = InItsProcess<std::shared_ptr<const feed::Batch>>;
   std::shared_ptr<const Owner> owner;
   image::TensorOptions tensor;
+  Where where;
 
   const feed::Batch& batch() const { return ***owner; }
 };
@@ -64,11 +76,12 @@ nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
 // Keeps the batch as long as somebody has the array.
 template <class Array, class T>
 Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& shape,
-               nb::dlpack::dtype dtype) {
+               nb::dlpack::dtype dtype, const Where& where = {}) {
   using Shared = std::shared_ptr<const Batch::Owner>;
   const nb::capsule owner(new Shared(batch.owner),
                           [](void* p) noexcept { delete static_cast<Shared*>(p); });
-  return Array(const_cast<T*>(data), shape.size(), shape.data(), owner, nullptr, dtype);
+  return Array(const_cast<T*>(data), shape.size(), shape.data(), owner, nullptr, dtype, where.type,
+               where.number);
 }
 
 nb::ndarray<nb::array_api> images(const Batch& self) {
@@ -77,7 +90,7 @@ nb::ndarray<nb::array_api> images(const Batch& self) {
   std::vector<size_t> shape{batch.valid.size(), batch.size.height, batch.size.width};
   shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
   return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape,
-                                              dlpack_dtype(self.tensor.dtype));
+                                              dlpack_dtype(self.tensor.dtype), self.where);
 }
 
 // Arrays [height, width, 3]; None where a sample is not valid.
@@ -112,7 +125,8 @@ class Feed {
  public:
   Feed(const Dataset& dataset, const FeedOptions& options)
       : feed_(unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options))),
-        tensor_(options.tensor) {}
+        tensor_(options.tensor),
+        where_(where_are(options.device)) {}
 
   bool is_here() const { return feed_.is_here(); }
   void start(const std::string& state) { check(feed().start(unwrap(feed::decode_state(state)))); }
@@ -134,7 +148,7 @@ class Feed {
     const WithoutInterpreter released;
     auto batch = unwrap(feed().next());
     if (batch == nullptr) return std::nullopt;
-    return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_};
+    return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_, where_};
   }
 
  private:
@@ -146,6 +160,7 @@ class Feed {
 
   InItsProcess<std::unique_ptr<feed::Feed>> feed_;
   image::TensorOptions tensor_;
+  Where where_;
 };
 
 }  // namespace
@@ -156,12 +171,23 @@ void bind_feed(nb::module_& m) {
       .value("TENSOR", feed::Images::kTensor)
       .value("WHOLE", feed::Images::kWhole);
   m.def("usable_cores", &io::usable_cores, "Threads that can run at once in this process.");
+  nb::enum_<feed::Decode>(m, "Decode")
+      .value("AUTO", feed::Decode::kAuto)
+      .value("HOST", feed::Decode::kHost)
+      .value("GPU", feed::Decode::kGpu);
+  nb::class_<image::gpu::Device>(m, "Device", "Where batches lie and JPEGs are decoded.")
+      .def_prop_ro("number", &image::gpu::Device::number, "By CUDA's count.");
+  m.def(
+      "open_device", [](int number) { return unwrap(image::gpu::open_device(number)); },
+      nb::arg("number"), "A GPU, by CUDA's count.");
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
       .def_rw("images", &FeedOptions::images)
       .def_rw("files", &FeedOptions::files)
       .def_rw("transform", &FeedOptions::transform)
       .def_rw("tensor", &FeedOptions::tensor)
+      .def_rw("device", &FeedOptions::device, nb::arg().none())
+      .def_rw("decode", &FeedOptions::decode)
       .def_rw("global_batch", &FeedOptions::global_batch)
       .def_rw("rank", &FeedOptions::rank)
       .def_rw("world_size", &FeedOptions::world_size)
@@ -201,6 +227,7 @@ void bind_feed(nb::module_& m) {
   nb::class_<feed::FeedStats>(m, "FeedStats")
       .def_ro("samples", &feed::FeedStats::samples)
       .def_ro("bytes_read", &feed::FeedStats::bytes_read)
+      .def_ro("made_on_gpu", &feed::FeedStats::made_on_gpu)
       .def_ro("wait_ns", &feed::FeedStats::wait_ns)
       .def_ro("prepare_ns", &feed::FeedStats::prepare_ns)
       .def_ro("starved_ns", &feed::FeedStats::starved_ns)

@@ -8,8 +8,15 @@ using base::MutexLock;
 
 std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   auto batch = std::make_unique<Pooled>();
-  if (shape_.bytes() > 0) batch->memory = io::LargeBuffer(shape_.bytes());
-  batch->images = batch->memory.data();
+  if (shape_.bytes() > 0 && shape_.device != nullptr) {
+    auto memory = shape_.device->allocate(shape_.bytes());
+    if (!memory) return nullptr;
+    batch->memory = std::move(*memory);
+  } else if (shape_.bytes() > 0) {
+    auto memory = std::make_shared<io::LargeBuffer>(shape_.bytes());
+    batch->memory = std::shared_ptr<uint8_t>(memory, memory->data());
+  }
+  batch->images = batch->memory.get();
   batch->images_bytes = shape_.bytes();
   batch->size = shape_.size;
   if (shape_.whole) batch->whole.resize(shape_.samples);
@@ -33,7 +40,9 @@ std::shared_ptr<Batch> BatchPool::take(uint64_t bytes_max) {
   }
   try {
     if (batch == nullptr) batch = allocate();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // as where it gave none
+  }
+  if (batch == nullptr) {
     MutexLock lock(mutex_);
     --in_use_;
     return nullptr;

@@ -16,7 +16,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   struct Shape {
     uint32_t samples = 0;
     size_t sample_bytes = 0;
-    image::Size size;  // pixels
+    image::Size size;                                 // pixels
+    std::shared_ptr<image::gpu::Device> device = {};  // whose memory; null: the host's
     bool whole = false;
     bool files = false;
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
@@ -34,8 +35,9 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
  private:
   struct Pooled : Batch {
-    io::LargeBuffer memory;
+    std::shared_ptr<uint8_t> memory;
   };
+  // Null, or std::bad_alloc, when there is no memory.
   std::unique_ptr<Pooled> allocate() const;
   void give_back(std::unique_ptr<Pooled> batch) EXCLUDES(mutex_);
 

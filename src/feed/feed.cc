@@ -30,6 +30,7 @@ class FeedImpl final : public Feed {
     shape_ = {.samples = static_cast<uint32_t>(planner_.share().batch()),
               .sample_bytes = SlotWriter(options).sample_bytes(),
               .size = options.transform.size,
+              .device = options.device,
               .whole = options.images == Images::kWhole,
               .files = options.files};
   }

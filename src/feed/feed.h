@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "feed/trace.h"
+#include "image/gpu.h"
 #include "image/prepare.h"
 #include "store/dataset.h"
 
@@ -24,12 +25,22 @@ enum class Images : uint8_t {
   kWhole,   // each decoded, of its own size
 };
 
+// Where JPEGs are decoded, of batches on a GPU.
+enum class Decode : uint8_t {
+  kAuto,  // on the host, and as much on the GPU as it takes that the consumer does not wait
+  kHost,
+  kGpu,
+};
+
 struct FeedOptions {
   Images images = Images::kTensor;
   // Whether a batch has the samples' image files as they are stored.
   bool files = false;
   image::Transform transform;
   image::TensorOptions tensor;
+  // Where batches' tensors lie; null: in the host's memory.
+  std::shared_ptr<image::gpu::Device> device;
+  Decode decode = Decode::kAuto;
   // Samples of one step over all ranks; a multiple of world_size.
   uint32_t global_batch = 256;
   int rank = 0;
@@ -79,7 +90,8 @@ inline constexpr uint64_t kNoSample = ~uint64_t{0};
 // This rank's share of a global batch: of the positions p of a step, those with p ≡ rank modulo
 // world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
-  // kTensor: [samples, 3, height, width] or [samples, height, width, 3], contiguous.
+  // kTensor: [samples, 3, height, width] or [samples, height, width, 3], contiguous; in the memory
+  // of FeedOptions::device.
   uint8_t* images = nullptr;
   size_t images_bytes = 0;
   image::Size size;                     // pixels
@@ -108,12 +120,13 @@ struct FeedState {
 struct FeedStats {
   uint64_t samples = 0;
   uint64_t bytes_read = 0;
-  int64_t wait_ns = 0;     // the consumer's, in wait_ms() and next()
-  int64_t prepare_ns = 0;  // CPU time of the threads that decode
-  int64_t starved_ns = 0;  // time in which they waited for what is read
-  int64_t idle_ns = 0;     // time in which they had nothing to do: batches enough are ready
-  int64_t read_ns = 0;     // CPU time of the threads that read
-  int64_t reading_ns = 0;  // time in which they read
+  uint64_t made_on_gpu = 0;  // of these samples' tensors, or of those that are prepared ahead
+  int64_t wait_ns = 0;       // the consumer's, in wait_ms() and next()
+  int64_t prepare_ns = 0;    // CPU time of the threads that decode
+  int64_t starved_ns = 0;    // time in which they waited for what is read
+  int64_t idle_ns = 0;       // time in which they had nothing to do: batches enough are ready
+  int64_t read_ns = 0;       // CPU time of the threads that read
+  int64_t reading_ns = 0;    // time in which they read
 };
 
 // One consumer thread calls everything here but stats() and trace(), which any thread may.

@@ -72,7 +72,8 @@ Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
                                         static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
       window_(fs, dataset, planner, std::move(first), window_bytes,
               options.uncached.value_or(exceeds_page_cache(planner.bytes())), trace),
-      next_step_(start.step) {
+      next_step_(start.step),
+      gpu_share_(options.device == nullptr ? Decode::kHost : options.decode) {
   const auto threads = static_cast<uint32_t>(thread_count(options));
   block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockMax);
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
@@ -103,6 +104,7 @@ bool Pipeline::answered() const {
 bool Pipeline::wait_ms(int ms) {
   MutexLock lock(mutex_);
   if (answered()) return true;
+  waited_ |= ms > 0;
   ask();
   constexpr int64_t kNsPerMs = 1'000'000;
   const int64_t end = io::monotonic_ns() + ms * kNsPerMs;
@@ -115,6 +117,7 @@ bool Pipeline::wait_ms(int ms) {
 
 Result<Prepared> Pipeline::next() {
   MutexLock lock(mutex_);
+  gpu_share_.asked(answered() && !std::exchange(waited_, false));
   ask();  // also where there was no memory a moment ago
   while (!answered()) done_.wait(mutex_);
   const Status& status = pending_.empty() ? plan_status_ : pending_.front()->status;
@@ -139,6 +142,7 @@ Result<Prepared> Pipeline::next() {
 
 void Pipeline::add_to(FeedStats* stats) const {
   stats->bytes_read += bytes_read_;
+  stats->made_on_gpu += made_on_gpu_;
   stats->prepare_ns += prepare_ns_;
   stats->idle_ns += idle_ns_;
   window_.add_to(stats);
@@ -149,6 +153,7 @@ void Pipeline::run(uint32_t thread) {
   const Trace::Track track{.name = "decode", .number = thread};
   SampleMaker maker(fs_, dataset_, options_, block_size_, trace_, track);
   uint64_t bytes_read = 0;
+  uint64_t made_on_gpu = 0;
   Block block;
   while (take(&block)) {
     const int64_t begin = io::thread_cpu_ns();
@@ -159,6 +164,8 @@ void Pipeline::run(uint32_t thread) {
     prepare_ns_ += io::thread_cpu_ns() - begin;
     bytes_read_ += maker.bytes_read() - bytes_read;
     bytes_read = maker.bytes_read();
+    made_on_gpu_ += maker.made_on_gpu() - made_on_gpu;
+    made_on_gpu = maker.made_on_gpu();
     finish(&block);
   }
 }
@@ -230,8 +237,10 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
   block->bad.clear();
   std::vector<Task>& tasks = block->tasks;
   try {
-    begin_tasks(maker, block);
-    maker.make(*block->pending->plan, window_, tasks);
+    block->status = begin_tasks(maker, block);
+    block->failed_slot = block->first;
+    if (!block->status.ok()) return;
+    maker.make(*block->pending->plan, window_, tasks, gpu_share_.next_is_on_gpu());
   } catch (const std::bad_alloc&) {
     block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");
     block->failed_slot = block->first;
@@ -249,7 +258,7 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
 }
 
 // Those of the block's slots that have a position; the others, at the epoch's end, are empty.
-void Pipeline::begin_tasks(const SampleMaker& maker, Block* block) const {
+Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
   Batch& batch = *block->pending->batch;
   block->tasks.clear();
   for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
@@ -263,9 +272,10 @@ void Pipeline::begin_tasks(const SampleMaker& maker, Block* block) const {
     if (position < block->pending->plan->end) {
       block->tasks.push_back({.position = position, .slot = out});
     } else {
-      maker.leave_empty(out, kNoSample);
+      RETURN_IF_ERROR(maker.leave_empty(out, kNoSample));
     }
   }
+  return {};
 }
 
 void Pipeline::finish(Block* block) {

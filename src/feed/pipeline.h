@@ -3,6 +3,7 @@
 #pragma once
 
 #include "feed/batch_pool.h"
+#include "feed/gpu_share.h"
 #include "feed/sample_maker.h"
 
 namespace forebay::feed {
@@ -75,7 +76,7 @@ class Pipeline {
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
-  void begin_tasks(const SampleMaker& maker, Block* block) const;
+  Status begin_tasks(SampleMaker& maker, Block* block) const;
   void finish(Block* block) EXCLUDES(mutex_);
 
   const io::FileSystem& fs_;
@@ -99,12 +100,15 @@ class Pipeline {
   bool no_memory_ GUARDED_BY(mutex_) = false;  // it found none for it
   bool complete_ GUARDED_BY(mutex_) = false;   // there is no next batch: it ends with this epoch
   uint64_t asked_ GUARDED_BY(mutex_) = 0;      // times that the consumer asked for a batch
+  bool waited_ GUARDED_BY(mutex_) = false;     // it has waited for the next one
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
   uint64_t next_step_ GUARDED_BY(mutex_) = 0;
   std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
   std::shared_ptr<Pending> current_ GUARDED_BY(mutex_);  // the one with slots to hand out
 
+  GpuShare gpu_share_;
   std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<uint64_t> made_on_gpu_ = 0;
   std::atomic<int64_t> prepare_ns_ = 0;
   std::atomic<int64_t> idle_ns_ = 0;
   std::vector<std::thread> threads_;

@@ -61,7 +61,7 @@ SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset
   requests_.reserve(tasks_max);
 }
 
-void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks) {
+void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu) {
   const Order& order = plan.order;
   bool good = true;
   for (Task& task : tasks) {
@@ -70,7 +70,7 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     const size_t number = order.group_of(lane, index);
     Load& load = *plan.load_of_group[number];
     // There may be no room for it before the groups in use here are gone.
-    if (!load.loaded) good = finish(plan, window) && good;
+    if (!load.loaded) good = finish(plan, window, on_gpu) && good;
     Status status = wait(window, load);
     if (status.code() == Code::kCancelled) {
       task.status = std::move(status);
@@ -85,7 +85,7 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     good = false;
     window.release(load);
   }
-  finish(plan, window);
+  finish(plan, window, on_gpu);
 }
 
 Status SampleMaker::wait(Window& window, const Load& load) const {
@@ -129,9 +129,9 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 }
 
 // False when a task failed. No group is in use any more then.
-bool SampleMaker::finish(const EpochPlan& plan, Window& window) {
+bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu) {
   const Status prepared = guarded([&] {
-    writer_.write(requests_);
+    writer_.write(requests_, on_gpu);
     return Status();
   });
   bool good = true;
@@ -163,8 +163,7 @@ Status SampleMaker::settle(const EpochPlan& plan, Task& task, uint64_t sample, i
   if (!is_bad_sample(status.code())) return status;
   task.bad = describe(sample, status);
   if (options_.replace_bad) return replace(plan, sample, task);
-  leave_empty(slot, sample);
-  return {};
+  return leave_empty(slot, sample);
 }
 
 // The next good sample, prepared as the position's own would have been. More tries than samples may
@@ -182,7 +181,7 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
                         .random = random_of(plan, sample),
                         .slot = task.slot,
                         .status = base::status_of(file)};
-    if (file) writer_.write({&request, 1});
+    if (file) writer_.write({&request, 1}, false);
     const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;
     if (!status.ok()) return status;

@@ -24,13 +24,14 @@ class SampleMaker {
   SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
               size_t tasks_max, Trace& trace, const Trace::Track& track);
 
-  // Works on tasks in order, several at once. Behind one that fails the others only give up their
-  // use of their groups.
-  void make(const EpochPlan& plan, Window& window, std::span<Task> tasks);
+  // Works on tasks in order, several at once; on the GPU where told so. Behind one that fails the
+  // others only give up their use of their groups.
+  void make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu);
   // A slot without a sample.
-  void leave_empty(const Slot& slot, uint64_t sample) const { writer_.clear(slot, sample); }
+  Status leave_empty(const Slot& slot, uint64_t sample) { return writer_.clear(slot, sample); }
 
   uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t made_on_gpu() const { return writer_.made_on_gpu(); }
 
  private:
   // A task on its way; its group stays in memory until it is finished.
@@ -48,7 +49,7 @@ class SampleMaker {
   Result<base::Bytes> find(const Order::Place& place, const store::Location& location,
                            Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
-  bool finish(const EpochPlan& plan, Window& window);
+  bool finish(const EpochPlan& plan, Window& window, bool on_gpu);
   Status settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label, Status status);
   Status replace(const EpochPlan& plan, uint64_t sample, const Task& task);
   base::Random random_of(const EpochPlan& plan, uint64_t sample) const;

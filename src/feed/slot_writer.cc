@@ -7,17 +7,22 @@ namespace forebay::feed {
 SlotWriter::SlotWriter(const FeedOptions& options)
     : images_(options.images), files_(options.files) {
   if (images_ != Images::kTensor) return;
-  preparer_.emplace(options.transform, options.tensor);
-  sample_bytes_ = preparer_->sample_bytes();
+  if (options.device != nullptr) {
+    gpu_.emplace(options.transform, options.tensor, options.device);
+    sample_bytes_ = gpu_->sample_bytes();
+  } else {
+    preparer_.emplace(options.transform, options.tensor);
+    sample_bytes_ = preparer_->sample_bytes();
+  }
 }
 
-void SlotWriter::write(std::span<SlotRequest> requests) {
+void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
   switch (images_) {
     case Images::kNone:
       for (SlotRequest& request : requests) request.status = {};
       break;
     case Images::kTensor:
-      write_tensors(requests);
+      write_tensors(requests, on_gpu);
       break;
     case Images::kWhole:
       write_whole(requests);
@@ -29,12 +34,12 @@ void SlotWriter::write(std::span<SlotRequest> requests) {
   }
 }
 
-void SlotWriter::write_tensors(std::span<SlotRequest> requests) {
+void SlotWriter::write_tensors(std::span<SlotRequest> requests, bool on_gpu) {
   prepares_.clear();
   for (const SlotRequest& request : requests) {
     prepares_.push_back({request.file, request.random, request.slot.image});
   }
-  preparer_->prepare(prepares_);
+  gpu_ ? gpu_->prepare(prepares_, on_gpu) : preparer_->prepare(prepares_);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].status = std::move(prepares_[i].status);
 }
 
@@ -55,13 +60,15 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
   });
 }
 
-void SlotWriter::clear(const Slot& slot, uint64_t sample) const {
-  if (slot.image != nullptr) std::memset(slot.image, 0, sample_bytes_);
+Status SlotWriter::clear(const Slot& slot, uint64_t sample) {
+  if (slot.image != nullptr && gpu_) RETURN_IF_ERROR(gpu_->clear(slot.image));
+  if (slot.image != nullptr && !gpu_) std::memset(slot.image, 0, sample_bytes_);
   if (slot.whole != nullptr) slot.whole->reset(0, 0);
   if (slot.file != nullptr) slot.file->clear();
   *slot.label = -1;
   *slot.sample = sample;
   *slot.valid = 0;
+  return {};
 }
 
 }  // namespace forebay::feed

@@ -4,12 +4,13 @@
 #include <optional>
 
 #include "feed/feed.h"
+#include "image/prepare_gpu.h"
 
 namespace forebay::feed {
 
 // What is written for a slot of a batch.
 struct Slot {
-  uint8_t* image = nullptr;          // Images::kTensor
+  uint8_t* image = nullptr;          // Images::kTensor; in FeedOptions::device's memory
   base::Pixels* whole = nullptr;     // Images::kWhole
   base::ByteVector* file = nullptr;  // FeedOptions::files
   int32_t* label = nullptr;
@@ -30,21 +31,25 @@ class SlotWriter {
   explicit SlotWriter(const FeedOptions& options);
 
   // Images and files; labels and what else is known without the file are the caller's. Errors as
-  // image::Preparer::prepare. Small images are faster several at once.
-  void write(std::span<SlotRequest> requests);
-  // A slot without a sample; `sample` is kept.
-  void clear(const Slot& slot, uint64_t sample) const;
+  // image::Preparer::prepare. Small images are faster several at once. `on_gpu`: where there is
+  // one, it makes the tensors.
+  void write(std::span<SlotRequest> requests, bool on_gpu);
+  // A slot without a sample; `sample` is kept. Errors: the device's.
+  Status clear(const Slot& slot, uint64_t sample);
 
   // Of a slot's tensor; 0 when there is none.
   size_t sample_bytes() const { return sample_bytes_; }
+  uint64_t made_on_gpu() const { return gpu_ ? gpu_->made_on_gpu() : 0; }
 
  private:
-  void write_tensors(std::span<SlotRequest> requests);
+  void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
 
   const Images images_;
   const bool files_;
+  // One of them, for tensors.
   std::optional<image::Preparer> preparer_;
+  std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;
   image::ImageDecoder decoder_;
   std::vector<image::DecodeRequest> decodes_;

@@ -48,6 +48,14 @@ Rect part_shown(Size image, const Window& window, BorderKind border) {
   return {across.begin, down.begin, across.count, down.count};
 }
 
+void append_shown(int64_t begin, uint32_t count, uint32_t side, BorderKind kind, uint32_t first,
+                  std::vector<int32_t>* to) {
+  for (int64_t at = begin; at < begin + count; ++at) {
+    const bool none = kind == BorderKind::kConstant && (at < 0 || at >= side);
+    to->push_back(none ? -1 : static_cast<int32_t>(shown_at(at, side, kind) - first));
+  }
+}
+
 void WindowView::begin(Size image, const Window& window, const Border& border) {
   image_ = image;
   window_ = window;

@@ -28,6 +28,11 @@ struct Window {
 // The part of the image that the window shows, also mirrored; at least one pixel.
 Rect part_shown(Size image, const Window& window, BorderKind border);
 
+// Appends which of `side` pixels is shown at each of `count` places from `begin` on, which may lie
+// outside; counted from pixel `first` on. -1: none, but a colour.
+void append_shown(int64_t begin, uint32_t count, uint32_t side, BorderKind kind, uint32_t first,
+                  std::vector<int32_t>* to);
+
 // Makes what the window shows of the rows of the image. A mirrored border is at most as wide as
 // its mirror image. Keeps its buffer between images.
 class WindowView {

@@ -41,16 +41,6 @@ bool draw_flip(double probability, base::Random& random) {
   return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
 }
 
-// The largest at which a region has at least the pixels that it is resized to.
-uint32_t scale_for(const Draw& drawn) {
-  uint32_t scale = 8;
-  while (scale > 1 && (drawn.region.width < scale * drawn.resized.width ||
-                       drawn.region.height < scale * drawn.resized.height)) {
-    scale /= 2;
-  }
-  return scale;
-}
-
 // The scaled pixels in which a region lies.
 Rect scaled_region(const Rect& region, uint32_t scale) {
   const uint32_t x = region.x / scale;
@@ -82,6 +72,16 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random) {
   return out;
 }
 
+// The largest at which a region has at least the pixels that it is resized to.
+uint32_t decode_scale(const Transform& transform, Format format, const Draw& drawn) {
+  uint32_t scale = transform.scaled_decode && format == Format::kJpeg ? 8 : 1;
+  while (scale > 1 && (drawn.region.width < scale * drawn.resized.width ||
+                       drawn.region.height < scale * drawn.resized.height)) {
+    scale /= 2;
+  }
+  return scale;
+}
+
 Preparer::Preparer(const Transform& transform, const TensorOptions& options)
     : transform_(transform), resizer_(transform.interpolation), writer_(options) {}
 
@@ -98,8 +98,7 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
                               : Result<Draw>(tl::unexpected(source.error()));
     request.status = base::status_of(drawn);
     if (!drawn) continue;
-    const bool scaled = transform_.scaled_decode && source->format == Format::kJpeg;
-    const uint32_t scale = scaled ? scale_for(*drawn) : 1;
+    const uint32_t scale = decode_scale(transform_, source->format, *drawn);
     decodes_.push_back({*source, scaled_region(drawn->region, scale), scale});
     draws_.push_back(*drawn);
     numbers_.push_back(number);

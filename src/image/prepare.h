@@ -47,6 +47,9 @@ struct Draw {
 // kInvalid and kTooBig where the image does not fit the transform (image/crop.h).
 Result<Draw> draw(const Transform& transform, Size image, base::Random random);
 
+// How much smaller an image is made while it is decoded (DecodeRequest::scale).
+uint32_t decode_scale(const Transform& transform, Format format, const Draw& drawn);
+
 struct PrepareRequest {
   Bytes file;
   base::Random random;

@@ -1,25 +1,12 @@
 #include "image/resize.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "image/blend.h"
 
 namespace forebay::image {
-namespace {
 
 using base::ByteVector;
-
-// PyTorch's nearest: the source's pixel for an output, in its float arithmetic.
-uint32_t nearest(uint32_t output, const AxisSpec& axis) {
-  const float scale = static_cast<float>(axis.length) / static_cast<float>(axis.out);
-  const float at = static_cast<float>(axis.begin) + static_cast<float>(output) * scale;
-  return std::min(static_cast<uint32_t>(std::floor(at)), axis.in - 1);
-}
-
-bool is_copy(const AxisSpec& axis) { return axis.begin == 0 && axis.length == axis.out; }
-
-}  // namespace
 
 // Rows come once each, from the top; those that later outputs need too are kept.
 struct Resizer::State {
@@ -53,9 +40,9 @@ struct Resizer::State {
 
 void Resizer::State::resize_nearest(const TakeRow& take) {
   columns.resize(kept.width);
-  for (uint32_t x = 0; x < kept.width; ++x) columns[x] = nearest(kept.x + x, wanted_across);
+  for (uint32_t x = 0; x < kept.width; ++x) columns[x] = nearest_pixel(wanted_across, kept.x + x);
   for (uint32_t y = 0; y < kept.height; ++y) {
-    const PlanarRow row = from->row(nearest(kept.y + y, wanted_down));
+    const PlanarRow row = from->row(nearest_pixel(wanted_down, kept.y + y));
     for (size_t c = 0; c < row.size(); ++c) {
       uint8_t* const to = blended.data() + c * channel_stride;
       for (uint32_t x = 0; x < kept.width; ++x) to[x] = row[c][columns[x]];

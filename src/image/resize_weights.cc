@@ -116,6 +116,12 @@ std::array<int16_t, kLanes> round(const Lanes& values, double factor) {
 
 }  // namespace
 
+uint32_t nearest_pixel(const AxisSpec& spec, uint32_t output) {
+  const float scale = static_cast<float>(spec.length) / static_cast<float>(spec.out);
+  const float at = static_cast<float>(spec.begin) + static_cast<float>(output) * scale;
+  return std::min(static_cast<uint32_t>(std::floor(at)), spec.in - 1);
+}
+
 void Axis::compute(const AxisSpec& wanted) {
   if (wanted == spec) return;
   spec = wanted;

@@ -21,6 +21,11 @@ struct AxisSpec {
   bool operator==(const AxisSpec&) const = default;
 };
 
+// Whether pixels stay as they are along the axis, from spec.first on.
+inline bool is_copy(const AxisSpec& spec) { return spec.begin == 0 && spec.length == spec.out; }
+// PyTorch's nearest: the source's pixel for an output, in its float arithmetic.
+uint32_t nearest_pixel(const AxisSpec& spec, uint32_t output);
+
 // Output i is sum(weights[i * taps + j] * source[start[i] + j]) rounded and shifted by `precision`.
 // Padding taps may lie past the source's end: their weights are zero.
 struct Axis {

@@ -307,6 +307,39 @@ void TensorWriter::fill(const Rect& part, Size size, const std::array<float, 3>&
   make_part(part, size, out, [&](size_t channel) { return values[channel]; });
 }
 
+std::array<uint32_t, 3 * 256> TensorWriter::numbers() const {
+  std::array<uint32_t, 3 * 256> out;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t value = 0; value < 256; ++value) {
+      uint32_t& to = out[channel * 256 + value];
+      switch (options_.dtype) {
+        case DType::kUint8:
+          to = static_cast<uint32_t>(value);
+          break;
+        case DType::kFloat32:
+          to = std::bit_cast<uint32_t>(float32_[channel][value]);
+          break;
+        case DType::kBfloat16:
+          to = bfloat16_[channel][value];
+          break;
+      }
+    }
+  }
+  return out;
+}
+
+std::array<uint32_t, 3> TensorWriter::numbers_of(const std::array<float, 3>& values) const {
+  std::array<uint32_t, 3> out{};
+  const Size pixel{1, 1};
+  std::array<uint8_t, 3 * sizeof(uint32_t)> bytes{};
+  fill({0, 0, 1, 1}, pixel, values, bytes.data());
+  const size_t each = dtype_bytes(options_.dtype);
+  for (size_t channel = 0; channel < 3; ++channel) {
+    std::memcpy(&out[channel], bytes.data() + channel * each, each);
+  }
+  return out;
+}
+
 void TensorWriter::write_noise(const Rect& part, Size size, base::Random random,
                                uint8_t* out) const {
   FOREBAY_CHECK(options_.dtype != DType::kUint8);

@@ -46,6 +46,11 @@ class TensorWriter {
   // Makes it numbers of the standard normal distribution; not for bytes.
   void write_noise(const Rect& part, Size size, base::Random random, uint8_t* out) const;
 
+  // What each byte value becomes, for each channel, and what these values of red, green and blue
+  // are: as bits, of which dtype_bytes() count.
+  std::array<uint32_t, 3 * 256> numbers() const;
+  std::array<uint32_t, 3> numbers_of(const std::array<float, 3>& values) const;
+
   // A byte value v as (d * scale, rounded once), d = v - mean; the parts named low make the
   // difference to what float32 holds.
   struct Formula {

@@ -10,13 +10,6 @@ using base::fail;
 using base::Pixels;
 using base::Rect;
 
-namespace {
-
-// Smaller images, in MCUs, are decoded faster than lookups for tables of their own are built.
-constexpr uint32_t kPrivateTablesMcusMin = 64;
-
-}  // namespace
-
 struct Decoder::State {
   // An image that goes our own way.
   struct Waiting {

@@ -23,18 +23,6 @@ bool is_beginning(Bytes bytes, const HuffmanTable& whole) {
   return std::ranges::equal(symbols, std::span(whole.values).first(symbols.size()));
 }
 
-// The shared or standard table that `bytes` are the beginning of.
-const HuffmanTable* find_known(Bytes bytes, bool ac) {
-  for (const size_t slot : {ac ? kAcLuma : kDcLuma, ac ? kAcChroma : kDcChroma}) {
-    for (size_t set = 0; set < kHuffmanSets; ++set) {
-      const HuffmanTable& whole = shared_table(slot, set).table;
-      if (is_beginning(bytes, whole)) return &whole;
-    }
-    if (is_beginning(bytes, standard_table(slot))) return &standard_table(slot);
-  }
-  return nullptr;
-}
-
 // Those of compiled-in and standard tables: kept for all threads, as building takes longer than a
 // small image. Added to and never changed, without a lock: a process that is forked while another
 // thread builds must not wait for it. Two threads may build the same.
@@ -63,6 +51,17 @@ bool equals(const HuffmanTable& table, Bytes bytes) {
 }
 
 }  // namespace
+
+const HuffmanTable* find_known_table(Bytes bytes, bool ac) {
+  for (const size_t slot : {ac ? kAcLuma : kDcLuma, ac ? kAcChroma : kDcChroma}) {
+    for (size_t set = 0; set < kHuffmanSets; ++set) {
+      const HuffmanTable& whole = shared_table(slot, set).table;
+      if (is_beginning(bytes, whole)) return &whole;
+    }
+    if (is_beginning(bytes, standard_table(slot))) return &standard_table(slot);
+  }
+  return nullptr;
+}
 
 LookupCache::LookupCache() : items_(std::make_unique<std::array<Item, kItems>>()) {}
 
@@ -98,7 +97,7 @@ LookupCache::Found LookupCache::find(const Scan& scan, bool may_build, StreamTab
 }
 
 LookupCache::Found LookupCache::find_item(Bytes bytes, bool ac, bool may_build, uint32_t* number) {
-  const HuffmanTable* const known = find_known(bytes, ac);
+  const HuffmanTable* const known = find_known_table(bytes, ac);
   if (known == nullptr && !may_build) return Found::kNo;
   uint32_t oldest = 0;
   for (uint32_t i = 0; i < kItems; ++i) {

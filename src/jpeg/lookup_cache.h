@@ -11,6 +11,12 @@
 
 namespace forebay::jpeg {
 
+// The compiled-in or standard table that `bytes` (of TableBytes) are the beginning of, or null.
+const HuffmanTable* find_known_table(Bytes bytes, bool ac);
+
+// Smaller images, in MCUs, are decoded faster than lookups for tables of their own are built.
+inline constexpr uint32_t kPrivateTablesMcusMin = 64;
+
 class LookupCache {
  public:
   LookupCache();

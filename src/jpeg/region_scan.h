@@ -5,12 +5,10 @@
 #include "jpeg/entropy.h"
 #include "jpeg/idct.h"
 #include "jpeg/lookup_cache.h"
-#include "jpeg/plane.h"
+#include "jpeg/region_layout.h"
 #include "jpeg/segment_splitter.h"
 
 namespace forebay::jpeg {
-
-inline constexpr size_t kCacheLine = 64;  // bytes
 
 // Samples and bits lie in memory of the caller's.
 class RegionScan {
@@ -28,9 +26,7 @@ class RegionScan {
     bool done() const { return next_mcu == end_mcu; }
   };
 
-  // Finds what `region`, in pixels of the scan's scale, needs, the samples around it that
-  // upsampling looks at included, in four steps. False when anything is not quite in order:
-  // libjpeg-turbo then says what it is.
+  // Finds what `region` needs, in four steps. False as RegionLayout::find().
   bool lay_out(const Scan& scan, Bytes file, const base::Rect& region);
   LookupCache::Found find_tables(const Scan& scan, LookupCache& cache, bool may_build);
   // `kernel`: the best that may be used. `bytes`: bytes_needed() of them from the beginning of
@@ -44,7 +40,7 @@ class RegionScan {
   // Long ones are of no use: one stream alone is bound by latency.
   void split_long_segments(const LookupArena& arena, SegmentSplitter& splitter);
   size_t bytes_needed() const {
-    return (samples_bytes_ + bits_bytes_ + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return (layout_.samples_bytes + bits_bytes_ + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
 
   uint64_t bits() const { return bits_bytes_ * 8; }  // of its segments, or a few more
@@ -59,50 +55,21 @@ class RegionScan {
   // coefficients may then not all be zero.
   bool take(Segment& segment, const Stream& stream);
 
-  const Plane& plane(size_t component) const { return planes_[component]; }
+  const Plane& plane(size_t component) const { return layout_.planes[component]; }
 
  private:
-  struct Layout {
-    uint32_t across = 0;  // MCUs of the image
-    uint32_t mcus = 0;
-    uint32_t left = 0;  // MCUs that the region needs: [left, right) x [top, bottom)
-    uint32_t right = 0;
-    uint32_t top = 0;
-    uint32_t bottom = 0;
-    uint32_t interval = 0;  // MCUs of a segment
-    uint32_t blocks = 0;    // of an MCU
-    uint32_t slice = 0;     // MCUs of a slice, at most
-  };
-  struct Component {
-    uint32_t blocks = 0;     // of an MCU
-    uint32_t side = 8;       // of a block, in samples
-    uint32_t mcu_width = 8;  // samples
-    uint32_t mcu_height = 8;
-    Dequantiser dequantiser;
-  };
-
-  void lay_out_mcus(const Scan& scan, const base::Rect& region);
-  bool lay_out_blocks(const Scan& scan);
-  void lay_out_planes(const Scan& scan);
-  uint32_t needed_mcus() const;
-  uint32_t needed_segments() const;
-  uint32_t needed_end(uint32_t first_mcu, uint32_t end_mcu) const;
   void sum_dc(Segment& segment, const Stream& stream);
   void make_samples(uint32_t first, uint32_t end, int16_t* coefficients);
   void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
 
-  Layout layout_;
-  // Each block of an MCU.
-  std::array<uint8_t, kMcuBlocksMax> component_of_{};
-  std::array<uint8_t, kMcuBlocksMax> y_of_{};  // in blocks
+  RegionLayout layout_;
+  uint32_t slice_mcus_ = 0;  // of a slice, at most
   StreamTables tables_;
-  std::array<Component, 3> components_;
-  std::array<Plane, 3> planes_{};
-  std::array<size_t, 3> plane_offsets_{};
+  std::array<Dequantiser, 3> dequantisers_;
   int16_t* kept_ = nullptr;
   size_t header_bytes_ = 0;
-  size_t samples_bytes_ = 0;
   size_t bits_bytes_ = 0;
+  std::vector<NeededSegment> needed_;
   std::vector<Segment> segments_;
   std::vector<Segment> parts_;
 };

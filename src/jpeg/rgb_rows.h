@@ -26,6 +26,12 @@ struct Channel {
   uint8_t* upsampled = nullptr;
 };
 
+// jdsample.c: of a component `width` samples wide, `across` and `down` pixels each. Narrow ones are
+// not worth it; all other ratios repeat samples.
+inline bool is_fancy(uint32_t across, uint32_t down, uint32_t width, uint32_t scale) {
+  return scale < 8 && ((across == 2 && down <= 2 && width > 2) || (across == 1 && down == 2));
+}
+
 struct RowJob {
   Colour colour = Colour::kYcc;
   uint32_t left = 0;  // of the region

@@ -45,10 +45,7 @@ void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
     channel.down = mcu_height / (component.vertical * component.side);
     channel.first = region.x / channel.across;
     channel.samples = divide_up(region.x + region.width, channel.across) - channel.first;
-    // jdsample.c: narrow components are not worth it; all other ratios repeat samples.
-    const bool wide = channel.plane.width > 2;
-    channel.fancy = scan.scale < 8 && ((channel.across == 2 && channel.down <= 2 && wide) ||
-                                       (channel.across == 1 && channel.down == 2));
+    channel.fancy = is_fancy(channel.across, channel.down, channel.plane.width, scan.scale);
     channel.upsampled = buffers_.data() + c * row_bytes;
     if (channel.fancy && channel.across == 2) repeat_borders(channel, region);
   }

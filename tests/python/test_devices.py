@@ -71,6 +71,16 @@ def test_devices_that_are_none(packed: Path, device: Any):
         forebay.Loader(packed, device=device)
 
 
+def test_where_to_decode_that_is_nowhere(packed: Path):
+    with pytest.raises(ValueError, match="decode is 'tpu', but must be 'auto', 'cpu' or 'gpu'"):
+        forebay.Loader(packed, decode="tpu")
+    with pytest.raises(ValueError, match="decode is 'gpu', which goes with device='cuda'"):
+        forebay.Loader(packed, decode="gpu", transform=T.evaluate(24))
+    loader = forebay.Loader(packed, 8, decode="auto", transform=T.evaluate(24))
+    assert sum(len(labels) for _, labels in loader) == len(loader.dataset)
+    assert loader.stats()["made_on_gpu"] == 0
+
+
 def test_the_cpu_is_a_device(packed: Path):
     loader = forebay.Loader(packed, 8, device="cpu", transform=T.evaluate(24))
     images, _ = next(iter(loader))
@@ -122,6 +132,16 @@ _CASES: dict[str, dict[str, Any]] = {
 }
 
 
+# Cases that the core does not bring to the GPU itself.
+_BY_THE_CPU = {"a function of images", "a function of batches", "mixed", "own sizes"}
+_WHERE: dict[str, dict[str, Any]] = {
+    "pinned": {"pin_memory": True},
+    "copied": {"device": "cuda"},
+    "decoded by both": {"device": "cuda", "decode": "auto"},
+    "decoded there": {"device": "cuda", "decode": "gpu"},
+}
+
+
 def _flat(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
         batch = list(batch.values())
@@ -132,31 +152,38 @@ def _flat(batch: Any) -> list[Any]:
 
 @on_a_gpu
 @pytest.mark.parametrize("case", _CASES)
-@pytest.mark.parametrize("pinned_only", [False, True])
-def test_the_same_batches_as_on_the_cpu(packed: Path, case: str, pinned_only: bool):
+@pytest.mark.parametrize("where", _WHERE)
+def test_the_same_batches_as_on_the_cpu(packed: Path, case: str, where: str):
     dataset = forebay.Dataset(packed)
     if case == "weights":
         dataset = dataset.weighted([1.0 + i % 3 for i in range(len(dataset))])
     options = {"batch_size": 16, "shuffle": True, **_CASES[case]}
-    where: dict[str, Any] = {"pin_memory": True} if pinned_only else {"device": "cuda"}
-    there, here = forebay.Loader(dataset, **options, **where), forebay.Loader(dataset, **options)
+    if where == "decoded there" and case in _BY_THE_CPU:
+        with pytest.raises(ValueError, match="decode is 'gpu', which goes with"):
+            forebay.Loader(dataset, **options, **_WHERE[where])
+        return
+    there = forebay.Loader(dataset, **options, **_WHERE[where])
+    here = forebay.Loader(dataset, **options)
     for _ in range(2):
         for ours, expected in zip(there, here, strict=True):
             for one, other in zip(_flat(ours), _flat(expected), strict=True):
                 if not isinstance(other, torch.Tensor):
                     assert one == other
                     continue
-                assert one.is_pinned() if pinned_only else one.device.type == "cuda"
+                assert one.is_pinned() if where == "pinned" else one.device.type == "cuda"
                 assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+    if where == "decoded there":
+        assert there.stats()["made_on_gpu"] >= 0.9 * len(dataset)
 
 
 @on_a_gpu
-def test_a_busy_device_sees_whole_batches(packed: Path):
+@pytest.mark.parametrize("decode", ["cpu", "auto", "gpu"])
+def test_a_busy_device_sees_whole_batches(packed: Path, decode: str):
     """The loop's stream is far behind, and batches are freed before it has used them."""
     options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transform": T.train(64)}
     sums = []
     for _ in range(3):
-        loader = forebay.Loader(packed, **options, device="cuda")
+        loader = forebay.Loader(packed, **options, device="cuda", decode=decode)
         for images, _ in loader:
             torch.cuda._sleep(20_000_000)
             sums.append(images.double().sum())

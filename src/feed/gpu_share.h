@@ -1,0 +1,47 @@
+// Which blocks of samples a GPU decodes, where the feed may choose: as few as keep the consumer
+// from waiting, since what trains has the GPU's time too.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+
+#include "feed/feed.h"
+
+namespace forebay::feed {
+
+// Any thread may call anything.
+class GpuShare {
+ public:
+  explicit GpuShare(Decode decode)
+      : fixed_(decode != Decode::kAuto), share_(decode == Decode::kGpu ? kWhole : 0) {}
+
+  // The share of the blocks, evenly among them.
+  bool next_is_on_gpu() {
+    const uint64_t share = share_;
+    const uint64_t number = given_++;
+    return (number + 1) * share / kWhole != number * share / kWhole;
+  }
+  // The consumer asked for a batch. More and more where it waits; a little less again where many
+  // batches were ready, so that the share follows what changes.
+  void asked(bool ready) {
+    if (fixed_) return;
+    ready_ = ready ? ready_ + 1 : 0;
+    if (!ready) {
+      share_ = std::min(kWhole, share_ + kMore);
+    } else if (ready_ % kReadyForLess == 0 && share_ > 0) {
+      share_ = share_ - 1;
+    }
+  }
+
+ private:
+  static constexpr uint64_t kWhole = 64;
+  static constexpr uint64_t kMore = 4;
+  static constexpr uint64_t kReadyForLess = 8;  // batches
+
+  const bool fixed_;
+  std::atomic<uint64_t> share_;
+  std::atomic<uint64_t> given_ = 0;
+  uint64_t ready_ = 0;  // batches one after the other; the consumer's
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,184 @@
+// The kernels that make samples of a batch from the bytes of its JPEGs, in their order. Each is a
+// function of a region's (or sample's) number and of an item's in it, all items independent of each
+// other: a GPU runs them by thread, the host one after the other.
+#pragma once
+
+#include "jpeg/entropy_gpu.h"
+#include "jpeg/idct_gpu.h"
+#include "jpeg/rgb_rows_gpu.h"
+
+namespace forebay::image::gpu {
+
+// One axis of a resize: image::Axis; copies and nearest neighbours have one tap.
+struct Axis {
+  uint32_t count;  // outputs
+  uint32_t taps;
+  int32_t precision;
+  uint32_t last;     // pixel of the source; taps behind it have no weight
+  uint64_t starts;   // of the outputs, in Job::numbers
+  uint64_t weights;  // in Job::weights
+};
+
+struct Sample {
+  Axis across;
+  Axis down;
+  uint64_t
+      between;  // where its rows after the first pass begin: three planes of region.height rows
+  // Which output of the resize is shown in each column and row, -1: none; in Job::numbers.
+  uint64_t columns;
+  uint64_t rows;
+  uint8_t border[3];     // where there is none
+  uint32_t erased_left;  // [left, right) x [top, bottom) of the sample
+  uint32_t erased_right;
+  uint32_t erased_top;
+  uint32_t erased_bottom;
+  uint64_t out;  // address of the sample
+};
+
+// All pointers are the GPU's.
+struct Job {
+  uint32_t count;  // samples; each has one region
+  uint32_t segment_count;
+  const jpeg::gpu::Region* regions;
+  const Sample* samples;
+  const jpeg::gpu::Segment* segments;
+  const jpeg::gpu::HuffmanLookup* lookups;
+  const uint32_t* bits;
+  const int32_t* numbers;
+  const int16_t* weights;
+  // What is made on the way.
+  int16_t* coefficients;  // zero before
+  uint8_t* planes;
+  uint8_t* pixels;
+  uint8_t* between;
+  uint32_t* bad;  // by sample; zero before: whether anything was not quite in order
+  // Of all samples.
+  uint32_t width;
+  uint32_t height;
+  bool planar;             // else interleaved
+  uint32_t number_bytes;   // of a sample's numbers: 1, 2 or 4
+  const uint32_t* values;  // what each byte becomes, for each channel: 3 x 256
+  uint32_t erased[3];      // what an erased pixel is
+};
+
+// A job, and how much of it there is.
+struct Run {
+  Job job;
+  uint64_t sent_bytes;
+  uint64_t coefficients_bytes;
+  // Items of the region that has most.
+  uint32_t blocks_max;
+  uint32_t pixels_max;
+  uint32_t between_max;
+};
+
+// Item: a segment's number; the region's is 0.
+struct DecodeSegments {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t, uint32_t item) const {
+    if (item >= job.segment_count) return;
+    const jpeg::gpu::Segment& segment = job.segments[item];
+    const jpeg::gpu::Region& region = job.regions[segment.region];
+    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, job.bits,
+                                   job.coefficients + region.coefficients)) {
+      job.bad[segment.region] = 1;
+    }
+  }
+};
+
+// Item: a block.
+struct TransformBlocks {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    if (item >= region.needed_blocks()) return;
+    jpeg::gpu::make_samples(region, item, job.coefficients + region.coefficients, job.planes);
+  }
+};
+
+// Item: a pixel of the region.
+struct MakePixels {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    if (item >= region.area()) return;
+    const jpeg::gpu::Rgb rgb =
+        jpeg::gpu::make_pixel(region, job.planes, item % region.width, item / region.width);
+    for (uint32_t c = 0; c < 3; ++c) {
+      job.pixels[region.pixels + uint64_t{c} * region.area() + item] = rgb.channels[c];
+    }
+  }
+};
+
+// One output of an axis: `step` from one pixel of the source to the next.
+FOREBAY_GPU inline uint8_t blend(const Axis& axis, const Job& job, uint32_t output,
+                                 const uint8_t* from, uint64_t step) {
+  const auto start = static_cast<uint32_t>(job.numbers[axis.starts + output]);
+  const int16_t* const weights = job.weights + axis.weights + uint64_t{output} * axis.taps;
+  int32_t sum = 1 << (axis.precision - 1);
+  for (uint32_t tap = 0; tap < axis.taps && start + tap <= axis.last; ++tap) {
+    sum += weights[tap] * from[(start + tap) * step];
+  }
+  sum >>= axis.precision;
+  return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+// Item: an output of the first pass: a row of the region, a column that is kept.
+struct ResizeAcross {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    const Sample& sample = job.samples[number];
+    const uint32_t columns = sample.across.count;
+    if (item >= columns * region.height) return;
+    const uint64_t row = uint64_t{item / columns} * region.width;
+    for (uint32_t c = 0; c < 3; ++c) {
+      const uint8_t* const from = job.pixels + region.pixels + uint64_t{c} * region.area() + row;
+      job.between[sample.between + uint64_t{c} * columns * region.height + item] =
+          blend(sample.across, job, item % columns, from, 1);
+    }
+  }
+};
+
+// Item: a pixel of the sample: the second pass, border, erasing, normalising.
+struct WriteSamples {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    if (item >= job.width * job.height) return;
+    const Sample& sample = job.samples[number];
+    const uint32_t x = item % job.width;
+    const uint32_t y = item / job.width;
+    const bool erased = x >= sample.erased_left && x < sample.erased_right &&
+                        y >= sample.erased_top && y < sample.erased_bottom;
+    for (uint32_t c = 0; c < 3; ++c) {
+      const uint32_t value =
+          erased ? job.erased[c] : job.values[c * 256 + byte_at(number, c, x, y)];
+      const uint64_t at =
+          job.planar ? uint64_t{c} * job.width * job.height + item : uint64_t{item} * 3 + c;
+      store(sample.out, at, value);
+    }
+  }
+
+ private:
+  FOREBAY_GPU uint8_t byte_at(uint32_t number, uint32_t c, uint32_t x, uint32_t y) const {
+    const Sample& sample = job.samples[number];
+    const int32_t column = job.numbers[sample.columns + x];
+    const int32_t row = job.numbers[sample.rows + y];
+    if (column < 0 || row < 0) return sample.border[c];
+    const uint32_t columns = sample.across.count;
+    const uint64_t plane = uint64_t{columns} * job.regions[number].height;
+    const uint8_t* const from = job.between + sample.between + c * plane + column;
+    return blend(sample.down, job, static_cast<uint32_t>(row), from, columns);
+  }
+  FOREBAY_GPU void store(uint64_t out, uint64_t at, uint32_t value) const {
+    if (job.number_bytes == 4) {
+      reinterpret_cast<uint32_t*>(out)[at] = value;
+    } else if (job.number_bytes == 2) {
+      reinterpret_cast<uint16_t*>(out)[at] = static_cast<uint16_t>(value);
+    } else {
+      reinterpret_cast<uint8_t*>(out)[at] = static_cast<uint8_t>(value);
+    }
+  }
+};
+
+}  // namespace forebay::image::gpu

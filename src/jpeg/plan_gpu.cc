@@ -1,0 +1,188 @@
+#include "jpeg/plan_gpu.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "jpeg/lookup_cache.h"
+#include "jpeg/rgb_rows.h"
+#include "jpeg/zigzag.h"
+
+namespace forebay::jpeg::gpu {
+namespace {
+
+static_assert(Region::kBlocksMax == kMcuBlocksMax);
+constexpr uint32_t kSegmentMcusMax = 128;
+
+HuffmanLookup make_lookup(const HuffmanTable& table) {
+  HuffmanLookup out{};
+  uint32_t code = 0;
+  uint32_t at = 0;
+  for (uint32_t length = 1; length <= HuffmanLookup::kQuickBits; ++length, code <<= 1) {
+    const uint32_t free_bits = HuffmanLookup::kQuickBits - length;
+    for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
+      const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
+      std::fill_n(out.quick + (code << free_bits), size_t{1} << free_bits, entry);
+    }
+  }
+  const CanonicalTable canonical = canonical_table(table);
+  std::copy_n(canonical.code_end.begin(), std::size(out.code_end), out.code_end);
+  std::ranges::copy(canonical.first, out.first);
+  std::ranges::copy(canonical.values, out.values);
+  std::ranges::copy(kZigzagToNatural, out.natural);
+  return out;
+}
+
+Component make_component(const Scan& scan, const RegionLayout& layout, size_t c) {
+  const RegionLayout::Component& from = layout.components[c];
+  const Plane& plane = layout.planes[c];
+  Component to{};
+  to.mcu_width = from.mcu_width;
+  to.mcu_height = from.mcu_height;
+  to.plane = layout.plane_offsets[c];
+  to.stride = plane.stride;
+  to.left = plane.left;
+  to.top = plane.top;
+  to.width = plane.width;
+  to.height = plane.height;
+  to.across = scan.header.mcu_width() / from.mcu_width;
+  to.down = scan.header.mcu_height() / from.mcu_height;
+  to.fancy = is_fancy(to.across, to.down, plane.width, scan.scale);
+  for (size_t k = 0; k < 64; ++k) {
+    to.steps[kZigzagToNatural[k]] = static_cast<int16_t>(scan.components[c].quant[k]);
+  }
+  return to;
+}
+
+// All but the numbers of lookups; places are those in the region's own memory.
+Region make_region(const Scan& scan, const RegionLayout& layout, const base::Rect& region) {
+  Region out{};
+  out.across = layout.across;
+  out.left = layout.left;
+  out.right = layout.right;
+  out.top = layout.top;
+  out.bottom = layout.bottom;
+  out.blocks = layout.blocks;
+  std::ranges::copy(layout.component_of, out.component_of);
+  std::ranges::copy(layout.x_of, out.x_of);
+  std::ranges::copy(layout.y_of, out.y_of);
+  out.component_count = static_cast<uint32_t>(scan.component_count);
+  for (size_t c = 0; c < out.component_count; ++c) {
+    out.components[c] = make_component(scan, layout, c);
+  }
+  out.ycc = scan.colour == Colour::kYcc;
+  out.x = region.x;
+  out.y = region.y;
+  out.width = region.width;
+  out.height = region.height;
+  return out;
+}
+
+}  // namespace
+
+void Plan::begin() {
+  sizes_ = {};
+  regions_.clear();
+  segments_.clear();
+  lookups_.clear();
+  lookup_numbers_.clear();
+}
+
+size_t Plan::lay_out(Bytes file, const Header& header, const base::Rect& region) {
+  const auto scan = read_scan(file, header);
+  if (!scan || !layout_.find(*scan, file, region)) return 0;
+  scan_ = *scan;
+  region_ = region;
+  if (std::min(layout_.interval, layout_.mcus) > kSegmentMcusMax || !may_use_tables()) return 0;
+  return unstuffed_bytes_max(layout_, file.subspan(header.header_bytes));
+}
+
+// As LookupCache::find(): what goes another way on the host meets damage there that would not be
+// seen here.
+bool Plan::may_use_tables() const {
+  const auto& c = scan_.components;
+  const auto same = [&](size_t a, size_t b) { return c[a].dc == c[b].dc && c[a].ac == c[b].ac; };
+  if (scan_.component_count == 3 && !same(0, 1) && !same(0, 2) && !same(1, 2)) return false;
+  if (scan_.header.mcu_count() >= kPrivateTablesMcusMin) return true;
+  for (size_t i = 0; i < static_cast<size_t>(scan_.component_count); ++i) {
+    if (find_known_table(scan_.tables[c[i].dc], false) == nullptr ||
+        find_known_table(scan_.tables[c[i].ac], true) == nullptr) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Plan::Sizes Plan::sizes_with_next() const {
+  const uint64_t mcus = uint64_t{layout_.right - layout_.left} * (layout_.bottom - layout_.top);
+  Sizes sizes = sizes_;
+  sizes.coefficients += mcus * layout_.blocks * 64;
+  sizes.planes_bytes += layout_.samples_bytes;
+  sizes.pixels_bytes += uint64_t{region_.width} * region_.height * 3;
+  return sizes;
+}
+
+bool Plan::add(Bytes file, uint8_t* to) {
+  needed_.clear();
+  if (!copy_segments(layout_, file.subspan(scan_.header.header_bytes), best_entropy_kernel(), to,
+                     &needed_)) {
+    return false;
+  }
+  Region region = make_region(scan_, layout_, region_);
+  region.coefficients = sizes_.coefficients;
+  region.pixels = sizes_.pixels_bytes;
+  for (size_t c = 0; c < region.component_count; ++c) {
+    Component& component = region.components[c];
+    component.plane += sizes_.planes_bytes;
+    component.dc = lookup_of(scan_.tables[scan_.components[c].dc], false);
+    component.ac = lookup_of(scan_.tables[scan_.components[c].ac], true);
+  }
+  const auto number = static_cast<uint32_t>(regions_.size());
+  Sizes sizes = sizes_with_next();
+  for (const NeededSegment& needed : needed_) {
+    const uint64_t byte = sizes_.bits_bytes + static_cast<uint64_t>(needed.data - to);
+    segments_.push_back({.region = number,
+                         .first_mcu = needed.first_mcu,
+                         .end_mcu = needed.end_mcu,
+                         .whole_end = needed.whole_end,
+                         .bit = byte * 8,
+                         .end_bit = (byte + needed.bytes) * 8});
+    sizes.bits_bytes = byte + needed.bytes + kStreamPadding;
+  }
+  sizes_ = sizes;
+  regions_.push_back(region);
+  return true;
+}
+
+uint32_t Plan::lookup_of(Bytes table, bool ac) {
+  const HuffmanTable* const known = find_known_table(table, ac);
+  std::string key(ac ? "a" : "d");
+  if (known == nullptr) {
+    key.append(reinterpret_cast<const char*>(table.data()), table.size());
+  } else {
+    key.append(reinterpret_cast<const char*>(&known), sizeof(known));
+  }
+  const auto [at, added] =
+      lookup_numbers_.try_emplace(std::move(key), static_cast<uint32_t>(lookups_.size()));
+  if (added) lookups_.push_back(make_lookup(known == nullptr ? table_of(table) : *known));
+  return at->second;
+}
+
+std::vector<Segment>& Plan::sorted_segments() {
+  constexpr size_t kClasses = 1024;
+  constexpr int kClassBits = 10;
+  uint64_t longest = 0;
+  for (const Segment& s : segments_) longest = std::max(longest, s.end_bit - s.bit);
+  const int shift = std::max(0, static_cast<int>(std::bit_width(longest)) - kClassBits);
+  const auto class_of = [&](const Segment& s) {
+    return kClasses - 1 - ((s.end_bit - s.bit) >> shift);
+  };
+  std::array<uint32_t, kClasses + 1> first{};
+  for (const Segment& s : segments_) ++first[class_of(s) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  sorted_.resize(segments_.size());
+  for (const Segment& s : segments_) sorted_[first[class_of(s)]++] = s;
+  return sorted_;
+}
+
+}  // namespace forebay::jpeg::gpu
