@@ -20,7 +20,7 @@ class Normalizing:
 
     Args:
         mean, std: Of red, green and blue.
-        dtype: "float32" or "bfloat16", of the result.
+        dtype: "float32", "bfloat16" or "float16", of the result.
         channels_last: Whether images are [samples, height, width, 3].
         fields: Where the batch has images: indexes of a tuple, or names of a dict.
     """
@@ -184,7 +184,7 @@ def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] 
 
     index = torch.cuda.current_device() if device.index is None else device.index
     try:
-        return _core.open_device(index), _DECODE[decode]
+        return _core.Device.open(index), _DECODE[decode]
     except (OSError, ValueError, RuntimeError) as error:
         if decode == "gpu":
             raise ValueError(f"decode is 'gpu', but {error}") from error

@@ -83,7 +83,8 @@ class Loader:
             divided by the processes of the job on this machine (LOCAL_WORLD_SIZE).
         drop_last: Whether a last batch that is not full is left out.
         samples_per_epoch: How many are drawn, of a dataset with weights; None: as many as it has.
-        dtype: "float32" or "bfloat16", with Normalize; "uint8" without; None: "float32" or "uint8".
+        dtype: "float32", "bfloat16" or "float16", with Normalize; "uint8" without; None: "float32"
+            or "uint8".
         channels_last: Whether images are [height, width, 3].
         prefetch_factor: Batches that are prepared ahead.
         seed: Of the order and the augmentation.

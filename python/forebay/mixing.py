@@ -138,7 +138,7 @@ def mix(
     Args:
         mixing: What is done.
         images: A contiguous tensor or array in this machine's memory, [samples, 3, height, width];
-            float32 or bfloat16, for CutMix also uint8.
+            float32, bfloat16 or float16, for CutMix also uint8.
         labels: Integers [samples] from 0 to num_classes - 1, or float32 [samples, classes].
         seed: As Loader's.
         epoch: From 0.
@@ -181,7 +181,7 @@ def mix(
         except TypeError:
             raise ValueError(
                 f"mix: images of {images.dtype} must be a contiguous, writable tensor or array of "
-                "float32, bfloat16 or uint8 in this machine's memory"
+                "float32, bfloat16, float16 or uint8 in this machine's memory"
             ) from None
     if as_tensor:
         import torch

@@ -13,6 +13,7 @@ _DTYPES = {
     "uint8": _core.DType.UINT8,
     "float32": _core.DType.FLOAT32,
     "bfloat16": _core.DType.BFLOAT16,
+    "float16": _core.DType.FLOAT16,
 }
 
 

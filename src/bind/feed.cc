@@ -68,9 +68,11 @@ nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
     case image::DType::kFloat32:
       return nb::dtype<float>();
     case image::DType::kBfloat16:
+      return {static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
+    case image::DType::kFloat16:
       break;
   }
-  return {static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
+  return {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
 }
 
 // Keeps the batch as long as somebody has the array.
@@ -175,11 +177,10 @@ void bind_feed(nb::module_& m) {
       .value("AUTO", feed::Decode::kAuto)
       .value("HOST", feed::Decode::kHost)
       .value("GPU", feed::Decode::kGpu);
-  nb::class_<image::gpu::Device>(m, "Device", "Where batches lie and JPEGs are decoded.")
-      .def_prop_ro("number", &image::gpu::Device::number, "By CUDA's count.");
-  m.def(
-      "open_device", [](int number) { return unwrap(image::gpu::open_device(number)); },
-      nb::arg("number"), "A GPU, by CUDA's count.");
+  nb::class_<image::gpu::Device>(m, "Device", "A GPU: where batches lie and JPEGs are decoded.")
+      .def_static(
+          "open", [](int number) { return unwrap(image::gpu::open_device(number)); },
+          nb::arg("number"), "By CUDA's count.");
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
       .def_rw("images", &FeedOptions::images)

@@ -18,7 +18,10 @@ DType dtype_of(const nb::dlpack::dtype& dtype) {
   if (dtype.code == static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat) && dtype.bits == 16) {
     return DType::kBfloat16;
   }
-  throw nb::type_error("images are not of uint8, float32 or bfloat16");
+  if (dtype.code == static_cast<uint8_t>(nb::dlpack::dtype_code::Float) && dtype.bits == 16) {
+    return DType::kFloat16;
+  }
+  throw nb::type_error("images are not of uint8, float32, bfloat16 or float16");
 }
 
 Mix draw(const std::vector<MixChoice>& choices, uint32_t height, uint32_t width, uint64_t seed,

@@ -71,7 +71,8 @@ void bind_transforms(nb::module_& m) {
   nb::enum_<DType>(m, "DType")
       .value("UINT8", DType::kUint8)
       .value("FLOAT32", DType::kFloat32)
-      .value("BFLOAT16", DType::kBfloat16);
+      .value("BFLOAT16", DType::kBfloat16)
+      .value("FLOAT16", DType::kFloat16);
   nb::enum_<Layout>(m, "Layout").value("NCHW", Layout::kNchw).value("NHWC", Layout::kNhwc);
   nb::class_<TensorOptions>(m, "TensorOptions")
       .def(nb::init<>())

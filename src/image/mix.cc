@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "image/bfloat16.h"
 #include "image/distributions.h"
+#include "image/half.h"
 
 namespace forebay::image {
 namespace {
@@ -67,15 +67,16 @@ void mix_float32(double own, size_t samples, size_t numbers, float* first) {
   });
 }
 
-// Rounded after each operation, as PyTorch's bfloat16.
-void mix_bfloat16(double own, size_t samples, size_t numbers, uint16_t* first) {
+// Rounded after each operation, as PyTorch's numbers of 16 bits.
+template <uint16_t (*kTo)(float), float (*kFrom)(uint16_t)>
+void mix_half(double own, size_t samples, size_t numbers, uint16_t* first) {
   const auto kept = static_cast<float>(own);
   const auto added = static_cast<float>(1 - own);
-  const auto rounded = [](float value) { return from_bfloat16(to_bfloat16(value)); };
+  const auto rounded = [](float value) { return kFrom(kTo(value)); };
   mix_with_last(samples, numbers, first, [=](uint16_t* to, const uint16_t* before, size_t count) {
     for (size_t i = 0; i < count; ++i) {
-      const float other = rounded(from_bfloat16(before[i]) * added);
-      to[i] = to_bfloat16(other + rounded(from_bfloat16(to[i]) * kept));
+      const float other = rounded(kFrom(before[i]) * added);
+      to[i] = kTo(other + rounded(kFrom(to[i]) * kept));
     }
   });
 }
@@ -138,7 +139,12 @@ Status mix_images(const Mix& mix, const BatchShape& batch, uint8_t* images) {
       mix_float32(mix.own, batch.samples, numbers, reinterpret_cast<float*>(images));
       break;
     case DType::kBfloat16:
-      mix_bfloat16(mix.own, batch.samples, numbers, reinterpret_cast<uint16_t*>(images));
+      mix_half<to_bfloat16, from_bfloat16>(mix.own, batch.samples, numbers,
+                                           reinterpret_cast<uint16_t*>(images));
+      break;
+    case DType::kFloat16:
+      mix_half<to_float16, from_float16>(mix.own, batch.samples, numbers,
+                                         reinterpret_cast<uint16_t*>(images));
       break;
   }
   return {};

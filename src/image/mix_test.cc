@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "image/bfloat16.h"
+#include "image/half.h"
 #include "image/test_images.h"
 
 namespace forebay::image {
@@ -20,14 +20,16 @@ std::vector<float> numbers_of(const ByteVector& bytes, DType dtype) {
   for (size_t i = 0; i < out.size(); ++i) {
     if (dtype == DType::kUint8) out[i] = bytes[i];
     if (dtype == DType::kFloat32) out[i] = base::load_le<float>(bytes.data() + 4 * i);
-    if (dtype == DType::kBfloat16) {
-      out[i] = from_bfloat16(base::load_le<uint16_t>(bytes.data() + 2 * i));
+    if (dtype_bytes(dtype) == 2) {
+      const auto bits = base::load_le<uint16_t>(bytes.data() + 2 * i);
+      out[i] = dtype == DType::kFloat16 ? from_float16(bits) : from_bfloat16(bits);
     }
   }
   return out;
 }
 
 float rounded(float value, DType dtype) {
+  if (dtype == DType::kFloat16) return from_float16(to_float16(value));
   return dtype == DType::kBfloat16 ? from_bfloat16(to_bfloat16(value)) : value;
 }
 
@@ -41,7 +43,9 @@ ByteVector make_batch(const BatchShape& shape, uint64_t seed) {
     if (shape.dtype == DType::kUint8) {
       out.push_back(static_cast<uint8_t>(random.next_u32()));
     } else {
-      const auto bits = std::bit_cast<uint32_t>(rounded(value, shape.dtype));
+      const uint32_t bits = shape.dtype == DType::kFloat16
+                                ? uint32_t{to_float16(value)} << 16
+                                : std::bit_cast<uint32_t>(rounded(value, shape.dtype));
       for (size_t byte = 4 - dtype_bytes(shape.dtype); byte < 4; ++byte) {
         out.push_back(static_cast<uint8_t>(bits >> 8 * byte));
       }
@@ -56,7 +60,7 @@ size_t before(size_t i, size_t samples, size_t numbers) {
 }
 
 TEST(MixImages, EqualsTheFormula) {
-  for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const BatchShape& shape : {BatchShape{5, {37, 61}, dtype}, BatchShape{1, {3, 2}, dtype},
                                     BatchShape{2, {64, 64}, dtype}}) {
       ByteVector batch = make_batch(shape, 1);
@@ -76,7 +80,7 @@ TEST(MixImages, EqualsTheFormula) {
 TEST(MixImages, CutsTheBoxAndNothingElse) {
   const Rect box{3, 5, 9, 4};
   const Size size{17, 13};
-  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       const BatchShape shape{4, size, dtype, layout};
       ByteVector batch = make_batch(shape, 2);

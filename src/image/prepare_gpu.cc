@@ -261,15 +261,19 @@ Status GpuPreparer::run_job() {
              .erased = {erased_[0], erased_[1], erased_[2]}};
   run.sent_bytes = sent.end();
   run.coefficients_bytes = sizes.coefficients * sizeof(int16_t);
-  for (size_t i = 0; i < samples_.size(); ++i) {
-    const jpeg::gpu::Region& region = plan_.regions()[i];
-    run.blocks_max = std::max(run.blocks_max, region.needed_blocks());
-    run.pixels_max = std::max(run.pixels_max, region.area());
-    run.between_max = std::max(run.between_max, region.height * samples_[i].across.count);
-  }
+  count_items(&run);
   RETURN_IF_ERROR(queue_->run(run));
   bad_.resize(taken_.size());
   return queue_->wait(bad_.data());
+}
+
+void GpuPreparer::count_items(gpu::Run* run) const {
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    const jpeg::gpu::Region& region = plan_.regions()[i];
+    run->blocks_max = std::max(run->blocks_max, region.needed_blocks());
+    run->pixels_max = std::max(run->pixels_max, region.area());
+    run->between_max = std::max(run->between_max, region.height * samples_[i].across.count);
+  }
 }
 
 void GpuPreparer::prepare_on_host(PrepareRequest& request) {

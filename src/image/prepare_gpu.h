@@ -41,6 +41,7 @@ class GpuPreparer {
                      BorderKind kind);
   void run(std::span<PrepareRequest> requests);
   Status run_job();
+  void count_items(gpu::Run* run) const;
   void prepare_on_host(PrepareRequest& request);
 
   const Transform transform_;

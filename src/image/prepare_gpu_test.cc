@@ -3,6 +3,9 @@
 #include "image/prepare_gpu.h"
 
 #include <gtest/gtest.h>
+#ifdef FOREBAY_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 #include "image/test_images.h"
 #include "jpeg/jpeg_samples.h"
@@ -14,48 +17,89 @@ using base::ByteVector;
 using base::Purpose;
 using base::Random;
 
-// What is prepared, both ways.
-class BothWays {
- public:
-  BothWays(const Transform& transform, const TensorOptions& options)
-      : host_(transform, options), gpu_(transform, options, gpu::host_device()) {}
+// The host in place of a GPU, and the GPU where there is one.
+std::vector<std::shared_ptr<gpu::Device>> devices() {
+  std::vector<std::shared_ptr<gpu::Device>> all{gpu::host_device()};
+  if (const auto gpu = gpu::open_device(0)) all.push_back(*gpu);
+  return all;
+}
 
-  // Gives how many of the files the GPU made.
-  uint64_t check(const std::vector<ByteVector>& files, uint64_t seed) {
-    const size_t bytes = host_.sample_bytes();
-    ByteVector expected(files.size() * bytes, 0xA5);
-    ByteVector made(files.size() * bytes, 0xA5);
-    const auto host = requests(files, seed, &expected);
-    const auto gpu = requests(files, seed, &made);
-    const uint64_t before = gpu_.made_on_gpu();
-    auto on_host = host;
-    auto on_gpu = gpu;
-    host_.prepare(on_host);
-    gpu_.prepare(on_gpu, true);
-    for (size_t i = 0; i < files.size(); ++i) {
-      SCOPED_TRACE(fmt::format("file {}, seed {}", i, seed));
-      EXPECT_EQ(on_host[i].status.code(), on_gpu[i].status.code());
-      EXPECT_EQ(on_host[i].status.message(), on_gpu[i].status.message());
-      if (!on_host[i].status.ok()) continue;
-      EXPECT_EQ(std::memcmp(on_host[i].out, on_gpu[i].out, bytes), 0);
-    }
-    return gpu_.made_on_gpu() - before;
+// Memory of a device.
+class DeviceBytes {
+ public:
+  DeviceBytes(gpu::Device& device, const ByteVector& content)
+      : bytes_(content.size()), memory_(device.allocate(bytes_).value()) {
+    EXPECT_TRUE(device.open_queue().value()->copy(content, memory_.get()).ok());
+  }
+  uint8_t* data() const { return memory_.get(); }
+  ByteVector content() const {
+    ByteVector out(bytes_);
+#ifdef FOREBAY_CUDA
+    // Of the host's memory too, where there is a driver.
+    if (cudaMemcpy(out.data(), data(), bytes_, cudaMemcpyDefault) == cudaSuccess) return out;
+#endif
+    std::memcpy(out.data(), data(), bytes_);
+    return out;
   }
 
  private:
+  size_t bytes_;
+  std::shared_ptr<uint8_t> memory_;
+};
+
+// What is prepared, the host's own way and by the kernels.
+class BothWays {
+ public:
+  BothWays(const Transform& transform, const TensorOptions& options) : host_(transform, options) {
+    for (auto& device : devices()) {
+      ways_.push_back({device, std::make_unique<GpuPreparer>(transform, options, device)});
+    }
+  }
+
+  // Gives how many of the files the kernels made.
+  uint64_t check(const std::vector<ByteVector>& files, uint64_t seed) {
+    const size_t bytes = host_.sample_bytes();
+    ByteVector expected(files.size() * bytes, 0xA5);
+    auto on_host = requests(files, seed, expected.data());
+    host_.prepare(on_host);
+    uint64_t made = 0;
+    for (const Way& way : ways_) {
+      const DeviceBytes memory(*way.device, ByteVector(expected.size(), 0xA5));
+      auto on_gpu = requests(files, seed, memory.data());
+      const uint64_t before = way.preparer->made_on_gpu();
+      way.preparer->prepare(on_gpu, true);
+      made = way.preparer->made_on_gpu() - before;
+      const ByteVector got = memory.content();
+      for (size_t i = 0; i < files.size(); ++i) {
+        SCOPED_TRACE(fmt::format("device {}, file {}, seed {}", way.device->number(), i, seed));
+        EXPECT_EQ(on_host[i].status.code(), on_gpu[i].status.code());
+        EXPECT_EQ(on_host[i].status.message(), on_gpu[i].status.message());
+        if (!on_host[i].status.ok()) continue;
+        EXPECT_EQ(std::memcmp(expected.data() + i * bytes, got.data() + i * bytes, bytes), 0);
+      }
+    }
+    return made;
+  }
+
+ private:
+  struct Way {
+    std::shared_ptr<gpu::Device> device;
+    std::unique_ptr<GpuPreparer> preparer;
+  };
+
   std::vector<PrepareRequest> requests(const std::vector<ByteVector>& files, uint64_t seed,
-                                       ByteVector* out) const {
+                                       uint8_t* out) const {
     std::vector<PrepareRequest> all;
     for (size_t i = 0; i < files.size(); ++i) {
       all.push_back({.file = files[i],
                      .random = Random(seed, Purpose::kAugment, 0, i),
-                     .out = out->data() + i * host_.sample_bytes()});
+                     .out = out + i * host_.sample_bytes()});
     }
     return all;
   }
 
   Preparer host_;
-  GpuPreparer gpu_;
+  std::vector<Way> ways_;
 };
 
 // Of all kinds of sampling that a GPU takes, sizes and restart intervals.
@@ -84,7 +128,7 @@ TEST(PrepareGpu, MakesTheHostsSamples) {
   const auto files = make_files();
   for (const auto interpolation :
        {Interpolation::kBilinear, Interpolation::kBicubic, Interpolation::kNearest}) {
-    for (const auto dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+    for (const auto dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
       for (const auto layout : {Layout::kNchw, Layout::kNhwc}) {
         BothWays ways({.size = {31, 26}, .interpolation = interpolation},
                       {.dtype = dtype, .layout = layout});

@@ -11,8 +11,8 @@
 #include <bit>
 #include <cmath>
 
-#include "image/bfloat16.h"
 #include "image/distributions.h"
+#include "image/half.h"
 #include "image/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -62,6 +62,15 @@ struct ToBfloat16 {
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
     const auto sum = hn::Add(hn::Add(bits, odd), hn::Set(du32, 0x7fff));
     return hn::DemoteTo(d16, hn::BitCast(d32, hn::ShiftRight<16>(sum)));
+  }
+};
+
+struct ToFloat16 {
+  using D = D16;
+  const TensorWriter::Formulas& formulas;
+  HWY_INLINE auto operator()(V32 value, size_t channel) const {
+    const hn::Rebind<hwy::float16_t, DF> df16;
+    return hn::BitCast(d16, hn::DemoteTo(df16, normalise(value, formulas[channel])));
   }
 };
 
@@ -159,6 +168,10 @@ void write_bfloat16(const PlanarRow& row, const TensorWriter::RowPlace& place,
                     const TensorWriter::Formulas& formulas, uint8_t* sample) {
   write_as<uint16_t>(row, place, ToBfloat16{formulas}, sample);
 }
+void write_float16(const PlanarRow& row, const TensorWriter::RowPlace& place,
+                   const TensorWriter::Formulas& formulas, uint8_t* sample) {
+  write_as<uint16_t>(row, place, ToFloat16{formulas}, sample);
+}
 
 // What `formula` makes of each byte.
 void normalise_bytes(const TensorWriter::Formula& formula, float* to) {
@@ -177,6 +190,7 @@ namespace forebay::image {
 HWY_EXPORT(write_uint8);
 HWY_EXPORT(write_float32);
 HWY_EXPORT(write_bfloat16);
+HWY_EXPORT(write_float16);
 HWY_EXPORT(normalise_bytes);
 
 namespace {
@@ -216,6 +230,7 @@ size_t dtype_bytes(DType dtype) {
     case DType::kFloat32:
       return 4;
     case DType::kBfloat16:
+    case DType::kFloat16:
       return 2;
   }
   return 0;
@@ -229,10 +244,14 @@ TensorWriter::TensorWriter(const TensorOptions& options) : options_(options) {
     for (size_t value = 0; value < 256; ++value) {
       const double exact = (static_cast<double>(value) / 255 - mean) / std;
       float32_[channel][value] = static_cast<float>(exact);
-      bfloat16_[channel][value] = to_bfloat16(float32_[channel][value]);
+      half_[channel][value] = to_half(float32_[channel][value]);
     }
   }
   exact_ = formula_is_exact();
+}
+
+uint16_t TensorWriter::to_half(float value) const {
+  return options_.dtype == DType::kFloat16 ? to_float16(value) : to_bfloat16(value);
 }
 
 // For every byte value, on this machine.
@@ -261,7 +280,10 @@ void TensorWriter::write_row(const PlanarRow& row, uint32_t y, Size size, bool f
                     : write_by_table(row, place, float32_, out);
     case DType::kBfloat16:
       return exact_ ? HWY_DYNAMIC_DISPATCH(write_bfloat16)(row, place, formulas_, out)
-                    : write_by_table(row, place, bfloat16_, out);
+                    : write_by_table(row, place, half_, out);
+    case DType::kFloat16:
+      return exact_ ? HWY_DYNAMIC_DISPATCH(write_float16)(row, place, formulas_, out)
+                    : write_by_table(row, place, half_, out);
   }
 }
 
@@ -298,7 +320,8 @@ void TensorWriter::make_part(const Rect& part, Size size, uint8_t* out, const Ma
     case DType::kFloat32:
       return write_part<float>(part, size, out, make);
     case DType::kBfloat16:
-      return write_part<uint16_t>(part, size, out, [&](size_t c) { return to_bfloat16(make(c)); });
+    case DType::kFloat16:
+      return write_part<uint16_t>(part, size, out, [&](size_t c) { return to_half(make(c)); });
   }
 }
 
@@ -320,7 +343,8 @@ std::array<uint32_t, 3 * 256> TensorWriter::numbers() const {
           to = std::bit_cast<uint32_t>(float32_[channel][value]);
           break;
         case DType::kBfloat16:
-          to = bfloat16_[channel][value];
+        case DType::kFloat16:
+          to = half_[channel][value];
           break;
       }
     }

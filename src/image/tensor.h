@@ -11,7 +11,7 @@ namespace forebay::image {
 
 using base::PlanarRow;
 
-enum class DType : uint8_t { kUint8, kFloat32, kBfloat16 };
+enum class DType : uint8_t { kUint8, kFloat32, kBfloat16, kFloat16 };
 enum class Layout : uint8_t { kNchw, kNhwc };
 
 size_t dtype_bytes(DType dtype);
@@ -25,8 +25,8 @@ struct TensorOptions {
 };
 
 // The one definition of normalising that every kernel shares: what each byte value becomes, for
-// each channel. float32: (v / 255 - mean) / std computed in double and rounded once. bfloat16: that
-// float32 rounded to nearest even.
+// each channel. float32: (v / 255 - mean) / std computed in double and rounded once. bfloat16 and
+// float16: that float32 rounded to nearest even.
 class TensorWriter {
  public:
   explicit TensorWriter(const TensorOptions& options);
@@ -79,6 +79,7 @@ class TensorWriter {
   };
 
  private:
+  uint16_t to_half(float value) const;
   bool formula_is_exact() const;
   template <class Out, class Make>
   void write_part(const Rect& part, Size size, uint8_t* out, const Make& make) const;
@@ -89,7 +90,7 @@ class TensorWriter {
   Formulas formulas_;
   bool exact_ = false;  // the formulas give what the tables hold
   std::array<std::array<float, 256>, 3> float32_{};
-  std::array<std::array<uint16_t, 256>, 3> bfloat16_{};
+  std::array<std::array<uint16_t, 256>, 3> half_{};  // of types of 16 bits
 };
 
 }  // namespace forebay::image

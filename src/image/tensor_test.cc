@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "image/half.h"
 #include "image/test_images.h"
 #include "jpeg/keep_to.h"
 
@@ -24,7 +25,8 @@ float nearest_bfloat16(float value) {
 float load_number(const uint8_t* out, size_t index, DType dtype) {
   if (dtype == DType::kUint8) return out[index];
   if (dtype == DType::kFloat32) return base::load_le<float>(out + index * 4);
-  return std::bit_cast<float>(uint32_t{base::load_le<uint16_t>(out + index * 2)} << 16);
+  const auto bits = base::load_le<uint16_t>(out + index * 2);
+  return dtype == DType::kFloat16 ? from_float16(bits) : from_bfloat16(bits);
 }
 
 float expected(const TensorOptions& options, uint8_t value, size_t channel) {
@@ -32,6 +34,7 @@ float expected(const TensorOptions& options, uint8_t value, size_t channel) {
   const double mean = options.mean[channel];
   const double std = options.std[channel];
   const auto exact = static_cast<float>((value / 255.0 - mean) / std);
+  if (options.dtype == DType::kFloat16) return from_float16(to_float16(exact));  // half_test.cc
   return options.dtype == DType::kFloat32 ? exact : nearest_bfloat16(exact);
 }
 
@@ -66,7 +69,7 @@ void check(const TensorOptions& options, const Pixels& pixels, bool flip, size_t
 }
 
 TEST(TensorWriter, EqualsANaiveLoop) {
-  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       for (const bool flip : {false, true}) {
         TensorOptions options;
@@ -86,7 +89,7 @@ TEST(TensorWriter, EqualsANaiveLoop) {
 // Past the caches where they begin in the right place.
 TEST(TensorWriter, WritesLargeSamplesAnywhere) {
   const Pixels pixels = make_image(192, 480, 3);
-  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const bool flip : {false, true}) {
       for (const size_t offset : {0u, 4u, 32u}) {
         for (const auto best : {jpeg::EntropyKernel::kAvx2, jpeg::EntropyKernel::kAvx512}) {
@@ -101,7 +104,7 @@ TEST(TensorWriter, WritesLargeSamplesAnywhere) {
 TEST(TensorWriter, ErasesThePartAndNothingElse) {
   const Rect part{5, 2, 7, 9};
   const Pixels pixels = make_image(17, 13, 4);
-  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16}) {
+  for (const DType dtype : {DType::kUint8, DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       TensorOptions options;
       options.dtype = dtype;
@@ -146,8 +149,8 @@ TEST(TensorWriter, IsExactForAnyMeanAndDeviation) {
   const Pixels pixels = make_image(43, 30, 7);
   for (int i = 0; i < 200; ++i) {
     TensorOptions options;
-    options.dtype = i % 2 == 0 ? DType::kFloat32 : DType::kBfloat16;
-    options.layout = i % 3 == 0 ? Layout::kNhwc : Layout::kNchw;
+    options.dtype = std::array{DType::kFloat32, DType::kBfloat16, DType::kFloat16}[i % 3U];
+    options.layout = i % 2 == 0 ? Layout::kNhwc : Layout::kNchw;
     for (size_t c = 0; c < 3; ++c) {
       const double size = i % 10 == 0 ? 1e6 : 1;
       options.mean[c] = static_cast<float>((random.uniform() - 0.3) * size);

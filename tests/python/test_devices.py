@@ -20,7 +20,7 @@ on_a_gpu = pytest.mark.skipif(
 MEAN, STD = (0.1, 0.45, 0.9), (0.3, 0.01, 2.5)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_what_is_left_to_a_device_gives_the_cores_numbers(
     packed: Path, dtype: str, channels_last: bool
@@ -120,6 +120,7 @@ def _doubled(batch: Any) -> Any:
 _CASES: dict[str, dict[str, Any]] = {
     "float32": {"transform": T.train(48)},
     "bfloat16": {"transform": T.train(48), "dtype": "bfloat16"},
+    "float16": {"transform": T.train(48), "dtype": "float16"},
     "channels last": {"transform": T.train(48), "channels_last": True},
     "bytes": {"transform": [T.RandomResizedCrop(48)]},
     "erased": {"transform": [*T.train(48), T.RandomErasing(p=1.0, value=0.25)]},

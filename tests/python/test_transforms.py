@@ -279,7 +279,7 @@ def test_erasing_bytes(ramps: Path):
             run(ramps, [crop, T.RandomErasing(1, value=value)])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_erasing_with_noise(ramps: Path, dtype: str):
     transform: list[T.Transform] = [
         T.RandomResizedCrop(32),
@@ -308,7 +308,7 @@ NAMES: dict[str, Any] = {"seed": 5, "epoch": 2}
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.uint8])
 @pytest.mark.parametrize("name", ["MixUp", "CutMix"])
 def test_mixing_is_torchvisions(name: str, dtype: torch.dtype, channels_last: bool):
     if name == "MixUp" and dtype == torch.uint8:
