@@ -177,7 +177,7 @@ gpu::Axis GpuPreparer::add_axis(const AxisSpec& spec) {
       const uint32_t output = spec.first + i;
       numbers_.push_back(static_cast<int32_t>(nearest ? nearest_pixel(spec, output) : output));
     }
-    weights_.insert(weights_.end(), spec.count, 1 << out.precision);
+    weights_.insert(weights_.end(), spec.count, int16_t{2});  // 1, with that precision
     return out;
   }
   axis_.compute(spec);

@@ -160,7 +160,7 @@ uint32_t Plan::lookup_of(Bytes table, bool ac) {
   if (known == nullptr) {
     key.append(reinterpret_cast<const char*>(table.data()), table.size());
   } else {
-    key.append(reinterpret_cast<const char*>(&known), sizeof(known));
+    key += fmt::format("{}", static_cast<const void*>(known));
   }
   const auto [at, added] =
       lookup_numbers_.try_emplace(std::move(key), static_cast<uint32_t>(lookups_.size()));
