@@ -117,7 +117,8 @@ bool Pipeline::wait_ms(int ms) {
 
 Result<Prepared> Pipeline::next() {
   MutexLock lock(mutex_);
-  gpu_share_.asked(answered() && !std::exchange(waited_, false));
+  const bool waited = std::exchange(waited_, false);
+  gpu_share_.asked(answered() && !waited);
   ask();  // also where there was no memory a moment ago
   while (!answered()) done_.wait(mutex_);
   const Status& status = pending_.empty() ? plan_status_ : pending_.front()->status;

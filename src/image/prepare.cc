@@ -82,6 +82,12 @@ uint32_t decode_scale(const Transform& transform, Format format, const Draw& dra
   return scale;
 }
 
+Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request) {
+  ASSIGN_OR_RETURN(const Encoded source, read_header(request.file));
+  ASSIGN_OR_RETURN(const Draw drawn, draw(transform, source.size, request.random));
+  return BegunSample{source, drawn};
+}
+
 Preparer::Preparer(const Transform& transform, const TensorOptions& options)
     : transform_(transform), resizer_(transform.interpolation), writer_(options) {}
 
@@ -93,14 +99,13 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
     PrepareRequest& request = requests[number];
-    const auto source = read_header(request.file);
-    const auto drawn = source ? draw(transform_, source->size, request.random)
-                              : Result<Draw>(tl::unexpected(source.error()));
-    request.status = base::status_of(drawn);
-    if (!drawn) continue;
-    const uint32_t scale = decode_scale(transform_, source->format, *drawn);
-    decodes_.push_back({*source, scaled_region(drawn->region, scale), scale});
-    draws_.push_back(*drawn);
+    const auto begun = begin_sample(transform_, request);
+    request.status = base::status_of(begun);
+    if (!begun) continue;
+    const auto& [source, drawn] = *begun;
+    const uint32_t scale = decode_scale(transform_, source.format, drawn);
+    decodes_.push_back({source, scaled_region(drawn.region, scale), scale});
+    draws_.push_back(drawn);
     numbers_.push_back(number);
   }
   decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {

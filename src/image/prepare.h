@@ -57,6 +57,14 @@ struct PrepareRequest {
   Status status = {};      // afterwards; on an error nothing of `out` may be used
 };
 
+// What is known of a sample before it is decoded.
+struct BegunSample {
+  Encoded source;
+  Draw drawn;
+};
+// Errors as read_header and draw.
+Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request);
+
 // Keeps its buffers between samples. One thread at a time.
 class Preparer {
  public:

@@ -65,23 +65,21 @@ void GpuPreparer::prepare(std::span<PrepareRequest> requests, bool on_gpu) {
     for (PrepareRequest& request : requests) request.status = opened;
     return;
   }
-  begin();
-  for_host_.clear();
   if (!on_gpu) {
     for (PrepareRequest& request : requests) prepare_on_host(request);
     return;
   }
+  begin();
+  for_host_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
     PrepareRequest& request = requests[number];
-    const auto source = read_header(request.file);
-    const auto drawn = source ? draw(transform_, source->size, request.random)
-                              : Result<Draw>(tl::unexpected(source.error()));
-    request.status = base::status_of(drawn);
-    if (!drawn) continue;
-    Added added = add(number, request, *source, *drawn);
+    const auto begun = begin_sample(transform_, request);
+    request.status = base::status_of(begun);
+    if (!begun) continue;
+    Added added = add(number, request, *begun);
     if (added == Added::kNoRoom) {
       run(requests);
-      added = add(number, request, *source, *drawn);
+      added = add(number, request, *begun);
     }
     if (added != Added::kYes) for_host_.push_back(number);
   }
@@ -99,7 +97,8 @@ void GpuPreparer::begin() {
 }
 
 GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request,
-                                    const Encoded& source, const Draw& drawn) {
+                                    const BegunSample& begun) {
+  const auto& [source, drawn] = begun;
   const bool can = source.format == Format::kJpeg && !drawn.noise &&
                    decode_scale(transform_, source.format, drawn) == 1;
   if (!can) return Added::kNo;

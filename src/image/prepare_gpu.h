@@ -34,7 +34,7 @@ class GpuPreparer {
 
   void begin();
   Status open();
-  Added add(size_t number, const PrepareRequest& request, const Encoded& source, const Draw& drawn);
+  Added add(size_t number, const PrepareRequest& request, const BegunSample& begun);
   void add_sample(const PrepareRequest& request, const Draw& drawn);
   gpu::Axis add_axis(const AxisSpec& spec);
   uint64_t add_shown(uint32_t count, bool flip, int64_t begin, uint32_t side, uint32_t first,
