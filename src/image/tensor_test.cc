@@ -149,7 +149,8 @@ TEST(TensorWriter, IsExactForAnyMeanAndDeviation) {
   const Pixels pixels = make_image(43, 30, 7);
   for (int i = 0; i < 200; ++i) {
     TensorOptions options;
-    options.dtype = std::array{DType::kFloat32, DType::kBfloat16, DType::kFloat16}[static_cast<size_t>(i) % 3];
+    options.dtype =
+        std::array{DType::kFloat32, DType::kBfloat16, DType::kFloat16}[static_cast<size_t>(i) % 3];
     options.layout = i % 2 == 0 ? Layout::kNhwc : Layout::kNchw;
     for (size_t c = 0; c < 3; ++c) {
       const double size = i % 10 == 0 ? 1e6 : 1;
