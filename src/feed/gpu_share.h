@@ -9,7 +9,7 @@
 
 namespace forebay::feed {
 
-// Any thread may call anything.
+// The consumer, one call at a time, calls asked(); any thread the rest.
 class GpuShare {
  public:
   explicit GpuShare(Decode decode)
@@ -41,7 +41,7 @@ class GpuShare {
   const bool fixed_;
   std::atomic<uint64_t> share_;
   std::atomic<uint64_t> given_ = 0;
-  uint64_t ready_ = 0;  // batches one after the other; the consumer's
+  uint64_t ready_ = 0;  // batches one after the other
 };
 
 }  // namespace forebay::feed

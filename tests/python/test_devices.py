@@ -15,7 +15,7 @@ from forebay.mixing import MixUp
 
 on_a_gpu = pytest.mark.skipif(
     not torch.cuda.is_available(),
-    reason="needs a GPU that PyTorch can use: copies to it and computes there",
+    reason="needs a GPU that PyTorch can use: copies to it, decodes and computes there",
 )
 MEAN, STD = (0.1, 0.45, 0.9), (0.3, 0.01, 2.5)
 
