@@ -8,16 +8,17 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(CCACHE ccache)
 if(CCACHE)
-  # What its manual asks for with precompiled headers.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # What its manual asks for with precompiled headers, and what build folders share: there these lie
+  # at the same place below each.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    CCACHE_BASEDIR=${CMAKE_BINARY_DIR} ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
 # GPUs from sm_80 on: code for each of these, which others of the same generation run too, and PTX
-# for those to come. The runtime is linked in, and looks for a driver when it is first called.
+# for those between and to come. The runtime is linked in, and looks for a driver when it is first called.
 if(FOREBAY_CUDA)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90-real 100-real 120)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
   # CMake 3.25 does not know that nvcc speaks C++20.

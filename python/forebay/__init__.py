@@ -4,10 +4,22 @@ PyTorch is not needed to import this; with it, batches are tensors, else NumPy a
 """
 
 from forebay import transforms
-from forebay._core import DataError
+from forebay._core import DataError, StoredFile
+from forebay.batch_decoding import BatchDecoder, DecodedBatch
 from forebay.dataset import Dataset, concat
 from forebay.decoding import decode
 from forebay.loader import Loader
 from forebay.monitor import BottleneckWarning
 
-__all__ = ["BottleneckWarning", "DataError", "Dataset", "Loader", "concat", "decode", "transforms"]
+__all__ = [
+    "BatchDecoder",
+    "BottleneckWarning",
+    "DataError",
+    "Dataset",
+    "DecodedBatch",
+    "Loader",
+    "StoredFile",
+    "concat",
+    "decode",
+    "transforms",
+]

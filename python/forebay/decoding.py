@@ -5,12 +5,14 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forebay import _core
+from forebay.checks import whole
+from forebay.devices import check_device, current_stream, open_device
 
 Pixels = NDArray[np.uint8]
 
@@ -31,17 +33,39 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"forebay-decode-{process}")
 
 
-@overload
-def decode(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> Pixels: ...
+def check_threads(name: str, threads: int | None) -> int:
+    """How many work at the same time; None: as many as this process may run at once.
+
+    Raises:
+        ValueError: Fewer than one.
+    """
+    return _core.usable_cores() if threads is None else whole(f"{name}: threads", threads, 1)
+
+
 @overload
 def decode(
-    data: Sequence[bytes | bytearray | memoryview], *, threads: int | None = None
+    data: bytes | bytearray | memoryview, *, threads: int | None = None, device: None = None
+) -> Pixels: ...
+@overload
+def decode(
+    data: Sequence[bytes | bytearray | memoryview],
+    *,
+    threads: int | None = None,
+    device: None = None,
 ) -> list[Pixels]: ...
+@overload
 def decode(
     data: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
     *,
     threads: int | None = None,
-) -> Pixels | list[Pixels]:
+    device: Any,
+) -> Any: ...
+def decode(
+    data: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
+    *,
+    threads: int | None = None,
+    device: Any = None,
+) -> Any:
     """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
@@ -51,21 +75,129 @@ def decode(
         data: A file's bytes, or a sequence of them.
         threads: For a sequence: how many work at the same time; None: as many as this process may
             run at once. No more are started than there is work for.
+        device: "cuda", "cuda:1" or a torch.device, which decodes JPEGs that it can (packed ones,
+            and others with restart markers; the CPU the rest) on PyTorch's current stream.
 
     Returns:
-        RGB pixels, uint8 [height, width, 3], or a list of such arrays in the order of `data`.
+        RGB pixels, uint8 [height, width, 3], or a list of such in the order of `data`: arrays, or
+        with a `device` tensors there.
 
     Raises:
         DataError: Not a whole image of these formats; the message names which.
+        ValueError: There is no such device.
     """
+    torch_device = check_device(device)
+    threads = check_threads("decode", threads)
     if isinstance(data, bytes | bytearray | memoryview):
-        return _decode([bytes(data)])[0]
-    threads = _core.usable_cores() if threads is None else threads
-    if threads < 1:
-        raise ValueError(f"decode: threads is {threads}, but must be at least 1")
+        if torch_device is None:
+            return _decode([bytes(data)])[0]
+        return _decode_there([data], torch_device, 1)[0]
+    if torch_device is not None:
+        return _decode_there(data, torch_device, threads)
     files = [one if isinstance(one, bytes) else bytes(memoryview(one)) for one in data]
     firsts = range(0, len(files), _TOGETHER)
     groups = [files[first : first + _TOGETHER] for first in firsts]
     run = map if min(threads, len(groups)) <= 1 else _pool(threads, os.getpid()).map
     made = run(_decode, groups, firsts)
     return [pixels for group in made for pixels in group]
+
+
+def view_of(file: Any, place: int) -> NDArray[np.uint8]:
+    """A file's bytes, or a uint8 array or CPU tensor of one dimension, without a copy.
+
+    Raises:
+        ValueError: Anything else.
+    """
+    try:
+        array = file.numpy() if hasattr(file, "numpy") else file
+        view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
+    except (TypeError, ValueError, BufferError, RuntimeError):
+        view = None
+    if view is None or view.dtype != np.uint8 or view.ndim != 1:
+        raise ValueError(
+            f"file {place} is {type(file).__name__}{'' if view is None else f' of {view.dtype}'}, "
+            "but must be bytes, or a uint8 array or CPU tensor of one dimension"
+        )
+    return np.ascontiguousarray(view)
+
+
+def begin_batch(
+    core: _core.BatchDecoder,
+    files: list[Any],
+    outs: NDArray[np.uint64],
+    images: Any,
+    *,
+    drawn_for: NDArray[np.uint64],
+    crops: NDArray[np.uint32] | None,
+    seed: int,
+    epoch: int,
+    device: Any,
+    threads: int,
+) -> list[tuple[int, _core.PendingBatch]]:
+    """Begins a batch in groups, by several threads, on the device's current stream.
+
+    Args:
+        outs: Addresses of the samples in `images`, which live as long as somebody writes there.
+
+    Returns:
+        Each group's first place, and what was begun.
+    """
+    stream = 0
+    at_once = _TOGETHER
+    if device is not None:
+        stream = current_stream(device)
+        at_once = max(at_once, -(-len(files) // threads))  # a GPU would rather have few large ones
+
+    def begin(first: int, keeps: Any = images) -> tuple[int, _core.PendingBatch]:
+        part = slice(first, first + at_once)
+        some = None if crops is None else crops[part]
+        return first, core.begin(
+            files[part], outs[part], drawn_for[part], some, seed, epoch, stream
+        )
+
+    firsts = range(0, len(files), at_once)
+    run = map if min(threads, len(firsts)) <= 1 else _pool(threads, os.getpid()).map
+    return list(run(begin, firsts))
+
+
+def _decode_there(data: Sequence[Any], device: Any, threads: int) -> list[Any]:
+    import torch
+
+    files = [view_of(file, place) for place, file in enumerate(data)]
+    sizes = [_size_of(file, number) for number, file in enumerate(files)]
+    images = [
+        torch.empty((height, width, 3), dtype=torch.uint8, device=device) for width, height in sizes
+    ]
+    crops = [(0, 0, width, height, width, height) for width, height in sizes]
+    groups = begin_batch(
+        _whole_images(device, os.getpid()),
+        files,
+        np.array([image.data_ptr() for image in images], np.uint64),
+        images,
+        drawn_for=np.zeros(len(files), np.uint64),
+        crops=np.array(crops, np.uint32).reshape(-1, 6),
+        seed=0,
+        epoch=0,
+        device=device,
+        threads=threads,
+    )
+    for first, pending in groups:
+        for place, message in pending.finish():
+            raise _core.DataError(f"decode: image {first + place}: {message}")
+    return images
+
+
+def _size_of(file: NDArray[np.uint8], number: int) -> tuple[int, int]:
+    try:
+        return _core.read_size(file)
+    except _core.DataError as error:
+        raise _core.DataError(f"decode: image {number}: {error}") from None
+
+
+@cache
+def _whole_images(device: Any, process: int) -> _core.BatchDecoder:
+    """Makes each image as it is; for this process, as _pool."""
+    transform, tensor = _core.Transform(), _core.TensorOptions()
+    transform.flip = 0
+    tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
+    return _core.BatchDecoder.open(transform, tensor, open_device(device))

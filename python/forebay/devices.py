@@ -1,4 +1,4 @@
-"""Batches in page-locked memory, and batches on a GPU, ahead of the loop."""
+"""GPUs, and batches in page-locked memory and there, ahead of the loop."""
 
 import copy
 import dataclasses
@@ -88,10 +88,8 @@ class Mover:
 
         self._cuda = torch.cuda
         self._normalizing = normalizing
-        index = None if device is None else device.index
-        if index is None:  # threads ahead of the loop have another one than the caller's
-            index = torch.cuda.current_device()
-        self._device = torch.device("cuda", index)
+        # Threads ahead of the loop have another current device than the caller's.
+        self._device = device or torch.device("cuda", torch.cuda.current_device())
         self._stream = None if device is None else torch.cuda.Stream(self._device)
 
     @contextmanager
@@ -135,6 +133,8 @@ class Mover:
 def check_device(device: Any) -> Any:
     """Loader's `device` as a torch.device; None where batches stay in this machine's memory.
 
+    "cuda" is the current device of now, whichever is the current one later.
+
     Raises:
         ValueError: There is no such device here.
     """
@@ -158,7 +158,7 @@ def check_device(device: Any) -> Any:
         raise ValueError(f"device is '{asked}', but PyTorch {torch.__version__} {build}")
     if asked.index is not None and asked.index >= count:
         raise ValueError(f"device is '{asked}', but PyTorch sees {count} GPU(s), counted from 0")
-    return asked
+    return asked if asked.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
 def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
@@ -180,15 +180,28 @@ def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] 
         )
     if device is None or decode == "cpu":
         return None
-    import torch
-
-    index = torch.cuda.current_device() if device.index is None else device.index
     try:
-        return _core.Device.open(index), _DECODE[decode]
+        return open_device(device), _DECODE[decode]
     except (OSError, ValueError, RuntimeError) as error:
         if decode == "gpu":
             raise ValueError(f"decode is 'gpu', but {error}") from error
         return None
+
+
+def open_device(device: Any) -> _core.Device:
+    """The core's, of a torch.device.
+
+    Raises:
+        OSError, FileNotFoundError, DataError: It cannot be used, or the package has no CUDA.
+    """
+    return _core.Device.open(device.index)
+
+
+def current_stream(device: Any) -> int:
+    """PyTorch's, of a torch.device: a cudaStream_t."""
+    import torch
+
+    return int(torch.cuda.current_stream(device).cuda_stream)
 
 
 def can_pin() -> bool:

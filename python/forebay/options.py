@@ -17,6 +17,11 @@ _DTYPES = {
 }
 
 
+def dtype_name(dtype: _core.DType) -> str:
+    """As Loader's dtype, and PyTorch's."""
+    return next(name for name, value in _DTYPES.items() if value == dtype)
+
+
 def split_transform(
     transform: Any,
 ) -> tuple[list[Transform], list[Callable[[Any], Any]]]:

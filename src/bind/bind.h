@@ -37,5 +37,6 @@ void bind_dataset(nb::module_& m);
 void bind_transforms(nb::module_& m);
 void bind_mix(nb::module_& m);
 void bind_feed(nb::module_& m);
+void bind_batch_decoder(nb::module_& m);
 
 }  // namespace forebay::bind

@@ -177,10 +177,6 @@ void bind_feed(nb::module_& m) {
       .value("AUTO", feed::Decode::kAuto)
       .value("HOST", feed::Decode::kHost)
       .value("GPU", feed::Decode::kGpu);
-  nb::class_<image::gpu::Device>(m, "Device", "A GPU: where batches lie and JPEGs are decoded.")
-      .def_static(
-          "open", [](int number) { return unwrap(image::gpu::open_device(number)); },
-          nb::arg("number"), "By CUDA's count.");
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
       .def_rw("images", &FeedOptions::images)

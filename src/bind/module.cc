@@ -96,4 +96,5 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_transforms(m);
   forebay::bind::bind_mix(m);
   forebay::bind::bind_feed(m);
+  forebay::bind::bind_batch_decoder(m);
 }

@@ -191,7 +191,7 @@ FeedStats FeedImpl::stats() const {
 Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
                                          std::shared_ptr<const store::Dataset> dataset,
                                          const FeedOptions& options) {
-  RETURN_IF_ERROR(check_options(options));
+  RETURN_IF_ERROR(check_options(options).at("feed"));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
   if (!options.drawn_for.empty() && options.drawn_for.size() != dataset->sample_count()) {
     return fail(Code::kInvalid, "feed: drawn_for has {} numbers, {} has {} samples",

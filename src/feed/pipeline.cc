@@ -127,10 +127,12 @@ Result<Prepared> Pipeline::next() {
     return tl::unexpected(status);
   }
   if (pending_.empty()) {
-    return fail(Code::kNoMemory,
-                "feed: {} batches are held by the caller and no further one fits "
-                "memory_bytes_max ({}); let go of batches, or raise it",
-                pool_->in_use(), base::human_bytes(options_.memory_bytes_max));
+    return fail(
+        Code::kNoMemory,
+        "feed: {} batches are held by the caller and no further one fits "
+        "memory_bytes_max ({}), or the memory of the machine or GPU where they lie; let go of "
+        "batches, raise it, or make room",
+        pool_->in_use(), base::human_bytes(options_.memory_bytes_max));
   }
   Pending& front = *pending_.front();
   std::ranges::sort(front.bad, {}, [](const auto& entry) { return entry.first; });

@@ -11,7 +11,7 @@
 
 namespace forebay::image::gpu {
 
-// A stream. One thread at a time.
+// A stream of its own, and memory for what runs in it. One thread at a time.
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -24,14 +24,24 @@ class Queue {
   // Memory of at least these sizes, in bytes, that begins at multiples of 256; good until the next
   // call, which keeps what is at `host`. Not while anything runs. Errors: kNoMemory, kIo.
   virtual base::Result<Memory> reserve(size_t sent, size_t work) = 0;
+  // Runs come behind what this stream of the caller's does, a cudaStream_t, and what it does later
+  // behind them; nullptr is CUDA's default stream. Without a call nothing but the queue waits for
+  // them. Not while anything runs.
+  virtual void use_stream(void* stream) = 0;
 
-  // A job in that memory. Sends what is at `host` and runs all kernels, and comes back at once.
-  // Errors: kIo.
+  // Regions that may be run until wait() is called.
+  static constexpr size_t kRegionsMax = 16384;
+  // A job in that memory. Sends its part of what is at `host` and runs all kernels, behind what
+  // was begun before, and comes back at once. Errors: kIo.
   virtual base::Status run(const Run& run) = 0;
-  // Until that is done. `bad`: gets Job::bad.
+  // Whether wait() would come back at once.
+  virtual bool is_done() = 0;
+  // Until all runs are done. `bad`: gets Job::bad of each since the last call, one after the other.
   virtual base::Status wait(uint32_t* bad) = 0;
-  // Copies from the host's memory to the GPU's, at once.
-  virtual base::Status copy(base::Bytes from, uint8_t* to) = 0;
+  // In the GPU's memory, at once: zeros, and copies from and to the host's.
+  virtual base::Status clear(uint8_t* out, size_t bytes) = 0;
+  virtual base::Status send(base::Bytes from, uint8_t* to) = 0;
+  virtual base::Status fetch(const uint8_t* from, std::span<uint8_t> to) = 0;
 };
 
 // Any thread may call anything.

@@ -1,6 +1,8 @@
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <utility>
 
 #include "image/gpu.h"
 #include "image/launch_gpu.h"
@@ -8,7 +10,6 @@
 namespace forebay::image::gpu {
 namespace {
 
-using base::Bytes;
 using base::Code;
 using base::fail;
 using base::Result;
@@ -16,22 +17,60 @@ using base::Status;
 
 Status check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
+  static_cast<void>(cudaGetLastError());  // else the next launch would be taken for the culprit
   const bool memory = error == cudaErrorMemoryAllocation;
   return fail(memory ? Code::kNoMemory : Code::kIo, "GPU: cannot {}: {}", what,
               cudaGetErrorString(error));
 }
 
-// Memory of the current device, or page-locked memory of the host; one owner.
+// A function of the driver, which the runtime finds; nullptr: there is none.
+template <class Function>
+Function driver_function(const char* name) {
+  constexpr unsigned kVersion = 12000;
+  void* found = nullptr;
+  const auto error =
+      cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, nullptr);
+  return error == cudaSuccess ? reinterpret_cast<Function>(found) : nullptr;
+}
+
+// The calling thread's device for a time: the caller's own comes back, which may be none. (To set
+// that by its number would make a context on it.)
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    static const auto get = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
+    if (get != nullptr) has_before_ = get(&before_) == CUDA_SUCCESS;
+    status_ = check(cudaSetDevice(device), "use the device");
+  }
+  ~CurrentDevice() {
+    static const auto set = driver_function<CUresult (*)(CUcontext)>("cuCtxSetCurrent");
+    if (has_before_ && set != nullptr) set(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  CUcontext before_ = nullptr;
+  bool has_before_ = false;
+  Status status_;
+};
+
+// Memory of a device, or page-locked memory of the host; one owner.
 class Memory {
  public:
-  explicit Memory(bool on_host) : on_host_(on_host) {}
-  ~Memory() { release(); }
+  Memory(int device, bool on_host) : device_(device), on_host_(on_host) {}
+  ~Memory() {
+    const CurrentDevice current(device_);
+    release();
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   uint8_t* data() const { return static_cast<uint8_t*>(data_); }
   size_t size() const { return size_; }
-  // What was there is lost, but for the first `kept` bytes of the host's.
+  // With its device as the current one. What was there is lost, but for the first `kept` bytes of
+  // the host's; these are kept on an error too.
   Status grow(size_t bytes, size_t kept = 0) {
     if (bytes <= size_) return {};
     void* larger = nullptr;
@@ -52,6 +91,7 @@ class Memory {
     size_ = 0;
   }
 
+  const int device_;
   const bool on_host_;
   void* data_ = nullptr;
   size_t size_ = 0;
@@ -61,66 +101,122 @@ class CudaQueue final : public Queue {
  public:
   explicit CudaQueue(int device) : device_(device) {}
   ~CudaQueue() override {
-    if (stream_ == nullptr) return;
-    cudaSetDevice(device_);
-    cudaStreamSynchronize(stream_);
-    cudaStreamDestroy(stream_);
+    const CurrentDevice current(device_);
+    if (done_ != nullptr) {
+      cudaEventSynchronize(done_);
+      cudaEventDestroy(done_);
+    }
+    if (ready_ != nullptr) cudaEventDestroy(ready_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
   Status open() {
-    RETURN_IF_ERROR(enter());
-    return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    RETURN_IF_ERROR(
+        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream"));
+    RETURN_IF_ERROR(
+        check(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "make an event"));
+    // Whoever waits sleeps, as the host's other threads decode.
+    RETURN_IF_ERROR(
+        check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync),
+              "make an event"));
+    return bad_.grow(kRegionsMax * sizeof(uint32_t));
   }
 
   Result<Queue::Memory> reserve(size_t sent, size_t work) override {
-    RETURN_IF_ERROR(enter());
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
     RETURN_IF_ERROR(host_.grow(sent, host_.size()));
     RETURN_IF_ERROR(sent_.grow(sent));
     RETURN_IF_ERROR(work_.grow(work));
     return Queue::Memory{host_.data(), sent_.data(), work_.data()};
   }
 
+  void use_stream(void* stream) override { caller_ = static_cast<cudaStream_t>(stream); }
+
   Status run(const Run& run) override {
-    RETURN_IF_ERROR(enter());
-    const Job& job = run.job;
-    bad_bytes_ = job.count * sizeof(uint32_t);
-    RETURN_IF_ERROR(bad_.grow(bad_bytes_));
-    RETURN_IF_ERROR(check(cudaMemcpyAsync(sent_.data(), host_.data(), run.sent_bytes,
-                                          cudaMemcpyHostToDevice, stream_),
-                          "send a batch"));
-    RETURN_IF_ERROR(check(cudaMemsetAsync(job.coefficients, 0, run.coefficients_bytes, stream_),
-                          "clear memory"));
-    RETURN_IF_ERROR(check(cudaMemsetAsync(job.bad, 0, bad_bytes_, stream_), "clear memory"));
-    RETURN_IF_ERROR(check(launch_kernels(run, stream_), "start the kernels"));
-    return check(cudaMemcpyAsync(bad_.data(), job.bad, bad_bytes_, cudaMemcpyDeviceToHost, stream_),
-                 "ask for what was bad");
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    Status begun = begin(run);
+    // Also behind an error: what was begun before it is waited for.
+    const Status marked = mark_end();
+    return begun.ok() ? marked : begun;
   }
 
+  bool is_done() override { return cudaEventQuery(done_) != cudaErrorNotReady; }
+
   Status wait(uint32_t* bad) override {
-    RETURN_IF_ERROR(enter());
-    RETURN_IF_ERROR(check(cudaStreamSynchronize(stream_), "run the kernels"));
-    std::memcpy(bad, bad_.data(), bad_bytes_);
+    const size_t bytes = std::exchange(bad_bytes_, 0);
+    RETURN_IF_ERROR(check(cudaEventSynchronize(done_), "run the kernels"));
+    std::memcpy(bad, bad_.data(), bytes);
     return {};
   }
 
-  Status copy(Bytes from, uint8_t* to) override {
-    RETURN_IF_ERROR(enter());
-    RETURN_IF_ERROR(
-        check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
-              "send a sample"));
-    return check(cudaStreamSynchronize(stream_), "send a sample");
+  Status clear(uint8_t* out, size_t bytes) override {
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    return finish(cudaMemsetAsync(out, 0, bytes, stream_), "clear memory");
+  }
+  Status send(base::Bytes from, uint8_t* to) override {
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    return finish(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
+                  "send files");
+  }
+  Status fetch(const uint8_t* from, std::span<uint8_t> to) override {
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    return finish(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
+                  "fetch a file");
   }
 
  private:
-  // The device is a thread's.
-  Status enter() const { return check(cudaSetDevice(device_), "use the device"); }
+  Status begin(const Run& run) {
+    const Job& job = run.job;
+    const size_t bad_bytes = job.region_count * sizeof(uint32_t);
+    FOREBAY_CHECK(bad_bytes_ + bad_bytes <= bad_.size());
+    if (caller_) {
+      RETURN_IF_ERROR(check(cudaEventRecord(ready_, *caller_), "mark what is before a batch"));
+      RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream_, ready_), "come behind it"));
+    }
+    RETURN_IF_ERROR(
+        check(cudaMemcpyAsync(sent_.data() + run.sent_begin, host_.data() + run.sent_begin,
+                              run.sent_bytes, cudaMemcpyHostToDevice, stream_),
+              "send a batch"));
+    if (bad_bytes == 0) return check(launch_kernels(run, stream_), "start the kernels");
+    RETURN_IF_ERROR(check(cudaMemsetAsync(job.coefficients, 0, run.coefficients_bytes, stream_),
+                          "clear memory"));
+    RETURN_IF_ERROR(check(cudaMemsetAsync(job.bad, 0, bad_bytes, stream_), "clear memory"));
+    RETURN_IF_ERROR(check(launch_kernels(run, stream_), "start the kernels"));
+    RETURN_IF_ERROR(check(cudaMemcpyAsync(bad_.data() + bad_bytes_, job.bad, bad_bytes,
+                                          cudaMemcpyDeviceToHost, stream_),
+                          "ask for what was bad"));
+    bad_bytes_ += bad_bytes;
+    return {};
+  }
+  // Of all that was begun; the caller's stream goes on behind it.
+  Status mark_end() {
+    RETURN_IF_ERROR(check(cudaEventRecord(done_, stream_), "mark a batch's end"));
+    if (!caller_) return {};
+    return check(cudaStreamWaitEvent(*caller_, done_), "go on behind a batch");
+  }
+  // Waits for what was begun last.
+  Status finish(cudaError_t begun, const char* what) {
+    RETURN_IF_ERROR(check(begun, what));
+    return check(cudaStreamSynchronize(stream_), what);
+  }
 
   const int device_;
+  // Several queues that one stream waits for run side by side.
   cudaStream_t stream_ = nullptr;
-  gpu::Memory host_{true};
-  gpu::Memory bad_{true};
-  gpu::Memory sent_{false};
-  gpu::Memory work_{false};
+  std::optional<cudaStream_t> caller_;
+  cudaEvent_t ready_ = nullptr;  // behind what the caller's stream does before
+  cudaEvent_t done_ = nullptr;
+  gpu::Memory host_{device_, true};
+  gpu::Memory bad_{device_, true};
+  gpu::Memory sent_{device_, false};
+  gpu::Memory work_{device_, false};
   size_t bad_bytes_ = 0;
 };
 
@@ -136,8 +232,9 @@ class CudaDevice final : public Device {
   }
 
   Result<std::shared_ptr<uint8_t>> allocate(size_t bytes) override {
-    RETURN_IF_ERROR(check(cudaSetDevice(number_), "use the device"));
-    auto memory = std::make_shared<gpu::Memory>(false);
+    const CurrentDevice current(number_);
+    RETURN_IF_ERROR(current.status());
+    auto memory = std::make_shared<gpu::Memory>(number_, false);
     RETURN_IF_ERROR(memory->grow(bytes));
     return std::shared_ptr<uint8_t>(memory, memory->data());
   }
@@ -154,6 +251,15 @@ Result<std::shared_ptr<Device>> open_device(int number) {
   if (number < 0 || number >= count) {
     return fail(Code::kNotFound, "GPU: there is no device {}, but {}, counted from 0", number,
                 count);
+  }
+  const CurrentDevice current(number);
+  RETURN_IF_ERROR(current.status());
+  if (const cudaError_t error = find_kernels(); error != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return fail(Code::kUnsupported,
+                "GPU: device {} cannot run the kernels, which are for compute "
+                "capability 8.0 and later: {}",
+                number, cudaGetErrorString(error));
   }
   return std::make_shared<CudaDevice>(number);
 }

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "image/gpu.h"
 #include "io/large_buffer.h"
@@ -6,7 +8,6 @@
 namespace forebay::image::gpu {
 namespace {
 
-using base::Bytes;
 using base::Result;
 using base::Status;
 
@@ -24,25 +25,39 @@ class HostQueue final : public Queue {
     return Memory{sent_.data(), sent_.data(), work_.data()};
   }
 
+  void use_stream(void*) override {}
+
   Status run(const Run& run) override {
-    const Job& job = job_ = run.job;
-    std::memset(job.coefficients, 0, run.coefficients_bytes);
-    std::memset(job.bad, 0, job.count * sizeof(uint32_t));
+    const Job& job = run.job;
+    std::fill_n(reinterpret_cast<uint8_t*>(job.coefficients), run.coefficients_bytes, uint8_t{0});
+    std::fill_n(job.bad, job.region_count, 0u);
     each(DecodeSegments{job}, 1, job.segment_count);
-    each(TransformBlocks{job}, job.count, run.blocks_max);
-    each(MakePixels{job}, job.count, run.pixels_max);
-    each(ResizeAcross{job}, job.count, run.between_max);
-    each(WriteSamples{job}, job.count, job.width * job.height);
+    each(TransformBlocks{job}, job.region_count, run.blocks_max);
+    each(MakePixels{job}, job.region_count, run.pixels_max);
+    each(ResizeAcross{job}, job.region_count, run.between_max);
+    each(WriteSamples{job}, job.count, run.outputs_max);
+    bad_.insert(bad_.end(), job.bad, job.bad + job.region_count);
     return {};
   }
+
+  bool is_done() override { return true; }
 
   Status wait(uint32_t* bad) override {
-    std::memcpy(bad, job_.bad, job_.count * sizeof(uint32_t));
+    std::ranges::copy(bad_, bad);
+    bad_.clear();
     return {};
   }
 
-  Status copy(Bytes from, uint8_t* to) override {
-    std::memcpy(to, from.data(), from.size());
+  Status clear(uint8_t* out, size_t bytes) override {
+    std::memset(out, 0, bytes);
+    return {};
+  }
+  Status send(base::Bytes from, uint8_t* to) override {
+    std::ranges::copy(from, to);
+    return {};
+  }
+  Status fetch(const uint8_t* from, std::span<uint8_t> to) override {
+    std::copy_n(from, to.size(), to.data());
     return {};
   }
 
@@ -56,7 +71,7 @@ class HostQueue final : public Queue {
 
   io::LargeBuffer sent_;
   io::LargeBuffer work_;
-  Job job_{};
+  std::vector<uint32_t> bad_;
 };
 
 class HostDevice final : public Device {

@@ -20,30 +20,43 @@ struct Axis {
 };
 
 struct Sample {
-  Axis across;
-  Axis down;
-  uint64_t
-      between;  // where its rows after the first pass begin: three planes of region.height rows
-  // Which output of the resize is shown in each column and row, -1: none; in Job::numbers.
-  uint64_t columns;
-  uint64_t rows;
-  uint8_t border[3];     // where there is none
-  uint32_t erased_left;  // [left, right) x [top, bottom) of the sample
+  uint32_t width;
+  uint32_t height;
+  uint64_t out;  // its address
+  // [left, right) x [top, bottom) of the sample, and the numbers there: Job::erased or, `patched`,
+  // those from this one of Job::patches on, laid out as a sample is.
+  uint32_t erased_left;
   uint32_t erased_right;
   uint32_t erased_top;
   uint32_t erased_bottom;
-  uint64_t out;  // address of the sample
+  bool patched;
+  uint64_t patch;
+  bool zero;  // nothing but zeros: the rest is not used
+  // Of a sample that the host made: where its bytes begin, in Job::made. It has no region, and the
+  // rest is not used.
+  uint64_t made;
+  Axis across;
+  Axis down;
+  // Where its rows after the first pass begin: three planes of region.height rows.
+  uint64_t between;
+  // Which output of the resize is shown in each column and row, -1: none; in Job::numbers.
+  uint64_t columns;
+  uint64_t rows;
+  uint8_t border[3];  // where there is none
 };
 
 // All pointers are the GPU's.
 struct Job {
-  uint32_t count;  // samples; each has one region
+  uint32_t count;         // samples
+  uint32_t region_count;  // the first ones have a region each
   uint32_t segment_count;
   const jpeg::gpu::Region* regions;
   const Sample* samples;
   const jpeg::gpu::Segment* segments;
   const jpeg::gpu::HuffmanLookup* lookups;
   const uint32_t* bits;
+  const uint8_t* made;
+  const uint8_t* patches;
   const int32_t* numbers;
   const int16_t* weights;
   // What is made on the way.
@@ -51,10 +64,8 @@ struct Job {
   uint8_t* planes;
   uint8_t* pixels;
   uint8_t* between;
-  uint32_t* bad;  // by sample; zero before: whether anything was not quite in order
+  uint32_t* bad;  // by region; zero before: whether anything was not quite in order
   // Of all samples.
-  uint32_t width;
-  uint32_t height;
   bool planar;             // else interleaved
   uint32_t number_bytes;   // of a sample's numbers: 1, 2 or 4
   const uint32_t* values;  // what each byte becomes, for each channel: 3 x 256
@@ -64,12 +75,14 @@ struct Job {
 // A job, and how much of it there is.
 struct Run {
   Job job;
+  uint64_t sent_begin;  // in the memory that is sent
   uint64_t sent_bytes;
   uint64_t coefficients_bytes;
-  // Items of the region that has most.
+  // Items of the region or sample that has most.
   uint32_t blocks_max;
   uint32_t pixels_max;
   uint32_t between_max;
+  uint32_t outputs_max;
 };
 
 // Item: a segment's number; the region's is 0.
@@ -79,7 +92,9 @@ struct DecodeSegments {
     if (item >= job.segment_count) return;
     const jpeg::gpu::Segment& segment = job.segments[item];
     const jpeg::gpu::Region& region = job.regions[segment.region];
-    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, job.bits,
+    const uint32_t* const words =
+        segment.words == 0 ? job.bits : reinterpret_cast<const uint32_t*>(segment.words);
+    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, words,
                                    job.coefficients + region.coefficients)) {
       job.bad[segment.region] = 1;
     }
@@ -140,28 +155,49 @@ struct ResizeAcross {
   }
 };
 
-// Item: a pixel of the sample: the second pass, border, erasing, normalising.
+// Item: a pixel of the sample: the second pass, border, erasing, normalising. Zeros where the
+// region was bad.
 struct WriteSamples {
   Job job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
-    if (item >= job.width * job.height) return;
     const Sample& sample = job.samples[number];
-    const uint32_t x = item % job.width;
-    const uint32_t y = item / job.width;
+    if (item >= sample.width * sample.height) return;
+    const uint32_t x = item % sample.width;
+    const uint32_t y = item / sample.width;
+    const bool zero = sample.zero || (number < job.region_count && job.bad[number] != 0);
     const bool erased = x >= sample.erased_left && x < sample.erased_right &&
                         y >= sample.erased_top && y < sample.erased_bottom;
     for (uint32_t c = 0; c < 3; ++c) {
-      const uint32_t value =
-          erased ? job.erased[c] : job.values[c * 256 + byte_at(number, c, x, y)];
-      const uint64_t at =
-          job.planar ? uint64_t{c} * job.width * job.height + item : uint64_t{item} * 3 + c;
+      const uint64_t at = place(sample.width, sample.height, c, x, y);
+      uint32_t value = 0;
+      if (!zero && erased) {
+        value = erased_at(sample, c, x - sample.erased_left, y - sample.erased_top);
+      } else if (!zero) {
+        value = job.values[c * 256 + byte_at(number, c, x, y)];
+      }
       store(sample.out, at, value);
     }
   }
 
  private:
+  // Where a number lies in a sample of this size.
+  FOREBAY_GPU uint64_t place(uint32_t width, uint32_t height, uint32_t c, uint32_t x,
+                             uint32_t y) const {
+    const uint64_t pixel = uint64_t{y} * width + x;
+    return job.planar ? uint64_t{c} * width * height + pixel : pixel * 3 + c;
+  }
+  // Column x and row y of the erased part.
+  FOREBAY_GPU uint32_t erased_at(const Sample& sample, uint32_t c, uint32_t x, uint32_t y) const {
+    if (!sample.patched) return job.erased[c];
+    const uint32_t width = sample.erased_right - sample.erased_left;
+    const uint32_t height = sample.erased_bottom - sample.erased_top;
+    return load(job.patches, sample.patch + place(width, height, c, x, y));
+  }
   FOREBAY_GPU uint8_t byte_at(uint32_t number, uint32_t c, uint32_t x, uint32_t y) const {
     const Sample& sample = job.samples[number];
+    if (number >= job.region_count) {
+      return job.made[sample.made + place(sample.width, sample.height, c, x, y)];
+    }
     const int32_t column = job.numbers[sample.columns + x];
     const int32_t row = job.numbers[sample.rows + y];
     if (column < 0 || row < 0) return sample.border[c];
@@ -169,6 +205,11 @@ struct WriteSamples {
     const uint64_t plane = uint64_t{columns} * job.regions[number].height;
     const uint8_t* const from = job.between + sample.between + c * plane + column;
     return blend(sample.down, job, static_cast<uint32_t>(row), from, columns);
+  }
+  FOREBAY_GPU uint32_t load(const uint8_t* from, uint64_t at) const {
+    if (job.number_bytes == 4) return reinterpret_cast<const uint32_t*>(from)[at];
+    if (job.number_bytes == 2) return reinterpret_cast<const uint16_t*>(from)[at];
+    return from[at];
   }
   FOREBAY_GPU void store(uint64_t out, uint64_t at, uint32_t value) const {
     if (job.number_bytes == 4) {

@@ -7,6 +7,9 @@
 
 namespace forebay::image::gpu {
 
+// Whether the current device can run them.
+cudaError_t find_kernels();
+
 // Behind what was begun on the stream; comes back at once.
 cudaError_t launch_kernels(const Run& run, cudaStream_t stream);
 

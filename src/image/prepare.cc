@@ -1,5 +1,7 @@
 #include "image/prepare.h"
 
+#include <cstring>
+
 namespace forebay::image {
 namespace {
 
@@ -36,6 +38,16 @@ Result<Draw> draw_crop_for(const CentreCrop& crop, Size size, Size image, base::
   return draw_of(image, resized, centre_window(resized, size), {});
 }
 
+Result<Draw> draw_fixed(const FixedCrop& crop, Size image) {
+  const Rect& region = crop.region;
+  if (!region.inside(image.width, image.height)) {
+    return base::fail(base::Code::kInvalid,
+                      "crop: {} x {} pixels at ({}, {}) are no part of an image of {} x {}",
+                      region.width, region.height, region.x, region.y, image.width, image.height);
+  }
+  return Draw{.region = region, .resized = crop.size, .kept = whole(crop.size)};
+}
+
 // From the next number of the stream.
 bool draw_flip(double probability, base::Random& random) {
   return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
@@ -58,16 +70,18 @@ Box box_in_scaled(const Rect& region, uint32_t scale) {
 
 }  // namespace
 
-Result<Draw> draw(const Transform& transform, Size image, base::Random random) {
-  ASSIGN_OR_RETURN(Draw out, std::visit(
-                                 [&](const auto& crop) {
-                                   return draw_crop_for(crop, transform.size, image, random);
-                                 },
-                                 transform.crop));
+Result<Draw> draw(const Transform& transform, Size image, base::Random random,
+                  const std::optional<FixedCrop>& crop) {
+  const auto draw_crop = [&](const auto& kind) {
+    return draw_crop_for(kind, transform.size, image, random);
+  };
+  ASSIGN_OR_RETURN(Draw out,
+                   crop ? draw_fixed(*crop, image) : std::visit(draw_crop, transform.crop));
+  out.size = crop ? crop->size : transform.size;
   out.flip = draw_flip(transform.flip, random);
   out.vertical_flip = draw_flip(transform.vertical_flip, random);
   const RandomErasing& erasing = transform.erasing;
-  if (erasing.probability > 0) out.erased = draw_erased(erasing, transform.size, random);
+  if (erasing.probability > 0) out.erased = draw_erased(erasing, out.size, random);
   if (out.erased && erasing.noise) out.noise = random;
   return out;
 }
@@ -84,7 +98,7 @@ uint32_t decode_scale(const Transform& transform, Format format, const Draw& dra
 
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request) {
   ASSIGN_OR_RETURN(const Encoded source, read_header(request.file));
-  ASSIGN_OR_RETURN(const Draw drawn, draw(transform, source.size, request.random));
+  ASSIGN_OR_RETURN(const Draw drawn, draw(transform, source.size, request.random, request.crop));
   return BegunSample{source, drawn};
 }
 
@@ -92,6 +106,10 @@ Preparer::Preparer(const Transform& transform, const TensorOptions& options)
     : transform_(transform), resizer_(transform.interpolation), writer_(options) {}
 
 size_t Preparer::sample_bytes() const { return writer_.sample_bytes(transform_.size); }
+
+void Preparer::clear(const PrepareRequest& request) const {
+  std::memset(request.out, 0, writer_.sample_bytes(sample_size(transform_, request)));
+}
 
 void Preparer::prepare(std::span<PrepareRequest> requests) {
   decodes_.clear();
@@ -124,7 +142,7 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
 }
 
 void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out) {
-  const Size size = transform_.size;
+  const Size size = drawn.size;
   const auto write = [&](uint32_t y, const PlanarRow& row) {
     const uint32_t place = drawn.vertical_flip ? size.height - 1 - y : y;
     writer_.write_row(row, place, size, drawn.flip, out);
@@ -146,9 +164,9 @@ void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, ui
 void Preparer::erase(const Draw& drawn, uint8_t* out) const {
   if (!drawn.erased) return;
   if (drawn.noise) {
-    writer_.write_noise(*drawn.erased, transform_.size, *drawn.noise, out);
+    writer_.write_noise(*drawn.erased, drawn.size, *drawn.noise, out);
   } else {
-    writer_.fill(*drawn.erased, transform_.size, transform_.erasing.value, out);
+    writer_.fill(*drawn.erased, drawn.size, transform_.erasing.value, out);
   }
 }
 

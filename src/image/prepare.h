@@ -5,6 +5,10 @@
 #include "image/resize.h"
 #include "image/tensor.h"
 
+namespace forebay::jpeg::gpu {
+struct Stored;
+}  // namespace forebay::jpeg::gpu
+
 namespace forebay::image {
 
 constexpr Size square(uint32_t side) { return {side, side}; }
@@ -27,9 +31,10 @@ struct Transform {
 // What is drawn for a sample: its crop, flips and erased part. Needs no pixels, so a reader can
 // know the crop before it fetches the bytes.
 struct Draw {
-  Rect region;   // of the encoded image
-  Size resized;  // the region
-  Rect kept;     // of the resized region
+  Size size = {};  // of the sample
+  Rect region;     // of the encoded image
+  Size resized;    // the region
+  Rect kept;       // of the resized region
   // Where the sample reaches over the resized image's sides: through `window` it is seen, of which
   // `kept` is what is shown of the image.
   struct Outside {
@@ -44,8 +49,15 @@ struct Draw {
   // What the erased part is filled with, where that is noise.
   std::optional<base::Random> noise = {};
 };
-// kInvalid and kTooBig where the image does not fit the transform (image/crop.h).
-Result<Draw> draw(const Transform& transform, Size image, base::Random random);
+// A part of the image, and what it is resized to.
+struct FixedCrop {
+  Rect region;
+  Size size;
+};
+// `crop`: in place of the transform's crop and size. kInvalid and kTooBig where the image does not
+// fit the transform (image/crop.h), kInvalid where the crop is not inside the image.
+Result<Draw> draw(const Transform& transform, Size image, base::Random random,
+                  const std::optional<FixedCrop>& crop = {});
 
 // How much smaller an image is made while it is decoded (DecodeRequest::scale).
 uint32_t decode_scale(const Transform& transform, Format format, const Draw& drawn);
@@ -53,9 +65,17 @@ uint32_t decode_scale(const Transform& transform, Format format, const Draw& dra
 struct PrepareRequest {
   Bytes file;
   base::Random random;
-  uint8_t* out = nullptr;  // sample_bytes() of room
-  Status status = {};      // afterwards; on an error nothing of `out` may be used
+  uint8_t* out = nullptr;              // room for the sample
+  std::optional<FixedCrop> crop = {};  // as draw()'s
+  // GpuPreparer only, in place of a file.
+  const jpeg::gpu::Stored* stored = nullptr;
+  Status status = {};  // afterwards; on an error nothing of `out` may be used
 };
+
+// Of the sample.
+inline Size sample_size(const Transform& transform, const PrepareRequest& request) {
+  return request.crop ? request.crop->size : transform.size;
+}
 
 // What is known of a sample before it is decoded.
 struct BegunSample {
@@ -73,6 +93,9 @@ class Preparer {
   // once. Errors as ImageDecoder::decode and draw.
   void prepare(std::span<PrepareRequest> requests);
   Status prepare(Bytes file, const base::Random& random, uint8_t* out);
+  // Zeros in place of the sample.
+  void clear(const PrepareRequest& request) const;
+  // Of a sample of the transform's size.
   size_t sample_bytes() const;
 
  private:

@@ -3,11 +3,11 @@
 #include "image/prepare_gpu.h"
 
 #include <gtest/gtest.h>
-#ifdef FOREBAY_CUDA
-#include <cuda_runtime_api.h>
-#endif
 
-#include "image/test_images.h"
+#include <filesystem>
+#include <fstream>
+
+#include "image/test_devices.h"
 #include "jpeg/jpeg_samples.h"
 
 namespace forebay::image {
@@ -16,36 +16,6 @@ namespace {
 using base::ByteVector;
 using base::Purpose;
 using base::Random;
-
-// The host in place of a GPU, and the GPU where there is one.
-std::vector<std::shared_ptr<gpu::Device>> devices() {
-  std::vector<std::shared_ptr<gpu::Device>> all{gpu::host_device()};
-  if (const auto gpu = gpu::open_device(0)) all.push_back(*gpu);
-  return all;
-}
-
-// Memory of a device.
-class DeviceBytes {
- public:
-  DeviceBytes(gpu::Device& device, const ByteVector& content)
-      : bytes_(content.size()), memory_(device.allocate(bytes_).value()) {
-    EXPECT_TRUE(device.open_queue().value()->copy(content, memory_.get()).ok());
-  }
-  uint8_t* data() const { return memory_.get(); }
-  ByteVector content() const {
-    ByteVector out(bytes_);
-#ifdef FOREBAY_CUDA
-    // Of the host's memory too, where there is a driver.
-    if (cudaMemcpy(out.data(), data(), bytes_, cudaMemcpyDefault) == cudaSuccess) return out;
-#endif
-    std::memcpy(out.data(), data(), bytes_);
-    return out;
-  }
-
- private:
-  size_t bytes_;
-  std::shared_ptr<uint8_t> memory_;
-};
 
 // What is prepared, the host's own way and by the kernels.
 class BothWays {
@@ -56,26 +26,30 @@ class BothWays {
     }
   }
 
-  // Gives how many of the files the kernels made.
-  uint64_t check(const std::vector<ByteVector>& files, uint64_t seed) {
+  // Gives how many of the files the kernels decoded.
+  uint64_t check(const std::vector<ByteVector>& files, uint64_t seed,
+                 const std::optional<FixedCrop>& crop = {}) {
     const size_t bytes = host_.sample_bytes();
     ByteVector expected(files.size() * bytes, 0xA5);
-    auto on_host = requests(files, seed, expected.data());
+    auto on_host = requests(files, seed, crop, expected.data());
     host_.prepare(on_host);
     uint64_t made = 0;
     for (const Way& way : ways_) {
-      const DeviceBytes memory(*way.device, ByteVector(expected.size(), 0xA5));
-      auto on_gpu = requests(files, seed, memory.data());
-      const uint64_t before = way.preparer->made_on_gpu();
-      way.preparer->prepare(on_gpu, true);
-      made = way.preparer->made_on_gpu() - before;
-      const ByteVector got = memory.content();
-      for (size_t i = 0; i < files.size(); ++i) {
-        SCOPED_TRACE(fmt::format("device {}, file {}, seed {}", way.device->number(), i, seed));
-        EXPECT_EQ(on_host[i].status.code(), on_gpu[i].status.code());
-        EXPECT_EQ(on_host[i].status.message(), on_gpu[i].status.message());
-        if (!on_host[i].status.ok()) continue;
-        EXPECT_EQ(std::memcmp(expected.data() + i * bytes, got.data() + i * bytes, bytes), 0);
+      for (const bool decode_on_gpu : {false, true}) {
+        const DeviceBytes memory(*way.device, ByteVector(expected.size(), 0xA5));
+        auto on_gpu = requests(files, seed, crop, memory.data());
+        const uint64_t before = way.preparer->made_on_gpu();
+        way.preparer->prepare(on_gpu, decode_on_gpu);
+        made = way.preparer->made_on_gpu() - before;
+        EXPECT_TRUE(decode_on_gpu || made == 0);
+        const ByteVector got = memory.content();
+        for (size_t i = 0; i < files.size(); ++i) {
+          SCOPED_TRACE(fmt::format("device {}, file {}, seed {}", way.device->number(), i, seed));
+          EXPECT_EQ(on_host[i].status.code(), on_gpu[i].status.code());
+          EXPECT_EQ(on_host[i].status.message(), on_gpu[i].status.message());
+          if (!on_host[i].status.ok()) continue;
+          EXPECT_EQ(std::memcmp(expected.data() + i * bytes, got.data() + i * bytes, bytes), 0);
+        }
       }
     }
     return made;
@@ -88,12 +62,13 @@ class BothWays {
   };
 
   std::vector<PrepareRequest> requests(const std::vector<ByteVector>& files, uint64_t seed,
-                                       uint8_t* out) const {
+                                       const std::optional<FixedCrop>& crop, uint8_t* out) const {
     std::vector<PrepareRequest> all;
     for (size_t i = 0; i < files.size(); ++i) {
       all.push_back({.file = files[i],
                      .random = Random(seed, Purpose::kAugment, 0, i),
-                     .out = out + i * host_.sample_bytes()});
+                     .out = out + i * host_.sample_bytes(),
+                     .crop = crop});
     }
     return all;
   }
@@ -155,14 +130,29 @@ TEST(PrepareGpu, MakesTheHostsSamplesOfEveryTransform) {
   transforms.push_back({.size = {40, 30}, .crop = CentreCrop{}, .vertical_flip = 0.5});
   transforms.push_back({.size = {20, 20}, .crop = CentreCrop{Size{26, 22}}});
   transforms.push_back({.size = {33, 21}, .erasing = {.probability = 1, .value = {0, -1, 2.5F}}});
+  transforms.push_back({.size = {21, 33}, .erasing = {.probability = 0.7, .noise = true}});
   for (size_t i = 0; i < transforms.size(); ++i) {
     SCOPED_TRACE(fmt::format("transform {}", i));
-    BothWays ways(transforms[i], {});
+    const bool halves = i % 2 == 0;
+    BothWays ways(transforms[i], {.dtype = halves ? DType::kFloat16 : DType::kFloat32,
+                                  .layout = halves ? Layout::kNhwc : Layout::kNchw});
     for (uint64_t seed = 0; seed < 4; ++seed) {
       // Some images are too small for some borders, on the host as on the GPU.
       EXPECT_GT(ways.check(files, seed), files.size() / 2);
     }
   }
+}
+
+// Crops that are given; not all images have these pixels.
+TEST(PrepareGpu, CutsWhatItIsTold) {
+  const auto files = make_files();
+  BothWays ways({.size = {20, 20}, .vertical_flip = 0.5}, {.dtype = DType::kUint8});
+  EXPECT_GT(ways.check(files, 1, FixedCrop{{3, 1, 17, 20}, {20, 20}}), files.size() / 2);
+  EXPECT_GT(ways.check(files, 1, FixedCrop{{40, 30, 20, 20}, {20, 20}}), files.size() / 2);
+  EXPECT_EQ(ways.check(files, 1, FixedCrop{{0, 0, 1, 1}, {20, 20}}), files.size());
+  EXPECT_EQ(ways.check(files, 1, FixedCrop{{0, 0, 137, 1}, {20, 20}}), 0u);
+  EXPECT_EQ(ways.check(files, 1, FixedCrop{{5, 5, 0, 7}, {20, 20}}), 0u);
+  EXPECT_EQ(ways.check(files, 1, FixedCrop{{~0u, 0, 2, 2}, {20, 20}}), 0u);
 }
 
 // What a GPU does not decode the host does.
@@ -177,8 +167,6 @@ TEST(PrepareGpu, LeavesTheRestToTheHost) {
   };
   BothWays ways({.size = {20, 20}}, {});
   EXPECT_EQ(ways.check(files, 3), 0u);
-  BothWays noise({.size = {20, 20}, .erasing = {.probability = 1, .noise = true}}, {});
-  EXPECT_LT(noise.check(make_files(), 3), 10u);  // where nothing is erased
   BothWays scaled({.size = {4, 4}, .scaled_decode = true}, {});
   scaled.check(make_files(), 3);
 }
@@ -203,11 +191,170 @@ TEST(PrepareGpu, MeetsDamageAsTheHostDoes) {
   }
 }
 
+// What the fuzzers' searches begin with, and some of it damaged.
+TEST(PrepareGpu, MeetsTheFuzzCorpusAsTheHostDoes) {
+  constexpr uint64_t kPixelsMax = 1 << 20;
+  std::vector<ByteVector> files;
+  Random random(13, Purpose::kTest);
+  for (const auto& entry : std::filesystem::directory_iterator(FOREBAY_FUZZ_CORPUS_DIR)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const ByteVector file(std::istreambuf_iterator<char>(in), {});
+    const auto source = read_header(file);
+    if (!source || uint64_t{source->size.width} * source->size.height > kPixelsMax) continue;
+    files.push_back(file);
+    for (int i = 0; i < 20; ++i) {
+      files.push_back(file);
+      files.back()[random.below(file.size())] = static_cast<uint8_t>(random.below(256));
+      const auto damaged = read_header(files.back());
+      if (damaged && uint64_t{damaged->size.width} * damaged->size.height > kPixelsMax) {
+        files.pop_back();
+      }
+    }
+  }
+  EXPECT_GT(files.size(), 100u);
+  BothWays ways({.size = {11, 9}}, {.dtype = DType::kUint8});
+  EXPECT_GT(ways.check(files, 1), 10u);
+}
+
 // More than go at once.
 TEST(PrepareGpu, GoesOnInSeveralRounds) {
-  const std::vector<ByteVector> files(1100, jpeg::make_jpeg({.width = 20, .height = 19}));
+  const std::vector<ByteVector> many(1100, jpeg::make_jpeg({.width = 20, .height = 19}));
   BothWays ways({.size = {16, 16}}, {});
-  EXPECT_EQ(ways.check(files, 1), files.size());
+  EXPECT_EQ(ways.check(many, 1), many.size());
+  const std::vector<ByteVector> large(
+      4, jpeg::make_jpeg({.width = 2200, .height = 2000, .restart = 16}));
+  EXPECT_EQ(ways.check(large, 1, FixedCrop{{0, 0, 2200, 2000}, {16, 16}}), large.size());
+}
+
+// The host in place of a GPU whose memory is sometimes full: then what was there before is partly
+// gone too, as on a GPU.
+class FullQueue final : public gpu::Queue {
+ public:
+  explicit FullQueue(const uint64_t& fails) : fails_(fails) {}
+  base::Result<Memory> reserve(size_t sent, size_t work) override {
+    const bool fails = (fails_ >> (calls_++ % 64) & 1) != 0;
+    work_ = std::make_unique<uint8_t[]>(work);
+    if (sent > sent_.size()) sent_ = ByteVector(sent_.begin(), sent_.end()), sent_.resize(sent);
+    if (fails) return base::fail(base::Code::kNoMemory, "GPU: full");
+    return Memory{sent_.data(), sent_.data(), work_.get()};
+  }
+  base::Status run(const gpu::Run& run) override { return host_->run(run); }
+  void use_stream(void*) override {}
+  bool is_done() override { return true; }
+  base::Status wait(uint32_t* bad) override { return host_->wait(bad); }
+  base::Status clear(uint8_t*, size_t) override { return {}; }
+  base::Status send(Bytes, uint8_t*) override { return {}; }
+  base::Status fetch(const uint8_t*, std::span<uint8_t>) override { return {}; }
+
+ private:
+  const uint64_t& fails_;
+  size_t calls_ = 0;
+  ByteVector sent_;
+  std::unique_ptr<uint8_t[]> work_;
+  std::unique_ptr<gpu::Queue> host_ = gpu::host_device()->open_queue().value();
+};
+class FullDevice final : public gpu::Device {
+ public:
+  explicit FullDevice(const uint64_t& fails) : fails_(fails) {}
+  int number() const override { return -1; }
+  base::Result<std::unique_ptr<gpu::Queue>> open_queue() override {
+    return std::make_unique<FullQueue>(fails_);
+  }
+  base::Result<std::shared_ptr<uint8_t>> allocate(size_t) override {
+    return std::shared_ptr<uint8_t>();
+  }
+
+ private:
+  const uint64_t& fails_;
+};
+
+TEST(PrepareGpu, GoesOnWhereMemoryWasFull) {
+  auto files = make_files();
+  const auto large = jpeg::make_jpeg({.width = 300, .height = 200, .restart = 16});
+  Random random(5, Purpose::kTest);
+  uint64_t fails = 0;
+  const Transform transform{.size = {16, 16}};
+  GpuPreparer gpu(transform, {}, std::make_shared<FullDevice>(fails));
+  Preparer host(transform, {});
+  const size_t bytes = host.sample_bytes();
+  ByteVector expected(bytes);
+  uint64_t full = 0;
+  for (int round = 0; round < 16; ++round) {
+    fails = round % 4 == 3 ? 0 : random.next_u64();
+    files.push_back(large);  // a little more room each time
+    ByteVector made(files.size() * bytes);
+    std::vector<PrepareRequest> requests;
+    for (size_t i = 0; i < files.size(); ++i) {
+      requests.push_back({.file = files[i],
+                          .random = Random(1, Purpose::kAugment, 0, i),
+                          .out = made.data() + i * bytes});
+    }
+    gpu.prepare(requests, true);
+    for (const PrepareRequest& request : requests) {
+      if (!request.status.ok()) {
+        EXPECT_EQ(request.status.code(), base::Code::kNoMemory);
+        ++full;
+        continue;
+      }
+      ASSERT_TRUE(host.prepare(request.file, request.random, expected.data()).ok());
+      EXPECT_EQ(std::memcmp(request.out, expected.data(), bytes), 0);
+    }
+    EXPECT_TRUE(fails != 0 || requests[0].status.ok());
+  }
+  EXPECT_GT(full, 0u);
+}
+
+// What is behind begin() finds all samples, but for those that finish() mends.
+TEST(PrepareGpu, HasSamplesBehindItsBeginning) {
+  const std::vector<ByteVector> good = {jpeg::make_jpeg({.width = 50, .height = 40, .restart = 2}),
+                                        jpeg::make_jpeg({.width = 60, .height = 30})};
+  // Whose last segment lacks what is behind its first bytes.
+  ByteVector damaged = good[0];
+  damaged.resize(damaged.size() - 12);
+  damaged.push_back(0xFF);
+  damaged.push_back(0xD9);
+  const std::vector<Bytes> files = {good[0], Bytes(damaged), Bytes(good[1]).first(300), good[1]};
+  const Transform whole{.size = {50, 40}, .crop = CentreCrop{}, .flip = 0};
+  Preparer host(whole, {.dtype = DType::kUint8});
+  const size_t bytes = host.sample_bytes();
+  const auto requests = [&](uint8_t* out) {
+    std::vector<PrepareRequest> all;
+    for (size_t i = 0; i < files.size(); ++i) {
+      all.push_back({.file = files[i], .random = {1, Purpose::kTest}, .out = out + i * bytes});
+    }
+    return all;
+  };
+  const auto sample = [&](const ByteVector& samples, size_t i) {
+    return Bytes(samples).subspan(i * bytes, bytes);
+  };
+  ByteVector expected(files.size() * bytes);
+  auto on_host = requests(expected.data());
+  host.prepare(on_host);
+  const auto is_zero = [](Bytes all) {
+    return std::ranges::all_of(all, [](uint8_t byte) { return byte == 0; });
+  };
+  for (const auto& device : devices()) {
+    SCOPED_TRACE(device->number());
+    GpuPreparer gpu(whole, {.dtype = DType::kUint8}, device);
+    gpu.use_stream(nullptr);  // CUDA's own, which copies wait for
+    const DeviceBytes memory(*device, ByteVector(expected.size(), 0xA5));
+    auto on_gpu = requests(memory.data());
+    gpu.begin(on_gpu, true);
+    const ByteVector begun = memory.content();
+    EXPECT_TRUE(std::ranges::equal(sample(begun, 0), sample(expected, 0)));
+    EXPECT_TRUE(is_zero(sample(begun, 1)));
+    EXPECT_TRUE(is_zero(sample(begun, 2)));
+    EXPECT_FALSE(on_gpu[2].status.ok());
+    EXPECT_TRUE(std::ranges::equal(sample(begun, 3), sample(expected, 3)));
+    EXPECT_TRUE(gpu.is_done());
+    gpu.finish(on_gpu);
+    const ByteVector finished = memory.content();
+    for (size_t i = 0; i < files.size(); ++i) {
+      EXPECT_EQ(on_gpu[i].status.message(), on_host[i].status.message());
+      if (!on_host[i].status.ok()) continue;
+      EXPECT_TRUE(std::ranges::equal(sample(finished, i), sample(expected, i)));
+    }
+  }
 }
 
 }  // namespace

@@ -49,14 +49,25 @@ FOREBAY_GPU void transform_both_ways(int32_t* block) {
 constexpr int32_t kNarrowDcMax = 10000;
 constexpr int32_t kNarrowAcMax = 12000;
 
-// `coefficients`: 64 in natural order. The samples: eight rows, `stride` apart.
+struct alignas(16) CoefficientRow {
+  int16_t values[8];
+};
+
+// `coefficients`: 64 in natural order. The samples: eight rows, `stride` apart. These begin at
+// multiples of 8 bytes, coefficients and steps of 16.
 FOREBAY_GPU inline void transform_block(const int16_t* coefficients, const int16_t* steps,
                                         uint8_t* samples, uint64_t stride) {
   int32_t block[64];
   int64_t ac = 0;
-  for (int i = 0; i < 64; ++i) {
-    block[i] = coefficients[i] * steps[i];
-    ac += block[i] < 0 ? -block[i] : block[i];
+  for (int y = 0; y < 8; ++y) {
+    // A thread of a GPU moves 16 bytes as fast as two.
+    const auto row = reinterpret_cast<const CoefficientRow*>(coefficients)[y];
+    const auto row_steps = reinterpret_cast<const CoefficientRow*>(steps)[y];
+    for (int x = 0; x < 8; ++x) {
+      const int32_t value = row.values[x] * row_steps.values[x];
+      block[8 * y + x] = value;
+      ac += value < 0 ? -value : value;
+    }
   }
   const int32_t dc = block[0] < 0 ? -block[0] : block[0];
   ac -= dc;
@@ -66,9 +77,9 @@ FOREBAY_GPU inline void transform_block(const int16_t* coefficients, const int16
     transform_both_ways<int64_t>(block);
   }
   for (int y = 0; y < 8; ++y) {
-    for (int x = 0; x < 8; ++x) {
-      samples[uint64_t(y) * stride + uint64_t(x)] = limit_sample(block[8 * y + x]);
-    }
+    uint64_t row = 0;
+    for (int x = 0; x < 8; ++x) row |= uint64_t{limit_sample(block[8 * y + x])} << (8 * x);
+    *reinterpret_cast<uint64_t*>(samples + uint64_t(y) * stride) = row;
   }
 }
 

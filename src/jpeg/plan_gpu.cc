@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "jpeg/lookup_cache.h"
+#include "jpeg/markers.h"
 #include "jpeg/rgb_rows.h"
 #include "jpeg/zigzag.h"
 
@@ -21,6 +22,8 @@ HuffmanLookup make_lookup(const HuffmanTable& table) {
   for (uint32_t length = 1; length <= HuffmanLookup::kQuickBits; ++length, code <<= 1) {
     const uint32_t free_bits = HuffmanLookup::kQuickBits - length;
     for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
+      // A caller that changes its file meanwhile may have made a table of more codes.
+      if (code >> length != 0 || at == table.values.size()) return out;
       const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
       std::fill_n(out.quick + (code << free_bits), size_t{1} << free_bits, entry);
     }
@@ -88,13 +91,62 @@ void Plan::begin() {
   lookup_numbers_.clear();
 }
 
-size_t Plan::lay_out(Bytes file, const Header& header, const base::Rect& region) {
+bool Plan::lay_out(Bytes file, const Header& header, size_t scan_bytes, const base::Rect& region) {
   const auto scan = read_scan(file, header);
-  if (!scan || !layout_.find(*scan, file, region)) return 0;
+  if (!scan || !layout_.find(*scan, scan_bytes, region)) return false;
   scan_ = *scan;
   region_ = region;
-  if (std::min(layout_.interval, layout_.mcus) > kSegmentMcusMax || !may_use_tables()) return 0;
-  return unstuffed_bytes_max(layout_, file.subspan(header.header_bytes));
+  return std::min(layout_.interval, layout_.mcus) <= kSegmentMcusMax && may_use_tables();
+}
+
+size_t Plan::lay_out(Bytes file, const Header& header, const base::Rect& region) {
+  const Bytes scan_data = file.subspan(header.header_bytes);
+  if (!lay_out(file, header, scan_data.size(), region)) return 0;
+  return unstuffed_bytes_max(layout_, scan_data);
+}
+
+bool Plan::lay_out(const Stored& stored, const base::Rect& region) {
+  return lay_out(stored.head, stored.header, stored.scan_bytes, region);
+}
+
+std::optional<Stored> Plan::store(Bytes file, const Header& header, base::ByteVector* bits) {
+  const size_t bits_bytes = lay_out(file, header, {0, 0, header.width, header.height});
+  if (bits_bytes == 0) return {};
+  const Bytes scan_data = file.subspan(header.header_bytes);
+  const size_t begin = (bits->size() + 3) / 4 * 4;
+  bits->resize(begin + bits_bytes);
+  uint8_t* const to = bits->data() + begin;
+  needed_.clear();
+  if (!copy_segments(layout_, scan_data, kernel_, to, &needed_)) {
+    bits->resize(begin);
+    return {};
+  }
+  Stored out;
+  const Bytes head = file.first(header.header_bytes);
+  out.head.assign(head.begin(), head.end());
+  out.header = header;
+  out.scan_bytes = scan_data.size();
+  for (const NeededSegment& segment : needed_) {
+    const auto at = static_cast<uint64_t>(segment.data - to);
+    out.segments.push_back({at, static_cast<uint32_t>(segment.bytes)});
+    out.bits_bytes = at + segment.bytes + kStreamPadding;
+  }
+  bits->resize(begin + out.bits_bytes);
+  return out;
+}
+
+base::ByteVector Plan::restore(const Stored& stored, Bytes bits) {
+  base::ByteVector file = stored.head;
+  for (size_t i = 0; i < stored.segments.size(); ++i) {
+    for (const uint8_t byte : bits.subspan(stored.segments[i].begin, stored.segments[i].bytes)) {
+      file.push_back(byte);
+      if (byte == 0xFF) file.push_back(0);
+    }
+    const bool last = i + 1 == stored.segments.size();
+    file.push_back(0xFF);
+    file.push_back(last ? kEoi : static_cast<uint8_t>(kRst0 + i % 8));
+  }
+  return file;
 }
 
 // As LookupCache::find(): what goes another way on the host meets damage there that would not be
@@ -124,10 +176,44 @@ Plan::Sizes Plan::sizes_with_next() const {
 
 bool Plan::add(Bytes file, uint8_t* to) {
   needed_.clear();
-  if (!copy_segments(layout_, file.subspan(scan_.header.header_bytes), best_entropy_kernel(), to,
-                     &needed_)) {
+  if (!copy_segments(layout_, file.subspan(scan_.header.header_bytes), kernel_, to, &needed_)) {
     return false;
   }
+  for (const NeededSegment& needed : needed_) {
+    const uint64_t byte = sizes_.bits_bytes + static_cast<uint64_t>(needed.data - to);
+    add_segment(needed, 0, byte, needed.bytes);
+  }
+  add_region();
+  if (!needed_.empty()) {
+    const NeededSegment& last = needed_.back();
+    sizes_.bits_bytes += static_cast<uint64_t>(last.data - to) + last.bytes + kStreamPadding;
+  }
+  return true;
+}
+
+void Plan::add(const Stored& stored) {
+  const auto words = reinterpret_cast<uint64_t>(stored.bits);
+  for (uint32_t number = 0; number < layout_.needed_segments(); ++number) {
+    const NeededSegment needed = layout_.segment(number);
+    if (needed.first_mcu == needed.end_mcu) continue;
+    const Stored::Segment& segment = stored.segments[number];
+    add_segment(needed, words, segment.begin, segment.bytes);
+  }
+  add_region();
+}
+
+// Of the region that is added next.
+void Plan::add_segment(const NeededSegment& needed, uint64_t words, uint64_t byte, uint64_t bytes) {
+  segments_.push_back({.region = static_cast<uint32_t>(regions_.size()),
+                       .first_mcu = needed.first_mcu,
+                       .end_mcu = needed.end_mcu,
+                       .whole_end = needed.whole_end,
+                       .words = words,
+                       .bit = byte * 8,
+                       .end_bit = (byte + bytes) * 8});
+}
+
+void Plan::add_region() {
   Region region = make_region(scan_, layout_, region_);
   region.coefficients = sizes_.coefficients;
   region.pixels = sizes_.pixels_bytes;
@@ -137,21 +223,8 @@ bool Plan::add(Bytes file, uint8_t* to) {
     component.dc = lookup_of(scan_.tables[scan_.components[c].dc], false);
     component.ac = lookup_of(scan_.tables[scan_.components[c].ac], true);
   }
-  const auto number = static_cast<uint32_t>(regions_.size());
-  Sizes sizes = sizes_with_next();
-  for (const NeededSegment& needed : needed_) {
-    const uint64_t byte = sizes_.bits_bytes + static_cast<uint64_t>(needed.data - to);
-    segments_.push_back({.region = number,
-                         .first_mcu = needed.first_mcu,
-                         .end_mcu = needed.end_mcu,
-                         .whole_end = needed.whole_end,
-                         .bit = byte * 8,
-                         .end_bit = (byte + needed.bytes) * 8});
-    sizes.bits_bytes = byte + needed.bytes + kStreamPadding;
-  }
-  sizes_ = sizes;
+  sizes_ = sizes_with_next();
   regions_.push_back(region);
-  return true;
 }
 
 uint32_t Plan::lookup_of(Bytes table, bool ac) {
@@ -168,7 +241,7 @@ uint32_t Plan::lookup_of(Bytes table, bool ac) {
   return at->second;
 }
 
-std::vector<Segment>& Plan::sorted_segments() {
+const std::vector<Segment>& Plan::sorted_segments() {
   constexpr size_t kClasses = 1024;
   constexpr int kClassBits = 10;
   uint64_t longest = 0;

@@ -19,8 +19,8 @@ struct HuffmanLookup {
 };
 
 struct Component {
-  int16_t steps[64];  // of the quantisation, in natural order
-  uint32_t dc;        // number of its lookup
+  alignas(16) int16_t steps[64];  // of the quantisation, in natural order
+  uint32_t dc;                    // number of its lookup
   uint32_t ac;
   uint32_t mcu_width;  // samples
   uint32_t mcu_height;
@@ -69,7 +69,8 @@ struct Segment {
   uint32_t first_mcu;
   uint32_t end_mcu;    // behind the last one that is needed
   uint32_t whole_end;  // behind its last one
-  uint64_t bit;        // where it begins, among all bits
+  uint64_t words;      // the address of its bits; 0: those that were sent
+  uint64_t bit;        // where it begins, among these
   uint64_t end_bit;
 };
 

@@ -15,10 +15,9 @@ constexpr uint32_t kContext = 2;
 
 }  // namespace
 
-bool RegionLayout::find(const Scan& scan, Bytes file, const base::Rect& region) {
+bool RegionLayout::find(const Scan& scan, size_t scan_bytes, const base::Rect& region) {
   find_mcus(scan, region);
   if (!find_blocks(scan)) return false;
-  const size_t scan_bytes = file.size() - scan.header.header_bytes;
   // A block takes two bits or more. Memory is not for what a file only claims to hold.
   const uint64_t needed_blocks = uint64_t{needed_mcus()} * blocks;
   if (needed_blocks > scan_bytes * 4) return false;
@@ -91,6 +90,12 @@ uint32_t RegionLayout::needed_end(uint32_t first, uint32_t end) const {
   return first;
 }
 
+NeededSegment RegionLayout::segment(uint32_t number) const {
+  const uint32_t first = number * interval;
+  const uint32_t whole_end = std::min(mcus, first + interval);
+  return {.first_mcu = first, .end_mcu = needed_end(first, whole_end), .whole_end = whole_end};
+}
+
 size_t unstuffed_bytes_max(const RegionLayout& layout, Bytes scan_data) {
   return scan_data.size() + size_t{layout.needed_segments()} * kStreamPadding + kUnstuffedPadding;
 }
@@ -101,16 +106,16 @@ bool copy_segments(const RegionLayout& layout, Bytes scan_data, EntropyKernel ke
   const uint32_t needed = layout.needed_segments();
   size_t at = 0;
   for (uint32_t number = 0; number < needed; ++number) {
-    const uint32_t first = number * layout.interval;
-    const uint32_t whole_end = std::min(layout.mcus, first + layout.interval);
-    const uint32_t end_mcu = layout.needed_end(first, whole_end);
+    NeededSegment segment = layout.segment(number);
     size_t end = 0;
-    if (first == end_mcu) {
+    if (segment.first_mcu == segment.end_mcu) {
       end = find_marker(scan_data, at);
     } else {
       const Unstuffed copied = copy_unstuffed(scan_data, at, kernel, to);
       end = copied.marker;
-      segments->push_back({to, copied.bytes, first, end_mcu, whole_end});
+      segment.data = to;
+      segment.bytes = copied.bytes;
+      segments->push_back(segment);
       to += copied.bytes + kStreamPadding;
     }
     if (end == scan_data.size()) return false;

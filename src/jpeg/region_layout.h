@@ -12,6 +12,15 @@ namespace forebay::jpeg {
 
 inline constexpr size_t kCacheLine = 64;  // bytes
 
+// A restart segment that a region needs.
+struct NeededSegment {
+  const uint8_t* data = nullptr;  // without stuffing
+  uint64_t bytes = 0;
+  uint32_t first_mcu = 0;
+  uint32_t end_mcu = 0;    // behind the last one that is needed; the first one: none is
+  uint32_t whole_end = 0;  // behind its last one
+};
+
 struct RegionLayout {
   uint32_t across = 0;  // MCUs of the image
   uint32_t mcus = 0;
@@ -39,28 +48,21 @@ struct RegionLayout {
   size_t samples_bytes = 0;
 
   // Finds what `region`, in pixels of the scan's scale, needs, the samples around it that
-  // upsampling looks at included. False when anything is not quite in order: libjpeg-turbo then
-  // says what it is.
-  bool find(const Scan& scan, Bytes file, const base::Rect& region);
+  // upsampling looks at included. `scan_bytes`: of the file, behind its header. False when anything
+  // is not quite in order: libjpeg-turbo then says what it is.
+  bool find(const Scan& scan, size_t scan_bytes, const base::Rect& region);
   // From the image's beginning to the last one that the region needs.
   uint32_t needed_mcus() const { return (bottom - 1) * across + right; }
   uint32_t needed_segments() const { return divide_up(needed_mcus(), interval); }
   // Behind the last MCU of [first, end) that the region needs; `first` when there is none.
   uint32_t needed_end(uint32_t first, uint32_t end) const;
+  // Its MCUs.
+  NeededSegment segment(uint32_t number) const;
 
  private:
   void find_mcus(const Scan& scan, const base::Rect& region);
   bool find_blocks(const Scan& scan);
   void find_planes(const Scan& scan);
-};
-
-// A restart segment that a region needs.
-struct NeededSegment {
-  const uint8_t* data = nullptr;  // without stuffing
-  uint64_t bytes = 0;
-  uint32_t first_mcu = 0;
-  uint32_t end_mcu = 0;    // behind the last one that is needed
-  uint32_t whole_end = 0;  // behind its last one
 };
 
 // Bytes that `scan_data`, the file behind its header, takes at most without stuffing.

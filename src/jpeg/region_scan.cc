@@ -17,7 +17,7 @@ constexpr uint32_t kMcusTogether = 4;
 
 bool RegionScan::lay_out(const Scan& scan, Bytes file, const Rect& region) {
   kept_ = nullptr;
-  if (!layout_.find(scan, file, region)) return false;
+  if (!layout_.find(scan, file.size() - scan.header.header_bytes, region)) return false;
   for (size_t c = 0; c < static_cast<size_t>(scan.component_count); ++c) {
     dequantisers_[c] = make_dequantiser(scan.components[c].quant);
   }

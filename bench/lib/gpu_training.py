@@ -1,0 +1,147 @@
+"""Training a ResNet on a GPU in mixed precision, fed in different ways."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lib.gpu_sides import MEAN, SIZE, STD
+
+WARM_UP = 10  # steps
+WORKERS = len(os.sched_getaffinity(0))
+CLASSES = 1000
+# Images [batch, 3, SIZE, SIZE], channels last, and labels, on the device, for ever.
+Batches = Iterator[tuple[Any, Any]]
+
+
+def in_memory(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
+    """The same batch again and again: what the GPU can do."""
+    images = torch.randn(batch, 3, SIZE, SIZE, device=device, dtype=torch.float16)
+    images = images.to(memory_format=torch.channels_last)
+    labels = torch.randint(CLASSES, (batch,), device=device)
+    while True:
+        yield images, labels
+
+
+def dataloader(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
+    """torchvision's ImageFolder and transforms, one worker a core."""
+    from torch.utils.data import DataLoader, RandomSampler
+    from torchvision import datasets
+    from torchvision import transforms as V
+
+    transform = V.Compose(
+        [V.RandomResizedCrop(SIZE), V.RandomHorizontalFlip(), V.ToTensor(), V.Normalize(MEAN, STD)]
+    )
+    dataset = datasets.ImageFolder(str(folder), transform)
+    # One epoch without an end, as its pauses would count for more than in a real one.
+    sampler = RandomSampler(dataset, replacement=True, num_samples=10**7)
+    loader = DataLoader(
+        dataset, batch, sampler=sampler, num_workers=WORKERS, pin_memory=device.type == "cuda"
+    )
+    for images, labels in loader:
+        moved = images.to(device, non_blocking=True, memory_format=torch.channels_last)
+        yield moved, labels.to(device, non_blocking=True)
+
+
+def dali(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
+    """decoders.image_random_crop, mixed, with its default share of the hardware's engines."""
+    from nvidia import dali
+    from nvidia.dali import fn, types
+    from nvidia.dali.plugin.pytorch import feed_ndarray
+
+    gpu = device.type == "cuda"
+    pipeline = dali.Pipeline(batch, WORKERS, (device.index or 0) if gpu else None, seed=1)
+    with pipeline:
+        files, labels = fn.readers.file(file_root=str(folder), random_shuffle=True, name="files")
+        pixels = fn.decoders.image_random_crop(
+            files, device="mixed" if gpu else "cpu", random_area=[0.08, 1.0],
+            random_aspect_ratio=[3 / 4, 4 / 3],
+        )  # fmt: skip
+        pixels = fn.resize(pixels, size=(SIZE, SIZE))
+        crops = fn.crop_mirror_normalize(
+            pixels, mirror=fn.random.coin_flip(), output_layout="HWC", dtype=types.FLOAT16,
+            mean=[255 * mean for mean in MEAN], std=[255 * std for std in STD],
+        )  # fmt: skip
+        pipeline.set_outputs(crops, labels)
+    pipeline.build()
+    while True:
+        made, numbers = pipeline.run()
+        images = torch.empty((batch, SIZE, SIZE, 3), dtype=torch.float16, device=device)
+        host_labels = torch.empty((batch, 1), dtype=torch.int32)
+        if gpu:
+            feed_ndarray(made.as_tensor(), images, cuda_stream=torch.cuda.current_stream(device))
+        else:
+            feed_ndarray(made.as_tensor(), images)
+        feed_ndarray(numbers.as_tensor(), host_labels)
+        yield images.permute(0, 3, 1, 2), host_labels.long().view(-1).to(device)
+
+
+def _forebay(decode: str) -> Callable[..., Batches]:
+    def batches(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
+        import forebay
+        from forebay import transforms as T
+
+        loader = forebay.Loader(
+            packed, batch, shuffle=True, drop_last=True, transform=T.train(SIZE), dtype="float16",
+            channels_last=True, device=device, decode=decode, num_workers=WORKERS,
+        )  # fmt: skip
+        while True:
+            for images, labels in loader:
+                yield images.permute(0, 3, 1, 2), labels
+
+    return batches
+
+
+FEEDS: dict[str, Callable[..., Batches]] = {
+    "in_memory": in_memory,
+    "dataloader": dataloader,
+    "dali": dali,
+    "forebay_cpu": _forebay("cpu"),
+    "forebay_auto": _forebay("auto"),
+    "forebay_gpu": _forebay("gpu"),
+}
+
+
+def images_per_second(
+    model_name: str,
+    feed: Callable[..., Batches],
+    folder: Path,
+    packed: Path,
+    device: torch.device,
+    batch: int,
+    seconds: float,
+) -> float:
+    """Of steps of SGD in bfloat16, after WARM_UP ones."""
+    from torchvision import models
+
+    model = getattr(models, model_name)(num_classes=CLASSES).to(device)
+    model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    loss_of = torch.nn.CrossEntropyLoss()
+
+    def finish() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    steps, start = 0, 0.0
+    for number, (images, labels) in enumerate(feed(folder, packed, device, batch)):
+        if number == WARM_UP:
+            finish()
+            start = time.monotonic()
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = loss_of(model(images), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if number >= WARM_UP:
+            steps += 1
+            # The GPU runs ahead of the clock; not by much, as it waits for batches.
+            if steps % 20 == 0:
+                finish()
+            if time.monotonic() - start >= seconds:
+                finish()
+                return steps * batch / (time.monotonic() - start)
+    raise RuntimeError("the batches came to an end")

@@ -1,0 +1,255 @@
+"""Encoded images that the caller has in memory to a batch, on a GPU or here."""
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay import _core
+from forebay._core import StoredFile
+from forebay.checks import flag, whole
+from forebay.decoding import begin_batch, check_threads, view_of
+from forebay.devices import check_device, open_device
+from forebay.options import dtype_name, feed_options, split_transform
+from forebay.transforms import Transform
+
+
+class DecodedBatch:
+    """What a BatchDecoder began. It keeps what a GPU works with until errors() or its own end."""
+
+    def __init__(self, images: Any, groups: list[tuple[int, _core.PendingBatch]]) -> None:
+        self._images = images
+        self._groups = groups
+        self._errors: dict[int, str] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def images(self) -> Any:
+        """The batch; on a GPU for work behind it on the same stream. Bad samples are zeros."""
+        return self._images
+
+    def errors(self) -> dict[int, str]:
+        """Waits for the batch: what is wrong with its bad samples, by their places in it.
+
+        A few files need the CPU though the GPU took them for good, such as those with bytes that do
+        not belong there: they are in the batch after this call, and zeros before it.
+
+        Raises:
+            OSError, MemoryError: The GPU's.
+        """
+        with self._lock:
+            if self._errors is None:
+                self._errors = {
+                    first + place: message
+                    for first, pending in self._groups
+                    for place, message in pending.finish()
+                }
+                self._groups = []
+            return dict(self._errors)
+
+
+class BatchDecoder:
+    """Makes batches of encoded images that are in memory, for loaders of your own.
+
+    On a GPU a call comes back when all is on its way, on the caller's CUDA stream: of each JPEG the
+    part that its crop needs is sent, and decoded, resized and normalised there. The same pixels as
+    Loader's, wherever they are made.
+
+    Args:
+        transform: As Loader's, without functions of your own.
+        device: "cuda", "cuda:1" or a torch.device; None: the CPU, this machine's memory.
+        dtype: As Loader's.
+        channels_last: Whether images are [height, width, 3].
+        seed: Of the augmentation.
+        threads: That prepare or decode the files of a call; None: as many as this process may run
+            at once.
+
+    Raises:
+        ValueError: Options that make no sense, there is no such device, or no PyTorch.
+    """
+
+    def __init__(
+        self,
+        transform: Sequence[Transform] | Transform,
+        *,
+        device: Any = None,
+        dtype: str | None = None,
+        channels_last: bool = False,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        own, functions = split_transform(transform)
+        if not own or functions:
+            raise ValueError("BatchDecoder: transform must be forebay.transforms, at least one")
+        self._options, _ = feed_options(
+            own,
+            dtype,
+            channels_last=flag("channels_last", channels_last),
+            with_image=True,
+            with_file=False,
+            later=[],
+        )
+        self._seed = whole("seed", seed, 0, 2**64 - 1)
+        self._threads = check_threads("BatchDecoder", threads)
+        if find_spec("torch") is None:
+            raise ValueError("BatchDecoder needs PyTorch: pip install torch")
+        self._device = check_device(device)
+        self._open()
+        size = self._options.transform.size
+        self._size = (size.width, size.height)
+        image = (size.height, size.width)
+        self._shape = (*image, 3) if channels_last else (3, *image)
+        self._dtype = dtype_name(self._options.tensor.dtype)
+        self._files = 0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, where it begins anew."""
+        return partial(BatchDecoder, **self._arguments), ()
+
+    def _open(self) -> None:
+        device = None if self._device is None else open_device(self._device)
+        self._core = _core.BatchDecoder.open(self._options.transform, self._options.tensor, device)
+        self._process = os.getpid()
+
+    def _core_here(self) -> _core.BatchDecoder:
+        """In a forked child a new one: the parent's threads may have been at work in the old."""
+        if self._process != os.getpid():
+            if self._device is not None:
+                raise RuntimeError(
+                    "BatchDecoder: the process was forked, and CUDA works in the one that began "
+                    "with it only; start processes by spawn"
+                )
+            self._open()
+        return self._core
+
+    def store(self, files: Sequence[Any]) -> list[StoredFile]:
+        """Copies files to where they are decoded, so that calls with them send nothing of them.
+
+        On a GPU a JPEG that it decodes takes about its own size of the GPU's memory, until none of
+        those that were stored with it is used any more; of others the CPU keeps the bytes. What is
+        wrong with a file shows where it is decoded.
+
+        Args:
+            files: As of a call.
+
+        Returns:
+            What calls take in their places.
+
+        Raises:
+            OSError, MemoryError: The GPU's.
+        """
+        return self._core_here().store([view_of(file, place) for place, file in enumerate(files)])
+
+    def __call__(
+        self,
+        files: Sequence[Any],
+        *,
+        boxes: Any = None,
+        drawn_for: Any = None,
+        epoch: int = 0,
+        out: Any = None,
+    ) -> DecodedBatch:
+        """Begins a batch; on a GPU on PyTorch's current stream.
+
+        Args:
+            files: JPEG, PNG or WebP files' bytes: bytes, or uint8 arrays or CPU tensors of one
+                dimension. Not to be changed before errors() came back or the batch is gone, or
+                the process may crash. Or what store() of this decoder gave.
+            boxes: Whole numbers [files, 4]: the left, top, width and height of what is cut from
+                each image, in pixels, in place of the transform's crop. Flips and erasing stay.
+            drawn_for: What each file's augmentation is drawn for, with seed and epoch: the numbers
+                of samples give those of a Loader. None: counted from the decoder's first file on.
+            epoch: Counted from 0.
+            out: Where the batch goes, a tensor of its shape, type and device; None: a new one.
+
+        Returns:
+            The batch, [files, 3, height, width] or, with channels_last, [files, height, width, 3].
+
+        Raises:
+            ValueError: Arguments that do not go together. What is wrong with a file, errors() says.
+        """
+        core = self._core_here()
+        views = [
+            file if isinstance(file, StoredFile) else view_of(file, place)
+            for place, file in enumerate(files)
+        ]
+        count = len(views)
+        epoch = whole("epoch", epoch, 0, 2**32 - 1)
+        crops = None if boxes is None else self._crops(boxes, count)
+        numbers = None if drawn_for is None else _numbers("drawn_for", drawn_for, (count,), 2**48)
+        images = self._room(count, out)
+        if numbers is None:
+            with self._lock:
+                numbers = np.arange(self._files, self._files + count, dtype=np.uint64)
+                self._files += count
+        step = images.nbytes // max(1, count)
+        groups = begin_batch(
+            core,
+            views,
+            np.uint64(images.data_ptr()) + np.arange(count, dtype=np.uint64) * np.uint64(step),
+            images,
+            drawn_for=numbers.astype(np.uint64),
+            crops=crops,
+            seed=self._seed,
+            epoch=epoch,
+            device=self._device,
+            threads=self._threads,
+        )
+        return DecodedBatch(images, groups)
+
+    def _room(self, count: int, out: Any) -> Any:
+        import torch
+
+        dtype = getattr(torch, self._dtype)
+        shape = (count, *self._shape)
+        device = self._device or torch.device("cpu")
+        if out is None:
+            return torch.empty(shape, dtype=dtype, device=device)
+        if not isinstance(out, torch.Tensor):
+            raise ValueError(f"out is {type(out).__name__}, but must be a tensor")
+        if (tuple(out.shape), out.dtype, out.device) != (shape, dtype, device):
+            raise ValueError(
+                f"out is {tuple(out.shape)}, {out.dtype}, on {out.device}, but the batch is "
+                f"{shape}, {dtype}, on {device}"
+            )
+        if not out.is_contiguous() or out.is_neg() or out.requires_grad:
+            raise ValueError("out must be contiguous, no negated view, and need no gradient")
+        torch.autograd.graph.increment_version(out)
+        if out.is_cuda:  # its memory may be another stream's
+            out.record_stream(torch.cuda.current_stream(device))
+        return out
+
+    def _crops(self, boxes: Any, count: int) -> NDArray[np.uint32]:
+        given = _numbers("boxes", boxes, (count, 4), 2**32)
+        sizes = np.broadcast_to(np.array(self._size, np.uint32), (count, 2))
+        return np.concatenate([given.astype(np.uint32), sizes], axis=1)
+
+
+def _numbers(name: str, values: Any, shape: tuple[int, ...], end: int) -> NDArray[Any]:
+    """Whole numbers from 0 on, below `end`.
+
+    Raises:
+        ValueError: Anything else.
+    """
+    try:
+        given = np.asarray(values if hasattr(values, "__array__") else list(values))
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"{name} must be whole numbers {list(shape)}: {error}") from None
+    if given.size == 0:
+        given = given.astype(np.int64).reshape(shape) if 0 in shape else given
+    if given.shape != shape or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}: {given.dtype} {list(given.shape)}, but must be whole numbers {list(shape)}"
+        )
+    if given.size > 0 and (given.min() < 0 or given.max() >= end):
+        raise ValueError(
+            f"{name}: {given.min()} to {given.max()}, but must be at least 0 and below {end}"
+        )
+    return given

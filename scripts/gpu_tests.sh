@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What only a GPU can show: the tests that wait for one, and the kernels under compute-sanitizer.
+#   scripts/gpu_tests.sh BUILD PYTHON
+# BUILD: a build folder, made where nvcc is; PYTHON: an interpreter with pytest and a PyTorch for
+# CUDA, which finds the package forebay. All parts run; the status is 1 where one failed.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+build=$1
+python=$2
+failed=()
+
+part() { # NAME COMMAND …
+  local name=$1; shift
+  printf '\033[1m== %s\033[0m\n' "$name" >&2
+  "$@" || failed+=("$name")
+}
+
+kernels=("$build/src/image/image_test" --gtest_filter='PrepareGpu.*:BatchDecoder.*')
+part "a GPU" nvidia-smi -L
+part "kernels" "${kernels[@]}"
+part "PyTorch finds it" "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
+part "Python" "$python" -m pytest -q tests/python/test_devices.py tests/python/test_batch_decoder.py
+for tool in memcheck racecheck initcheck synccheck; do
+  part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "${kernels[@]}"
+done
+[ ${#failed[@]} = 0 ] || { printf 'gpu_tests: failed: %s\n' "${failed[*]}" >&2; exit 1; }

@@ -1,0 +1,139 @@
+#include "image/batch_decoder.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+
+namespace forebay::bind {
+namespace {
+
+using image::PrepareRequest;
+
+using File = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Crops = nb::ndarray<const uint32_t, nb::shape<-1, 6>, nb::c_contig, nb::device::cpu>;
+
+using Stored = std::shared_ptr<image::StoredFile>;
+using AnyFile = std::variant<Stored, File>;
+
+image::Bytes bytes_of(const File& file) { return {file.data(), file.size()}; }
+
+// A batch on its way, and the files that it may need again.
+struct Pending {
+  std::vector<AnyFile> files;
+  std::unique_ptr<image::BatchDecoder::Pending> pending;
+};
+
+std::unique_ptr<Pending> begin(image::BatchDecoder& self, std::vector<AnyFile> files,
+                               const Numbers& outs, const Numbers& drawn_for,
+                               const std::optional<Crops>& crops, uint64_t seed, uint32_t epoch,
+                               uint64_t stream) {
+  const size_t count = files.size();
+  if (outs.size() != count || drawn_for.size() != count || (crops && crops->shape(0) != count)) {
+    throw nb::value_error("as many places, numbers and crops as files are needed");
+  }
+  std::vector<PrepareRequest> requests;
+  for (size_t i = 0; i < count; ++i) {
+    requests.push_back(
+        {.file = {},
+         .random = base::Random(seed, base::Purpose::kAugment, epoch, drawn_for.data()[i]),
+         .out = reinterpret_cast<uint8_t*>(outs.data()[i])});
+    PrepareRequest& request = requests.back();
+    if (const auto* const stored = std::get_if<Stored>(&files[i])) {
+      if (!self.may_use(**stored)) {
+        throw nb::value_error("a file was stored by a decoder of another device");
+      }
+      request.file = (*stored)->file;
+      request.stored = (*stored)->jpeg ? &*(*stored)->jpeg : nullptr;
+    } else {
+      request.file = bytes_of(std::get<File>(files[i]));
+    }
+    if (!crops) continue;
+    const uint32_t* const c = crops->data() + 6 * i;
+    request.crop = image::FixedCrop{{c[0], c[1], c[2], c[3]}, {c[4], c[5]}};
+  }
+  auto out = std::make_unique<Pending>();
+  const WithoutInterpreter released;
+  out->pending = self.begin(std::move(requests), reinterpret_cast<void*>(stream));
+  out->files = std::move(files);
+  return out;
+}
+
+std::vector<Stored> store(const image::BatchDecoder& self, const std::vector<File>& files) {
+  std::vector<image::Bytes> bytes;
+  for (const File& file : files) bytes.push_back(bytes_of(file));
+  base::Result<std::vector<Stored>> stored;
+  {
+    const WithoutInterpreter released;
+    stored = self.store(bytes);
+  }
+  return unwrap(std::move(stored));
+}
+
+nb::list finish(Pending& self) {
+  std::span<const PrepareRequest> requests;
+  {
+    const WithoutInterpreter released;
+    requests = self.pending->finish();
+  }
+  nb::list out;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const base::Status& status = requests[i].status;
+    const bool device = status.code() == base::Code::kIo || status.code() == base::Code::kNoMemory;
+    if (device) raise(status);
+    if (!status.ok()) out.append(nb::make_tuple(i, text(status.message())));
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_batch_decoder(nb::module_& m) {
+  nb::class_<image::gpu::Device>(m, "Device", "A GPU: where batches lie and JPEGs are decoded.")
+      .def_static(
+          "open",
+          [](int number) {
+            return number < 0 ? image::gpu::host_device() : unwrap(image::gpu::open_device(number));
+          },
+          nb::arg("number"),
+          "By CUDA's count; -1: this machine in its place, for tests: slow, and its own memory.");
+  nb::class_<Pending>(m, "PendingBatch", "A batch on its way; one thread at a time.")
+      .def("finish", &finish,
+           "Waits. Each bad sample's place, and what is wrong with it. Errors: the device's.");
+  nb::class_<image::StoredFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
+      .def_prop_ro(
+          "nbytes",
+          [](const image::StoredFile& self) {
+            return self.jpeg ? self.jpeg->bits_bytes : uint64_t{self.file.size()};
+          },
+          "Bytes that it takes: of the GPU's memory, or of this machine's where `on_gpu` is False.")
+      .def_prop_ro("on_gpu", [](const image::StoredFile& self) { return self.jpeg.has_value(); });
+  nb::class_<image::BatchDecoder>(m, "BatchDecoder", "Any thread may call it.")
+      .def_static(
+          "open",
+          [](const image::Transform& transform, const image::TensorOptions& tensor,
+             std::shared_ptr<image::gpu::Device> device) {
+            return unwrap(image::BatchDecoder::make(transform, tensor, std::move(device)));
+          },
+          nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none())
+      .def("store", &store, nb::arg("files"), "Errors: the device's.")
+      .def("begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
+           nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("stream"),
+           "outs: addresses of samples. crops: [x, y, width, height, width and height of the "
+           "sample]. stream: a cudaStream_t.");
+  m.def(
+      "read_size",
+      [](const File& file) {
+        const auto source = unwrap(image::read_header(bytes_of(file)));
+        return std::pair(source.size.width, source.size.height);
+      },
+      nb::arg("file"), "Width and height of an encoded image, by its header.");
+}
+
+}  // namespace forebay::bind
