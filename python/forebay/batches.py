@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.checks import function
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing, check_mixing, mix
 
@@ -24,7 +25,7 @@ class Assembler:
         fields: As Loader's.
         functions: The user's, for each image in turn.
         collate_fn: As Loader's.
-        mixing: What samples of a batch are mixed by, if they are.
+        batch_transform: As Loader's.
         seed: Of what the mixing draws.
         whole: Whether images come one by one, each of its own size.
         channels_last: Whether images are to be [height, width, 3].
@@ -36,7 +37,7 @@ class Assembler:
         fields: Sequence[str] | Mapping[str, str],
         functions: list[Callable[[Any], Any]],
         collate_fn: Callable[[list[Any]], Any] | None,
-        mixing: Mixing | None,
+        batch_transform: Callable[[Any], Any] | Mixing | None,
         *,
         seed: int,
         whole: bool,
@@ -55,6 +56,7 @@ class Assembler:
             raise ValueError("fields is empty: a batch would have nothing")
         if functions and not self.wants("image"):
             raise ValueError(f"transform: has functions of images, but fields {self._fields} none")
+        mixing = batch_transform if isinstance(batch_transform, Mixing) else None
         if mixing is not None and not (self.wants("image") and self.wants("label")):
             raise ValueError(f"batch_transform: mixes images and labels, fields are {self._fields}")
         if mixing is not None and whole and not functions:
@@ -63,9 +65,14 @@ class Assembler:
             raise ValueError("batch_transform: cannot mix what a collate_fn makes")
         if mixing is not None:
             check_mixing(mixing)
+        elif batch_transform is not None:
+            function("batch_transform", batch_transform)
+        if collate_fn is not None:
+            function("collate_fn", collate_fn)
+        # Whether something in Python takes time, the mixing or the user's functions.
+        self.runs_python = bool(functions or collate_fn or batch_transform)
         self._functions = functions
-        self.runs_python = bool(functions) or collate_fn is not None
-        self._mixing = mixing
+        self._batch_transform = batch_transform
         self._seed = seed
         self._collate_fn = collate_fn
         self._whole = whole
@@ -101,10 +108,15 @@ class Assembler:
         values = [self._value(field, batch, kept, numbers, stop) for field in self._fields]
         if self._collate_fn is None or len(numbers) == 0:
             values = [_stack(v) if isinstance(v, _Made) else v for v in values]
-            if self._mixing is not None:
-                self._mix(self._mixing, batch, values)
-            return self._named(values)
-        return self._collate_fn([self._named(list(sample)) for sample in zip(*values, strict=True)])
+            if isinstance(self._batch_transform, Mixing):
+                self._mix(self._batch_transform, batch, values)
+            made = self._named(values)
+        else:
+            samples = zip(*values, strict=True)
+            made = self._collate_fn([self._named(list(sample)) for sample in samples])
+        if self._batch_transform is None or isinstance(self._batch_transform, Mixing):
+            return made
+        return self._batch_transform(made)
 
     def _named(self, values: list[Any]) -> Any:
         if self._names is None:
@@ -157,10 +169,10 @@ class Assembler:
         for image in images:
             if stop is not None and stop.is_set():
                 raise CancelledError
-            for function in self._functions:
-                image = function(image)
+            for own in self._functions:
+                image = own(image)
                 if image is None:
-                    raise ValueError(f"transform: {function!r} returned None for an image")
+                    raise ValueError(f"transform: {own!r} returned None for an image")
             yield image
 
     def _whole_image(self, image: NDArray[np.uint8]) -> Any:

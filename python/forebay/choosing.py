@@ -1,13 +1,29 @@
 """Which samples an epoch has, and in which order, where it is not each of a dataset's once."""
 
+import dataclasses
+import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.checks import whole
 from forebay.dataset import Dataset
 
 _DRAW_MAX = 2**48 - 1  # as the core's random numbers are named
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """An epoch's samples, by their numbers in the dataset, in their order."""
+
+    samples: NDArray[np.int64]
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells them from others."""
+        return hashlib.sha256(self.samples.tobytes()).hexdigest()
 
 
 def numbers_of_draws(chosen: NDArray[np.int64], samples: int) -> NDArray[np.uint64]:
@@ -118,3 +134,20 @@ class Sampler:
                 f"has {count} samples"
             )
         return numbers.astype(np.int64)
+
+
+def make_chooser(
+    dataset: Dataset, sampler: Any, samples_per_epoch: int | None, *, shuffle: bool, seed: int
+) -> Weights | Sampler | None:
+    """By a Loader's arguments; None: each of the dataset's samples once, which the core chooses."""
+    if sampler is not None:
+        if not hasattr(sampler, "__iter__"):
+            raise ValueError(f"sampler is {sampler!r}, but must be an iterable of numbers")
+        return Sampler(sampler, dataset)
+    if not shuffle or dataset.weights is None:
+        if samples_per_epoch is not None:
+            raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
+        return None
+    if samples_per_epoch is None:
+        return Weights(dataset, len(dataset), seed)
+    return Weights(dataset, whole("samples_per_epoch", samples_per_epoch, 0), seed)

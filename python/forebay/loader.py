@@ -1,42 +1,30 @@
 """Batches for training, in place of torch.utils.data.DataLoader."""
 
 import contextlib
-import dataclasses
-import hashlib
-import json
 import os
-import threading
-import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forebay import _core
-from forebay.ahead import Ready, ahead
+from forebay import _core, states
 from forebay.batches import Assembler
-from forebay.checks import flag, function, whole
-from forebay.choosing import Sampler, Weights, numbers_of_draws
+from forebay.checks import flag, whole
+from forebay.choosing import Chosen, Sampler, Weights, make_chooser, numbers_of_draws
 from forebay.dataset import Dataset
 from forebay.devices import Mover, can_pin, check_device, open_decoder
+from forebay.epoch import Epoch
 from forebay.mixing import Mixing
 from forebay.monitor import BottleneckWarning, Monitor
 from forebay.options import feed_options, split_transform
-from forebay.ranks import own_world, threads_of
+from forebay.ranks import check_world, own_world, threads_of
 from forebay.transforms import Transform
 
-_STATE_VERSION = 0
-# As the core's limits (base/limits.h, feed/options.cc).
+# As the core's limits (feed/options.cc).
 _PREFETCH_MAX = 1024
 _BATCH_MAX = 2**20
-_WORLD_SIZE_MAX = 2**16
-_POSITION = ("epoch", "position", "bad")
-_OF_BAD = {"sample", "chunk", "key", "reason"}
-_CHOSEN = ("sampled", "samples")  # also in states of chosen samples
 
 
 class Loader:
@@ -157,10 +145,17 @@ class Loader:
         self.prefetch_factor = whole("prefetch_factor", prefetch_factor, 1, _PREFETCH_MAX)
         self.collate_fn = collate_fn
         self.batch_transform = batch_transform
-        self._asked_world = self._check_world(rank, world_size)
-        self.rank, self.world_size = self._own_world()
+        if sampler is not None and (self.shuffle or rank is not None or world_size is not None):
+            raise ValueError(
+                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
+                "rank and world_size"
+            )
+        self._asked_world = (0, 1) if sampler is not None else check_world(rank, world_size)
+        self.rank, self.world_size = self._asked_world or own_world()
         whole("batch_size x world_size", self.batch_size * self.world_size, 1, 2**32 - 1)
-        self._chooser = self._make_chooser(samples_per_epoch)
+        self._chooser = make_chooser(
+            self.dataset, sampler, samples_per_epoch, shuffle=self.shuffle, seed=self.seed
+        )
         self._samples = len(self.dataset) if samples_per_epoch is None else len(self._chooser or [])
         if on_bad not in (None, "replace", "skip"):
             raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
@@ -168,23 +163,19 @@ class Loader:
             raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
 
         own_transforms, functions = split_transform(transform)
-        if collate_fn is not None:
-            function("collate_fn", collate_fn)
-        if batch_transform is not None and not isinstance(batch_transform, Mixing):
-            function("batch_transform", batch_transform)
         self._assemble = Assembler(
             self.dataset,
             fields,
             functions,
             collate_fn,
-            batch_transform if isinstance(batch_transform, Mixing) else None,
+            batch_transform,
             seed=self.seed,
             whole=not own_transforms,
             channels_last=flag("channels_last", channels_last),
         )
         self.device = check_device(device)
         self.pin_memory = flag("pin_memory", pin_memory) and can_pin()
-        on_host = bool(self.device is None or functions or collate_fn or batch_transform)
+        on_host = self.device is None or self._assemble.runs_python
         images_on_device = not on_host and bool(own_transforms) and self._assemble.wants("image")
         decoder = open_decoder(decode, self.device if images_on_device else None)
         self._options, self._normalizing = feed_options(
@@ -217,57 +208,15 @@ class Loader:
         self._progress = progress
         self._mover: Mover | None = None  # made by the first iter()
         self._monitor = Monitor(self.num_workers)
-        self._wait_seconds = 0.0
 
-        # The samples of the epoch, by their numbers in the feed; None: the dataset's.
-        self._chosen: NDArray[np.int64] | None = None
+        # Of the last iter(); None before the first, and where something else says what is next.
+        self._epoch: Epoch | None = None
+        # Where the next iter() begins, and what was bad before.
+        self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
         self._epoch_was_set = False
         # Whether the next iter() goes on in the middle of an epoch.
         self._resumes = False
-        self._open_feed(self.dataset.core)
-        self._iterations = 0
-        # Where the next iter() begins, and what was bad before.
-        self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
-        self._behind = ""  # the feed's state behind the batch that was given last
-        # Where the last iter() began, and whether a batch was taken from it: else it was none.
-        self._begun = self._next
-        self._taken = True
-
-    def _check_world(
-        self, rank: int | None, world_size: int | None
-    ) -> tuple[int | None, int | None]:
-        """The two as they were asked for; None: whatever torch.distributed says."""
-        if self.sampler is not None:
-            if self.shuffle or rank is not None or world_size is not None:
-                raise ValueError(
-                    "sampler: it chooses the order and this rank's samples itself; leave out "
-                    "shuffle, rank and world_size"
-                )
-            return 0, 1
-        if (rank is None) != (world_size is None):
-            raise ValueError(
-                f"rank is {rank}, world_size is {world_size}: give both, or neither for those of "
-                "torch.distributed"
-            )
-        if rank is None or world_size is None:
-            return None, None
-        world_size = whole("world_size", world_size, 1, _WORLD_SIZE_MAX)
-        return whole("rank", rank, 0, world_size - 1), world_size
-
-    def _make_chooser(self, samples_per_epoch: int | None) -> Weights | Sampler | None:
-        if self.sampler is not None:
-            if not hasattr(self.sampler, "__iter__"):
-                raise ValueError(f"sampler is {self.sampler!r}, but must be an iterable of numbers")
-            return Sampler(self.sampler, self.dataset)
-        if not self.shuffle or self.dataset.weights is None:
-            if samples_per_epoch is not None:
-                raise ValueError(
-                    "samples_per_epoch: for a dataset with weights and shuffle=True only"
-                )
-            return None
-        if samples_per_epoch is None:
-            return Weights(self.dataset, len(self.dataset), self.seed)
-        return Weights(self.dataset, whole("samples_per_epoch", samples_per_epoch, 0), self.seed)
+        self._feed = _core.Feed(self.dataset.core, self._options)
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
@@ -278,21 +227,20 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._follow_world()
         # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
-        now = self._next if self._taken else self._begun
+        last = self._epoch
+        begun = self._next if last is None or last.is_taken else last.begun
         # Also those of an epoch that was left in its middle.
-        now = {**now, "bad": self._now()["bad"]}
+        begun = {**begun, "bad": self._now()["bad"]}
+        chosen = None
         if self._chooser is not None:
-            now = self._choose(now, self._chooser)
+            begun, chosen = self._choose(begun, self._chooser)
         elif not self._feed.is_here:  # in a forked child
-            self._open_feed(self.dataset.core)
-        self._feed.start(json.dumps({name: now[name] for name in _POSITION}))
-        self._started = True
+            self._feed = _core.Feed(self.dataset.core, self._options)
+        self._end_epoch()
+        self._epoch = Epoch(self._feed, begun, chosen)
         self._resumes = False
-        self._begun, self._taken = now, False
-        self._behind = self._feed.state()
-        self._iterations += 1
-        self._next = {"epoch": now["epoch"] + 1, "position": 0, "bad": now["bad"]}
-        return self._given(self._iterations, len(now["bad"]))
+        self._next = {"epoch": begun["epoch"] + 1, "position": 0, "bad": begun["bad"]}
+        return self._given(self._epoch)
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process (spawn): its copy goes on behind the batch that was given last."""
@@ -311,7 +259,7 @@ class Loader:
     def close(self) -> None:
         """Ends the threads and gives memory back; a later iter() goes on behind the last batch."""
         self._go_behind(self._now())
-        self._open_feed(self.dataset.core)
+        self._feed = _core.Feed(self.dataset.core, self._options)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iter() begins this epoch, counted from 0; a sampler is told so too.
@@ -348,32 +296,14 @@ class Loader:
         Raises:
             ValueError: The state is of another dataset or seed, or none of a loader.
         """
-        own = self._identity()
-        if not isinstance(state, Mapping):
-            raise ValueError(f"load_state_dict: {state!r} is no state of a Loader")
-        missing = {*own, *_POSITION} - set(state)
-        if missing:
-            raise ValueError(f"load_state_dict: not a Loader's state, {sorted(missing)} is missing")
-        for name, value in own.items():
-            if state[name] != value:
-                raise ValueError(
-                    f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is "
-                    f"{value!r}"
-                )
-        for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1)):
-            whole(f"load_state_dict: the state's {name}", state[name], 0, most)
-        if not isinstance(state["bad"], list) or not all(
-            isinstance(bad, Mapping) and set(bad) >= _OF_BAD for bad in state["bad"]
-        ):
-            raise ValueError("load_state_dict: the state's bad is no list of bad samples")
-        samples = state.get("samples", self._samples)
-        end = self._epoch_end(whole("load_state_dict: the state's samples", samples, 0))
+        states.check_state(state, self._identity())
+        end = self._epoch_end(state.get("samples", self._samples))
         if self.sampler is None and state["position"] > end:
             raise ValueError(
                 f"load_state_dict: the state's position is {state['position']}, behind the end of "
                 f"an epoch ({end})"
             )
-        self._go_behind(dict(state))
+        self._go_behind(state)
 
     def stats(self) -> dict[str, float]:
         """Where the time went, and what was done.
@@ -387,19 +317,7 @@ class Loader:
             "read_cpu_seconds", "reading_seconds". All but wait_seconds since the threads began:
             close() ends them, and with samplers and weights each epoch has its own.
         """
-        core = self._feed.stats()
-        return {
-            "wait_seconds": self._wait_seconds,
-            "core_wait_seconds": core.wait_ns * 1e-9,
-            "samples": core.samples,
-            "bytes_read": core.bytes_read,
-            "made_on_gpu": core.made_on_gpu,
-            "prepare_cpu_seconds": core.prepare_ns * 1e-9,
-            "starved_seconds": core.starved_ns * 1e-9,
-            "idle_seconds": core.idle_ns * 1e-9,
-            "read_cpu_seconds": core.read_ns * 1e-9,
-            "reading_seconds": core.reading_ns * 1e-9,
-        }
+        return self._monitor.stats(self._feed)
 
     @contextlib.contextmanager
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
@@ -419,7 +337,7 @@ class Loader:
     def _identity(self) -> dict[str, Any]:
         """What a state fits to."""
         return {
-            "version": _STATE_VERSION,
+            "version": states.VERSION,
             "seed": self.seed,
             "order": self._order(),
             "dataset": self.dataset.fingerprint,
@@ -442,60 +360,53 @@ class Loader:
         return 0 < self._epoch_end(state.get("samples", self._samples)) <= state["position"]
 
     def _go_behind(self, state: dict[str, Any]) -> None:
-        position = {name: state[name] for name in (*_POSITION, *_CHOSEN) if name in state}
+        position = {
+            name: state[name] for name in (*states.POSITION, *states.CHOSEN) if name in state
+        }
         if self._is_over(state):
             position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
         self._go_to(position)
         self._resumes = True
 
     def _go_to(self, position: dict[str, Any]) -> None:
+        self._end_epoch()
         self._next = position
-        self._started = False
-        self._taken = True
         self._epoch_was_set = True
         self._resumes = False
 
-    def _own_world(self) -> tuple[int, int]:
-        rank, world_size = own_world()
-        asked_rank, asked_world_size = self._asked_world
-        return (
-            rank if asked_rank is None else asked_rank,
-            world_size if asked_world_size is None else asked_world_size,
-        )
+    def _end_epoch(self) -> None:
+        if self._epoch is not None:
+            self._epoch.end()
+        self._epoch = None
 
     def _follow_world(self) -> None:
         """Between epochs, takes the rank that torch.distributed has got since the loader was made.
 
         Lightning makes its processes' group in fit(), when the loader is there already.
         """
-        if self._started or self._own_world() == (self.rank, self.world_size):
+        world = self._asked_world or own_world()
+        if self._epoch is not None or world == (self.rank, self.world_size):
             return
-        self.rank, self.world_size = self._own_world()
+        self.rank, self.world_size = world
         self._options.rank, self._options.world_size = self.rank, self.world_size
         self._options.global_batch = self.batch_size * self.world_size
-        self._open_feed(self.dataset.core)
+        self._feed = _core.Feed(self.dataset.core, self._options)
 
     def _now(self) -> dict[str, Any]:
         """Epoch, position and bad samples behind the batch that was given last."""
-        if not self._started:
-            return {**self._next, "bad": [dict(bad) for bad in self._next["bad"]]}
-        now = json.loads(self._behind)
-        if self._chosen is not None:
-            for bad in now["bad"][self._bad_before :]:
-                bad["sample"] = int(self._chosen[bad["sample"]])
-            now |= {"sampled": self._sampled, "samples": len(self._chosen)}
-        return now
+        if self._epoch is not None:
+            return self._epoch.now()
+        return {**self._next, "bad": [dict(bad) for bad in self._next["bad"]]}
 
-    def _open_feed(self, core: _core.Dataset) -> None:
-        self._feed = _core.Feed(core, self._options)
-        self._started = False
-
-    def _choose(self, begin: dict[str, Any], chooser: Weights | Sampler) -> dict[str, Any]:
+    def _choose(
+        self, begun: dict[str, Any], chooser: Weights | Sampler
+    ) -> tuple[dict[str, Any], Chosen]:
         """Opens a feed over the samples of the epoch that begins; where it begins."""
-        epoch, chosen = chooser.choose(begin["epoch"], self._epoch_was_set)
+        epoch, samples = chooser.choose(begun["epoch"], self._epoch_was_set)
         self._epoch_was_set = False
-        sampled = hashlib.sha256(chosen.tobytes()).hexdigest()
-        if begin.get("sampled", sampled) != sampled:
+        too_few = self.drop_last and self._epoch_end(len(samples)) == 0
+        chosen = Chosen(samples[:0] if too_few else samples)
+        if begun.get("sampled", chosen.digest) != chosen.digest:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
                 "state was made; give it the same seed, and set_epoch() where its order is to "
@@ -504,37 +415,33 @@ class Loader:
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
-        too_few = self.drop_last and self._epoch_end(len(chosen)) == 0
-        if too_few:
-            chosen = chosen[:0]
         self._options.drop_last = self.drop_last and not too_few
-        self._options.set_drawn_for(numbers_of_draws(chosen, len(self.dataset)))
-        self._chosen, self._sampled = chosen, sampled
-        self._bad_before = len(begin["bad"])
-        self._open_feed(self.dataset.core.select(chosen.astype(np.uint64)))
-        return {**begin, "epoch": epoch}
+        self._options.set_drawn_for(numbers_of_draws(chosen.samples, len(self.dataset)))
+        view = self.dataset.core.select(chosen.samples.astype(np.uint64))
+        self._feed = _core.Feed(view, self._options)
+        return {**begun, "epoch": epoch}, chosen
 
-    def _given(self, iteration: int, warned: int) -> Iterator[Any]:
+    def _given(self, epoch: Epoch) -> Iterator[Any]:
         """The epoch for the user."""
         if self._mover is None and (self.device is not None or self.pin_memory):
             self._mover = Mover(self.device, self._normalizing)
-        mover = self._mover
-        ready = self._in_turn(iteration)
-        if mover or self.batch_transform is not None or self._assemble.runs_python:
-            finish = partial(self._finish, self._chosen, mover)
-            pull, is_ready = partial(self._pull, iteration), partial(self._is_ready, iteration)
-            ready = ahead(pull, is_ready, finish, self.prefetch_factor)
-        self._monitor.begin(self.stats())
-        with contextlib.closing(ready), self._bar() as bar:
-            while (one := self._waited_for(ready)) is not None:
-                self._behind = one.state
-                self._taken = True
+        mover, warned = self._mover, len(epoch.begun["bad"])
+        ready = epoch.batches(self._assemble, mover, self.prefetch_factor)
+        self._monitor.begin(self._feed)
+        with contextlib.closing(ready), self._bar(epoch) as bar:
+            while True:
+                with self._monitor.waiting():
+                    one = next(ready, None)
+                epoch.is_taken = True
+                if one is None:
+                    return
+                epoch.behind = one.state
                 if bar is not None:
                     bar.update()
-                if (message := self._monitor.bottleneck(self.stats)) is not None:
+                if (message := self._monitor.bottleneck(self._feed)) is not None:
                     warnings.warn(message, BottleneckWarning, stacklevel=2)
                 if one.bad > warned:
-                    for bad in self.bad_samples[warned:]:
+                    for bad in epoch.now()["bad"][warned:]:
                         warnings.warn(
                             f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=2
                         )
@@ -543,65 +450,18 @@ class Loader:
                 batch = [one.batch if mover is None else mover.receive(one.batch)]
                 del one
                 yield batch.pop()
-                self._check_current(iteration)
-        self._taken = True
-        self._next["bad"] = self._now()["bad"]
+                epoch.current_feed()  # or it was ended meanwhile
 
-    def _waited_for(self, ready: Iterator[Ready]) -> Ready | None:
-        begin = time.perf_counter()
-        one = next(ready, None)
-        self._wait_seconds += time.perf_counter() - begin
-        return one
-
-    def _bar(self) -> Any:
+    def _bar(self, epoch: Epoch) -> Any:
         """The epoch's progress bar, or None, as a context."""
         if not self._progress:
             return contextlib.nullcontext()
         from tqdm.auto import tqdm
 
-        now = json.loads(self._behind)
+        now = epoch.now()
         done = now["position"] // (self.batch_size * self.world_size)
         try:
             total = len(self)
         except TypeError:  # of a sampler without a length
             total = None
         return tqdm(total=total, initial=done, desc=f"epoch {now['epoch']}", unit="batch")
-
-    def _in_turn(self, iteration: int) -> Generator[Ready, None, None]:
-        while (pulled := self._pull(iteration)) is not None:
-            made = [dataclasses.replace(pulled, batch=self._assemble(pulled.batch, self._chosen))]
-            del pulled
-            yield made.pop()
-
-    def _finish(
-        self,
-        chosen: NDArray[np.int64] | None,
-        mover: Mover | None,
-        batch: Any,
-        stop: threading.Event,
-    ) -> Any:
-        """With the user's functions applied, and on its way; in a thread of Python."""
-        with contextlib.nullcontext() if mover is None else mover.working():
-            made = self._assemble(batch, chosen, stop)
-        if self.batch_transform is not None and not isinstance(self.batch_transform, Mixing):
-            made = self.batch_transform(made)
-        return made if mover is None else mover.send(made)
-
-    def _pull(self, iteration: int) -> Ready | None:
-        """The feed's next batch; None at the epoch's end."""
-        self._check_current(iteration)
-        batch = self._feed.next()
-        if batch is None:
-            return None
-        return Ready(batch, self._feed.state(), self._feed.bad_samples)
-
-    def _is_ready(self, iteration: int) -> bool:
-        self._check_current(iteration)
-        return self._feed.is_ready()
-
-    def _check_current(self, iteration: int) -> None:
-        if iteration != self._iterations or not self._started or not self._feed.is_here:
-            raise RuntimeError(
-                "forebay.Loader: this epoch was ended by a newer iter(), set_epoch(), "
-                "load_state_dict() or close(), or by a fork; call iter() again"
-            )

@@ -1,7 +1,10 @@
 """What a loader's time goes into, and when to say so."""
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+
+from forebay import _core
 
 # A warning is worth it when the loop lost that much, and that share of its time, to waiting.
 _LOST_SECONDS_MIN = 10.0
@@ -17,22 +20,48 @@ class BottleneckWarning(UserWarning):
 
 
 class Monitor:
-    """Watches the stats of an epoch; one warning at most."""
+    """Counts the loop's wait, and watches an epoch's stats; one warning at most."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._told = False
+        self._wait_seconds = 0.0
 
-    def begin(self, stats: Mapping[str, float]) -> None:
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The loop waits for a batch inside."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._wait_seconds += time.perf_counter() - begin
+
+    def stats(self, feed: _core.Feed) -> dict[str, float]:
+        """As Loader.stats() says."""
+        core = feed.stats()
+        return {
+            "wait_seconds": self._wait_seconds,
+            "core_wait_seconds": core.wait_ns * 1e-9,
+            "samples": core.samples,
+            "bytes_read": core.bytes_read,
+            "made_on_gpu": core.made_on_gpu,
+            "prepare_cpu_seconds": core.prepare_ns * 1e-9,
+            "starved_seconds": core.starved_ns * 1e-9,
+            "idle_seconds": core.idle_ns * 1e-9,
+            "read_cpu_seconds": core.read_ns * 1e-9,
+            "reading_seconds": core.reading_ns * 1e-9,
+        }
+
+    def begin(self, feed: _core.Feed) -> None:
         """An epoch begins."""
         self._began = time.monotonic()
-        self._before = dict(stats)
+        self._before = self.stats(feed)
 
-    def bottleneck(self, stats: Callable[[], Mapping[str, float]]) -> str | None:
+    def bottleneck(self, feed: _core.Feed) -> str | None:
         """What to warn of now, if anything."""
         if self._told:
             return None
-        now = stats()
+        now = self.stats(feed)
         since = {name: now[name] - before for name, before in self._before.items()}
         message = describe(since, time.monotonic() - self._began, self._threads)
         self._told = message is not None

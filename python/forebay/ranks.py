@@ -6,7 +6,22 @@ import sys
 from forebay import _core
 from forebay.checks import whole
 
-_THREADS_MAX = 1024  # as the core's (base/limits.h)
+# As the core's limits (base/limits.h, feed/options.cc).
+_THREADS_MAX = 1024
+_WORLD_SIZE_MAX = 2**16
+
+
+def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
+    """The two, where a Loader's user says them; None: own_world() does."""
+    if (rank is None) != (world_size is None):
+        raise ValueError(
+            f"rank is {rank}, world_size is {world_size}: give both, or neither for those of "
+            "torch.distributed"
+        )
+    if rank is None or world_size is None:
+        return None
+    world_size = whole("world_size", world_size, 1, _WORLD_SIZE_MAX)
+    return whole("rank", rank, 0, world_size - 1), world_size
 
 
 def own_world() -> tuple[int, int]:
