@@ -89,6 +89,11 @@ void bind_errors(nb::module_& m) {
 NB_MODULE(_core, m) {
   nanobind::module_::import_("atexit").attr("register")(
       nanobind::cpp_function(&forebay::bind::end_interpreter));
+  // What a daemon thread holds at the interpreter's end is no mistake of this module.
+  nanobind::set_leak_warnings(false);
+  m.def(
+      "tell_leaks", [] { nanobind::set_leak_warnings(true); },
+      "At the interpreter's end, writes to stderr what is still alive; for tests.");
   m.doc() = "Forebay's C++ core; use the package `forebay`.";
   forebay::bind::bind_errors(m);
   forebay::bind::bind_decode(m);

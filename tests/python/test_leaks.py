@@ -13,6 +13,7 @@ import numpy as np
 import forebay
 from forebay import transforms as T
 
+forebay._core.tell_leaks()
 path = sys.argv[1]
 TRANSFORM = [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.Normalize()]
 
