@@ -15,13 +15,15 @@ function(forebay_library name)
   endif()
 endfunction()
 
-# forebay_test(NAME SOURCES … DEPS … HEADERS …): a GoogleTest program; each of its cases is one CTest
-# case.
+# forebay_test(NAME SOURCES … DEPS … HEADERS …): a GoogleTest program, part of all_tests; each of its
+# cases is one CTest case.
+add_custom_target(all_tests)
 function(forebay_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;HEADERS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main forebay_flags)
+  add_dependencies(all_tests ${name})
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
 endfunction()
 
