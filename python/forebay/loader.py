@@ -194,7 +194,7 @@ class Loader:
         self._options.shuffle = self.shuffle and self._chooser is None
         self._options.next_epoch = self._chooser is None
         self._options.replace_bad = self.shuffle if on_bad is None else on_bad == "replace"
-        self._options.drop_last = self.drop_last
+        self._options.drop_last = self.drop_last and self._chooser is None
         self._options.threads = self.num_workers
         self._options.prefetch = self.prefetch_factor
         self._options.bad_samples_max = whole("bad_samples_max", bad_samples_max, 0)
@@ -216,7 +216,7 @@ class Loader:
         self._epoch_was_set = False
         # Whether the next iter() goes on in the middle of an epoch.
         self._resumes = False
-        self._feed = _core.Feed(self.dataset.core, self._options)
+        self._open_feed()
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
@@ -234,8 +234,9 @@ class Loader:
         chosen = None
         if self._chooser is not None:
             begun, chosen = self._choose(begun, self._chooser)
+            self._open_feed(chosen)
         elif not self._feed.is_here:  # in a forked child
-            self._feed = _core.Feed(self.dataset.core, self._options)
+            self._open_feed()
         self._end_epoch()
         self._epoch = Epoch(self._feed, begun, chosen)
         self._resumes = False
@@ -259,7 +260,7 @@ class Loader:
     def close(self) -> None:
         """Ends the threads and gives memory back; a later iter() goes on behind the last batch."""
         self._go_behind(self._now())
-        self._feed = _core.Feed(self.dataset.core, self._options)
+        self._open_feed()
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iter() begins this epoch, counted from 0; a sampler is told so too.
@@ -390,7 +391,17 @@ class Loader:
         self.rank, self.world_size = world
         self._options.rank, self._options.world_size = self.rank, self.world_size
         self._options.global_batch = self.batch_size * self.world_size
-        self._feed = _core.Feed(self.dataset.core, self._options)
+        self._open_feed()
+
+    def _open_feed(self, chosen: Chosen | None = None) -> None:
+        """An idle one: of the dataset, or where samples are chosen, of those, if they are yet."""
+        core = self.dataset.core
+        if self._chooser is not None:
+            samples = np.empty(0, np.int64) if chosen is None else chosen.samples
+            used = samples[: self._epoch_end(len(samples))]
+            self._options.set_drawn_for(numbers_of_draws(used, len(self.dataset)))
+            core = core.select(used.astype(np.uint64))
+        self._feed = _core.Feed(core, self._options)
 
     def _now(self) -> dict[str, Any]:
         """Epoch, position and bad samples behind the batch that was given last."""
@@ -401,11 +412,10 @@ class Loader:
     def _choose(
         self, begun: dict[str, Any], chooser: Weights | Sampler
     ) -> tuple[dict[str, Any], Chosen]:
-        """Opens a feed over the samples of the epoch that begins; where it begins."""
+        """Where the epoch begins, and its samples."""
         epoch, samples = chooser.choose(begun["epoch"], self._epoch_was_set)
         self._epoch_was_set = False
-        too_few = self.drop_last and self._epoch_end(len(samples)) == 0
-        chosen = Chosen(samples[:0] if too_few else samples)
+        chosen = Chosen(samples)
         if begun.get("sampled", chosen.digest) != chosen.digest:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
@@ -415,10 +425,6 @@ class Loader:
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
-        self._options.drop_last = self.drop_last and not too_few
-        self._options.set_drawn_for(numbers_of_draws(chosen.samples, len(self.dataset)))
-        view = self.dataset.core.select(chosen.samples.astype(np.uint64))
-        self._feed = _core.Feed(view, self._options)
         return {**begun, "epoch": epoch}, chosen
 
     def _given(self, epoch: Epoch) -> Iterator[Any]:

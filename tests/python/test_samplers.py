@@ -86,6 +86,38 @@ def test_an_epoch_that_was_set_on_the_sampler_is_taken(packed: Path):
         assert indices(loader) == list(alone)
 
 
+def chosen(packed: Path, how: str, samples: int) -> dict[str, Any]:
+    """A Loader's arguments: a sampler or weights, and what goes with them."""
+    if how == "sampler":
+        drawn = np.random.default_rng(3).integers(0, 70, samples).tolist()
+        return {"dataset": packed, "sampler": drawn}
+    weighted = forebay.Dataset(packed).weighted(np.arange(70) + 1.0)
+    return {"dataset": weighted, "shuffle": True, "samples_per_epoch": samples}
+
+
+@pytest.mark.parametrize("how", ["sampler", "weights"])
+def test_a_closed_loader_goes_on_with_what_was_chosen(packed: Path, how: str):
+    options: dict[str, Any] = {**chosen(packed, how, 50), "batch_size": 8, "fields": ["index"]}
+    expected = torch.cat([index for (index,) in forebay.Loader(**options)])
+    with forebay.Loader(**options) as loader:
+        given = iter(loader)
+        first = [next(given)[0] for _ in range(3)]
+    assert loader.stats()["samples"] == 0
+    assert torch.equal(torch.cat([*first, *[index for (index,) in loader]]), expected)
+    loader.close()
+    assert len(list(loader)) == 7 and loader.state_dict()["epoch"] == 1
+
+
+@pytest.mark.parametrize("how", ["sampler", "weights"])
+def test_more_may_be_chosen_than_there_are(packed: Path, how: str):
+    """A batch, and an epoch, may be larger than the dataset."""
+    options: dict[str, Any] = {**chosen(packed, how, 250), "batch_size": 100, "fields": ["index"]}
+    every = torch.cat([index for (index,) in forebay.Loader(**options)])
+    loader = forebay.Loader(**options, drop_last=True)
+    assert len(loader) == 2
+    assert torch.equal(torch.cat([index for (index,) in loader]), every[:200])
+
+
 def test_too_few_samples_for_a_batch_are_an_epoch_without_batches(packed: Path):
     loader = load(packed, [1, 2, 3], drop_last=True)
     assert len(loader) == 0 and list(loader) == [] and list(loader) == []

@@ -1,0 +1,137 @@
+"""A Loader's calls in any order: an epoch's batch is the same whichever way led to it."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import forebay
+
+SEED = 20261123
+SEQUENCES = 80
+CALLS = 30
+EPOCHS = 3  # that set_epoch() goes to
+BATCH = 8
+
+
+class Permuted:
+    """A sampler as DistributedSampler: another order in each epoch."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.random.default_rng(self.epoch).permutation(70)[:45].tolist())
+
+    def __len__(self) -> int:
+        return 45
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+def make(packed: Path, kind: str) -> forebay.Loader:
+    dataset = forebay.Dataset(packed)
+    options: dict[str, Any] = {"shuffle": kind in ("shuffled", "weights")}
+    if kind == "sampler":
+        options["sampler"] = Permuted()
+    elif kind == "weights":
+        dataset = dataset.weighted(np.arange(70) + 1.0)
+        options["samples_per_epoch"] = 37
+    return forebay.Loader(
+        dataset, BATCH, fields=["index"], num_workers=1, drop_last=kind == "dropping", **options
+    )
+
+
+class Model:
+    """What a Loader is to do, of the batches of each epoch alone."""
+
+    def __init__(self, epochs: list[list[list[int]]]) -> None:
+        self.epochs = epochs
+        self.at = (0, 0)  # epoch and step: of the next iter(), or where the running one is
+        self.begun: tuple[int, int] | None = None  # where it began, until it gave a batch
+        self.running: Any = None
+        self.resumes = False  # in the middle, where set_epoch() of the same epoch changes nothing
+
+    def behind(self) -> tuple[int, int]:
+        """The place behind the last batch; an epoch's end is the next one's begin."""
+        epoch, step = self.at
+        return (epoch + 1, 0) if step == len(self.epochs[epoch]) else (epoch, step)
+
+    def iter(self, given: Any) -> None:
+        if self.running is not None and self.begun is None:  # it was taken from: the next epoch
+            self.at = (self.at[0] + 1, 0)
+        self.begun, self.running, self.resumes = self.at, given, False
+
+    def next(self, given: Any) -> list[int] | None:
+        """None: the end."""
+        assert given is self.running
+        self.begun = None
+        epoch, step = self.at
+        if step == len(self.epochs[epoch]):
+            return None
+        self.at = (epoch, step + 1)
+        return self.epochs[epoch][step]
+
+    def go_to(self, place: tuple[int, int], *, resumes: bool) -> None:
+        self.at, self.begun, self.running, self.resumes = place, None, None, resumes
+
+
+@pytest.mark.parametrize("kind", ["stored", "shuffled", "dropping", "sampler", "weights"])
+def test_any_sequence_of_calls(packed: Path, kind: str):
+    loader = make(packed, kind)
+    epochs: list[list[list[int]]] = []
+    for epoch in range(EPOCHS + CALLS):
+        loader.set_epoch(epoch)
+        epochs.append([index.tolist() for (index,) in loader])
+    assert epochs[0] != epochs[1] or kind in ("stored", "dropping")
+    for sequence in range(SEQUENCES):
+        print(f"seed {SEED + sequence}")
+        run(make(packed, kind), Model(epochs), random.Random(SEED + sequence))
+
+
+def run(loader: forebay.Loader, model: Model, rng: random.Random) -> None:
+    states: list[tuple[dict[str, Any], tuple[int, int]]] = []
+    given: list[Any] = []
+    for _ in range(CALLS):
+        call = rng.choice(["iter", "next", "next", "next", "rest", "set_epoch", "state", "load",
+                           "close"])  # fmt: skip
+        print(call)
+        if call == "iter":
+            given.append(iter(loader))
+            model.iter(given[-1])
+        elif call == "next" and given:
+            check_next(model, rng.choice([given[-1], *given[-3:]]))
+        elif call == "rest" and model.running is not None:
+            while check_next(model, model.running):
+                pass
+        elif call == "set_epoch":
+            epoch = rng.choice([loader.epoch, rng.randrange(EPOCHS)])
+            loader.set_epoch(epoch)
+            if not (model.resumes and model.at[0] == epoch):
+                model.go_to((epoch, 0), resumes=False)
+        elif call == "state":
+            states.append((loader.state_dict(), model.behind()))
+        elif call == "load" and states:
+            state, place = rng.choice(states)
+            loader.load_state_dict(state)
+            model.go_to(place, resumes=True)
+        elif call == "close":
+            loader.close()
+            model.go_to(model.behind(), resumes=True)
+        assert loader.epoch == model.behind()[0]
+
+
+def check_next(model: Model, given: Any) -> bool:
+    """Whether it gave a batch, which is the model's."""
+    if given is not model.running:
+        with pytest.raises((RuntimeError, StopIteration)):  # told once
+            next(given)
+        return False
+    expected = model.next(given)
+    got = next(given, None)
+    assert (None if got is None else got[0].tolist()) == expected
+    return got is not None
