@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -150,25 +151,33 @@ def test_a_state_is_of_what_was_given_not_of_what_is_ahead(packed: Path):
             assert next(iter(again)) and again.state_dict()["epoch"] == 1
 
 
-def test_a_function_is_not_begun_for_images_that_nobody_waits_for(packed: Path):
+def test_a_function_is_not_begun_for_images_that_nobody_waits_for(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+):
+    images = torch.cat([each for each, _ in forebay.Loader(packed, 16, transform=T.CenterCrop(8))])
+    numbers = {image.numpy().tobytes(): i for i, image in enumerate(images)}
     begun: list[int] = []
-    go_on = threading.Event()
+    reached, go_on = threading.Event(), threading.Event()
 
     def slow(image: torch.Tensor) -> torch.Tensor:
-        begun.append(len(begun))
-        if len(begun) == 17:  # the second batch's first image
+        begun.append(numbers[image.numpy().tobytes()])
+        if begun[-1] == 16:  # the second batch's first image
+            reached.set()
             go_on.wait(60)
         return image
 
+    def shutdown(pool: ThreadPoolExecutor, **options: Any) -> None:
+        go_on.set()
+        ended(pool, **options)
+
+    ended = ThreadPoolExecutor.shutdown
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
     loader = forebay.Loader(packed, 16, transform=[T.CenterCrop(8), slow], prefetch_factor=2)
     given = iter(loader)
     next(given)
-    deadline = time.monotonic() + 60
-    while len(begun) < 17:
-        assert time.monotonic() < deadline
-    threading.Timer(0.2, go_on.set).start()
+    assert reached.wait(60)
     given.close()  # type: ignore[attr-defined]  # as break does, and Ctrl-C
-    assert len(begun) <= 18 + 16
+    assert go_on.is_set() and not set(range(17, 32)) & set(begun)
 
 
 def test_the_loop_waits_for_its_own_batch_and_the_next():
