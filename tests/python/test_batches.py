@@ -18,6 +18,7 @@ import torch
 import forebay
 from forebay import transforms as T
 from forebay.ahead import Ready, ahead
+from forebay.epoch import Epoch
 from forebay.mixing import CutMix, MixUp, mix
 
 
@@ -333,18 +334,32 @@ def test_batches_without_samples_have_their_kind(images: dict[str, bytes], tmp_p
 
 
 @pytest.mark.parametrize("prefetch_factor", [1, 2])
-def test_the_next_batches_are_made_while_the_loop_has_one(packed: Path, prefetch_factor: int):
+def test_the_next_batches_are_made_while_the_loop_has_one(
+    packed: Path, prefetch_factor: int, monkeypatch: pytest.MonkeyPatch
+):
+    pulled: list[Ready | None] = []
+    enough = threading.Event()
     made = threading.Semaphore(0)
 
+    def pull(epoch: Epoch) -> Ready | None:
+        pulled.append(own(epoch))
+        if len(pulled) == 1 + prefetch_factor:
+            enough.set()
+        return pulled[-1]
+
     def transform(batch: Any) -> Any:
+        if 0 in batch[0]:  # until this one is done, the loop looks for further ones
+            assert enough.wait(60)
         made.release()
         return batch
 
+    own = Epoch._pull
+    monkeypatch.setattr(Epoch, "_pull", pull)
     loader = forebay.Loader(
         packed, 8, fields=["index"], batch_transform=transform, prefetch_factor=prefetch_factor
     )
     batches = iter(loader)
     next(batches)
     for _ in range(1 + prefetch_factor):
-        assert made.acquire(timeout=20)
+        assert made.acquire(timeout=60)
     assert not made.acquire(timeout=0.2)
