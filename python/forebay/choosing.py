@@ -62,7 +62,14 @@ class Weights:
     def __len__(self) -> int:
         return self._samples
 
-    def choose(self, epoch: int, _: bool) -> tuple[int, NDArray[np.int64]]:
+    def is_set(self) -> bool:
+        """As Sampler's: never."""
+        return False
+
+    def forget(self) -> None:
+        """As Sampler's."""
+
+    def choose(self, epoch: int) -> tuple[int, NDArray[np.int64]]:
         """The epoch, and its samples' numbers."""
         bounds = self._bounds
         raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
@@ -96,16 +103,19 @@ class Sampler:
     def __len__(self) -> int:
         return len(self._sampler)
 
-    def choose(self, epoch: int, told: bool) -> tuple[int, NDArray[np.int64]]:
-        """The epoch, and its samples' numbers.
-
-        Args:
-            epoch: The loader's.
-            told: Whether the loader's user said so: then the sampler's own counts for nothing.
-        """
+    def is_set(self) -> bool:
+        """Whether its user has set its epoch since the last one was chosen."""
         own = getattr(self._sampler, "epoch", None)
-        if not told and own is not None and not isinstance(own, _Ours) and own != self._unset:
-            epoch = int(own)
+        return own is not None and not isinstance(own, _Ours) and own != self._unset
+
+    def forget(self) -> None:
+        """What was set up to now counts for nothing: the loader was told its place."""
+        self._unset = getattr(self._sampler, "epoch", None)
+
+    def choose(self, epoch: int) -> tuple[int, NDArray[np.int64]]:
+        """The epoch, the loader's unless the sampler's user has set it; its samples' numbers."""
+        if self.is_set():
+            epoch = int(self._sampler.epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(_Ours(epoch))
             # One that keeps but the number cannot tell who set it.
@@ -140,13 +150,14 @@ def make_chooser(
     dataset: Dataset, sampler: Any, samples_per_epoch: int | None, *, shuffle: bool, seed: int
 ) -> Weights | Sampler | None:
     """By a Loader's arguments; None: each of the dataset's samples once, which the core chooses."""
+    draws = sampler is None and shuffle and dataset.weights is not None
+    if samples_per_epoch is not None and not draws:
+        raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
     if sampler is not None:
         if not hasattr(sampler, "__iter__"):
             raise ValueError(f"sampler is {sampler!r}, but must be an iterable of numbers")
         return Sampler(sampler, dataset)
-    if not shuffle or dataset.weights is None:
-        if samples_per_epoch is not None:
-            raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
+    if not draws:
         return None
     if samples_per_epoch is None:
         return Weights(dataset, len(dataset), seed)

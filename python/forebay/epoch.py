@@ -22,15 +22,19 @@ class Epoch:
         feed: Of its samples; begins here.
         begun: Where, as in a Loader's state.
         chosen: The samples, where they are not the dataset's, each once.
+        is_empty: Whether there is no batch in it.
     """
 
-    def __init__(self, feed: _core.Feed, begun: dict[str, Any], chosen: Chosen | None) -> None:
+    def __init__(
+        self, feed: _core.Feed, begun: dict[str, Any], chosen: Chosen | None, *, is_empty: bool
+    ) -> None:
         feed.start(json.dumps({name: begun[name] for name in POSITION}))
         self.begun = begun
+        self.chosen = chosen
         self.is_taken = False  # whether the loop got a batch, or saw that there is none
         self.behind = feed.state()  # the feed's, behind the batch that the loop got last
         self._feed: _core.Feed | None = feed
-        self._chosen = chosen
+        self._is_empty = is_empty
 
     def end(self) -> None:
         """There are no further batches; the feed is somebody else's."""
@@ -38,11 +42,17 @@ class Epoch:
 
     def now(self) -> dict[str, Any]:
         """Where the loop is, as in a Loader's state."""
-        now = json.loads(self.behind)
-        if self._chosen is not None:
+        if self._is_empty and self.is_taken:  # its end, which no position tells
+            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": self.begun["bad"]}
+        return self.place_of(self.behind)
+
+    def place_of(self, state: str) -> dict[str, Any]:
+        """Of the feed's state, as in a Loader's."""
+        now = json.loads(state)
+        if self.chosen is not None:
             for bad in now["bad"][len(self.begun["bad"]) :]:
-                bad["sample"] = int(self._chosen.samples[bad["sample"]])
-            now |= {"sampled": self._chosen.digest, "samples": len(self._chosen.samples)}
+                bad["sample"] = int(self.chosen.samples[bad["sample"]])
+            now |= {"sampled": self.chosen.digest, "samples": len(self.chosen.samples)}
         return now
 
     def batches(
@@ -74,7 +84,7 @@ class Epoch:
         return self._feed
 
     def _in_turn(self, assemble: Assembler) -> Generator[Ready, None, None]:
-        numbers = None if self._chosen is None else self._chosen.samples
+        numbers = None if self.chosen is None else self.chosen.samples
         while (pulled := self._pull()) is not None:
             made = [dataclasses.replace(pulled, batch=assemble(pulled.batch, numbers))]
             del pulled
@@ -84,7 +94,7 @@ class Epoch:
         self, assemble: Assembler, mover: Mover | None, batch: Any, stop: threading.Event
     ) -> Any:
         """With the user's functions applied, and on its way; in a thread of Python."""
-        numbers = None if self._chosen is None else self._chosen.samples
+        numbers = None if self.chosen is None else self.chosen.samples
         if mover is None:
             return assemble(batch, numbers, stop)
         with mover.working():

@@ -213,9 +213,10 @@ class Loader:
         self._epoch: Epoch | None = None
         # Where the next iter() begins, and what was bad before.
         self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
-        self._epoch_was_set = False
-        # Whether the next iter() goes on in the middle of an epoch.
+        # Whether that is where load_state_dict(), close() or unpickling left off, and, where it is
+        # in the middle of an epoch that close() left, the samples that were chosen for it.
         self._resumes = False
+        self._kept: Chosen | None = None
         self._open_feed()
 
     def __len__(self) -> int:
@@ -227,19 +228,22 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._follow_world()
         # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
-        last = self._epoch
-        begun = self._next if last is None or last.is_taken else last.begun
+        if self._epoch is not None and self._epoch.is_taken:
+            self._resumes, self._kept = False, None
+        begun, chosen = self._where(), self._kept
         # Also those of an epoch that was left in its middle.
         begun = {**begun, "bad": self._now()["bad"]}
-        chosen = None
         if self._chooser is not None:
-            begun, chosen = self._choose(begun, self._chooser)
+            if chosen is None or self._chooser.is_set():
+                begun, chosen = self._choose(begun, self._chooser)
             self._open_feed(chosen)
         elif not self._feed.is_here:  # in a forked child
             self._open_feed()
         self._end_epoch()
-        self._epoch = Epoch(self._feed, begun, chosen)
-        self._resumes = False
+        samples = self._samples if chosen is None else len(chosen.samples)
+        is_empty = self._epoch_end(samples) == 0
+        self._epoch = Epoch(self._feed, begun, chosen, is_empty=is_empty)
+        self._kept = chosen
         self._next = {"epoch": begun["epoch"] + 1, "position": 0, "bad": begun["bad"]}
         return self._given(self._epoch)
 
@@ -259,7 +263,10 @@ class Loader:
 
     def close(self) -> None:
         """Ends the threads and gives memory back; a later iter() goes on behind the last batch."""
-        self._go_behind(self._now())
+        now, kept = self._now(), self._kept
+        self._go_behind(now)
+        if self._next.get("sampled") is not None:
+            self._kept = kept
         self._open_feed()
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
@@ -269,8 +276,10 @@ class Loader:
         iter() goes on there, so that a loop that sets each epoch may resume.
         """
         number = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
-        self._epoch_was_set = True
-        if not (self._resumes and self._next["epoch"] == number):
+        if self._chooser is not None:
+            self._chooser.forget()
+        is_begun = self._epoch is not None and self._epoch.is_taken
+        if not (self._resumes and not is_begun and self._where()["epoch"] == number):
             self._go_to({"epoch": number, "position": 0, "bad": self._now()["bad"]})
 
     @property
@@ -297,13 +306,21 @@ class Loader:
         Raises:
             ValueError: The state is of another dataset or seed, or none of a loader.
         """
-        states.check_state(state, self._identity())
-        end = self._epoch_end(state.get("samples", self._samples))
-        if self.sampler is None and state["position"] > end:
+        state = states.checked(state, self._identity())
+        samples, position = state.get("samples", self._samples), state["position"]
+        if self.sampler is None and position > samples:
             raise ValueError(
-                f"load_state_dict: the state's position is {state['position']}, behind the end of "
-                f"an epoch ({end})"
+                f"load_state_dict: the state's position is {position}, behind the end of an epoch "
+                f"({samples})"
             )
+        batch = self.batch_size * self.world_size
+        if position < self._epoch_end(samples) and position % batch != 0:
+            raise ValueError(
+                f"load_state_dict: the state's position is {position}, but must be a multiple of "
+                f"batch_size x world_size, which is {batch}; give both as they were"
+            )
+        if self._chooser is not None:
+            self._chooser.forget()
         self._go_behind(state)
 
     def stats(self) -> dict[str, float]:
@@ -372,8 +389,12 @@ class Loader:
     def _go_to(self, position: dict[str, Any]) -> None:
         self._end_epoch()
         self._next = position
-        self._epoch_was_set = True
-        self._resumes = False
+        self._resumes, self._kept = False, None
+
+    def _where(self) -> dict[str, Any]:
+        """Where the next iter() begins."""
+        last = self._epoch
+        return self._next if last is None or last.is_taken else last.begun
 
     def _end_epoch(self) -> None:
         if self._epoch is not None:
@@ -413,8 +434,9 @@ class Loader:
         self, begun: dict[str, Any], chooser: Weights | Sampler
     ) -> tuple[dict[str, Any], Chosen]:
         """Where the epoch begins, and its samples."""
-        epoch, samples = chooser.choose(begun["epoch"], self._epoch_was_set)
-        self._epoch_was_set = False
+        epoch, samples = chooser.choose(begun["epoch"])
+        if epoch != begun["epoch"]:  # as was set on the sampler
+            begun = {"epoch": epoch, "position": 0, "bad": begun["bad"]}
         chosen = Chosen(samples)
         if begun.get("sampled", chosen.digest) != chosen.digest:
             raise ValueError(
@@ -425,7 +447,7 @@ class Loader:
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
-        return {**begun, "epoch": epoch}, chosen
+        return begun, chosen
 
     def _given(self, epoch: Epoch) -> Iterator[Any]:
         """The epoch for the user."""
@@ -438,22 +460,22 @@ class Loader:
             while True:
                 with self._monitor.waiting():
                     one = next(ready, None)
-                epoch.is_taken = True
                 if one is None:
+                    epoch.is_taken = True
                     return
-                epoch.behind = one.state
                 if bar is not None:
                     bar.update()
                 if (message := self._monitor.bottleneck(self._feed)) is not None:
                     warnings.warn(message, BottleneckWarning, stacklevel=2)
                 if one.bad > warned:
-                    for bad in epoch.now()["bad"][warned:]:
+                    for bad in epoch.place_of(one.state)["bad"][warned:]:
                         warnings.warn(
                             f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=2
                         )
                     warned = one.bad
                 # Held by the loop alone: what it lets go of shall go.
                 batch = [one.batch if mover is None else mover.receive(one.batch)]
+                epoch.behind, epoch.is_taken = one.state, True
                 del one
                 yield batch.pop()
                 epoch.current_feed()  # or it was ended meanwhile

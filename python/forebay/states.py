@@ -10,11 +10,11 @@ VERSION = 0
 POSITION = ("epoch", "position", "bad")
 # Also in states of chosen samples: which they are (Chosen.digest), and how many.
 CHOSEN = ("sampled", "samples")
-_OF_BAD = {"sample", "chunk", "key", "reason"}
+_OF_BAD = {"sample": int, "chunk": str, "key": str, "reason": str}
 
 
-def check_state(state: Any, identity: Mapping[str, Any]) -> None:
-    """That it is a Loader's, and fits.
+def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """A Loader's state, which fits; its numbers as Python's own.
 
     Args:
         state: From outside.
@@ -33,11 +33,16 @@ def check_state(state: Any, identity: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is {value!r}"
             )
-    for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1)):
-        whole(f"load_state_dict: the state's {name}", state[name], 0, most)
-    if "samples" in state:
-        whole("load_state_dict: the state's samples", state["samples"], 0)
-    if not isinstance(state["bad"], list) or not all(
-        isinstance(bad, Mapping) and set(bad) >= _OF_BAD for bad in state["bad"]
-    ):
+    out = dict(state)
+    for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1), ("samples", 2**63 - 1)):
+        if name in out:
+            out[name] = whole(f"load_state_dict: the state's {name}", out[name], 0, most)
+    if not isinstance(out["bad"], list) or not all(map(_is_bad, out["bad"])):
         raise ValueError("load_state_dict: the state's bad is no list of bad samples")
+    return out
+
+
+def _is_bad(one: Any) -> bool:
+    return isinstance(one, Mapping) and all(
+        isinstance(one.get(name), kind) for name, kind in _OF_BAD.items()
+    )

@@ -64,12 +64,12 @@ class Model:
     def iter(self, given: Any) -> None:
         if self.running is not None and self.begun is None:  # it was taken from: the next epoch
             self.at = (self.at[0] + 1, 0)
-        self.begun, self.running, self.resumes = self.at, given, False
+        self.begun, self.running = self.at, given
 
     def next(self, given: Any) -> list[int] | None:
         """None: the end."""
         assert given is self.running
-        self.begun = None
+        self.begun, self.resumes = None, False
         epoch, step = self.at
         if step == len(self.epochs[epoch]):
             return None
