@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from forebay.checks import function
 from forebay.dataset import Dataset
-from forebay.mixing import Mixing, check_mixing, mix
+from forebay.mixing import Mixing, check_mixing, mix, no_labels
 
 # Fields that the core's batches have by themselves.
 _OWN = ("image", "file", "label", "index")
@@ -105,18 +105,28 @@ class Assembler:
         kept = None if valid.all() else np.flatnonzero(valid)
         samples = batch.samples if kept is None else batch.samples[kept]
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
-        values = [self._value(field, batch, kept, numbers, stop) for field in self._fields]
-        if self._collate_fn is None or len(numbers) == 0:
-            values = [_stack(v) if isinstance(v, _Made) else v for v in values]
-            if isinstance(self._batch_transform, Mixing):
-                self._mix(self._batch_transform, batch, values)
-            made = self._named(values)
-        else:
+        made = {name: self._value(name, batch, kept, numbers, stop) for name in {*self._fields}}
+        if self._collate_fn is not None:
+            values = [made[field] for field in self._fields]
+            if len(numbers) == 0:
+                return self._named(values)
             samples = zip(*values, strict=True)
-            made = self._collate_fn([self._named(list(sample)) for sample in samples])
+            collated = self._collate_fn([self._named(list(sample)) for sample in samples])
+            return self._transformed(collated)
+        made = {name: _stack(v) if isinstance(v, _Made) else v for name, v in made.items()}
+        if isinstance(self._batch_transform, Mixing) and len(numbers) > 0:
+            made["image"], made["label"] = mix(
+                self._batch_transform, made["image"], made["label"], seed=self._seed,
+                epoch=batch.epoch, step=batch.step, channels_last=self._channels_last,
+            )  # fmt: skip
+        elif isinstance(self._batch_transform, Mixing):
+            made["label"] = self._array(no_labels(self._batch_transform))
+        return self._transformed(self._named([made[field] for field in self._fields]))
+
+    def _transformed(self, batch: Any) -> Any:
         if self._batch_transform is None or isinstance(self._batch_transform, Mixing):
-            return made
-        return self._batch_transform(made)
+            return batch
+        return self._batch_transform(batch)
 
     def _named(self, values: list[Any]) -> Any:
         if self._names is None:
@@ -146,13 +156,6 @@ class Assembler:
         if column.dtype.kind == "u":  # with which PyTorch does next to nothing
             column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
-
-    def _mix(self, mixing: Mixing, batch: Any, values: list[Any]) -> None:
-        image, label = self._fields.index("image"), self._fields.index("label")
-        values[image], values[label] = mix(
-            mixing, values[image], values[label], seed=self._seed, epoch=batch.epoch,
-            step=batch.step, channels_last=self._channels_last,
-        )  # fmt: skip
 
     def _images(self, batch: Any, kept: NDArray[np.int64] | None) -> Any:
         images: Any

@@ -332,12 +332,17 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
         if any(part.weights is not None for part in parts):
             raise ValueError("concat: one of the datasets has weights; give each one's share")
         return joined
-    weights = [float(weight) for weight in weights]
+    try:
+        weights = [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise ValueError(f"concat: weights are {weights!r}, but must be numbers") from None
     if len(weights) != len(parts):
         raise ValueError(f"concat: {len(weights)} weights for {len(parts)} datasets")
     shares = []
-    for part, weight in zip(parts, weights, strict=True):
+    for place, (part, weight) in enumerate(zip(parts, weights, strict=True)):
         own = np.ones(len(part)) if part.weights is None else part.weights
+        if len(part) and not own.any():
+            raise ValueError(f"concat: all samples of dataset {place} have the weight 0")
         shares.append(own * (weight / own.sum()) if len(part) else own)
     return joined.weighted(np.concatenate(shares))
 

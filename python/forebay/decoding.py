@@ -1,8 +1,9 @@
 """Encoded images to pixels."""
 
+import io
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, overload
@@ -15,6 +16,8 @@ from forebay.checks import whole
 from forebay.devices import check_device, current_stream, open_device
 
 Pixels = NDArray[np.uint8]
+File = bytes | bytearray | memoryview | NDArray[np.uint8]
+Files = Sequence[File] | Iterator[File]
 
 # Small images are decoded side by side; more at once gain nothing.
 _TOGETHER = 16
@@ -43,37 +46,21 @@ def check_threads(name: str, threads: int | None) -> int:
 
 
 @overload
-def decode(
-    data: bytes | bytearray | memoryview, *, threads: int | None = None, device: None = None
-) -> Pixels: ...
+def decode(data: File, *, threads: int | None = None, device: None = None) -> Pixels: ...
 @overload
-def decode(
-    data: Sequence[bytes | bytearray | memoryview],
-    *,
-    threads: int | None = None,
-    device: None = None,
-) -> list[Pixels]: ...
+def decode(data: Files, *, threads: int | None = None, device: None = None) -> list[Pixels]: ...
 @overload
-def decode(
-    data: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
-    *,
-    threads: int | None = None,
-    device: Any,
-) -> Any: ...
-def decode(
-    data: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
-    *,
-    threads: int | None = None,
-    device: Any = None,
-) -> Any:
+def decode(data: File | Files, *, threads: int | None = None, device: Any) -> Any: ...
+def decode(data: File | Files, *, threads: int | None = None, device: Any = None) -> Any:
     """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
     transparency is dropped, orientation tags are not applied.
 
     Args:
-        data: A file's bytes, or a sequence of them.
-        threads: For a sequence: how many work at the same time; None: as many as this process may
+        data: A file's bytes, also as a uint8 array or CPU tensor of one dimension, or several
+            files'.
+        threads: For several: how many work at the same time; None: as many as this process may
             run at once. No more are started than there is work for.
         device: "cuda", "cuda:1" or a torch.device, which decodes JPEGs that it can (packed ones,
             and others with restart markers; the CPU the rest) on PyTorch's current stream.
@@ -84,22 +71,37 @@ def decode(
 
     Raises:
         DataError: Not a whole image of these formats; the message names which.
-        ValueError: There is no such device.
+        ValueError: There is no such device, or `data` holds something else.
     """
     torch_device = check_device(device)
     threads = check_threads("decode", threads)
-    if isinstance(data, bytes | bytearray | memoryview):
-        if torch_device is None:
-            return _decode([bytes(data)])[0]
-        return _decode_there([data], torch_device, 1)[0]
+    is_one = _is_one(data)
+    views = [data] if is_one else list(data)
     if torch_device is not None:
-        return _decode_there(data, torch_device, threads)
-    files = [one if isinstance(one, bytes) else bytes(memoryview(one)) for one in data]
+        there = _decode_there(views, torch_device, threads)
+        return there[0] if is_one else there
+    files = [
+        one if isinstance(one, bytes) else view_of(one, place).tobytes()
+        for place, one in enumerate(views)
+    ]
+    if is_one:
+        return _decode(files)[0]
     firsts = range(0, len(files), _TOGETHER)
     groups = [files[first : first + _TOGETHER] for first in firsts]
     run = map if min(threads, len(groups)) <= 1 else _pool(threads, os.getpid()).map
     made = run(_decode, groups, firsts)
     return [pixels for group in made for pixels in group]
+
+
+def _is_one(data: Any) -> bool:
+    """Whether it is to be a file's bytes, rather than several files'."""
+    if isinstance(data, np.ndarray):
+        return data.dtype != object
+    return (
+        isinstance(data, bytes | bytearray | memoryview | str | io.IOBase)
+        or hasattr(data, "numpy")
+        or not isinstance(data, Iterable)
+    )
 
 
 def view_of(file: Any, place: int) -> NDArray[np.uint8]:
@@ -110,7 +112,7 @@ def view_of(file: Any, place: int) -> NDArray[np.uint8]:
     """
     try:
         array = file.numpy() if hasattr(file, "numpy") else file
-        view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
+        view = array if isinstance(array, np.ndarray) else np.asarray(memoryview(array))
     except (TypeError, ValueError, BufferError, RuntimeError):
         view = None
     if view is None or view.dtype != np.uint8 or view.ndim != 1:

@@ -1,13 +1,15 @@
 """MixUp and CutMix: what is done to a whole batch, with torchvision v2's names and parameters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from forebay import _core
+from forebay.checks import whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,8 @@ def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
         members: Sequence[Any] = (mixing,)
         weights: Sequence[float] = (1.0,)
     elif isinstance(mixing, RandomChoice):
+        if not isinstance(mixing.transforms, Iterable):
+            raise ValueError(f"RandomChoice: {mixing.transforms!r} must be a list")
         members = tuple(mixing.transforms)
         weights = (1.0,) * len(members) if mixing.p is None else tuple(mixing.p)
     else:
@@ -72,7 +76,8 @@ def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
     if not members or any(not isinstance(one, (MixUp, CutMix)) for one in members):
         raise ValueError(f"RandomChoice: {members!r} must be one or more MixUp and CutMix")
     if len(weights) != len(members) or not (
-        all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+        all(_is_finite(weight) and weight >= 0 for weight in weights)
+        and 0 < sum(weights) < math.inf
     ):
         raise ValueError(
             f"RandomChoice: p is {mixing.p!r}, but must be a weight for each, not all 0"  # type: ignore[union-attr]
@@ -81,8 +86,11 @@ def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
     if len(classes) > 1:
         raise ValueError(f"RandomChoice: num_classes must be the same for all, but is {classes}")
     for one in members:
-        if not 0 < one.alpha < math.inf:
-            raise ValueError(f"{type(one).__name__}: alpha is {one.alpha}, but must be above 0")
+        name = type(one).__name__
+        if not _is_finite(one.alpha) or one.alpha <= 0:
+            raise ValueError(f"{name}: alpha is {one.alpha!r}, but must be a number above 0")
+        if one.num_classes is not None:
+            whole(f"{name}: num_classes", one.num_classes, 1)
     kinds = {MixUp: _core.MixKind.MIX_UP, CutMix: _core.MixKind.CUT_MIX}
     choices = [
         _core.MixChoice(kinds[type(one)], one.alpha, weight)
@@ -91,10 +99,19 @@ def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
     return choices, classes.pop()
 
 
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
 def check_mixing(mixing: Mixing) -> None:
     """Raises ValueError where a loader's labels, numbers of classes, could not be mixed by it."""
     if _choices(mixing)[1] is None:
         raise ValueError("batch_transform: num_classes is needed, as labels are numbers of classes")
+
+
+def no_labels(mixing: Mixing) -> np.ndarray:
+    """What mix() makes of the labels of no samples."""
+    return np.empty((0, _choices(mixing)[1] or 0), np.float32)
 
 
 def draw(mixing: Mixing, height: int, width: int, *, seed: int, epoch: int, step: int) -> Any:
@@ -166,6 +183,10 @@ def mix(
         raise ValueError(
             f"mix: labels are {soft.dtype} {list(soft.shape)}, but must be integers [samples] or "
             "float32 [samples, classes]"
+        )
+    if not hasattr(images, "shape"):
+        raise ValueError(
+            f"mix: images are a {type(images).__name__}, but must be one tensor or array"
         )
     shape = tuple(images.shape)
     if len(shape) != 4 or shape[3 if channels_last else 1] != 3 or shape[0] != len(soft):

@@ -105,6 +105,7 @@ class Selection final : public View {
  private:
   Status find_chunks() {
     base::Sha256Stream fingerprint;
+    fingerprint.add(base::as_bytes("selection"));
     fingerprint.add(base_->fingerprint());
     base::ByteVector number;
     Location last;
@@ -155,6 +156,7 @@ class Concatenation final : public View {
       const std::vector<std::shared_ptr<const Dataset>>& parts) {
     auto out = std::make_shared<Concatenation>();
     base::Sha256Stream fingerprint;
+    fingerprint.add(base::as_bytes("concatenation"));
     for (const auto& part : parts) {
       RETURN_IF_ERROR(out->add(part));
       fingerprint.add(part->fingerprint());

@@ -78,6 +78,7 @@ TEST_F(ViewTest, FingerprintIsOfTheBaseAndTheSamples) {
   EXPECT_EQ(fingerprint({1, 2}), fingerprint({1, 2}));
   EXPECT_NE(fingerprint({1, 2}), fingerprint({2, 1}));
   EXPECT_NE(fingerprint({0}), select(select(base_, {1}).value(), {0}).value()->fingerprint());
+  EXPECT_NE(concat({base_}).value()->fingerprint(), fingerprint({}));
   EXPECT_NE(concat({base_}).value()->fingerprint(), concat({base_, base_}).value()->fingerprint());
 }
 

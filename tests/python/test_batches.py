@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import forebay
+from conftest import pack
 from forebay import transforms as T
 from forebay.ahead import Ready, ahead
 from forebay.epoch import Epoch
@@ -109,6 +110,39 @@ def test_functions_run_on_each_image_and_on_the_batch(packed: Path):
         assert images.shape[1:] == (3, 40, 40) and images.dtype == torch.uint8
     with pytest.raises(ValueError, match="of one size, or give a collate_fn"):
         next(iter(forebay.Loader(packed, 16, transform=[lambda image: image])))
+
+
+def test_a_batch_of_bad_samples_alone(images: dict[str, bytes], tmp_path: Path):
+    files = {**images, **{f"class0/{i:03}.jpg": b"no image" for i in (0, 3)}}
+    pack(files, tmp_path)
+    dataset = forebay.Dataset(tmp_path / "images").subset(range(4))
+
+    def crop(image: torch.Tensor) -> torch.Tensor:
+        return image[:, :32, :32].float()
+
+    def stack(samples: list[Any]) -> dict[str, torch.Tensor]:
+        return {"x": torch.stack([image for image, _ in samples])}
+
+    with pytest.warns(UserWarning, match="cannot be used"):
+        mixed = list(
+            forebay.Loader(dataset, 2, transform=crop, batch_transform=MixUp(num_classes=3))
+        )
+        assert [labels.shape for _, labels in mixed] == [(0, 3), (2, 3)]
+        collated = list(
+            forebay.Loader(
+                dataset, 2, transform=crop, collate_fn=stack, batch_transform=lambda b: b["x"]
+            )
+        )
+    assert len(collated[0][1]) == 0 and collated[1].shape == (2, 3, 32, 32)
+
+
+def test_a_field_that_is_named_twice_is_mixed_once(packed: Path):
+    fields = ["label", "image", "label"]
+    loader = forebay.Loader(
+        packed, 8, fields=fields, transform=T.train(16), batch_transform=MixUp(num_classes=3)
+    )
+    first, _, second = next(iter(loader))
+    assert first.shape == (8, 3) and torch.equal(first, second)
 
 
 @pytest.mark.parametrize("mixing", [MixUp(num_classes=3), CutMix(num_classes=3)])

@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,23 @@ def test_decode_equals_pillow(images: dict[str, bytes], threads: int | None):
     for kind in (bytes, bytearray, memoryview):
         assert np.array_equal(forebay.decode(kind(files[5])), made[5])
     assert forebay.decode([], threads=threads) == []
+
+
+def test_decode_takes_arrays_and_tells_what_is_no_file(images: dict[str, bytes]):
+    file = next(iter(images.values()))
+    expected = forebay.decode(file)
+    spread = memoryview(b"".join(bytes([byte, 0]) for byte in file))[::2]
+    for one in (np.frombuffer(file, np.uint8), spread):
+        assert np.array_equal(forebay.decode(one), expected)
+    column = np.array([file, file, None], object)[:2]
+    several: Any
+    for several in ([bytearray(file), spread], column, (one for one in (file, file))):
+        assert np.array_equal(forebay.decode(several)[1], expected)
+    wrong: list[Any] = [None, "path.jpg", Path("path.jpg"), io.BytesIO(file), np.zeros(9, np.int64)]
+    for other in wrong:
+        for data in (other, [other]):
+            with pytest.raises(ValueError, match="file 0 is .*, but must be bytes"):
+                forebay.decode(data)
 
 
 def test_decode_keeps_no_more_threads_than_asked_for(images: dict[str, bytes]):

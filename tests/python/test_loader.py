@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,34 @@ def test_a_folders_bad_file_is_replaced_and_named(images: dict[str, bytes], tmp_
         make(tmp_path / "nothing")
 
 
+@pytest.mark.filterwarnings("error:forebay")
+def test_a_warning_that_is_an_error_loses_no_batch(images: dict[str, bytes], tmp_path: Path):
+    pack({**images, "class0/009.jpg": images["class0/009.jpg"][:300]}, tmp_path)
+    loader = make(tmp_path / "images", shuffle=False)
+    given: list[torch.Tensor] = []
+    with pytest.raises(UserWarning, match="class0/009 cannot be used"):
+        for pixels, _ in loader:
+            given.append(pixels)
+    assert loader.state_dict()["position"] == sum(map(len, given))
+    loader.load_state_dict(loader.state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given += [pixels for pixels, _ in loader]
+    assert len(torch.cat(given)) == len(images) - 1
+
+
+def test_a_state_at_another_batch_size(packed: Path):
+    loader = forebay.Loader(packed, 8, fields=["index"])
+    given = iter(loader)
+    next(given)
+    larger = forebay.Loader(packed, 16, drop_last=True, fields=["index"])
+    with pytest.raises(ValueError, match="a multiple of batch_size x world_size, which is 16"):
+        larger.load_state_dict(loader.state_dict())
+    assert len(list(given)) > 0
+    larger.load_state_dict(loader.state_dict())  # of an epoch's end, whatever the batches
+    assert larger.epoch == 1
+
+
 def run_python(code: str, packed: Path) -> subprocess.CompletedProcess[str]:
     start = f"import forebay, sys\nfrom forebay import transforms as T\npath = {str(packed)!r}\n"
     return subprocess.run(
@@ -470,12 +499,14 @@ def test_an_epoch_whose_first_batch_failed_begins_again(packed: Path):
 
 @pytest.mark.parametrize(
     "damage",
-    [{"samples": "x"}, {"samples": None}, {"samples": -1}, {"bad": [1]}, {"bad": [{}]}, {"bad": 0}],
-)
+    [{"samples": "x"}, {"samples": None}, {"samples": -1}, {"bad": [1]}, {"bad": [{}]}, {"bad": 0},
+     {"bad": [{"sample": 1, "chunk": "a", "key": None, "reason": "b"}]}],
+)  # fmt: skip
 def test_states_that_are_damaged(packed: Path, damage: dict[str, Any]):
     loader = forebay.Loader(packed, 8, True, fields=["index"])
     with pytest.raises(ValueError, match=f"load_state_dict: the state's {next(iter(damage))}"):
         loader.load_state_dict({**loader.state_dict(), **damage})
+    loader.load_state_dict({**loader.state_dict(), "epoch": np.int64(0), "position": np.int64(0)})
     assert len(list(loader)) == len(loader)
 
 

@@ -1,5 +1,6 @@
 """Samplers: which samples come, and resuming in the middle of what they chose."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,58 @@ def test_more_may_be_chosen_than_there_are(packed: Path, how: str):
     loader = forebay.Loader(**options, drop_last=True)
     assert len(loader) == 2
     assert torch.equal(torch.cat([index for (index,) in loader]), every[:200])
+
+
+@pytest.mark.parametrize("how", ["close", "pickle", "state"])
+def test_an_epoch_set_on_the_sampler_counts_in_a_loader_that_goes_on(packed: Path, how: str):
+    dataset: Any = forebay.Dataset(packed)
+    loader = load(packed, DistributedSampler(dataset, 2, 0))
+    indices(loader)
+    if how == "close":
+        loader.close()
+    elif how == "pickle":
+        loader = pickle.loads(pickle.dumps(loader))
+    else:
+        loader.load_state_dict(loader.state_dict())
+    loader.sampler.set_epoch(9)
+    alone: DistributedSampler[Any] = DistributedSampler(dataset, 2, 0)
+    alone.set_epoch(9)
+    assert indices(loader) == list(alone) and loader.epoch == 10
+
+
+def test_an_iter_of_which_nothing_is_taken_chooses_nothing_anew(packed: Path):
+    once = load(packed, iter(range(70)))
+    iter(once)
+    assert indices(once) == list(range(70))
+
+    def seeded() -> RandomSampler:
+        return RandomSampler(range(70), generator=torch.Generator().manual_seed(1))
+
+    loader, resumed = load(packed, seeded()), load(packed, seeded())
+    given = iter(loader)
+    next(given)
+    resumed.load_state_dict(loader.state_dict())
+    iter(resumed)
+    resumed.set_epoch(0)
+    assert indices(resumed) == [i for index, _ in given for i in index.tolist()]
+
+
+def test_a_closed_loader_goes_on_with_what_nothing_could_choose_again(packed: Path):
+    loader = load(packed, RandomSampler(range(70)))
+    first = next(iter(loader))[0].tolist()
+    loader.close()
+    loader.set_epoch(0)
+    assert sorted(first + indices(loader)) == list(range(70))
+
+
+def test_an_epoch_without_samples_ends(packed: Path):
+    loader = load(packed, [])
+    for epoch in range(3):
+        assert loader.epoch == epoch and indices(loader) == []
+        state = loader.state_dict()
+        loader = load(packed, [])
+        loader.load_state_dict(state)
+        loader.close()
 
 
 def test_too_few_samples_for_a_batch_are_an_epoch_without_batches(packed: Path):
@@ -240,6 +293,8 @@ def no_warning() -> Any:
 
 
 def test_wrong_samplers_are_told(packed: Path):
+    with pytest.raises(ValueError, match="samples_per_epoch: for a dataset with weights"):
+        load(packed, iter(range(70)), samples_per_epoch=10)
     for wrong in (np.ones(70, bool), torch.tensor([0.5]), "12", [[0, 1], [2]], [10**30], [None]):
         with pytest.raises(ValueError, match="sampler: it gives .* whole numbers"):
             iter(load(packed, wrong))

@@ -388,6 +388,10 @@ def test_soft_labels_are_mixed_as_they_are():
     ("mix", "change", "message"),
     [
         (T.MixUp(alpha=0, num_classes=5), {}, "alpha is 0"),
+        (T.MixUp(alpha="x", num_classes=5), {}, "alpha is 'x', but must be a number above 0"),  # type: ignore[arg-type]
+        (T.MixUp(num_classes=3.0), {}, "num_classes is 3.0, but must be a whole number"),  # type: ignore[arg-type]
+        (T.RandomChoice(T.MixUp()), {}, "must be a list"),  # type: ignore[arg-type]
+        (T.RandomChoice([T.MixUp()], p=["a"]), {}, r"p is \['a'\]"),  # type: ignore[list-item]
         (T.MixUp(), {}, "num_classes is needed"),
         (T.MixUp(num_classes=4), {}, "label of sample 4 is 4, but must be from 0 to 3"),
         (T.MixUp(num_classes=5), {"labels": torch.full((7,), -1)}, "sample 0 is -1"),

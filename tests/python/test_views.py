@@ -228,6 +228,16 @@ def test_the_class_column_of_a_sum_has_the_sums_numbers(images: dict[str, bytes]
     assert [picked.classes[number] for number in picked.column("class")] == ["c", "c", "c"]
 
 
+def test_shares_that_cannot_be_drawn_are_told(packed: Path):
+    dataset = forebay.Dataset(packed)
+    never = dataset.weighted([0] * 69 + [1]).subset([0])
+    with pytest.raises(ValueError, match="concat: all samples of dataset 0 have the weight 0"):
+        forebay.concat([never, dataset], [1, 1])
+    for weights in ([None, 1], ["a", 1], 3):
+        with pytest.raises(ValueError, match="concat: weights are .*, but must be numbers"):
+            forebay.concat([dataset, dataset], weights)  # type: ignore[arg-type]
+
+
 def test_weights_are_kept_as_they_were_given(packed: Path):
     dataset = forebay.Dataset(packed)
     weights = np.ones(len(dataset))
