@@ -63,6 +63,7 @@ def main() -> None:
             if steps % CHECKPOINT_STEPS == 0:
                 accelerator.save_state(str(checkpoint))
             if steps == arguments.max_steps:
+                accelerator.end_training()
                 return
         mean = accelerator.reduce(loss.detach(), "mean").item()
         accelerator.print(f"epoch {epoch}: {steps} steps, loss {mean:.3f}")

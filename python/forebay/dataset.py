@@ -45,7 +45,12 @@ class Dataset:
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.core = _core.Dataset.open(os.fsdecode(path))
+        try:
+            name = os.fsdecode(path)
+        except TypeError:
+            raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
+        # For when the program goes to another folder. abspath() would not follow links before "..".
+        self.core = _core.Dataset.open(os.path.join(os.getcwd(), name) if name else name)
 
     def __len__(self) -> int:
         return len(self.core)

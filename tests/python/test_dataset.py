@@ -104,6 +104,20 @@ def test_decode_equals_pillow(images: dict[str, bytes], threads: int | None):
     assert forebay.decode([], threads=threads) == []
 
 
+def test_a_path_is_of_the_folder_in_which_it_was_opened(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(packed.parent)
+    dataset = forebay.Dataset(packed.name)
+    expected = dataset[0][0]
+    monkeypatch.chdir(tmp_path)
+    assert np.array_equal(dataset[0][0], expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(dataset))[0][0], expected)
+    for wrong in (None, 3, [str(packed)]):
+        with pytest.raises(ValueError, match="dataset is .*, but must be a path"):
+            forebay.Dataset(wrong)  # type: ignore[arg-type]
+
+
 def test_decode_takes_arrays_and_tells_what_is_no_file(images: dict[str, bytes]):
     file = next(iter(images.values()))
     expected = forebay.decode(file)
