@@ -105,7 +105,8 @@ class Assembler:
         kept = None if valid.all() else np.flatnonzero(valid)
         samples = batch.samples if kept is None else batch.samples[kept]
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
-        made = {name: self._value(name, batch, kept, numbers, stop) for name in {*self._fields}}
+        names = dict.fromkeys(self._fields)  # each once, in their order
+        made = {name: self._value(name, batch, kept, numbers, stop) for name in names}
         if self._collate_fn is not None:
             values = [made[field] for field in self._fields]
             if len(numbers) == 0:

@@ -30,7 +30,8 @@ class Epoch:
     ) -> None:
         feed.start(json.dumps({name: begun[name] for name in POSITION}))
         self.begun = begun
-        self.chosen = chosen
+        self._chosen = chosen
+        self._samples = None if chosen is None else chosen.samples
         self.is_taken = False  # whether the loop got a batch, or saw that there is none
         self.behind = feed.state()  # the feed's, behind the batch that the loop got last
         self._feed: _core.Feed | None = feed
@@ -43,16 +44,17 @@ class Epoch:
     def now(self) -> dict[str, Any]:
         """Where the loop is, as in a Loader's state."""
         if self._is_empty and self.is_taken:  # its end, which no position tells
-            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": self.begun["bad"]}
+            bad = [dict(bad) for bad in self.begun["bad"]]
+            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
         return self.place_of(self.behind)
 
     def place_of(self, state: str) -> dict[str, Any]:
         """Of the feed's state, as in a Loader's."""
         now = json.loads(state)
-        if self.chosen is not None:
+        if self._chosen is not None:
             for bad in now["bad"][len(self.begun["bad"]) :]:
-                bad["sample"] = int(self.chosen.samples[bad["sample"]])
-            now |= {"sampled": self.chosen.digest, "samples": len(self.chosen.samples)}
+                bad["sample"] = int(self._chosen.samples[bad["sample"]])
+            now |= {"sampled": self._chosen.digest, "samples": len(self._chosen.samples)}
         return now
 
     def batches(
@@ -84,9 +86,8 @@ class Epoch:
         return self._feed
 
     def _in_turn(self, assemble: Assembler) -> Generator[Ready, None, None]:
-        numbers = None if self.chosen is None else self.chosen.samples
         while (pulled := self._pull()) is not None:
-            made = [dataclasses.replace(pulled, batch=assemble(pulled.batch, numbers))]
+            made = [dataclasses.replace(pulled, batch=assemble(pulled.batch, self._samples))]
             del pulled
             yield made.pop()
 
@@ -94,11 +95,10 @@ class Epoch:
         self, assemble: Assembler, mover: Mover | None, batch: Any, stop: threading.Event
     ) -> Any:
         """With the user's functions applied, and on its way; in a thread of Python."""
-        numbers = None if self.chosen is None else self.chosen.samples
         if mover is None:
-            return assemble(batch, numbers, stop)
+            return assemble(batch, self._samples, stop)
         with mover.working():
-            made = assemble(batch, numbers, stop)
+            made = assemble(batch, self._samples, stop)
         return mover.send(made)
 
     def _pull(self) -> Ready | None:

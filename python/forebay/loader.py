@@ -213,9 +213,9 @@ class Loader:
         self._epoch: Epoch | None = None
         # Where the next iter() begins, and what was bad before.
         self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
-        # Whether that is where load_state_dict(), close() or unpickling left off, and, where it is
-        # in the middle of an epoch that close() left, the samples that were chosen for it.
+        # Whether that is where load_state_dict(), close() or unpickling left off.
         self._resumes = False
+        # What was chosen for it: by an iter() of which nothing was taken, or before close().
         self._kept: Chosen | None = None
         self._open_feed()
 
