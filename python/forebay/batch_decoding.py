@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from forebay.checks import flag, whole
 from forebay.decoding import begin_batch, check_threads, view_of
 from forebay.devices import check_device, open_device
 from forebay.options import dtype_name, feed_options, split_transform
+from forebay.pytorch import load_torch
 from forebay.transforms import Transform
 
 
@@ -97,7 +97,7 @@ class BatchDecoder:
         )
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._threads = check_threads("BatchDecoder", threads)
-        if find_spec("torch") is None:
+        if load_torch() is None:
             raise ValueError("BatchDecoder needs PyTorch: pip install torch")
         self._device = check_device(device)
         self._open()

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from forebay.checks import function
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing, check_mixing, mix, no_labels
+from forebay.pytorch import load_torch
 
 # Fields that the core's batches have by themselves.
 _OWN = ("image", "file", "label", "index")
@@ -77,7 +77,7 @@ class Assembler:
         self._collate_fn = collate_fn
         self._whole = whole
         self._channels_last = channels_last
-        self._as_tensors = find_spec("torch") is not None
+        self._as_tensors = load_torch() is not None
 
     def wants(self, field: str) -> bool:
         """Whether batches have it."""
@@ -214,8 +214,7 @@ def _stack(made: list[Any]) -> Any:
             f"transform: its functions gave images of sizes {shapes[0]} and {shapes[1]} in one "
             "batch; make them of one size, or give a collate_fn"
         )
-    if find_spec("torch") is None:
+    torch = load_torch()
+    if torch is None:
         return np.stack(made)
-    import torch
-
     return torch.stack([torch.as_tensor(one) for one in made])

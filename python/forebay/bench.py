@@ -221,7 +221,10 @@ def show(result: dict[str, Any], threads: int) -> None:
             limit = result.get(f"{name}_limit", "")
             print(f"{title:28}{speed:10.0f}{speed / slowest:7.2f}   {limit}")
     if "peer" not in result:
-        print("DataLoader was not measured: PyTorch is not installed here")
+        print(
+            f"DataLoader was not measured: {sys.executable} has no PyTorch (FOREBAY_PYTHON names the "
+            "Python that `forebay bench` uses)"
+        )
     print(
         f"\nOne thread reads {result['read_per_second']:.0f} images a second from where they lie "
         f"({result['read_per_second'] * result['bytes_each'] / 1e6:.0f} MB/s, not always from the "

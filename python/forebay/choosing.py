@@ -1,7 +1,8 @@
 """Which samples an epoch has, and in which order, where it is not each of a dataset's once."""
 
-import dataclasses
 import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -11,35 +12,94 @@ from numpy.typing import NDArray
 from forebay.checks import whole
 from forebay.dataset import Dataset
 
-_DRAW_MAX = 2**48 - 1  # as the core's random numbers are named
+_DRAW_MAX = 2**48 - 1  # the largest number that the core names a stream of random numbers by
+# The most samples of a batch, like the core's limit (base/limits.h).
+BATCH_MAX = 2**20
+# How many samples are taken of a sampler at once where it does not say how many it gives.
+_BLOCK_SAMPLES = 2**16
 
 
-@dataclasses.dataclass(frozen=True)
 class Chosen:
-    """An epoch's samples, by their numbers in the dataset, in their order."""
+    """An epoch's samples, by their numbers in the dataset, in their order; or the next of them.
 
-    samples: NDArray[np.int64]
+    Args:
+        samples: At least those of a batch, unless nothing follows.
+        draws: What the augmentation of each is drawn for.
+        ends: Where each batch ends, counted in `samples`; None: all batches have one size.
+        before: How many samples of the epoch came before these.
+        following: Chooses what comes after them; None: nothing does.
+    """
+
+    def __init__(
+        self,
+        samples: NDArray[np.int64],
+        draws: NDArray[np.uint64],
+        *,
+        ends: NDArray[np.uint64] | None = None,
+        before: int = 0,
+        following: "Callable[[], Chosen] | None" = None,
+    ) -> None:
+        self.samples = samples
+        self.draws = draws
+        self.ends = ends
+        self.before = before
+        self._choose_following = following
+        self._following: Chosen | None = None
 
     @cached_property
     def digest(self) -> str:
         """What tells them from others."""
         return hashlib.sha256(self.samples.tobytes()).hexdigest()
 
+    @property
+    def has_following(self) -> bool:
+        """Whether the epoch has samples after these."""
+        return self._choose_following is not None
 
-def numbers_of_draws(chosen: NDArray[np.int64], samples: int) -> NDArray[np.uint64]:
-    """What the augmentation of each is drawn for: the sample, and how often it came before.
+    def following(self) -> "Chosen":
+        """The samples after these; the same at each call."""
+        if self._following is None:
+            assert self._choose_following is not None
+            self._following = self._choose_following()
+        return self._following
+
+    def identity(self) -> dict[str, Any]:
+        """What a Loader's state says of them (states.CHOSEN)."""
+        return {
+            "sampled": self.digest,
+            "samples": len(self.samples),
+            "before": self.before,
+            "more": self.has_following,
+        }
+
+
+class _Draws:
+    """Numbers what the augmentation is drawn for: the sample, and how often it came before.
 
     Args:
-        chosen: An epoch's samples, in their order.
-        samples: That there are.
+        samples: That the dataset has.
     """
-    order = np.argsort(chosen, kind="stable")
-    ordered = chosen[order]
-    at = np.arange(len(chosen))
-    first = np.where(np.diff(ordered, prepend=-1) != 0, at, 0)
-    before = np.empty_like(chosen)
-    before[order] = at - np.maximum.accumulate(first)
-    return ((chosen + before * samples) & _DRAW_MAX).astype(np.uint64)
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+        self._came: NDArray[np.int64] | None = None  # how often each sample came, once some did
+
+    def number(self, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The numbers of an epoch's next samples."""
+        order = np.argsort(chosen, kind="stable")
+        ordered = chosen[order]
+        at = np.arange(len(chosen))
+        first = np.where(np.diff(ordered, prepend=-1) != 0, at, 0)
+        times = np.empty_like(chosen)
+        times[order] = at - np.maximum.accumulate(first)
+        if self._came is not None:
+            times += self._came[chosen]
+        return ((chosen + times * self._samples) & _DRAW_MAX).astype(np.uint64)
+
+    def count(self, chosen: NDArray[np.int64]) -> None:
+        """These came, and others follow."""
+        now = np.bincount(chosen, minlength=self._samples)
+        self._came = now if self._came is None else self._came + now
 
 
 class Weights:
@@ -56,6 +116,7 @@ class Weights:
         if not dataset.weights.any():
             raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
         self._bounds = np.cumsum(dataset.weights / dataset.weights.max())
+        self._dataset = dataset
         self._samples = samples
         self._seed = seed
 
@@ -63,20 +124,21 @@ class Weights:
         return self._samples
 
     def is_set(self) -> bool:
-        """As Sampler's: never."""
+        """Whether somebody else set the epoch, which nobody can."""
         return False
 
     def forget(self) -> None:
-        """As Sampler's."""
+        """Does nothing: no epoch can have been set."""
 
-    def choose(self, epoch: int) -> tuple[int, NDArray[np.int64]]:
-        """The epoch, and its samples' numbers."""
+    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+        """The epoch, and its samples; they are drawn as a whole, whatever came before."""
         bounds = self._bounds
         raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
         uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        # Rounding may reach the last bound, behind which there is nothing.
+        # Rounding may reach the last bound, after which there is nothing.
         last = int(np.searchsorted(bounds, bounds[-1]))
-        return epoch, np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
+        drawn = np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
+        return epoch, Chosen(drawn, _Draws(len(self._dataset)).number(drawn))
 
 
 class _Ours(int):
@@ -86,18 +148,20 @@ class _Ours(int):
 class Sampler:
     """What a user's sampler gives.
 
-    Its epoch is set where it has a set_epoch(), as DistributedSampler, and its user has not set one
-    since the last epoch.
+    Its epoch is set where it has a set_epoch(), like DistributedSampler, and its user has not set
+    one since the last epoch.
 
     Args:
-        sampler: An iterable of numbers.
-        dataset: That they are of.
+        sampler: An iterable of samples' numbers, or of lists of them, one list a batch.
+        dataset: Has the samples.
+        batch: Samples of a batch; None: the sampler gives batches.
     """
 
-    def __init__(self, sampler: Any, dataset: Dataset) -> None:
+    def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
         self._sampler = sampler
         self._dataset = dataset
-        # That no user of it set.
+        self._batch = batch
+        # An epoch that the sampler has without anybody having set it.
         self._unset = getattr(sampler, "epoch", None)
 
     def __len__(self) -> int:
@@ -112,19 +176,103 @@ class Sampler:
         """What was set up to now counts for nothing: the loader was told its place."""
         self._unset = getattr(self._sampler, "epoch", None)
 
-    def choose(self, epoch: int) -> tuple[int, NDArray[np.int64]]:
-        """The epoch, the loader's unless the sampler's user has set it; its samples' numbers."""
+    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+        """The epoch, the loader's unless the sampler's user has set it; its samples.
+
+        Args:
+            epoch: From 0.
+            before: How many samples are passed over.
+            count: How many are chosen at first; None: as many as the sampler says it has.
+        """
         if self.is_set():
+            if int(self._sampler.epoch) != epoch:
+                before, count = 0, None
             epoch = int(self._sampler.epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(_Ours(epoch))
-            # One that keeps but the number cannot tell who set it.
+            # A sampler that keeps just the number cannot tell who set it.
             kept = getattr(self._sampler, "epoch", None)
             self._unset = None if isinstance(kept, _Ours) else kept
-        return epoch, self._numbers()
+        stream = _Stream(self._sampler, self._dataset, self._batch)
+        stream.skip(before)
+        return epoch, stream.take(count)
 
-    def _numbers(self) -> NDArray[np.int64]:
-        given = self._sampler if hasattr(self._sampler, "__array__") else list(self._sampler)
+
+class _Stream:
+    """What a sampler gives, block by block, as there may be no end of it."""
+
+    def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
+        # Arrays give Python's own numbers, which are faster to go through one by one.
+        is_array = hasattr(sampler, "__array__")
+        given = np.atleast_1d(np.asarray(sampler)).tolist() if is_array else sampler
+        self._items: Iterator[Any] = iter(given)
+        self._dataset = dataset
+        self._name = "batch_sampler" if batch is None else "sampler"
+        self._draws = _Draws(len(dataset))
+        self._came = 0
+        self._gives_batches = batch is None
+        try:
+            self._block = max(len(sampler), _BLOCK_SAMPLES)
+        except TypeError:
+            self._block = _BLOCK_SAMPLES
+        if batch is not None:
+            self._block = -(-self._block // batch) * batch
+
+    def skip(self, count: int) -> None:
+        """Passes over that many samples, which count as having come."""
+        while self._came < count:
+            numbers, _ = self._read(min(self._block, count - self._came))
+            if len(numbers) == 0:
+                return
+            self._came += len(numbers)
+            self._draws.count(numbers)
+
+    def take(self, count: int | None = None) -> Chosen:
+        """The next samples: so many, or a block."""
+        before = self._came
+        numbers, ends = self._read(self._block if count is None else count)
+        draws = self._draws.number(numbers)
+        self._came += len(numbers)
+        more = self._has_more()
+        if more:
+            self._draws.count(numbers)
+        return Chosen(
+            numbers, draws, ends=ends, before=before, following=self.take if more else None
+        )
+
+    def _has_more(self) -> bool:
+        for item in self._items:
+            self._items = itertools.chain([item], self._items)
+            return True
+        return False
+
+    def _read(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None]:
+        """At least that many samples, where there are so many; where each batch of them ends."""
+        if not self._gives_batches:
+            return self._checked(list(itertools.islice(self._items, count))), None
+        batches: list[NDArray[np.int64]] = []
+        taken = 0
+        while taken < count and self._has_more():
+            batches.append(self._checked_batch(next(self._items)))
+            taken += len(batches[-1])
+        ends = np.cumsum([len(batch) for batch in batches], dtype=np.uint64)
+        return np.concatenate([np.empty(0, np.int64), *batches]), ends
+
+    def _checked_batch(self, item: Any) -> NDArray[np.int64]:
+        if not isinstance(item, Iterable) or isinstance(item, str):
+            raise ValueError(
+                f"batch_sampler: it gives {item!r}, but must give lists of whole numbers, one list "
+                "for each batch (for single numbers: sampler)"
+            )
+        batch = self._checked(list(item))
+        if not 0 < len(batch) <= BATCH_MAX:
+            raise ValueError(
+                f"batch_sampler: it gives a batch of {len(batch)} samples, but a batch must have "
+                f"from 1 to {BATCH_MAX}"
+            )
+        return batch
+
+    def _checked(self, given: list[Any]) -> NDArray[np.int64]:
         try:
             numbers = np.asarray(given)
         except ValueError:  # lists of unequal lengths
@@ -134,29 +282,39 @@ class Sampler:
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             what = "lists" if numbers.ndim > 1 else f"{numbers.dtype} {list(numbers.shape)}"
             raise ValueError(
-                f"sampler: it gives {what}, but must give whole numbers, one for each sample (for "
-                "a mask: Dataset.filter; for batches: batch_size)"
+                f"{self._name}: it gives {what}, but must give whole numbers, one for each sample "
+                "(for a mask: Dataset.filter; for lists, one a batch: batch_sampler)"
             )
         count = len(self._dataset)
         if numbers.min() < 0 or numbers.max() >= count:
             raise IndexError(
-                f"sampler: it gives {numbers.min()} to {numbers.max()}, but {self._dataset.path} "
-                f"has {count} samples"
+                f"{self._name}: it gives {numbers.min()} to {numbers.max()}, but "
+                f"{self._dataset.path} has {count} samples"
             )
         return numbers.astype(np.int64)
 
 
 def make_chooser(
-    dataset: Dataset, sampler: Any, samples_per_epoch: int | None, *, shuffle: bool, seed: int
+    dataset: Dataset,
+    sampler: Any,
+    batch_sampler: Any,
+    samples_per_epoch: int | None,
+    *,
+    batch: int,
+    shuffle: bool,
+    seed: int,
 ) -> Weights | Sampler | None:
     """By a Loader's arguments; None: each of the dataset's samples once, which the core chooses."""
-    draws = sampler is None and shuffle and dataset.weights is not None
+    draws = sampler is None and batch_sampler is None and shuffle and dataset.weights is not None
     if samples_per_epoch is not None and not draws:
         raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
+    for name, one in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if one is not None and not hasattr(one, "__iter__"):
+            raise ValueError(f"{name} is {one!r}, but must be an iterable of numbers")
+    if batch_sampler is not None:
+        return Sampler(batch_sampler, dataset, None)
     if sampler is not None:
-        if not hasattr(sampler, "__iter__"):
-            raise ValueError(f"sampler is {sampler!r}, but must be an iterable of numbers")
-        return Sampler(sampler, dataset)
+        return Sampler(sampler, dataset, batch)
     if not draws:
         return None
     if samples_per_epoch is None:

@@ -5,12 +5,12 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from forebay import _core
+from forebay.pytorch import load_torch
 
 _DECODE = {"auto": _core.Decode.AUTO, "cpu": _core.Decode.HOST, "gpu": _core.Decode.GPU}
 
@@ -140,10 +140,9 @@ def check_device(device: Any) -> Any:
     """
     if device is None:
         return None
-    if find_spec("torch") is None:
+    torch = load_torch()
+    if torch is None:
         raise ValueError(f"device is {device!r}, which needs PyTorch: pip install torch")
-    import torch
-
     try:
         asked = torch.device(device)
     except (RuntimeError, TypeError, ValueError):
@@ -206,11 +205,9 @@ def current_stream(device: Any) -> int:
 
 def can_pin() -> bool:
     """Whether there is what page-locked memory is for; else warns, as DataLoader does."""
-    if find_spec("torch") is not None:
-        import torch
-
-        if torch.cuda.is_available():
-            return True
+    torch = load_torch()
+    if torch is not None and torch.cuda.is_available():
+        return True
     warnings.warn(
         "forebay: pin_memory is set, but PyTorch sees no GPU: batches stay in ordinary memory",
         stacklevel=3,

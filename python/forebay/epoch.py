@@ -2,112 +2,155 @@
 
 import dataclasses
 import json
+import math
 import threading
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from forebay import _core
-from forebay.ahead import Ready, ahead
+from forebay.ahead import Ahead, Deadline, InTurn, Ready
 from forebay.batches import Assembler
 from forebay.choosing import Chosen
 from forebay.devices import Mover
 from forebay.states import POSITION
+
+_MS_MAX = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Stand:
+    """Where an epoch stands, after one of its batches or at its beginning."""
+
+    state: str  # the feed's
+    bad: int  # bad samples that it lists
+    chosen: Chosen | None  # the samples that the feed has, where they are not the dataset's own
+    bad_before: list[dict[str, Any]]  # those listed when that feed began
+
+    def place(self) -> dict[str, Any]:
+        """The same as in a Loader's state."""
+        now = json.loads(self.state)
+        if self.chosen is not None:
+            for bad in now["bad"][len(self.bad_before) :]:
+                bad["sample"] = int(self.chosen.samples[bad["sample"]])
+            now["bad"][: len(self.bad_before)] = [dict(bad) for bad in self.bad_before]
+            now |= self.chosen.identity()
+        return now
 
 
 class Epoch:
     """What one iter() of a Loader gives, until something newer ends it.
 
     Args:
-        feed: Of its samples; begins here.
-        begun: Where, as in a Loader's state.
+        feed: Holds its samples; begins here.
+        begun: Where it begins, like a Loader's state.
         chosen: The samples, where they are not the dataset's, each once.
         is_empty: Whether there is no batch in it.
+        open_feed: Makes the feed of the samples that follow `chosen`, sets it as `feed`, and gives
+            it; raises RuntimeError where the epoch was ended.
     """
 
     def __init__(
-        self, feed: _core.Feed, begun: dict[str, Any], chosen: Chosen | None, *, is_empty: bool
+        self,
+        feed: _core.Feed,
+        begun: dict[str, Any],
+        chosen: Chosen | None,
+        *,
+        is_empty: bool,
+        open_feed: Callable[["Epoch", Chosen], _core.Feed],
     ) -> None:
-        feed.start(json.dumps({name: begun[name] for name in POSITION}))
+        state = json.dumps({name: begun[name] for name in POSITION})
         self.begun = begun
-        self._chosen = chosen
-        self._samples = None if chosen is None else chosen.samples
         self.is_taken = False  # whether the loop got a batch, or saw that there is none
-        self.behind = feed.state()  # the feed's, behind the batch that the loop got last
-        self._feed: _core.Feed | None = feed
+        self.behind = Stand(state, len(begun["bad"]), chosen, begun["bad"])  # the loop's last batch
+        self.feed: _core.Feed | None = feed  # None when the epoch was ended
+        self._turn = feed.start(state)
+        self._chosen = chosen
+        self._bad_before = begun["bad"]
         self._is_empty = is_empty
+        self._open_feed = open_feed
 
     def end(self) -> None:
-        """There are no further batches; the feed is somebody else's."""
-        self._feed = None
-
-    def now(self) -> dict[str, Any]:
-        """Where the loop is, as in a Loader's state."""
-        if self._is_empty and self.is_taken:  # its end, which no position tells
-            bad = [dict(bad) for bad in self.begun["bad"]]
-            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
-        return self.place_of(self.behind)
-
-    def place_of(self, state: str) -> dict[str, Any]:
-        """Of the feed's state, as in a Loader's."""
-        now = json.loads(state)
-        if self._chosen is not None:
-            for bad in now["bad"][len(self.begun["bad"]) :]:
-                bad["sample"] = int(self._chosen.samples[bad["sample"]])
-            now |= {"sampled": self._chosen.digest, "samples": len(self._chosen.samples)}
-        return now
-
-    def batches(
-        self, assemble: Assembler, mover: Mover | None, depth: int
-    ) -> Generator[Ready, None, None]:
-        """In their order; what takes time in Python is done in threads ahead of the loop.
-
-        Args:
-            assemble: Makes the user's of the core's.
-            mover: Takes them to where they shall be; its receive() is left to the loop.
-            depth: Further ones in work or ready behind each.
-        """
-        if mover is None and not assemble.runs_python:
-            return self._in_turn(assemble)
-        finish = partial(self._finish, assemble, mover)
-        return ahead(self._pull, self._is_ready, finish, depth)
+        """There are no further batches; a thread that waits for one gets the error at once."""
+        feed, self.feed = self.feed, None
+        if feed is not None and feed.is_here:
+            feed.end(self._turn)
 
     def current_feed(self) -> _core.Feed:
         """The feed.
 
         Raises:
-            RuntimeError: This epoch was ended.
+            RuntimeError: The epoch was ended.
         """
-        if self._feed is None or not self._feed.is_here:
+        feed = self.feed
+        if feed is None or feed.is_over(self._turn):
             raise RuntimeError(
                 "forebay.Loader: this epoch was ended by a newer iter(), set_epoch(), "
                 "load_state_dict() or close(), or by a fork; call iter() again"
             )
-        return self._feed
+        return feed
 
-    def _in_turn(self, assemble: Assembler) -> Generator[Ready, None, None]:
-        while (pulled := self._pull()) is not None:
-            made = [dataclasses.replace(pulled, batch=assemble(pulled.batch, self._samples))]
-            del pulled
-            yield made.pop()
+    def now(self) -> dict[str, Any]:
+        """Where the loop is, like a Loader's state."""
+        if self._is_empty and self.is_taken:  # its end, which no position tells
+            bad = [dict(bad) for bad in self.begun["bad"]]
+            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
+        return self.behind.place()
 
-    def _finish(
-        self, assemble: Assembler, mover: Mover | None, batch: Any, stop: threading.Event
-    ) -> Any:
-        """With the user's functions applied, and on its way; in a thread of Python."""
-        if mover is None:
-            return assemble(batch, self._samples, stop)
-        with mover.working():
-            made = assemble(batch, self._samples, stop)
-        return mover.send(made)
+    def batches(self, assemble: Assembler, mover: Mover | None, depth: int) -> Ahead | InTurn:
+        """In their order; what takes time in Python is done in threads ahead of the loop.
 
-    def _pull(self) -> Ready | None:
+        Args:
+            assemble: Makes the user's batches of the core's.
+            mover: Takes them to where they shall be; its receive() is left to the loop.
+            depth: Further ones in work or ready after each.
+        """
+
+        def finish(pulled: Ready, stop: threading.Event | None) -> Any:
+            chosen = pulled.stand.chosen
+            samples = None if chosen is None else chosen.samples
+            if mover is None:
+                return assemble(pulled.batch, samples, stop)
+            with mover.working():
+                made = assemble(pulled.batch, samples, stop)
+            return mover.send(made)
+
+        if mover is None and not assemble.runs_python:
+            return InTurn(self._pull, finish)
+        return Ahead(self._pull, self._is_ready, finish, depth)
+
+    def _pull(self, deadline: Deadline) -> Ready | None:
         """The feed's next batch; None at the epoch's end."""
-        feed = self.current_feed()
-        batch = feed.next()
-        if batch is None:
-            return None
-        return Ready(batch, feed.state(), feed.bad_samples)
+        while True:
+            feed, turn = self.current_feed(), self._turn
+            try:
+                while not feed.wait_ms(turn, _milliseconds(deadline)):
+                    if deadline.is_over:
+                        raise TimeoutError
+                batch, state, bad = feed.next(turn)
+            except RuntimeError:
+                self.current_feed()  # tells it where the epoch was ended meanwhile
+                raise
+            stand = Stand(state, bad, self._chosen, self._bad_before)
+            if batch is not None:
+                return Ready(batch, stand)
+            if self._chosen is None or not self._chosen.has_following:
+                return None
+            self._go_on(self._chosen.following(), stand.place())
+
+    def _go_on(self, following: Chosen, place: dict[str, Any]) -> None:
+        """To the samples that follow those chosen so far."""
+        feed = self._open_feed(self, following)
+        self._chosen, self._bad_before = following, place["bad"]
+        position = {"epoch": place["epoch"], "position": 0, "bad": place["bad"]}
+        self._turn = feed.start(json.dumps(position))
 
     def _is_ready(self) -> bool:
-        return self.current_feed().is_ready()
+        try:
+            return self.current_feed().wait_ms(self._turn, 0)
+        except RuntimeError:  # the epoch was ended, which the next pull tells
+            return True
+
+
+def _milliseconds(deadline: Deadline) -> int:
+    left = deadline.left()
+    return _MS_MAX if left is None else min(_MS_MAX, math.ceil(left * 1000))

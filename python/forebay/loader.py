@@ -4,6 +4,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, SupportsIndex
 
@@ -12,19 +13,22 @@ import numpy as np
 from forebay import _core, states
 from forebay.batches import Assembler
 from forebay.checks import flag, whole
-from forebay.choosing import Chosen, Sampler, Weights, make_chooser, numbers_of_draws
+from forebay.choosing import BATCH_MAX, Chosen, Sampler, Weights, make_chooser
+from forebay.compatibility import tell_unused
 from forebay.dataset import Dataset
 from forebay.devices import Mover, can_pin, check_device, open_decoder
 from forebay.epoch import Epoch
+from forebay.iteration import Batches
+from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
-from forebay.monitor import BottleneckWarning, Monitor
-from forebay.options import feed_options, split_transform
-from forebay.ranks import check_world, own_world, threads_of
+from forebay.monitor import Monitor
+from forebay.options import feed_options, seconds, seed_of, split_transform
+from forebay.place import Place, beginning
+from forebay.ranks import WORLD_SIZE_MAX, check_world, own_world, threads_of
 from forebay.transforms import Transform
 
-# As the core's limits (feed/options.cc).
+# Like the core's limit (feed/options.cc).
 _PREFETCH_MAX = 1024
-_BATCH_MAX = 2**20
 
 
 class Loader:
@@ -39,7 +43,9 @@ class Loader:
     its own until nobody uses it any more. Each iter() begins the next epoch, unless no batch was
     taken from the one before; the order and the augmentation depend on the seed, the epoch and
     the dataset's content alone, and are the same for any number of threads, and for any number of
-    ranks with the same batch_size x world_size. One iterator at a time.
+    ranks with the same batch_size x world_size. Any thread may call anything; one epoch runs at a
+    time, and what iter() gave before it raises RuntimeError. A copy, also in another process,
+    begins the epoch that is not over yet at its beginning; state_dict() carries a position.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.
@@ -47,12 +53,16 @@ class Loader:
     Args:
         dataset: A Dataset, or what one is opened from: a packed dataset, a folder of images by
             class, or tar shards.
-        batch_size: Samples of a batch, on this rank.
+        batch_size: Samples of a batch, on this rank; None with a batch_sampler.
         shuffle: Whether samples come in a random order, another one in each epoch; of a dataset
             with weights (Dataset.weighted, concat), whether they are drawn by them.
-        sampler: Gives the numbers of an epoch's samples, on this rank: any iterable of int, as
-            torch.utils.data.Sampler; its set_epoch(), where it has one, is called with each epoch's
-            number unless you called it yourself. Without `shuffle`, `rank` and `world_size`.
+        sampler: Gives the numbers of an epoch's samples, on this rank: any iterable of int, like
+            torch.utils.data.Sampler, also one without end; its set_epoch(), where it has one, is
+            called with each epoch's number unless you called it yourself. Without `shuffle`,
+            `rank` and `world_size`.
+        batch_sampler: Gives lists of numbers, one for each batch, like
+            torch.utils.data.BatchSampler; batches may have different sizes. Without `batch_size`,
+            `shuffle`, `sampler`, `drop_last`, `rank` and `world_size`.
         transform: What is done to each sample (forebay.transforms), and behind that any functions
             of your own: each gets an image as a tensor (NumPy array without PyTorch) of the batch's
             layout, uint8 or as Normalize made it, and gives what the next one gets; threads of
@@ -70,17 +80,22 @@ class Loader:
         num_workers: Threads that decode; None or 0: as many as this process may run at once,
             divided by the processes of the job on this machine (LOCAL_WORLD_SIZE).
         drop_last: Whether a last batch that is not full is left out.
+        even_batches: Whether, without `drop_last`, every rank has as many samples in an epoch's
+            last batch, and at least one: up to world_size - 1 samples of the epoch's beginning
+            come again in it. Else each sample comes once, and some ranks may have fewer samples in
+            the last batch, or none. None: yes when shuffled.
         samples_per_epoch: How many are drawn, of a dataset with weights; None: as many as it has.
         dtype: "float32", "bfloat16" or "float16", with Normalize; "uint8" without; None: "float32"
             or "uint8".
         channels_last: Whether images are [height, width, 3].
         prefetch_factor: Batches that are prepared ahead.
-        seed: Of the order and the augmentation.
+        seed: Of the order and the augmentation, from 0 to 2^64 - 1; None: the initial seed of
+            `generator`, else 0.
+        generator: A torch.Generator whose initial seed is the seed, where `seed` is None.
         rank: This process's number, and
         world_size: how many share an epoch; None: those of torch.distributed, else RANK and
             WORLD_SIZE, else alone, asked again until the first iter(). Every rank has the same
-            number of batches; in the last one of an epoch (drop_last=False) some ranks may have
-            fewer samples, or none.
+            number of batches.
         on_bad: "replace" or "skip" a sample that cannot be used; None: as said above.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_bytes_max: Bytes that chunks and batches may take together; images of their own
@@ -96,6 +111,10 @@ class Loader:
             datasets have them), the rest by the CPU; "auto": by both, and by the GPU as little as
             keeps the loop from waiting. The same pixels, wherever.
         progress: Whether each epoch shows a progress bar (package tqdm).
+        timeout: Seconds that the loop waits for one batch before next() raises RuntimeError; the
+            next call waits for the same batch again. 0: without limit.
+        worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device: DataLoader's
+            arguments of its worker processes; taken, and told once that they mean nothing here.
 
     Raises:
         ValueError: Options that make no sense; the message names them.
@@ -105,9 +124,10 @@ class Loader:
     def __init__(
         self,
         dataset: Dataset | str | os.PathLike[str],
-        batch_size: int = 1,
-        shuffle: bool = False,
+        batch_size: int | None = 1,
+        shuffle: bool | None = False,
         sampler: Any = None,
+        batch_sampler: Any = None,
         *,
         transform: Sequence[Transform | Callable[[Any], Any]]
         | Transform
@@ -118,11 +138,13 @@ class Loader:
         batch_transform: Callable[[Any], Any] | Mixing | None = None,
         num_workers: int | None = None,
         drop_last: bool = False,
+        even_batches: bool | None = None,
         samples_per_epoch: int | None = None,
         dtype: str | None = None,
         channels_last: bool = False,
         prefetch_factor: int = 2,
-        seed: int = 0,
+        seed: int | None = None,
+        generator: Any = None,
         rank: int | None = None,
         world_size: int | None = None,
         on_bad: str | None = None,
@@ -132,31 +154,49 @@ class Loader:
         device: Any = None,
         decode: str = "cpu",
         progress: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        persistent_workers: bool = False,
+        multiprocessing_context: Any = None,
+        pin_memory_device: str = "",
     ) -> None:
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        tell_unused(
+            worker_init_fn=worker_init_fn,
+            persistent_workers=persistent_workers,
+            multiprocessing_context=multiprocessing_context,
+            pin_memory_device=pin_memory_device,
+        )
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self.batch_size = whole("batch_size", batch_size, 1, _BATCH_MAX)
-        self.shuffle = flag("shuffle", shuffle)
-        self.sampler = sampler
-        self.batch_sampler = None  # frameworks look for it where there is a sampler
+        self.shuffle = flag("shuffle", bool(shuffle) if shuffle is None else shuffle)
+        self.sampler, self.batch_sampler = sampler, batch_sampler
         self.drop_last = flag("drop_last", drop_last)
-        self.seed = whole("seed", seed, 0, 2**64 - 1)
+        self.seed, self.generator = seed_of(seed, generator), generator
+        # A generator may not be picklable, and only its seed counts.
+        self._arguments = {**arguments, "seed": self.seed, "generator": None}
         self.num_workers = threads_of(num_workers)
         self.prefetch_factor = whole("prefetch_factor", prefetch_factor, 1, _PREFETCH_MAX)
+        self.timeout = seconds("timeout", timeout)
         self.collate_fn = collate_fn
         self.batch_transform = batch_transform
-        if sampler is not None and (self.shuffle or rank is not None or world_size is not None):
-            raise ValueError(
-                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
-                "rank and world_size"
-            )
-        self._asked_world = (0, 1) if sampler is not None else check_world(rank, world_size)
+        self.batch_size = self._check_batch(batch_size, rank, world_size)
+        chooses = sampler is not None or batch_sampler is not None
+        self._asked_world = (0, 1) if chooses else check_world(rank, world_size)
         self.rank, self.world_size = self._asked_world or own_world()
-        whole("batch_size x world_size", self.batch_size * self.world_size, 1, 2**32 - 1)
+        whole("batch_size x world_size", self._global_batch(), 1, 2**32 - 1)
         self._chooser = make_chooser(
-            self.dataset, sampler, samples_per_epoch, shuffle=self.shuffle, seed=self.seed
+            self.dataset,
+            sampler,
+            batch_sampler,
+            samples_per_epoch,
+            batch=self._global_batch(),
+            shuffle=self.shuffle,
+            seed=self.seed,
         )
         self._samples = len(self.dataset) if samples_per_epoch is None else len(self._chooser or [])
+        self.even_batches = (
+            self.shuffle if even_batches is None else flag("even_batches", even_batches)
+        )
         if on_bad not in (None, "replace", "skip"):
             raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
         if flag("progress", progress) and find_spec("tqdm") is None:
@@ -188,72 +228,102 @@ class Loader:
         )
         if decoder is not None:
             self._options.device, self._options.decode = decoder
-        self._options.global_batch = self.batch_size * self.world_size
+        self._options.global_batch = self._global_batch()
         self._options.rank, self._options.world_size = self.rank, self.world_size
         self._options.seed = self.seed
         self._options.shuffle = self.shuffle and self._chooser is None
         self._options.next_epoch = self._chooser is None
         self._options.replace_bad = self.shuffle if on_bad is None else on_bad == "replace"
         self._options.drop_last = self.drop_last and self._chooser is None
+        self._options.even_ranks = self.even_batches
         self._options.threads = self.num_workers
         self._options.prefetch = self.prefetch_factor
         self._options.bad_samples_max = whole("bad_samples_max", bad_samples_max, 0)
         self._options.memory_bytes_max = whole("memory_bytes_max", memory_bytes_max, 1)
-        if self.drop_last and self.sampler is None and self._epoch_end(self._samples) == 0:
-            raise ValueError(
-                f"{self.dataset.path}: {self._samples} samples, fewer than one global batch "
-                f"({self._options.global_batch}); give a smaller batch_size, or keep the last one "
-                "(drop_last=False)"
+        if self._chooser is None and self._samples > 0 and self._epoch_end(self._samples) == 0:
+            warnings.warn(
+                f"forebay.Loader: {self.dataset.path} has {self._samples} samples, fewer than one "
+                f"batch of all ranks ({self._global_batch()}), and drop_last leaves them out: "
+                "epochs have no batches",
+                stacklevel=2,
             )
         self._progress = progress
         self._mover: Mover | None = None  # made by the first iter()
         self._monitor = Monitor(self.num_workers)
-
-        # Of the last iter(); None before the first, and where something else says what is next.
-        self._epoch: Epoch | None = None
-        # Where the next iter() begins, and what was bad before.
-        self._next: dict[str, Any] = {"epoch": 0, "position": 0, "bad": []}
-        # Whether that is where load_state_dict(), close() or unpickling left off.
-        self._resumes = False
-        # What was chosen for it: by an iter() of which nothing was taken, or before close().
-        self._kept: Chosen | None = None
+        # Held while the place or the feed changes, and never while functions of the user run.
+        self._lock = ProcessLock()
+        self._place = Place()
         self._open_feed()
+
+    def _check_batch(self, batch_size: Any, rank: int | None, world_size: int | None) -> int | None:
+        """The batch size, None with a batch_sampler, where it goes with the other arguments."""
+        own_rank = rank is not None or world_size is not None
+        if self.batch_sampler is None:
+            if self.sampler is not None and (self.shuffle or own_rank):
+                raise ValueError(
+                    "sampler: it chooses the order and this rank's samples itself; leave out "
+                    "shuffle, rank and world_size"
+                )
+            return whole("batch_size", batch_size, 1, BATCH_MAX)
+        is_default = batch_size is None or (type(batch_size) is int and batch_size == 1)
+        if not is_default or self.shuffle or self.drop_last or self.sampler is not None or own_rank:
+            raise ValueError(
+                "batch_sampler: it chooses the batches itself; leave out batch_size, shuffle, "
+                "sampler, drop_last, rank and world_size"
+            )
+        return None
+
+    def _global_batch(self) -> int:
+        """Samples of a batch over all ranks; 1 where a batch_sampler chooses."""
+        return (self.batch_size or 1) * self.world_size
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank (but for those of samplers)."""
         self._follow_world()
         samples = self._samples if self._chooser is None else len(self._chooser)
-        return -(-self._epoch_end(samples) // (self.batch_size * self.world_size))
+        if self.batch_sampler is not None:
+            return samples
+        return -(-self._epoch_end(samples) // self._global_batch())
 
     def __iter__(self) -> Iterator[Any]:
         self._follow_world()
-        # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
-        if self._epoch is not None and self._epoch.is_taken:
-            self._resumes, self._kept = False, None
-        begun, chosen = self._where(), self._kept
-        # Also those of an epoch that was left in its middle.
-        begun = {**begun, "bad": self._now()["bad"]}
-        if self._chooser is not None:
-            if chosen is None or self._chooser.is_set():
-                begun, chosen = self._choose(begun, self._chooser)
-            self._open_feed(chosen)
-        elif not self._feed.is_here:  # in a forked child
-            self._open_feed()
-        self._end_epoch()
-        samples = self._samples if chosen is None else len(chosen.samples)
-        is_empty = self._epoch_end(samples) == 0
-        self._epoch = Epoch(self._feed, begun, chosen, is_empty=is_empty)
-        self._kept = chosen
-        self._next = {"epoch": begun["epoch"] + 1, "position": 0, "bad": begun["bad"]}
-        return self._given(self._epoch)
+        with self._lock.here():
+            begun = self._place.next()
+            # Lightning calls iter() just to see whether it can: that shall not cost an epoch.
+            chosen = None if self._place.is_begun else self._place.kept
+        if self._chooser is not None and (chosen is None or self._chooser.is_set()):
+            begun, chosen = self._choose(begun, self._chooser)
+        if self._mover is None and (self.device is not None or self.pin_memory):
+            self._mover = Mover(self.device, self._normalizing)
+        with self._lock.here():
+            if chosen is not None or not self._feed.is_here:  # or in a forked child
+                self._open_feed(chosen)
+            samples = self._samples if chosen is None else len(chosen.samples)
+            epoch = Epoch(
+                self._feed,
+                begun,
+                chosen,
+                is_empty=self._epoch_end(samples) == 0,
+                open_feed=self._open_following,
+            )
+            self._place.begin(epoch, chosen)
+        return Batches(
+            epoch,
+            partial(epoch.batches, self._assemble, self._mover, self.prefetch_factor),
+            mover=self._mover,
+            bar=partial(self._bar, epoch),
+            monitor=self._monitor,
+            timeout=self.timeout,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process (spawn): its copy goes on behind the batch that was given last."""
-        return {"arguments": {**self._arguments, "dataset": self.dataset}, "next": self._now()}
+        """For a copy: it begins the epoch that is not over yet, at its beginning."""
+        arguments = {**self._arguments, "dataset": self.dataset}
+        return {"arguments": arguments, "epoch": self.epoch}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["arguments"])  # type: ignore[misc]
-        self._go_behind(state["next"])
+        self._place.go_to(beginning(state["epoch"]))
 
     def __enter__(self) -> "Loader":
         return self
@@ -262,25 +332,26 @@ class Loader:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads and gives memory back; a later iter() goes on behind the last batch."""
-        now, kept = self._now(), self._kept
-        self._go_behind(now)
-        if self._next.get("sampled") is not None:
-            self._kept = kept
-        self._open_feed()
+        """Ends the threads and gives memory back; a later iter() goes on after the last batch."""
+        with self._lock.here():
+            now, running = self._place.now(), self._place.running
+            kept = self._place.kept if running is None else running.behind.chosen
+            self._place.resume(now, is_over=self._is_over(now), kept=kept)
+            self._open_feed()
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iter() begins this epoch, counted from 0; a sampler is told so too.
 
-        Where it is the one that load_state_dict(), close() or unpickling left in its middle, that
-        iter() goes on there, so that a loop that sets each epoch may resume.
+        Where it is the one that load_state_dict() or close() left in its middle, that iter() goes
+        on there, so that a loop that sets each epoch may resume.
         """
         number = whole("set_epoch: epoch", epoch, 0, 2**32 - 1)
-        if self._chooser is not None:
-            self._chooser.forget()
-        is_begun = self._epoch is not None and self._epoch.is_taken
-        if not (self._resumes and not is_begun and self._where()["epoch"] == number):
-            self._go_to({"epoch": number, "position": 0, "bad": self._now()["bad"]})
+        with self._lock.here():
+            place = self._place
+            if self._chooser is not None:
+                self._chooser.forget()
+            if not (place.resumes and not place.is_begun and place.next()["epoch"] == number):
+                place.go_to(beginning(number, place.now()["bad"]))
 
     @property
     def epoch(self) -> int:
@@ -294,7 +365,7 @@ class Loader:
         return self._now()["bad"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: behind the batch that was given last. Fit for JSON."""
+        """Where the loader stands: after the batch that was given last. Fit for JSON."""
         return {**self._identity(), **self._now()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -308,20 +379,22 @@ class Loader:
         """
         state = states.checked(state, self._identity())
         samples, position = state.get("samples", self._samples), state["position"]
-        if self.sampler is None and position > samples:
+        # Where ranks are evened out, an epoch ends some positions after its last sample.
+        if self._chooser is None and position >= samples + WORLD_SIZE_MAX:
             raise ValueError(
-                f"load_state_dict: the state's position is {position}, behind the end of an epoch "
+                f"load_state_dict: the state's position is {position}, after the end of an epoch "
                 f"({samples})"
             )
-        batch = self.batch_size * self.world_size
+        batch = self._global_batch()
         if position < self._epoch_end(samples) and position % batch != 0:
             raise ValueError(
                 f"load_state_dict: the state's position is {position}, but must be a multiple of "
                 f"batch_size x world_size, which is {batch}; give both as they were"
             )
-        if self._chooser is not None:
-            self._chooser.forget()
-        self._go_behind(state)
+        with self._lock.here():
+            if self._chooser is not None:
+                self._chooser.forget()
+            self._place.resume(state, is_over=self._is_over(state))
 
     def stats(self) -> dict[str, float]:
         """Where the time went, and what was done.
@@ -362,7 +435,7 @@ class Loader:
         }
 
     def _order(self) -> str:
-        if self.sampler is not None:
+        if isinstance(self._chooser, Sampler):
             return "sampler"
         if self._chooser is not None:
             return "weights"
@@ -370,36 +443,13 @@ class Loader:
 
     def _epoch_end(self, samples: int) -> int:
         """The position behind the last sample that is used."""
-        batch = self.batch_size * self.world_size
+        batch = self._global_batch()
         return samples // batch * batch if self.drop_last else samples
 
     def _is_over(self, state: dict[str, Any]) -> bool:
         """Whether a state is an epoch's end; one that is empty has none."""
-        return 0 < self._epoch_end(state.get("samples", self._samples)) <= state["position"]
-
-    def _go_behind(self, state: dict[str, Any]) -> None:
-        position = {
-            name: state[name] for name in (*states.POSITION, *states.CHOSEN) if name in state
-        }
-        if self._is_over(state):
-            position = {"epoch": state["epoch"] + 1, "position": 0, "bad": state["bad"]}
-        self._go_to(position)
-        self._resumes = True
-
-    def _go_to(self, position: dict[str, Any]) -> None:
-        self._end_epoch()
-        self._next = position
-        self._resumes, self._kept = False, None
-
-    def _where(self) -> dict[str, Any]:
-        """Where the next iter() begins."""
-        last = self._epoch
-        return self._next if last is None or last.is_taken else last.begun
-
-    def _end_epoch(self) -> None:
-        if self._epoch is not None:
-            self._epoch.end()
-        self._epoch = None
+        end = self._epoch_end(state.get("samples", self._samples))
+        return not state.get("more") and 0 < end <= state["position"]
 
     def _follow_world(self) -> None:
         """Between epochs, takes the rank that torch.distributed has got since the loader was made.
@@ -407,12 +457,13 @@ class Loader:
         Lightning makes its processes' group in fit(), when the loader is there already.
         """
         world = self._asked_world or own_world()
-        if self._epoch is not None or world == (self.rank, self.world_size):
-            return
-        self.rank, self.world_size = world
-        self._options.rank, self._options.world_size = self.rank, self.world_size
-        self._options.global_batch = self.batch_size * self.world_size
-        self._open_feed()
+        with self._lock.here():
+            if self._place.running is not None or world == (self.rank, self.world_size):
+                return
+            self.rank, self.world_size = world
+            self._options.rank, self._options.world_size = self.rank, self.world_size
+            self._options.global_batch = self._global_batch()
+            self._open_feed()
 
     def _open_feed(self, chosen: Chosen | None = None) -> None:
         """An idle one: of the dataset, or where samples are chosen, of those, if they are yet."""
@@ -420,74 +471,55 @@ class Loader:
         if self._chooser is not None:
             samples = np.empty(0, np.int64) if chosen is None else chosen.samples
             used = samples[: self._epoch_end(len(samples))]
-            self._options.set_drawn_for(numbers_of_draws(used, len(self.dataset)))
+            draws = np.empty(0, np.uint64) if chosen is None else chosen.draws[: len(used)]
+            self._options.set_drawn_for(draws)
             core = core.select(used.astype(np.uint64))
+        if self.batch_sampler is not None:
+            ends = np.empty(0, np.uint64) if chosen is None or chosen.ends is None else chosen.ends
+            self._options.set_step_ends(ends)
+            self._options.global_batch = int(np.diff(ends, prepend=np.uint64(0)).max(initial=1))
         self._feed = _core.Feed(core, self._options)
 
+    def _open_following(self, epoch: Epoch, chosen: Chosen) -> _core.Feed:
+        """Gives a running epoch the feed of its next samples."""
+        with self._lock.here():
+            epoch.current_feed()  # raises where the epoch was ended meanwhile
+            self._open_feed(chosen)
+            epoch.feed = self._feed
+            return self._feed
+
     def _now(self) -> dict[str, Any]:
-        """Epoch, position and bad samples behind the batch that was given last."""
-        if self._epoch is not None:
-            return self._epoch.now()
-        return {**self._next, "bad": [dict(bad) for bad in self._next["bad"]]}
+        """Epoch, position and bad samples after the batch that was given last."""
+        with self._lock.here():
+            return self._place.now()
 
     def _choose(
         self, begun: dict[str, Any], chooser: Weights | Sampler
     ) -> tuple[dict[str, Any], Chosen]:
         """Where the epoch begins, and its samples."""
-        epoch, samples = chooser.choose(begun["epoch"])
+        count = begun["samples"] if begun.get("more") else None
+        epoch, chosen = chooser.choose(begun["epoch"], begun.get("before", 0), count)
         if epoch != begun["epoch"]:  # as was set on the sampler
-            begun = {"epoch": epoch, "position": 0, "bad": begun["bad"]}
-        chosen = Chosen(samples)
+            begun = beginning(epoch, begun["bad"])
         if begun.get("sampled", chosen.digest) != chosen.digest:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
                 "state was made; give it the same seed, and set_epoch() where its order is to "
                 "depend on the epoch"
-                if self.sampler is not None
+                if isinstance(chooser, Sampler)
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch"
             )
         return begun, chosen
 
-    def _given(self, epoch: Epoch) -> Iterator[Any]:
-        """The epoch for the user."""
-        if self._mover is None and (self.device is not None or self.pin_memory):
-            self._mover = Mover(self.device, self._normalizing)
-        mover, warned = self._mover, len(epoch.begun["bad"])
-        ready = epoch.batches(self._assemble, mover, self.prefetch_factor)
-        self._monitor.begin(self._feed)
-        with contextlib.closing(ready), self._bar(epoch) as bar:
-            while True:
-                with self._monitor.waiting():
-                    one = next(ready, None)
-                if one is None:
-                    epoch.is_taken = True
-                    return
-                if bar is not None:
-                    bar.update()
-                if (message := self._monitor.bottleneck(self._feed)) is not None:
-                    warnings.warn(message, BottleneckWarning, stacklevel=2)
-                if one.bad > warned:
-                    for bad in epoch.place_of(one.state)["bad"][warned:]:
-                        warnings.warn(
-                            f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=2
-                        )
-                    warned = one.bad
-                # Held by the loop alone: what it lets go of shall go.
-                batch = [one.batch if mover is None else mover.receive(one.batch)]
-                epoch.behind, epoch.is_taken = one.state, True
-                del one
-                yield batch.pop()
-                epoch.current_feed()  # or it was ended meanwhile
-
     def _bar(self, epoch: Epoch) -> Any:
-        """The epoch's progress bar, or None, as a context."""
+        """The epoch's progress bar; None where none is wanted."""
         if not self._progress:
-            return contextlib.nullcontext()
+            return None
         from tqdm.auto import tqdm
 
         now = epoch.now()
-        done = now["position"] // (self.batch_size * self.world_size)
+        done = 0 if self.batch_size is None else now["position"] // self._global_batch()
         try:
             total = len(self)
         except TypeError:  # of a sampler without a length

@@ -1,10 +1,12 @@
 """From a Loader's arguments to what is made of a sample, by the core and by functions behind it."""
 
+import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from forebay import _core
-from forebay.checks import function
+from forebay.checks import function, whole
 from forebay.core_transforms import to_core
 from forebay.devices import Normalizing
 from forebay.transforms import RandomErasing, Transform
@@ -20,6 +22,31 @@ _DTYPES = {
 def dtype_name(dtype: _core.DType) -> str:
     """As Loader's dtype, and PyTorch's."""
     return next(name for name, value in _DTYPES.items() if value == dtype)
+
+
+def seed_of(seed: int | None, generator: Any) -> int:
+    """The seed by Loader's arguments.
+
+    Raises:
+        ValueError: It is no whole number from 0 to 2^64 - 1, or `generator` is no torch.Generator.
+    """
+    if seed is None and generator is not None:
+        if not hasattr(generator, "initial_seed"):
+            raise ValueError(f"generator is {generator!r}, but must be a torch.Generator")
+        seed = generator.initial_seed()
+    return 0 if seed is None else whole("seed", seed, 0, 2**64 - 1)
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time from 0 on.
+
+    Raises:
+        ValueError: It is none.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= float(value) < math.inf:
+        raise ValueError(f"{name} is {value!r}, but must be a number of seconds, at least 0")
+    return float(value)
 
 
 def split_transform(

@@ -8,7 +8,7 @@ from forebay.checks import whole
 
 # As the core's limits (base/limits.h, feed/options.cc).
 _THREADS_MAX = 1024
-_WORLD_SIZE_MAX = 2**16
+WORLD_SIZE_MAX = 2**16
 
 
 def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
@@ -20,15 +20,17 @@ def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | N
         )
     if rank is None or world_size is None:
         return None
-    world_size = whole("world_size", world_size, 1, _WORLD_SIZE_MAX)
+    world_size = whole("world_size", world_size, 1, WORLD_SIZE_MAX)
     return whole("rank", rank, 0, world_size - 1), world_size
 
 
 def own_world() -> tuple[int, int]:
     """Rank and world size of torch.distributed, else of the environment (torchrun), else alone."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    if "torch.distributed" in sys.modules:
+        import torch.distributed as distributed  # waits where another thread imports it
+
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
     if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
         return 0, 1
     rank, world_size = _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)

@@ -8,8 +8,9 @@ from forebay.checks import whole
 VERSION = 0
 # Where an epoch stands: its number, the samples consumed over all ranks, and the bad ones so far.
 POSITION = ("epoch", "position", "bad")
-# Also in states of chosen samples: which they are (Chosen.digest), and how many.
-CHOSEN = ("sampled", "samples")
+# Also in states of chosen samples: which they are (Chosen.digest), how many, how many of the epoch
+# came before them, and whether others follow.
+CHOSEN = ("sampled", "samples", "before", "more")
 _OF_BAD = {"sample": int, "chunk": str, "key": str, "reason": str}
 
 
@@ -34,7 +35,8 @@ def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
                 f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is {value!r}"
             )
     out = dict(state)
-    for name, most in (("epoch", 2**32 - 2), ("position", 2**63 - 1), ("samples", 2**63 - 1)):
+    most_of = {"epoch": 2**32 - 2, **dict.fromkeys(("position", "samples", "before"), 2**63 - 1)}
+    for name, most in most_of.items():
         if name in out:
             out[name] = whole(f"load_state_dict: the state's {name}", out[name], 0, most)
     if not isinstance(out["bad"], list) or not all(map(_is_bad, out["bad"])):

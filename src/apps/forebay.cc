@@ -55,22 +55,33 @@ int run_train(char** argv) {
   return kExitFailed;
 }
 
-// Replaces this process by the Python package's forebay.bench, run by the Python that the package
-// is installed for (its launcher says which), else the first one on PATH.
+// The Python that the package is installed or built for: its launcher names it in the environment,
+// a build folder's program knows it. Else the first one on PATH.
+std::string python_of_package() {
+  if (const char* const named = std::getenv("FOREBAY_PYTHON")) return named;
+#ifdef FOREBAY_BUILD_PYTHON
+  ::setenv("PYTHONPATH", FOREBAY_BUILD_PACKAGE, 0);
+  return FOREBAY_BUILD_PYTHON;
+#else
+  return "python3";
+#endif
+}
+
+// Replaces this process by the Python package's forebay.bench.
 int run_bench(int argc, char** argv) {
   const auto self = own_path();
   if (self.empty()) return kExitFailed;
   ::setenv("FOREBAY_BIN", self.c_str(), 0);
-  const char* const installed_for = std::getenv("FOREBAY_PYTHON");
-  const std::string python = installed_for == nullptr ? "python3" : installed_for;
+  const std::string python = python_of_package();
   std::vector<std::string> words = {python, "-m", "forebay.bench"};
   words.insert(words.end(), argv + 2, argv + argc);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp(python.c_str(), arguments.data());
-  std::cerr << "forebay: cannot start " << python << ": " << std::strerror(errno)
-            << "; bench is part of the Python package\n";
+  std::cerr
+      << "forebay: cannot start " << python << ": " << std::strerror(errno)
+      << "; bench is part of the Python package: FOREBAY_PYTHON names the Python that has it\n";
   return kExitFailed;
 }
 

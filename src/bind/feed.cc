@@ -1,4 +1,4 @@
-#include "feed/feed.h"
+#include "feed/shared_feed.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -122,18 +122,24 @@ nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
 }
 
-// A feed; one thread at a time.
+// A feed; any thread may call anything. In a forked child it is no use: every turn is over there.
 class Feed {
  public:
+  using Turn = feed::SharedFeed::Turn;
+
   Feed(const Dataset& dataset, const FeedOptions& options)
-      : feed_(unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options))),
+      : feed_(std::make_unique<feed::SharedFeed>(
+            unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options)))),
         tensor_(options.tensor),
         where_(where_are(options.device)) {}
 
   bool is_here() const { return feed_.is_here(); }
-  void start(const std::string& state) { check(feed().start(unwrap(feed::decode_state(state)))); }
-  std::string state() const { return feed::encode_state(feed().state()); }
-  size_t bad_samples() const { return feed().state().bad.size(); }
+  Turn start(const std::string& state) {
+    const WithoutInterpreter released;
+    return unwrap(feed().start(unwrap(feed::decode_state(state))));
+  }
+  void end(Turn turn) { feed().end(turn); }
+  bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
   feed::FeedStats stats() const { return feed().stats(); }
   void start_trace() { feed().trace().start(); }
   std::string stop_trace() {
@@ -141,26 +147,37 @@ class Feed {
     feed().trace().stop();
     return feed().trace().json();
   }
-  bool is_ready() const { return wait_ms(0); }
   // Looks for Ctrl-C while it waits.
-  std::optional<Batch> next() {
-    while (!wait_ms(kSignalsMs)) {
+  bool wait_ms(Turn turn, int64_t ms) const {
+    for (;;) {
+      const auto now = static_cast<int>(std::min<int64_t>(ms, kSignalsMs));
+      {
+        const WithoutInterpreter released;
+        if (unwrap(feed().wait_ms(turn, now))) return true;
+      }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      ms -= now;
+      if (ms == 0) return false;
     }
-    const WithoutInterpreter released;
-    auto batch = unwrap(feed().next());
-    if (batch == nullptr) return std::nullopt;
-    return Batch{std::make_shared<const Batch::Owner>(std::move(batch)), tensor_, where_};
+  }
+  // (batch, state, bad samples); the batch is None at the epoch's end.
+  nb::tuple next(Turn turn) {
+    std::optional<feed::Taken> taken;
+    {
+      const WithoutInterpreter released;
+      taken = unwrap(feed().next(turn));
+    }
+    std::optional<Batch> batch;
+    if (taken->batch != nullptr) {
+      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_};
+    }
+    return nb::make_tuple(std::move(batch), taken->state, taken->bad_samples);
   }
 
  private:
-  feed::Feed& feed() const { return **feed_; }
-  bool wait_ms(int ms) const {
-    const WithoutInterpreter released;
-    return feed().wait_ms(ms);
-  }
+  feed::SharedFeed& feed() const { return **feed_; }
 
-  InItsProcess<std::unique_ptr<feed::Feed>> feed_;
+  InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
 };
@@ -198,6 +215,13 @@ void bind_feed(nb::module_& m) {
       .def_rw("shuffle", &FeedOptions::shuffle)
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
+      .def_rw("even_ranks", &FeedOptions::even_ranks)
+      .def(
+          "set_step_ends",
+          [](FeedOptions& self, const Numbers& ends) {
+            self.step_ends.assign(ends.data(), ends.data() + ends.size());
+          },
+          nb::arg("ends"), "Where each step ends; empty: steps of a global batch.")
       .def_rw("next_epoch", &FeedOptions::next_epoch)
       .def_rw("threads", &FeedOptions::threads)
       .def_rw("prefetch", &FeedOptions::prefetch)
@@ -231,18 +255,21 @@ void bind_feed(nb::module_& m) {
       .def_ro("idle_ns", &feed::FeedStats::idle_ns)
       .def_ro("read_ns", &feed::FeedStats::read_ns)
       .def_ro("reading_ns", &feed::FeedStats::reading_ns);
-  nb::class_<Feed>(m, "Feed", "An epoch in motion; one thread at a time.")
+  nb::class_<Feed>(m, "Feed", "An epoch in motion; any thread may call anything.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
-      .def("start", &Feed::start, nb::arg("state"), nb::call_guard<WithoutInterpreter>(),
-           "Goes on at `state`, as state() gives it.")
-      .def("is_ready", &Feed::is_ready, "Whether next() would not wait.")
-      .def("state", &Feed::state, "JSON: where the epoch stands after the last batch.")
-      .def_prop_ro("bad_samples", &Feed::bad_samples, "How many the state lists.")
+      .def("start", &Feed::start, nb::arg("state"),
+           "Goes on at `state` (JSON) and ends earlier turns; gives the number of this turn.")
+      .def("end", &Feed::end, nb::arg("turn"), "Ends this turn, if it is not over yet.")
+      .def("is_over", &Feed::is_over, nb::arg("turn"), "Whether a newer turn or a fork ended it.")
+      .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
+           "Whether the next batch is there, after waiting for it at most that long.")
       .def("stats", &Feed::stats)
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace, "JSON that Perfetto opens: what was done since.")
-      .def("next", &Feed::next, "The next batch; None at the epoch's end.");
+      .def("next", &Feed::next, nb::arg("turn"),
+           "The turn's next batch, None at the epoch's end; the state (JSON) after it; how many bad "
+           "samples that lists.");
 }
 
 }  // namespace forebay::bind

@@ -35,7 +35,7 @@ class FeedImpl final : public Feed {
               .files = options.files};
   }
 
-  uint64_t steps() const override { return planner_.steps(); }
+  uint64_t steps() const override { return planner_.share().steps(); }
   Status start(const FeedState& state) override;
   bool wait_ms(int ms) override;
   Result<std::shared_ptr<const Batch>> next() override;
@@ -68,20 +68,22 @@ class FeedImpl final : public Feed {
 
 Status FeedImpl::check_position(const FeedState& state) const {
   if (state.epoch >> 32 != 0) return fail(Code::kInvalid, "feed: epoch {} is too far", state.epoch);
-  if (state.position == planner_.end()) return {};
-  if (state.position > planner_.end() || state.position % options_.global_batch != 0) {
-    return fail(Code::kInvalid,
-                "feed: cannot start at position {}: it must be a multiple of the global batch "
-                "({}) up to the epoch's end ({})",
-                state.position, options_.global_batch, planner_.end());
-  }
-  return {};
+  const Share& share = planner_.share();
+  if (share.step_at(state.position)) return {};
+  return fail(Code::kInvalid,
+              "feed: cannot start at position {}: no step begins there; with the global batch {} "
+              "and the epoch's end {}, {}",
+              state.position, options_.global_batch, share.end,
+              share.step_ends.empty() ? "positions are multiples of the batch"
+                                      : "each step has a size of its own");
 }
 
 // The batch that comes after state_; at an epoch's end the next epoch's first.
 Pipeline::Start FeedImpl::next_batch() const {
-  if (state_.position == planner_.end()) return {.epoch = state_.epoch + 1, .step = 0};
-  return {.epoch = state_.epoch, .step = state_.position / options_.global_batch};
+  const Share& share = planner_.share();
+  const uint64_t step = share.step_at(state_.position).value();
+  if (step == share.steps()) return {.epoch = state_.epoch + 1, .step = 0};
+  return {.epoch = state_.epoch, .step = step};
 }
 
 Status FeedImpl::start(const FeedState& state) {
@@ -99,7 +101,7 @@ Status FeedImpl::start(const FeedState& state) {
 
 Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
-  if (planner_.steps() == 0 || start.epoch >> 32 != 0) return {};
+  if (steps() == 0 || start.epoch >> 32 != 0) return {};
   ASSIGN_OR_RETURN(auto pipeline,
                    Pipeline::open(fs_, *dataset_, options_, planner_, shape_, start, trace_));
   base::MutexLock lock(mutex_);
@@ -120,7 +122,7 @@ void FeedImpl::add_wait(int64_t since_ns) {
 }
 
 bool FeedImpl::wait_ms(int ms) {
-  if (!started_ || state_.position == planner_.end()) return true;
+  if (!started_ || state_.position == planner_.share().end) return true;
   // Behind an error it begins again. What goes wrong now next() meets too, and tells.
   if (pipeline_ == nullptr && !begin().ok()) return true;
   if (pipeline_ == nullptr) return true;
@@ -133,7 +135,7 @@ bool FeedImpl::wait_ms(int ms) {
 
 Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   if (!started_) return fail(Code::kInvalid, "feed: next() before start()");
-  if (state_.position == planner_.end()) return nullptr;
+  if (state_.position == planner_.share().end) return nullptr;
   if (pipeline_ == nullptr) RETURN_IF_ERROR(begin());
   const int64_t begin_ns = io::monotonic_ns();
   Result<Prepared> prepared = pipeline_->next();
@@ -147,8 +149,7 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
     end_pipeline();
     return tl::unexpected(status);
   }
-  const uint64_t step = prepared->batch->step;
-  state_.position = std::min((step + 1) * options_.global_batch, planner_.end());
+  state_.position = planner_.share().end_of(prepared->batch->step);
   base::MutexLock lock(mutex_);
   stats_.samples += static_cast<uint64_t>(
       std::ranges::count_if(prepared->batch->valid, [](uint8_t valid) { return valid != 0; }));
@@ -197,12 +198,7 @@ Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
     return fail(Code::kInvalid, "feed: drawn_for has {} numbers, {} has {} samples",
                 options.drawn_for.size(), dataset->path(), dataset->sample_count());
   }
-  if (options.drop_last && dataset->sample_count() < options.global_batch) {
-    return fail(Code::kInvalid,
-                "feed: {} has {} samples, fewer than one global batch ({}); give a smaller batch "
-                "(global_batch), or keep the last one (drop_last)",
-                dataset->path(), dataset->sample_count(), options.global_batch);
-  }
+  RETURN_IF_ERROR(check_step_ends(options, dataset->sample_count()).at("feed"));
   return std::make_unique<FeedImpl>(fs, std::move(dataset), options);
 }
 

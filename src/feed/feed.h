@@ -53,8 +53,14 @@ struct FeedOptions {
   bool shuffle = true;
   // Whether a bad sample is replaced by another; false: masked.
   bool replace_bad = true;
-  // A last incomplete global batch; false: what it lacks is masked, every sample comes once.
+  // Whether a last incomplete global batch is left out; else its missing samples are masked.
   bool drop_last = true;
+  // Without drop_last: whether the last global batch repeats up to world_size - 1 samples of the
+  // epoch's beginning, so that every rank has as many in it, and at least one.
+  bool even_ranks = false;
+  // Where each step ends, by its position, for steps of different sizes, none of which has more
+  // than global_batch samples. Empty: steps of global_batch. For one rank in storage order.
+  std::vector<uint64_t> step_ends;
   // Whether the next epoch is prepared while the last batches of one are consumed.
   bool next_epoch = true;
   // The order (feed/order.h).
@@ -109,8 +115,7 @@ struct Batch {
 // Where an epoch stands: all that resuming needs, at any world size.
 struct FeedState {
   uint64_t epoch = 0;
-  // Samples of the epoch consumed over all ranks; a multiple of the global batch (or the epoch's
-  // end).
+  // Samples of the epoch consumed over all ranks: where a step begins, or the epoch's end.
   uint64_t position = 0;
   // Samples at this rank's positions that could not be used, each once, by position.
   std::vector<BadSample> bad = {};

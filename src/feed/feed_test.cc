@@ -54,6 +54,72 @@ TEST_F(FeedTest, ThreadsAndWorldSizeChangeNothing) {
   }
 }
 
+TEST_F(FeedTest, EvenRanksRepeatTheEpochsFirstSamplesInTheLastBatch) {
+  FeedOptions wanted = options();
+  wanted.drop_last = false;
+  const Epoch alone = run(wanted);
+  ASSERT_EQ(alone.size(), 504u);  // 501 samples, and three empty slots
+  wanted.even_ranks = true;
+  EXPECT_EQ(run(wanted), alone);  // one rank needs none
+  const Order order =
+      Order::make(
+          chunk_sizes(),
+          {.seed = 5, .lanes = 6, .group_bytes = 40 * FakeDataset::kSlotBytes, .repeats = 11}, 0)
+          .value();
+  for (const int world_size : {2, 8, 12}) {
+    wanted.global_batch = kBatch;
+    const Epoch epoch = run(wanted, world_size);
+    const auto ranks = static_cast<uint64_t>(world_size);
+    const uint64_t end = (501 + ranks - 1) / ranks * ranks;
+    for (uint64_t p = 0; p < epoch.size(); ++p) {
+      ASSERT_EQ(epoch[p].valid, p < end) << p;
+      if (p < 501) {
+        ASSERT_EQ(epoch[p], alone[p]) << p;
+      } else if (p < end) {
+        const uint64_t sample = order.sample_at(p);
+        ASSERT_EQ(epoch[p], prepare(wanted, 0, sample, sample)) << p;
+        ASSERT_EQ(sample,
+                  order.sample_at(p % order.lanes() +
+                                  order.lanes() * (p / order.lanes() -
+                                                   order.lane_size(static_cast<uint32_t>(p % 6)))));
+      }
+    }
+  }
+}
+
+TEST_F(FeedTest, StepsMayHaveSizesOfTheirOwn) {
+  FeedOptions wanted = validation();
+  wanted.step_ends = {1, 25, 26, 40, 64, 88, 501};
+  EXPECT_EQ(Feed::open(fs_, dataset_, wanted).error().code(), Code::kInvalid);  // above the batch
+  wanted.step_ends.clear();
+  for (uint64_t end = 0; end < 501;) {
+    end = std::min<uint64_t>(501, end + 1 + end % 7);
+    wanted.step_ends.push_back(end);
+  }
+  const auto feed = open(wanted);
+  EXPECT_EQ(feed->steps(), wanted.step_ends.size());
+  for (size_t from = 0; from < wanted.step_ends.size(); from += 20) {
+    const uint64_t begin = from == 0 ? 0 : wanted.step_ends[from - 1];
+    ASSERT_TRUE(feed->start({.epoch = from, .position = begin}).ok());
+    uint64_t position = begin;
+    for (size_t step = from; step < wanted.step_ends.size(); ++step) {
+      const auto batch = feed->next().value();
+      ASSERT_EQ(batch->step, step);
+      for (size_t slot = 0; slot < kBatch; ++slot) {
+        const bool valid = position + slot < wanted.step_ends[step];
+        ASSERT_EQ(batch->valid[slot] != 0, valid);
+        ASSERT_EQ(batch->samples[slot], valid ? position + slot : kNoSample);
+      }
+      position = wanted.step_ends[step];
+      ASSERT_EQ(feed->state().position, position);
+    }
+    EXPECT_EQ(feed->next().value(), nullptr);
+  }
+  EXPECT_EQ(feed->start({.position = 2}).code(), Code::kInvalid);  // the steps end at 1, 3, …
+  wanted.step_ends.back() = 500;
+  EXPECT_EQ(Feed::open(fs_, dataset_, wanted).error().code(), Code::kInvalid);
+}
+
 TEST_F(FeedTest, ResumingAnywhereAtAnyWorldSizeGoesOnTheSame) {
   const Epoch expected = run(options(), 1, {.epoch = 1});
   for (uint64_t position = 0; position <= expected.size(); position += kBatch) {
@@ -224,7 +290,6 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.threads = -1; }), HasSubstr("threads"));
   EXPECT_THAT(message([](auto& o) { o.prefetch = 0; }), HasSubstr("prefetch"));
   EXPECT_THAT(message([](auto& o) { o.drawn_for = {1}; }), HasSubstr("drawn_for"));
-  EXPECT_THAT(message([](auto& o) { o.global_batch = 600; }), HasSubstr("give a smaller batch"));
   EXPECT_THAT(message([](auto& o) { o.transform = image::Transform{.size = {}, .crop = {}}; }),
               HasSubstr("size"));
   const auto erasing = [&](const image::RandomErasing& wrong) {
@@ -237,6 +302,16 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(feed->next().error().code(), Code::kInvalid);
   EXPECT_EQ(feed->start({.position = 25}).code(), Code::kInvalid);
   EXPECT_EQ(feed->start({.position = 504}).code(), Code::kInvalid);
+}
+
+TEST_F(FeedTest, FewerSamplesThanABatchAreNoStepWhereTheLastIsDropped) {
+  FeedOptions wanted = options();
+  wanted.global_batch = 600;
+  const auto feed = open(wanted);
+  EXPECT_EQ(feed->steps(), 0u);
+  ASSERT_TRUE(feed->start({}).ok());
+  EXPECT_TRUE(feed->wait_ms(0));
+  EXPECT_EQ(feed->next().value(), nullptr);
 }
 
 TEST(FeedStateTest, SurvivesJson) {

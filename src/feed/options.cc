@@ -30,4 +30,26 @@ Status check_options(const FeedOptions& options) {
   return {};
 }
 
+Status check_step_ends(const FeedOptions& options, uint64_t samples) {
+  const auto& ends = options.step_ends;
+  if (ends.empty()) return {};
+  if (options.world_size != 1 || options.shuffle || options.drop_last) {
+    return base::fail(base::Code::kInvalid,
+                      "step_ends go with one rank, storage order, and every sample");
+  }
+  uint64_t begin = 0;
+  for (const uint64_t end : ends) {
+    if (end <= begin || end - begin > options.global_batch) {
+      return base::fail(base::Code::kInvalid,
+                        "a step goes from position {} to {}; it must have from 1 to global_batch "
+                        "({}) samples",
+                        begin, end, options.global_batch);
+    }
+    begin = end;
+  }
+  if (begin == samples) return {};
+  return base::fail(base::Code::kInvalid,
+                    "the steps end at position {}, the dataset has {} samples", begin, samples);
+}
+
 }  // namespace forebay::feed

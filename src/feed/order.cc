@@ -86,7 +86,36 @@ class Order::Cutter {
     }
   }
 
+  // Adds a group that repeats the lane's first samples, from the beginning again where it has
+  // fewer.
+  void repeat_lane(uint32_t lane, uint64_t repeats) {
+    if (repeats == 0) return;
+    Group group{.lane = lane, .first_index = out_.lane_size(lane), .count = repeats};
+    group.number = static_cast<uint32_t>(out_.groups_.size() - out_.lane_groups_[lane]);
+    group.first_part = out_.parts_.size();
+    group.part_count = repeats;
+    group.in_order = true;
+    for (size_t from = out_.lane_groups_[lane]; repeats > 0; ++from) {
+      if (from == out_.groups_.size()) from = out_.lane_groups_[lane];
+      const Group source = out_.groups_[from];
+      const std::vector<uint32_t> permutation = out_.permutation(source);
+      const uint64_t count = std::min(repeats, source.count);
+      for (uint64_t at = 0; at < count; ++at) repeat(source, permutation, at, &group);
+      repeats -= count;
+    }
+    out_.groups_.push_back(group);
+  }
+
  private:
+  void repeat(const Group& source, std::span<const uint32_t> permutation, uint64_t at,
+              Group* group) {
+    const Place place = out_.place(source, permutation, at);
+    out_.parts_.push_back({.chunk = out_.parts(source)[place.part].chunk,
+                           .first_sample = place.sample,
+                           .count = 1,
+                           .before = out_.parts_.size() - group->first_part});
+  }
+
   void fill(Group* group, uint64_t budget, uint64_t left) {
     uint64_t bytes = 0;
     while (group->count < left) {
@@ -143,6 +172,7 @@ Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions&
     } else {
       cutter.cut_in_order(std::min(kGroupBytesInOrder, options.group_bytes));
     }
+    cutter.repeat_lane(lane, order.repeats_of(lane, options.repeats));
     const size_t count = order.groups_.size() - order.lane_groups_.back();
     if (options.shuffle && count >> kGroupBits != 0) {
       return fail(Code::kInvalid, "feed: a lane has {} groups, more than {}; raise group_bytes",
@@ -155,6 +185,12 @@ Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions&
 
 uint64_t Order::lane_size(uint32_t lane) const {
   return size_ <= lane ? 0 : (size_ - lane + lanes_ - 1) / lanes_;
+}
+
+// How many of the `repeats` positions after the last sample's are the lane's.
+uint64_t Order::repeats_of(uint32_t lane, uint64_t repeats) const {
+  const uint64_t end = size_ + repeats;
+  return size_ == 0 ? 0 : (end - lane + lanes_ - 1) / lanes_ - lane_size(lane);
 }
 
 std::span<const Part> Order::parts(const Group& group) const {
@@ -170,7 +206,7 @@ size_t Order::group_of(uint32_t lane, uint64_t index) const {
 }
 
 std::vector<uint32_t> Order::permutation(const Group& group) const {
-  if (!shuffle_) return {};
+  if (!shuffle_ || group.in_order) return {};
   std::vector<uint32_t> out(group.count);
   std::iota(out.begin(), out.end(), 0u);
   Random random(seed_, Purpose::kGroupOrder, epoch_,

@@ -24,6 +24,8 @@ struct OrderOptions {
   bool shuffle = true;  // false: position p is sample p
   uint32_t lanes = 8;
   uint64_t group_bytes = 64'000'000;
+  // Positions that follow the last sample's; in each lane they begin the lane's order again.
+  uint64_t repeats = 0;
 };
 
 // Samples of one chunk that stand side by side.
@@ -42,6 +44,7 @@ struct Group {
   uint64_t count = 0;
   size_t first_part = 0;
   size_t part_count = 0;
+  bool in_order = false;  // its parts are one sample each, already in the epoch's order
 };
 
 // Position p is the (p / L)-th sample of lane p mod L. Immutable; any thread may call anything.
@@ -57,8 +60,10 @@ class Order {
   static Result<Order> make(std::span<const ChunkSize> chunks, const OrderOptions& options,
                             uint64_t epoch);
 
+  // Samples, each of which has one position below it; `repeats` further positions follow.
   uint64_t size() const { return size_; }
   uint32_t lanes() const { return lanes_; }
+  // Without repeats.
   uint64_t lane_size(uint32_t lane) const;
   // By lane, then by number.
   std::span<const Group> groups() const { return groups_; }
@@ -69,11 +74,13 @@ class Order {
   std::vector<uint32_t> permutation(const Group& group) const;
   // The `at`-th sample of the group in its shuffled order.
   Place place(const Group& group, std::span<const uint32_t> permutation, uint64_t at) const;
-  // The sample at a position below size(). Shuffles the whole group at each call.
+  // The sample at a position below size() + repeats. Shuffles the whole group at each call.
   uint64_t sample_at(uint64_t position) const;
 
  private:
   class Cutter;
+
+  uint64_t repeats_of(uint32_t lane, uint64_t repeats) const;
 
   uint64_t size_ = 0;
   uint64_t seed_ = 0;

@@ -27,9 +27,9 @@ std::vector<ChunkSize> make_chunks(const std::vector<uint32_t>& samples) {
   return chunks;
 }
 
-std::vector<uint64_t> all_samples(const Order& order) {
+std::vector<uint64_t> all_samples(const Order& order, uint64_t repeats = 0) {
   std::vector<uint64_t> samples;
-  for (uint64_t p = 0; p < order.size(); ++p) samples.push_back(order.sample_at(p));
+  for (uint64_t p = 0; p < order.size() + repeats; ++p) samples.push_back(order.sample_at(p));
   return samples;
 }
 
@@ -51,12 +51,13 @@ TEST(OrderTest, EqualsTheIndependentOne) {
     OrderOptions options;
     uint64_t epoch = 0;
     std::string colon;
-    in >> options.seed >> epoch >> options.lanes >> options.group_bytes >> colon;
+    in >> options.seed >> epoch >> options.lanes >> options.group_bytes >> options.repeats >> colon;
     std::vector<uint64_t> expected;
     for (uint64_t sample = 0; in >> sample;) expected.push_back(sample);
-    EXPECT_EQ(all_samples(Order::make(chunks, options, epoch).value()), expected) << cases;
+    const Order order = Order::make(chunks, options, epoch).value();
+    EXPECT_EQ(all_samples(order, options.repeats), expected) << cases;
   }
-  EXPECT_EQ(cases, 6);
+  EXPECT_EQ(cases, 9);
 }
 
 TEST(OrderTest, HoldsItsPropertiesOnRandomDatasets) {

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::open(const io::FileSystem& fs,
                                                  const FeedOptions& options, const Planner& planner,
                                                  const BatchPool::Shape& shape, const Start& start,
                                                  Trace& trace) {
-  ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, start.step * planner.share().global_batch));
+  ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, planner.share().begin_of(start.step)));
   ASSIGN_OR_RETURN(const uint64_t bytes, window_bytes(options, *plan, shape.bytes()));
   return std::unique_ptr<Pipeline>(
       new Pipeline(fs, dataset, options, planner, shape, start, std::move(plan), bytes, trace));
@@ -213,7 +213,7 @@ void Pipeline::begin_batch() {
   mutex_.unlock();
   auto plan = window_.epoch();
   if (plan) pending->batch = pool_->take(batch_bytes_max_);
-  const bool last = plan && pending->batch && pending->step + 1 == planner_.steps();
+  const bool last = plan && pending->batch && pending->step + 1 == planner_.share().steps();
   if (last) window_.finish_epoch();
   mutex_.lock();
   beginning_ = false;
@@ -260,10 +260,13 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
   }
 }
 
-// Those of the block's slots that have a position; the others, at the epoch's end, are empty.
+// Tasks for the block's slots that have a position; the others, at a step's end, are left empty.
 Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
   Batch& batch = *block->pending->batch;
   block->tasks.clear();
+  const Share& share = planner_.share();
+  const uint64_t step = block->pending->step;
+  const uint64_t end = share.end_of(step);
   for (uint32_t slot = block->first; slot < block->first + block->count; ++slot) {
     const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
                    .whole = batch.whole.empty() ? nullptr : &batch.whole[slot],
@@ -271,8 +274,8 @@ Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
                    .label = &batch.labels[slot],
                    .sample = &batch.samples[slot],
                    .valid = &batch.valid[slot]};
-    const uint64_t position = planner_.share().position(block->pending->step, slot);
-    if (position < block->pending->plan->end) {
+    const uint64_t position = share.position(step, slot);
+    if (position < end) {
       block->tasks.push_back({.position = position, .slot = out});
     } else {
       RETURN_IF_ERROR(maker.leave_empty(out, kNoSample));

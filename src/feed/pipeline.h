@@ -19,7 +19,7 @@ class Pipeline {
  public:
   struct Start {
     uint64_t epoch = 0;
-    uint64_t step = 0;  // below Planner::steps()
+    uint64_t step = 0;  // below Share::steps()
     bool operator==(const Start&) const = default;
   };
 

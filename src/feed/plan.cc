@@ -39,6 +39,15 @@ uint64_t index_of(uint64_t position, uint64_t lanes, uint64_t lane) {
   return position <= lane ? 0 : (position - lane + lanes - 1) / lanes;
 }
 
+// Positions that an epoch uses: whole global batches, or all samples, or so many more that each
+// rank gets as many.
+uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
+  if (options.drop_last) return samples / options.global_batch * options.global_batch;
+  if (!options.even_ranks || samples == 0) return samples;
+  const auto ranks = static_cast<uint64_t>(options.world_size);
+  return (samples + ranks - 1) / ranks * ranks;
+}
+
 // One group of a lane is in use at a time, so what is needed at a load's first use is the sum of
 // the lanes' current groups.
 uint64_t bytes_needed(const EpochPlan& plan) {
@@ -66,15 +75,42 @@ PartBytes span_of(const store::Dataset& dataset, const Part& part) {
   return {.offset = first.offset, .length = end - first.offset, .data = nullptr, .memory = {}};
 }
 
+uint64_t Share::steps() const {
+  if (!step_ends.empty()) return step_ends.size();
+  return (end + global_batch - 1) / global_batch;
+}
+
+uint64_t Share::begin_of(uint64_t step) const {
+  if (step_ends.empty()) return step * global_batch;
+  return step == 0 ? 0 : step_ends[step - 1];
+}
+
+uint64_t Share::end_of(uint64_t step) const {
+  return step_ends.empty() ? std::min((step + 1) * global_batch, end) : step_ends[step];
+}
+
+std::optional<uint64_t> Share::step_at(uint64_t position) const {
+  if (position >= end) return position == end ? std::optional(steps()) : std::nullopt;
+  uint64_t step = position / global_batch;
+  if (!step_ends.empty()) {
+    const auto after = std::ranges::upper_bound(step_ends, position);
+    step = static_cast<uint64_t>(after - step_ends.begin());
+  }
+  return begin_of(step) == position ? std::optional(step) : std::nullopt;
+}
+
 Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)
     : dataset_(std::move(dataset)),
       order_{.seed = options.seed,
              .shuffle = options.shuffle,
              .lanes = options.lanes,
-             .group_bytes = options.group_bytes},
+             .group_bytes = options.group_bytes,
+             .repeats = 0},
       share_{.global_batch = options.global_batch,
              .rank = static_cast<uint64_t>(options.rank),
-             .world_size = static_cast<uint64_t>(options.world_size)},
+             .world_size = static_cast<uint64_t>(options.world_size),
+             .end = end_of_epoch(options, dataset_->sample_count()),
+             .step_ends = options.step_ends},
       goes_on_(options.next_epoch) {
   for (uint32_t number = 0; number < dataset_->chunk_count(); ++number) {
     const store::ChunkInfo& chunk = dataset_->chunk(number);
@@ -86,9 +122,7 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
   if (size < 2 * chunks_.size()) {
     order_.group_bytes = std::min(order_.group_bytes, kGroupBytesOfFiles);
   }
-  const uint64_t batch = share_.global_batch;
-  steps_ = options.drop_last ? size / batch : (size + batch - 1) / batch;
-  end_ = options.drop_last ? steps_ * batch : size;
+  order_.repeats = share_.end > size ? share_.end - size : 0;
 }
 
 uint64_t Planner::bytes_of(const Order& order, const Group& group) const {
@@ -101,14 +135,13 @@ Result<std::shared_ptr<EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start)
   auto plan = std::make_shared<EpochPlan>();
   plan->epoch = epoch;
   ASSIGN_OR_RETURN(plan->order, Order::make(chunks_, order_, epoch));
-  plan->end = end_;
   const Order& order = plan->order;
   plan->load_of_group.resize(order.groups().size());
   for (size_t number = 0; number < order.groups().size(); ++number) {
     const Group& group = order.groups()[number];
     const Uses uses = uses_of_lane(share_, order.lanes(), group.lane);
     const uint64_t last =
-        std::min(group.first_index + group.count, index_of(end_, order.lanes(), group.lane));
+        std::min(group.first_index + group.count, index_of(share_.end, order.lanes(), group.lane));
     const uint64_t from = uses.below(group.first_index);
     const uint64_t to = uses.below(last);
     if (!uses.any || from >= to) continue;

@@ -10,16 +10,26 @@
 
 namespace forebay::feed {
 
-// This rank's positions: those of [0, end) that are `rank` modulo `world_size`.
+// Which positions each step takes, and which of them are this rank's: those that are `rank` modulo
+// `world_size`. Steps take the positions below `end` one after the other.
 struct Share {
   uint64_t global_batch = 1;
   uint64_t rank = 0;
   uint64_t world_size = 1;
+  uint64_t end = 0;
+  std::vector<uint64_t> step_ends;  // empty: each step takes a global batch, the last what is left
 
+  // Slots of a step on this rank.
   uint64_t batch() const { return global_batch / world_size; }
+  uint64_t steps() const;
+  uint64_t begin_of(uint64_t step) const;
+  uint64_t end_of(uint64_t step) const;
+  // The position of a slot; at end_of(step) or after it where the slot is empty.
   uint64_t position(uint64_t step, uint64_t slot) const {
-    return step * global_batch + slot * world_size + rank;
+    return begin_of(step) + slot * world_size + rank;
   }
+  // The step that begins at a position, steps() at the end; empty where none begins.
+  std::optional<uint64_t> step_at(uint64_t position) const;
 };
 
 // The bytes of a part of a chunk; `data` is null where they could not be read in one piece.
@@ -47,7 +57,6 @@ struct Load {
 struct EpochPlan {
   uint64_t epoch = 0;
   Order order;
-  uint64_t end = 0;                          // positions below it are used
   std::vector<std::unique_ptr<Load>> loads;  // in the order of their first use
   std::vector<Load*> load_of_group;          // empty where this rank does not need the group
   // The most bytes of groups that are in use at the same moment, from the epoch's beginning.
@@ -59,9 +68,6 @@ class Planner {
  public:
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options);
   const Share& share() const { return share_; }
-  // Whole global batches only, or all samples.
-  uint64_t steps() const { return steps_; }
-  uint64_t end() const { return end_; }
   // Whether an epoch is prepared behind this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
   // Of all chunks that an epoch reads.
@@ -78,8 +84,6 @@ class Planner {
   std::vector<ChunkSize> chunks_;
   bool goes_on_ = true;
   uint64_t bytes_ = 0;
-  uint64_t steps_ = 0;
-  uint64_t end_ = 0;
 };
 
 // The bytes of a chunk from the first to the last image of a part.

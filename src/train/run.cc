@@ -258,7 +258,10 @@ Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training
     return fail(Code::kInvalid, "log_steps and validation_epochs must be above 0");
   }
   if (options.epochs > 0 && training.steps() == 0) {
-    return fail(Code::kInvalid, "nothing to learn from: an epoch needs at least one whole batch");
+    return fail(Code::kInvalid,
+                "nothing to learn from: the dataset has fewer samples than one batch ({}); train "
+                "with a smaller batch",
+                options.global_batch);
   }
   if (options.epochs == 0 && validation == nullptr) {
     return fail(Code::kInvalid, "nothing to do: no epochs and nothing to measure on");

@@ -57,7 +57,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], said: str) -> None:
         (["--lr", "nan"], "not a finite number"),
         (["--std", "0", "1", "1"], "--std: must be above 0"),
         (["--model", "vgg"], "use resnet9 or resnet18"),
-        (["--batch", "7"], "fewer than one global batch"),
+        (["--batch", "7"], "fewer samples than one batch"),
     ],
 )
 def test_options_that_make_no_sense(dataset: Path, options: list[str], said: str) -> None:

@@ -1,7 +1,7 @@
 """Writes feed_order.txt: epochs' orders by an independent reading of docs/feed.md.
 
 Run: python3 tests/golden/feed_order.py > tests/golden/feed_order.txt
-Each line: seed epoch lanes group_bytes : samples of the epoch, position by position.
+Each line: seed epoch lanes group_bytes repeats : samples of the epoch, position by position.
 """
 
 M32, M64 = 2**32 - 1, 2**64 - 1
@@ -40,7 +40,7 @@ def shuffle(items, numbers):
         items[left - 1], items[at] = items[at], items[left - 1]
 
 
-def order(chunks, seed, epoch, lanes, group_bytes):
+def order(chunks, seed, epoch, lanes, group_bytes, repeats):
     """`chunks`: (samples, bytes) each."""
     firsts = [sum(n for n, _ in chunks[:i]) for i in range(len(chunks))]
     numbers = list(range(len(chunks)))
@@ -71,6 +71,9 @@ def order(chunks, seed, epoch, lanes, group_bytes):
             shuffle(group, stream(seed, GROUP_ORDER, epoch, lane << 24 | number))
             shuffled += group
         out[lane::lanes] = shuffled
+    for position in range(total, total + repeats):
+        lane_samples = out[position % lanes : total : lanes]
+        out.append(lane_samples[(position // lanes) % len(lane_samples)])
     return out
 
 
@@ -78,13 +81,16 @@ SLOT = 2048
 SAMPLES = [40, 7, 0, 33, 64, 1, 51, 29, 38, 60, 45, 12, 57, 44, 20]
 
 if __name__ == "__main__":
-    for seed, epoch, lanes, group_bytes in [
-        (0, 0, 8, 40000),
-        (0, 1, 8, 40000),
-        (7, 0, 8, 1),
-        (2**63 + 5, 3, 3, 200000),
-        (1, 2, 1, 10**9),
-        (1, 2, 1000, 10**9),
+    for seed, epoch, lanes, group_bytes, repeats in [
+        (0, 0, 8, 40000, 0),
+        (0, 1, 8, 40000, 0),
+        (7, 0, 8, 1, 0),
+        (2**63 + 5, 3, 3, 200000, 0),
+        (1, 2, 1, 10**9, 0),
+        (1, 2, 1000, 10**9, 0),
+        (3, 1, 8, 40000, 3),
+        (3, 1, 8, 40000, 1200),
+        (4, 0, 1, 10**9, 7),
     ]:
-        samples = order([(n, n * SLOT) for n in SAMPLES], seed, epoch, lanes, group_bytes)
-        print(seed, epoch, lanes, group_bytes, ":", *samples)
+        samples = order([(n, n * SLOT) for n in SAMPLES], seed, epoch, lanes, group_bytes, repeats)
+        print(seed, epoch, lanes, group_bytes, repeats, ":", *samples)

@@ -18,7 +18,7 @@ import torch
 import forebay
 from conftest import pack
 from forebay import transforms as T
-from forebay.ahead import Ready, ahead
+from forebay.ahead import Ahead, Deadline, Ready
 from forebay.epoch import Epoch
 from forebay.mixing import CutMix, MixUp, mix
 
@@ -218,13 +218,14 @@ def test_a_function_is_not_begun_for_images_that_nobody_waits_for(
 def test_the_loop_waits_for_its_own_batch_and_the_next():
     pulled: list[int] = []
 
-    def pull() -> Ready:
+    def pull(_: Deadline) -> Ready:
         pulled.append(len(pulled))
-        return Ready(pulled[-1], "", 0)
+        return Ready(pulled[-1], None)
 
-    batches = ahead(pull, lambda: False, lambda batch, _: batch, 8)
+    batches = Ahead(pull, lambda: False, lambda ready, _: ready.batch, 8)
     for number in range(3):
-        assert next(batches).batch == number
+        made = batches.next(Deadline(0))
+        assert made is not None and made.batch == number
         assert len(pulled) == number + 2
     batches.close()
 
@@ -375,8 +376,8 @@ def test_the_next_batches_are_made_while_the_loop_has_one(
     enough = threading.Event()
     made = threading.Semaphore(0)
 
-    def pull(epoch: Epoch) -> Ready | None:
-        pulled.append(own(epoch))
+    def pull(epoch: Epoch, deadline: Deadline) -> Ready | None:
+        pulled.append(own(epoch, deadline))
         if len(pulled) == 1 + prefetch_factor:
             enough.set()
         return pulled[-1]

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,9 @@ import forebay
 from conftest import FOREBAY
 
 
-def bench(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+def bench(path: Path, *options: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
+    changed = {**os.environ, **variables}
+    environment = {name: value for name, value in changed.items() if value is not None}
     return subprocess.run(
         [FOREBAY, "bench", str(path), *options], env=environment, capture_output=True, text=True
     )
@@ -42,6 +42,18 @@ def test_a_packed_dataset_is_measured_as_it_is(packed: Path):
     assert made.returncode == 0, made.stderr
     result = json.loads(made.stdout)
     assert result["packed_per_second"] > 0 and "in_place_per_second" not in result
+
+
+def test_another_python_on_the_path_is_not_taken(packed: Path, tmp_path: Path):
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\necho another Python >&2\nexit 7\n")
+    other.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": None}
+    made = bench(packed, "--json", "--seconds", "0", "--size", "32", **variables)
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["peer"].startswith("DataLoader")
+    made = bench(packed, FOREBAY_PYTHON=str(other))  # the one that is named is taken
+    assert made.returncode == 7
 
 
 def test_what_is_not_there_is_told(tmp_path: Path):

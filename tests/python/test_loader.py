@@ -1,9 +1,11 @@
 """forebay.Loader: its pixels against PyTorch's, its order, resuming, ranks, and bad samples."""
 
+import copy
 import io
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -235,12 +237,17 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": 1000, "drop_last": True}, "fewer than one global batch"),
         ({"batch_size": 2**40}, "batch_size is 1099511627776"),
         ({"num_workers": -1}, "num_workers is -1"),
         ({"num_workers": 10**6}, "num_workers is 1000000"),
         ({"seed": -1}, "seed is -1"),
-        ({"shuffle": None}, "shuffle is None"),
+        ({"shuffle": "yes"}, "shuffle is 'yes'"),
+        ({"timeout": -1}, "timeout is -1"),
+        ({"generator": 3}, "generator is 3"),
+        ({"even_batches": 1}, "even_batches is 1"),
+        ({"batch_sampler": 3, "batch_size": 1}, "batch_sampler is 3"),
+        ({"batch_sampler": [[0]], "batch_size": 8}, "leave out batch_size"),
+        ({"batch_sampler": [[0]], "batch_size": 1, "shuffle": True}, "leave out batch_size"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),
         ({"dtype": "float64"}, "dtype is 'float64'"),
         ({"dtype": "float32"}, "float32, which goes with Normalize"),
@@ -389,13 +396,31 @@ def labels_of(loader: forebay.Loader) -> list[list[int]]:
     return [labels.tolist() for _, labels in loader]
 
 
-def test_a_spawned_process_goes_on_with_its_copy(packed: Path):
+def test_a_spawned_process_begins_the_epoch_of_its_copy(packed: Path):
     loader = make(packed)
-    iterator = iter(loader)
-    next(iterator)
+    expected = [labels.tolist() for _, labels in loader]
+    loader.set_epoch(0)
+    next(iter(loader))
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        of_child = pool.apply(labels_of, (loader,))
-    assert of_child == [labels.tolist() for _, labels in iterator]
+        assert pool.apply(labels_of, (loader,)) == expected
+
+
+def test_a_copy_begins_the_epoch_that_is_not_over(packed: Path):
+    loader = make(packed)
+    first, second = list(loader), list(loader)
+    for taken, expected in ((1, first), (len(first), second)):
+        loader.set_epoch(0)
+        given = iter(loader)
+        for _ in range(taken):
+            next(given)
+        for copied in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
+            assert len(list(copied)) == len(expected)
+            copied.set_epoch(copied.epoch - 1)
+            assert torch.equal(next(iter(copied))[0], expected[0][0])
+    state = loader.state_dict()
+    copied = copy.copy(loader)
+    copied.load_state_dict(state)  # which is what carries a position
+    assert copied.state_dict()["epoch"] == 1
 
 
 def test_a_forked_child_that_does_not_use_it_ends(packed: Path):

@@ -1,0 +1,129 @@
+"""What iter() of a Loader gives."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from forebay.ahead import Ahead, Deadline, InTurn, Ready
+from forebay.devices import Mover
+from forebay.epoch import Epoch
+from forebay.locks import ProcessLock
+from forebay.monitor import BottleneckWarning, Monitor
+
+# In warnings.warn(): the line of the loop, seen from _tell().
+_LOOP = 3
+
+
+class Batches(Iterator[Any]):
+    """One epoch's batches. Threads may share them: each batch goes to one.
+
+    Args:
+        epoch: Gives them.
+        source: Makes what `epoch.batches()` gives; called by the first next().
+        mover: What takes them to a device or into page-locked memory, or None.
+        bar: Makes the progress bar, or None; called by the first next().
+        monitor: Counts the loop's waits.
+        timeout: Seconds that the loop waits for a batch; 0: without limit.
+    """
+
+    def __init__(
+        self,
+        epoch: Epoch,
+        source: Callable[[], Ahead | InTurn],
+        *,
+        mover: Mover | None,
+        bar: Callable[[], Any],
+        monitor: Monitor,
+        timeout: float,
+    ) -> None:
+        self._epoch = epoch
+        self._make_source = source
+        self._mover = mover
+        self._make_bar = bar
+        self._monitor = monitor
+        self._timeout = timeout
+        self._lock = ProcessLock()
+        self._source: Ahead | InTurn | None = None
+        self._bar: Any = None
+        self._told = len(epoch.begun["bad"])  # bad samples that were warned of
+        self._next: Ready | None = None  # taken, and not given while its warnings are errors
+        self._is_done = False
+
+    def __iter__(self) -> "Batches":
+        return self
+
+    def __next__(self) -> Any:
+        """The next batch.
+
+        Raises:
+            RuntimeError: Something newer ended the epoch, or no batch came within `timeout`.
+            DataError, OSError: What the core met; the epoch is over.
+            MemoryError: The caller holds too many batches; later the same batch is tried again.
+            Exception: What a function of the user raised for this batch; the next call goes on
+                with the batch after it.
+        """
+        with self._lock.here():
+            if self._is_done:
+                raise StopIteration
+            if self._next is None:
+                self._next = self._take()
+            if self._next is None:
+                self._epoch.is_taken = True
+                self.close()
+                raise StopIteration
+            self._tell(self._next)
+            one, self._next = self._next, None
+            if isinstance(one.error, StopIteration):  # which would end the loop silently
+                raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
+            if one.error is not None:
+                raise one.error
+            self._epoch.behind, self._epoch.is_taken = one.stand, True
+            if self._bar is not None:
+                self._bar.update()
+            return one.batch if self._mover is None else self._mover.receive(one.batch)
+
+    def close(self) -> None:
+        """Ends the threads that are ahead of the loop. There are no further batches."""
+        self._is_done = True
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):  # where __init__ did not come to its end
+            self.close()
+
+    def _take(self) -> Ready | None:
+        try:
+            feed = self._epoch.current_feed()
+            if self._source is None:
+                self._source, self._bar = self._make_source(), self._make_bar()
+                self._monitor.begin(feed)
+            with self._monitor.waiting():
+                return self._source.next(Deadline(self._timeout))
+        except TimeoutError:
+            raise RuntimeError(
+                f"forebay.Loader: no batch came within {self._timeout} s, its timeout"
+            ) from None
+        except MemoryError:
+            raise
+        except Exception:
+            self.close()
+            raise
+
+    def _tell(self, one: Ready) -> None:
+        """Warns of what came to light with this batch."""
+        feed = self._epoch.feed
+        if feed is not None and (message := self._monitor.bottleneck(feed)) is not None:
+            warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
+        if one.stand.bad <= self._told:
+            return
+        for bad in one.stand.place()["bad"][self._told :]:
+            self._told += 1  # told, also where the warning is an error
+            warnings.warn(
+                f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
+            )

@@ -1,0 +1,38 @@
+"""PyTorch, imported when it is first needed: whole, or not at all."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+
+def load_torch() -> Any:
+    """The module, also while another thread imports it; None where PyTorch is not installed.
+
+    Ctrl-C during the import counts after it, as a half-imported PyTorch cannot be imported again.
+    """
+    if "torch" not in sys.modules and find_spec("torch") is None:
+        return None
+    with _interrupts_later():
+        import torch
+    return torch
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not callable(handler):  # elsewhere no Ctrl-C arrives
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(*came[0])

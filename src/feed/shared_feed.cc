@@ -1,0 +1,43 @@
+#include "feed/shared_feed.h"
+
+#include "feed/state.h"
+
+namespace forebay::feed {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+Status SharedFeed::check(Turn turn) const {
+  if (!is_over(turn)) return {};
+  return fail(Code::kCancelled, "feed: this epoch was ended by a newer one");
+}
+
+Result<SharedFeed::Turn> SharedFeed::start(const FeedState& state) {
+  // Counted before the lock is there, so that whoever waits inside lets go of it.
+  const Turn turn = ++turn_;
+  MutexLock lock(mutex_);
+  // A still newer start() may have come first; it is the one that counts.
+  if (!is_over(turn)) RETURN_IF_ERROR(feed_->start(state));
+  return turn;
+}
+
+void SharedFeed::end(Turn turn) { turn_.compare_exchange_strong(turn, turn + 1); }
+
+Result<bool> SharedFeed::wait_ms(Turn turn, int ms) {
+  RETURN_IF_ERROR(check(turn));
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(check(turn));
+  return feed_->wait_ms(ms);
+}
+
+Result<Taken> SharedFeed::next(Turn turn) {
+  RETURN_IF_ERROR(check(turn));
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(check(turn));
+  ASSIGN_OR_RETURN(auto batch, feed_->next());
+  const FeedState state = feed_->state();
+  return Taken{std::move(batch), encode_state(state), state.bad.size()};
+}
+
+}  // namespace forebay::feed

@@ -1,0 +1,123 @@
+"""Everything from several threads at once: no crash, no hang, and nothing but documented errors."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import forebay
+from forebay import transforms as T
+from thread_stress import Everything, in_threads
+
+SECONDS = float(os.environ.get("FOREBAY_TEST_SECONDS", "60"))
+
+
+@pytest.mark.parametrize("kind", ["plain", "functions", "sampler"])
+def test_two_threads_list_one_loader(packed: Path, kind: str):
+    options: dict[str, Any] = {"shuffle": True, "transform": T.train(32)}
+    if kind == "functions":
+        options["transform"] = [*T.train(32), torch.neg]
+    elif kind == "sampler":
+        options = {"sampler": range(70), "fields": ["index"]}
+    loader = forebay.Loader(packed, 8, num_workers=2, **options)
+    whole = threading.Event()
+
+    def work(_: int) -> None:
+        for _ in range(100):
+            try:
+                assert len(list(loader)) == 9
+                whole.set()
+            except RuntimeError as error:
+                assert "ended by a newer iter()" in str(error)
+
+    in_threads(work, SECONDS, 2)
+    assert whole.is_set()
+    assert len(list(loader)) == 9
+
+
+def test_threads_may_share_an_iterator(packed: Path):
+    loader = forebay.Loader(packed, 4, True, fields=["index"])
+    batches = iter(loader)
+    seen: list[int] = []
+
+    def work(_: int) -> None:
+        for (numbers,) in batches:
+            seen.extend(numbers.tolist())
+
+    in_threads(work, SECONDS)
+    assert sorted(seen) == list(range(70))
+
+
+def test_everything_from_several_threads(packed: Path, folder: Path, tmp_path: Path):
+    Everything(packed, folder).run(SECONDS, tmp_path)
+
+
+def test_batch_decoders_from_several_threads(packed: Path):
+    dataset = forebay.Dataset(packed)
+    files = [dataset.read(number) for number in range(8)]
+    decoder = forebay.BatchDecoder(T.train(24), threads=2)
+    expected = decoder(files, drawn_for=range(8)).images.clone()
+
+    def work(_: int) -> None:
+        for _ in range(30):
+            batch = decoder(files, drawn_for=range(8))
+            assert batch.errors() == {} and torch.equal(batch.images, expected)
+
+    in_threads(work, SECONDS)
+
+
+IMPORTING = """
+import sys, threading
+import forebay
+loader = forebay.Loader(sys.argv[1], 8, fields=["index"])
+assert "torch" in sys.modules  # imported whole, when the first loader was made
+failed = []
+def look():
+    try:
+        for _ in range(2000): len(loader)
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=look) for _ in range(3)]
+for thread in threads: thread.start()
+list(loader)
+for thread in threads: thread.join()
+assert not failed, failed
+"""
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.modules.pop("torch", None)
+import forebay
+def interrupt():
+    while "torch" not in sys.modules: time.sleep(0.001)
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    forebay.Loader(sys.argv[1], 8)
+    raise SystemExit("Ctrl-C was not told")
+except KeyboardInterrupt:
+    pass
+import torch
+assert torch.ones(2).sum() == 2 and len(list(forebay.Loader(sys.argv[1], 8))) == 9
+"""
+BESIDE = """
+import sys, threading
+import forebay
+thread = threading.Thread(target=lambda: __import__("torch"))
+thread.start()
+while "torch.distributed" not in sys.modules and thread.is_alive(): pass
+assert len(forebay.Loader(sys.argv[1], 8)) == 9
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("program", [IMPORTING, INTERRUPTED, BESIDE])
+def test_pytorch_is_imported_whole(packed: Path, program: str):
+    command = [sys.executable, "-c", program, str(packed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,155 @@
+"""Calls of the whole package from several threads at once, on objects that they all share.
+
+By itself: python thread_stress.py DATASET FOLDER SECONDS, without PyTorch, so that it also runs over
+a module that a sanitizer watches (./dev asan, ./dev tsan).
+"""
+
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from typing import Any
+
+THREADS = 6
+
+
+def in_threads(work: Callable[[int], None], seconds: float, threads: int = THREADS) -> None:
+    """Runs `work` in threads; raises what one of them raised, or where one does not end.
+
+    Args:
+        work: Gets the thread's number.
+        seconds: How long it is to take; two minutes more are a hang.
+        threads: How many.
+    """
+    failed: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            failed.append(error)
+
+    running = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(seconds + 120)
+        assert not thread.is_alive(), "a thread hangs"
+    if failed:
+        raise failed[0]
+
+
+class Everything:
+    """A loader of each kind, datasets and decoders, and calls of them by chance."""
+
+    def __init__(self, packed: Path, folder: Path) -> None:
+        import numpy as np
+
+        import forebay
+        from forebay import transforms as T
+
+        self.decode = forebay.decode
+        self.dataset = forebay.Dataset(packed)
+        self.in_place = forebay.Dataset(folder)
+        self.files = [self.dataset.read(number) for number in range(4)]
+        count = len(self.dataset)
+        train, whole = T.train(32), T.evaluate(24, 24)
+        self.loaders = [
+            forebay.Loader(packed, 8, True, transform=train, num_workers=2),
+            forebay.Loader(folder, 8, transform=[*whole, lambda image: -image], num_workers=1),
+            forebay.Loader(self.dataset, 8, sampler=range(count - 5), fields=["index", "file"]),
+            forebay.Loader(self.dataset.weighted(np.arange(count)), 8, True, fields=["key"]),
+        ]
+        self.states = [loader.state_dict() for loader in self.loaders]
+
+    def call(self, rng: random.Random, trace: Path) -> None:
+        """One of all calls.
+
+        Args:
+            rng: Chooses.
+            trace: A file that is this thread's alone.
+        """
+        number = rng.randrange(len(self.loaders))
+        loader = self.loaders[number]
+        sample = rng.randrange(len(self.dataset))
+        calls: list[Callable[[], Any]] = [
+            lambda: list(loader),
+            lambda: next(iter(loader), None),
+            lambda: [next(batches, None) for batches in [iter(loader)] for _ in range(4)],
+            lambda: len(loader),
+            lambda: loader.stats(),
+            lambda: loader.bad_samples,
+            lambda: loader.epoch,
+            lambda: loader.set_epoch(rng.randrange(4)),
+            lambda: self.states.__setitem__(number, loader.state_dict()),
+            lambda: loader.load_state_dict(self.states[number]),
+            lambda: loader.close(),
+            lambda: self._traced(loader, trace),
+            lambda: self.dataset[sample],
+            lambda: self.dataset.column("width").sum(),
+            lambda: self.in_place.find(self.in_place.key(sample)),
+            lambda: self.dataset.split(0.5, 0.5),
+            lambda: self.decode(self.files, threads=2),
+        ]
+        rng.choice(calls)()
+
+    def run(self, seconds: float, traces: Path) -> None:
+        """Calls from all threads; then every loader must give a whole epoch.
+
+        Args:
+            seconds: How long.
+            traces: A folder.
+        """
+        end = time.monotonic() + seconds
+
+        def work(number: int) -> None:
+            rng = random.Random(number)
+            while time.monotonic() < end:
+                try:
+                    self.call(rng, traces / f"{number}.json")
+                except RuntimeError as error:
+                    assert "ended by a newer iter()" in str(error), error
+
+        in_threads(work, seconds)
+        for loader in self.loaders:
+            loader.close()
+            loader.set_epoch(0)
+            assert len(list(loader)) == len(loader)
+            loader.close()
+
+    @staticmethod
+    def _traced(loader: Any, path: Path) -> None:
+        with loader.trace(path):
+            next(iter(loader), None)
+
+
+class _WithoutTorch(MetaPathFinder):
+    """Finds nothing, and ends the search for PyTorch."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        """Raises ImportError for PyTorch."""
+        if name == "torch":
+            raise ImportError(name)
+
+
+def main() -> None:
+    """The command line."""
+    dataset, folder, seconds = sys.argv[1:]
+    import importlib.util
+
+    find_spec = importlib.util.find_spec
+    importlib.util.find_spec = lambda name, *rest: (  # type: ignore[assignment]
+        None if name == "torch" else find_spec(name, *rest)
+    )
+    sys.meta_path.insert(0, _WithoutTorch())
+    with tempfile.TemporaryDirectory() as traces:
+        Everything(Path(dataset), Path(folder)).run(float(seconds), Path(traces))
+    print(f"{THREADS} threads, {seconds} s: passed")
+
+
+if __name__ == "__main__":
+    main()
