@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import re
-import runpy
 import statistics
 import sys
 import tempfile
@@ -59,7 +58,6 @@ def train(side: str, cifar: str, epochs: int, seed: int, cores: set[int]) -> tup
     """One side's accuracy and seconds, in a process of its own on these cores."""
     os.sched_setaffinity(0, cores)  # before PyTorch counts them
     multiprocessing.set_start_method("fork", force=True)  # as in a user's script
-    runpy.run_path(str(ROOT / "scripts/torchvision_on_cpu/sitecustomize.py"))
     sys.path.insert(0, str(ROOT / "build/release/python"))
     import torch
 

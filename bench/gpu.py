@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     """lib/gpu_program.py, where the peers are."""
     install_peers()
-    paths = [ROOT / "bench", ROOT / "build/release/python", ROOT / "scripts/torchvision_on_cpu"]
+    paths = [ROOT / "bench", ROOT / "build/release/python"]
     environment = {**os.environ, "PYTHONPATH": ":".join(map(str, paths))}
     command = [str(PYTHON), "-m", "lib.gpu_program", *sys.argv[1:]]
     sys.exit(subprocess.run(command, env=environment).returncode)

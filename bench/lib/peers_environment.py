@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PEERS_TXT = ROOT / "bench/peers.txt"
 ALONE_TXT = ROOT / "bench/peers_alone.txt"
 PACKAGES_TXT = ROOT / "bench/peers_packages.txt"
+TORCHVISION_ON_CPU = ROOT / "scripts/torchvision_on_cpu.py"
 ENVIRONMENT = ROOT / "build/peers"
 PYTHON = ENVIRONMENT / "bin/python"
 
@@ -46,7 +47,7 @@ def install_packages() -> None:
 
 def install_peers() -> None:
     """Makes the environment; says which of the peers cannot be installed."""
-    lists = [PEERS_TXT, ALONE_TXT, PACKAGES_TXT]
+    lists = [PEERS_TXT, ALONE_TXT, PACKAGES_TXT, TORCHVISION_ON_CPU]
     stamp = ENVIRONMENT / "peers.sha256"
     checksum = hashlib.sha256(b"".join(path.read_bytes() for path in lists)).hexdigest()
     if stamp.exists() and stamp.read_text() == checksum:
@@ -69,5 +70,6 @@ def install_peers() -> None:
         if not install("--no-deps", "--no-build-isolation", name):
             print(f"CANNOT BE INSTALLED: {name}", file=sys.stderr, flush=True)
             complete = False
+    subprocess.run([PYTHON, TORCHVISION_ON_CPU], check=True)
     if complete:
         stamp.write_text(checksum)

@@ -222,8 +222,8 @@ def show(result: dict[str, Any], threads: int) -> None:
             print(f"{title:28}{speed:10.0f}{speed / slowest:7.2f}   {limit}")
     if "peer" not in result:
         print(
-            f"DataLoader was not measured: {sys.executable} has no PyTorch (FOREBAY_PYTHON names the "
-            "Python that `forebay bench` uses)"
+            f"DataLoader was not measured: {sys.executable} has no PyTorch (FOREBAY_PYTHON names "
+            "the Python that `forebay bench` uses)"
         )
     print(
         f"\nOne thread reads {result['read_per_second']:.0f} images a second from where they lie "

@@ -45,8 +45,6 @@ class Epoch:
         begun: Where it begins, like a Loader's state.
         chosen: The samples, where they are not the dataset's, each once.
         is_empty: Whether there is no batch in it.
-        open_feed: Makes the feed of the samples that follow `chosen`, sets it as `feed`, and gives
-            it; raises RuntimeError where the epoch was ended.
     """
 
     def __init__(
@@ -56,7 +54,6 @@ class Epoch:
         chosen: Chosen | None,
         *,
         is_empty: bool,
-        open_feed: Callable[["Epoch", Chosen], _core.Feed],
     ) -> None:
         state = json.dumps({name: begun[name] for name in POSITION})
         self.begun = begun
@@ -67,7 +64,6 @@ class Epoch:
         self._chosen = chosen
         self._bad_before = begun["bad"]
         self._is_empty = is_empty
-        self._open_feed = open_feed
 
     def end(self) -> None:
         """There are no further batches; a thread that waits for one gets the error at once."""
@@ -96,13 +92,21 @@ class Epoch:
             return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
         return self.behind.place()
 
-    def batches(self, assemble: Assembler, mover: Mover | None, depth: int) -> Ahead | InTurn:
+    def batches(
+        self,
+        assemble: Assembler,
+        mover: Mover | None,
+        depth: int,
+        open_feed: Callable[["Epoch", Chosen], _core.Feed],
+    ) -> Ahead | InTurn:
         """In their order; what takes time in Python is done in threads ahead of the loop.
 
         Args:
             assemble: Makes the user's batches of the core's.
             mover: Takes them to where they shall be; its receive() is left to the loop.
             depth: Further ones in work or ready after each.
+            open_feed: Makes the feed of the samples that follow those chosen so far, sets it as
+                `feed`, and gives it; raises RuntimeError where the epoch was ended.
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
@@ -114,11 +118,16 @@ class Epoch:
                 made = assemble(pulled.batch, samples, stop)
             return mover.send(made)
 
-        if mover is None and not assemble.runs_python:
-            return InTurn(self._pull, finish)
-        return Ahead(self._pull, self._is_ready, finish, depth)
+        def pull(deadline: Deadline) -> Ready | None:
+            return self._pull(deadline, open_feed)
 
-    def _pull(self, deadline: Deadline) -> Ready | None:
+        if mover is None and not assemble.runs_python:
+            return InTurn(pull, finish)
+        return Ahead(pull, self._is_ready, finish, depth)
+
+    def _pull(
+        self, deadline: Deadline, open_feed: Callable[["Epoch", Chosen], _core.Feed]
+    ) -> Ready | None:
         """The feed's next batch; None at the epoch's end."""
         while True:
             feed, turn = self.current_feed(), self._turn
@@ -135,14 +144,10 @@ class Epoch:
                 return Ready(batch, stand)
             if self._chosen is None or not self._chosen.has_following:
                 return None
-            self._go_on(self._chosen.following(), stand.place())
-
-    def _go_on(self, following: Chosen, place: dict[str, Any]) -> None:
-        """To the samples that follow those chosen so far."""
-        feed = self._open_feed(self, following)
-        self._chosen, self._bad_before = following, place["bad"]
-        position = {"epoch": place["epoch"], "position": 0, "bad": place["bad"]}
-        self._turn = feed.start(json.dumps(position))
+            place, following = stand.place(), self._chosen.following()
+            feed = open_feed(self, following)
+            self._chosen, self._bad_before = following, place["bad"]
+            self._turn = feed.start(json.dumps({**place, "position": 0}))
 
     def _is_ready(self) -> bool:
         try:

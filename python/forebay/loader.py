@@ -304,12 +304,12 @@ class Loader:
                 begun,
                 chosen,
                 is_empty=self._epoch_end(samples) == 0,
-                open_feed=self._open_following,
             )
             self._place.begin(epoch, chosen)
+        ahead = self.prefetch_factor
         return Batches(
             epoch,
-            partial(epoch.batches, self._assemble, self._mover, self.prefetch_factor),
+            partial(epoch.batches, self._assemble, self._mover, ahead, self._open_following),
             mover=self._mover,
             bar=partial(self._bar, epoch),
             monitor=self._monitor,

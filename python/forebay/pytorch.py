@@ -1,7 +1,6 @@
 """PyTorch, imported when it is first needed: whole, or not at all."""
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ def load_torch() -> Any:
 
     Ctrl-C during the import counts after it, as a half-imported PyTorch cannot be imported again.
     """
-    if "torch" not in sys.modules and find_spec("torch") is None:
+    if find_spec("torch") is None:
         return None
     with _interrupts_later():
         import torch

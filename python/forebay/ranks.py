@@ -1,10 +1,10 @@
 """Which process of a job this is, and how many threads it may have."""
 
 import os
-import sys
 
 from forebay import _core
 from forebay.checks import whole
+from forebay.pytorch import load_torch
 
 # As the core's limits (base/limits.h, feed/options.cc).
 _THREADS_MAX = 1024
@@ -26,10 +26,10 @@ def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | N
 
 def own_world() -> tuple[int, int]:
     """Rank and world size of torch.distributed, else of the environment (torchrun), else alone."""
-    if "torch.distributed" in sys.modules:
-        import torch.distributed as distributed  # waits where another thread imports it
-
-        if distributed.is_available() and distributed.is_initialized():
+    torch = load_torch()
+    if torch is not None and torch.distributed.is_available():
+        distributed = torch.distributed
+        if distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
     if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
         return 0, 1

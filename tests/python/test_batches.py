@@ -376,8 +376,8 @@ def test_the_next_batches_are_made_while_the_loop_has_one(
     enough = threading.Event()
     made = threading.Semaphore(0)
 
-    def pull(epoch: Epoch, deadline: Deadline) -> Ready | None:
-        pulled.append(own(epoch, deadline))
+    def pull(epoch: Epoch, *rest: Any) -> Ready | None:
+        pulled.append(own(epoch, *rest))
         if len(pulled) == 1 + prefetch_factor:
             enough.set()
         return pulled[-1]

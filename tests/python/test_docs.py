@@ -7,7 +7,6 @@ train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python bloc
 import io
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import tarfile
@@ -19,8 +18,6 @@ import torch
 from PIL import Image
 
 from conftest import FOREBAY, ROOT
-
-runpy.run_path(str(ROOT / "scripts/torchvision_on_cpu/sitecustomize.py"))
 
 BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = ("bash", "console")

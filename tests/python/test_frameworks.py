@@ -25,10 +25,9 @@ STEPS = IMAGES // 8  # of an epoch; all examples take 8 samples a step
 
 def run(*arguments: object, cwd: Path) -> str:
     """Runs Python; what it printed."""
-    paths = [ROOT / "scripts/torchvision_on_cpu", Path(forebay.__file__).absolute().parents[1]]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "PYTHONPATH": str(Path(forebay.__file__).absolute().parents[1]),
         "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(cwd / "inductor"),
     }

@@ -26,7 +26,7 @@ def indexes(packed: Path, *args: Any, **options: Any) -> forebay.Loader:
     return forebay.Loader(packed, *args, fields=["index"], **options)
 
 
-class Indexes:
+class Indexes(torch.utils.data.Dataset[int]):
     """As a dataset for DataLoader."""
 
     def __len__(self) -> int:
@@ -187,7 +187,7 @@ def test_batches_of_many_sizes_resume_and_have_their_samples_pixels(packed: Path
         sampler.set_epoch(epoch)
         assert [index.tolist() for index, _ in batches] == list(sampler)
         assert all(len(index) == len(image) for index, image in batches)
-    one = {}
+    one: dict[int, Any] = {}
     for index, image in epochs[0]:
         for number, pixels in zip(index.tolist(), image, strict=True):
             one.setdefault(number, pixels)  # the first time has the plain epoch's crop

@@ -1,7 +1,7 @@
 """Calls of the whole package from several threads at once, on objects that they all share.
 
-By itself: python thread_stress.py DATASET FOLDER SECONDS, without PyTorch, so that it also runs over
-a module that a sanitizer watches (./dev asan, ./dev tsan).
+`python thread_stress.py WORK SECONDS` runs without PyTorch, so that it also goes over a module that
+a sanitizer watches; it makes the data in the folder WORK if they are not there.
 """
 
 import random
@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -127,27 +126,16 @@ class Everything:
             next(iter(loader), None)
 
 
-class _WithoutTorch(MetaPathFinder):
-    """Finds nothing, and ends the search for PyTorch."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        """Raises ImportError for PyTorch."""
-        if name == "torch":
-            raise ImportError(name)
-
-
 def main() -> None:
     """The command line."""
-    dataset, folder, seconds = sys.argv[1:]
-    import importlib.util
+    work, seconds = Path(sys.argv[1]), float(sys.argv[2])
+    if not (work / "set").exists():
+        from conftest import CLASSES, make_jpeg, pack
 
-    find_spec = importlib.util.find_spec
-    importlib.util.find_spec = lambda name, *rest: (  # type: ignore[assignment]
-        None if name == "torch" else find_spec(name, *rest)
-    )
-    sys.meta_path.insert(0, _WithoutTorch())
+        pack({f"class{i % CLASSES}/{i:03}.jpg": make_jpeg(i) for i in range(70)}, work)
+    sys.modules["torch"] = None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as traces:
-        Everything(Path(dataset), Path(folder)).run(float(seconds), Path(traces))
+        Everything(work / "set", work / "images").run(seconds, Path(traces))
     print(f"{THREADS} threads, {seconds} s: passed")
 
 

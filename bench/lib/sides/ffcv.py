@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lib.sides.side import BATCH, MEAN, PAIRS, RATIO, SCALE, SEED, STD, Data, Epoch, Side, Work
-from lib.sides.torch_side import decode, torchvision_v2
+from lib.sides.torch_side import decode
 
 RAW = 100  # instead of a JPEG quality: pixels
 
@@ -40,7 +40,6 @@ class FfcvQ96(Side):
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
         """As large as they are."""
-        torchvision_v2()
         from ffcv.fields import IntField, RGBImageField
         from ffcv.writer import DatasetWriter
 
@@ -52,7 +51,6 @@ class FfcvQ96(Side):
 
     def pixel_pairs(self, data: Data) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Through its own compression."""
-        torchvision_v2()
         import cv2
         from ffcv.fields.rgb_image import encode_jpeg
 
@@ -64,7 +62,6 @@ class FfcvQ96(Side):
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
         """Threads and compiled transforms; the last batch is dropped where it is not full."""
-        torchvision_v2()
         from ffcv import transforms as T
         from ffcv.fields import basics, rgb_image
         from ffcv.loader import Loader, OrderOption

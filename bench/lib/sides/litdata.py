@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
-from lib.sides.torch_side import batches, decode, torchvision_v2, transform, workers
+from lib.sides.torch_side import batches, decode, transform, workers
 
 
 def _sample(item: tuple[str, int]) -> dict[str, Any]:
@@ -22,7 +22,6 @@ class LitData(Side):
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
         """Chunks of 64 MB, its default."""
-        torchvision_v2()
         import litdata
 
         files = [(str(file), label) for file, label in data.files()]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
-from lib.sides.torch_side import batches, decode, torchvision_v2, transform, workers
+from lib.sides.torch_side import batches, decode, transform, workers
 
 
 class Streaming(Side):
@@ -18,7 +18,6 @@ class Streaming(Side):
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
         """By its MDSWriter, without compression or checksums, its defaults."""
-        torchvision_v2()
         from streaming import MDSWriter
 
         columns = {"x": "bytes", "y": "int"}

@@ -9,29 +9,6 @@ import numpy as np
 from lib.sides.side import MEAN, RATIO, SCALE, STD, Work
 
 
-def torchvision_v2() -> Any:
-    """torchvision.transforms.v2.
-
-    The package index's torchvision is a CUDA build: beside PyTorch for the CPU its own operators
-    are not there. None of them is used here, but importing declares things about them.
-    """
-    import torch
-
-    register = torch.library.register_fake
-
-    def register_if_there(name: Any, *rest: Any, **options: Any) -> Any:
-        if isinstance(name, str) and name.startswith("torchvision::"):
-            return lambda function: function
-        return register(name, *rest, **options)
-
-    torch.library.register_fake = register_if_there  # type: ignore[assignment]
-    try:
-        from torchvision.transforms import v2
-    finally:
-        torch.library.register_fake = register
-    return v2
-
-
 def transform(work: Work) -> Callable[[Any], Any]:
     """From a PIL image to a float32 tensor [3, size, size].
 
@@ -39,8 +16,8 @@ def transform(work: Work) -> Callable[[Any], Any]:
     here than Pillow's images.
     """
     import torch
+    from torchvision.transforms import v2
 
-    v2 = torchvision_v2()
     crop: Any = v2.RandomResizedCrop(work.size, scale=SCALE, ratio=RATIO)
     if work.padding:
         crop = v2.RandomCrop(work.size, padding=work.padding, padding_mode="reflect")

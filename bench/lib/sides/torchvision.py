@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lib.sides.side import BATCH, RATIO, SCALE, Data, Epoch, Side, Work
-from lib.sides.torch_side import batches, torchvision_v2, transform, workers
+from lib.sides.torch_side import batches, transform, workers
 
 
 class Torchvision(Side):
@@ -12,8 +12,6 @@ class Torchvision(Side):
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
         """Worker processes that stay."""
         from torch.utils.data import DataLoader
-
-        torchvision_v2()
         from torchvision.datasets import ImageFolder
 
         dataset = ImageFolder(str(data.folder), transform(work))
@@ -24,8 +22,9 @@ class Torchvision(Side):
 def reference_crops(width: int, height: int, count: int) -> Iterator[tuple[int, int, int, int]]:
     """Left, top, width and height of random resized crops as torchvision itself draws them."""
     import torch
+    from torchvision.transforms import v2
 
-    crop = torchvision_v2().RandomResizedCrop(1, scale=SCALE, ratio=RATIO)
+    crop = v2.RandomResizedCrop(1, scale=SCALE, ratio=RATIO)
     image = [torch.empty((3, height, width), device="meta")]
     for _ in range(count):
         drawn = crop.make_params(image)
