@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from forebay import _core
 from forebay._core import StoredFile
 from forebay.checks import flag, whole
+from forebay.core_transforms import is_cut
 from forebay.decoding import begin_batch, check_threads, view_of
 from forebay.devices import check_device, open_device
-from forebay.options import dtype_name, feed_options, split_transform
+from forebay.options import dtype_name, feed_options
+from forebay.pipelines import only_in_python, split
 from forebay.pytorch import load_torch
-from forebay.transforms import Transform
+from forebay.transform_kinds import Transforms
 
 
 class DecodedBatch:
@@ -30,7 +32,7 @@ class DecodedBatch:
 
     @property
     def images(self) -> Any:
-        """The batch; on a GPU for work behind it on the same stream. Bad samples are zeros."""
+        """The batch; on a GPU for work after it on the same stream. Bad samples are zeros."""
         return self._images
 
     def errors(self) -> dict[int, str]:
@@ -61,11 +63,13 @@ class BatchDecoder:
     Loader's, wherever they are made.
 
     Args:
-        transform: As Loader's, without functions of your own.
+        transform: Forebay's transforms, or torchvision's that the core runs, at least one. As a
+            call's files may differ in size, they must cut them: by a crop, or by a Resize with both
+            sides.
         device: "cuda", "cuda:1" or a torch.device; None: the CPU, this machine's memory.
-        dtype: As Loader's.
+        dtype: Like Loader's.
         channels_last: Whether images are [height, width, 3].
-        seed: Of the augmentation.
+        seed: The augmentation depends on it.
         threads: That prepare or decode the files of a call; None: as many as this process may run
             at once.
 
@@ -75,7 +79,7 @@ class BatchDecoder:
 
     def __init__(
         self,
-        transform: Sequence[Transform] | Transform,
+        transform: Transforms,
         *,
         device: Any = None,
         dtype: str | None = None,
@@ -84,16 +88,24 @@ class BatchDecoder:
         threads: int | None = None,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        own, functions = split_transform(transform)
-        if not own or functions:
-            raise ValueError("BatchDecoder: transform must be forebay.transforms, at least one")
+        pipeline = split(transform, channels_last=False)
+        if pipeline.functions:
+            raise ValueError(
+                f"BatchDecoder: transform must be what the core runs; {only_in_python(pipeline)}"
+            )
+        if not pipeline.core or not is_cut(pipeline.core):
+            raise ValueError(
+                "BatchDecoder: transform must cut images to one size: give a crop, or Resize with "
+                "both sides"
+            )
         self._options, _ = feed_options(
-            own,
+            pipeline.core,
             dtype,
             channels_last=flag("channels_last", channels_last),
             with_image=True,
             with_file=False,
             later=[],
+            dataset=None,
         )
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._threads = check_threads("BatchDecoder", threads)
@@ -137,7 +149,7 @@ class BatchDecoder:
         wrong with a file shows where it is decoded.
 
         Args:
-            files: As of a call.
+            files: What a call takes.
 
         Returns:
             What calls take in their places.

@@ -1,7 +1,7 @@
 """From the core's batches to what a Loader's user asked for."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -12,6 +12,7 @@ from forebay.checks import function
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing, check_mixing, mix, no_labels
 from forebay.pytorch import load_torch
+from forebay.user_functions import Occasion, UserFunction
 
 # Fields that the core's batches have by themselves.
 _OWN = ("image", "file", "label", "index")
@@ -22,11 +23,12 @@ class Assembler:
 
     Args:
         dataset: Where columns come from.
-        fields: As Loader's.
+        fields: Like Loader's.
         functions: The user's, for each image in turn.
-        collate_fn: As Loader's.
-        batch_transform: As Loader's.
-        seed: Of what the mixing draws.
+        target_transform: Like Loader's.
+        collate_fn: Like Loader's.
+        batch_transform: Like Loader's.
+        seed: What the mixing and the functions draw depends on it.
         whole: Whether images come one by one, each of its own size.
         channels_last: Whether images are to be [height, width, 3].
     """
@@ -35,9 +37,10 @@ class Assembler:
         self,
         dataset: Dataset,
         fields: Sequence[str] | Mapping[str, str],
-        functions: list[Callable[[Any], Any]],
-        collate_fn: Callable[[list[Any]], Any] | None,
-        batch_transform: Callable[[Any], Any] | Mixing | None,
+        functions: list[UserFunction],
+        target_transform: Callable[..., Any] | None,
+        collate_fn: Callable[..., Any] | None,
+        batch_transform: Callable[..., Any] | Mixing | None,
         *,
         seed: int,
         whole: bool,
@@ -63,18 +66,27 @@ class Assembler:
             raise ValueError("batch_transform: images of their own sizes cannot be mixed")
         if mixing is not None and collate_fn is not None:
             raise ValueError("batch_transform: cannot mix what a collate_fn makes")
+        if target_transform is not None and not self.wants("label"):
+            raise ValueError(
+                f"target_transform: is for labels, but fields {self._fields} have none"
+            )
         if mixing is not None:
             check_mixing(mixing)
-        elif batch_transform is not None:
-            function("batch_transform", batch_transform)
-        if collate_fn is not None:
-            function("collate_fn", collate_fn)
-        # Whether something in Python takes time, the mixing or the user's functions.
-        self.runs_python = bool(functions or collate_fn or batch_transform)
+        # Whether something in Python uses the images, the mixing or the user's functions.
+        self.uses_images = bool(functions or collate_fn or batch_transform)
+        # Whether something in Python takes time.
+        self.runs_python = self.uses_images or target_transform is not None
         self._functions = functions
-        self._batch_transform = batch_transform
+        self._mixing = mixing
+        if target_transform is not None and not callable(target_transform):
+            raise ValueError(
+                f"target_transform is {target_transform!r}, but must be a function, or a type"
+            )
+        self._target_transform = _user_function(target_transform, "target_transform")
+        self._collate_fn = _user_function(collate_fn, "collate_fn")
+        own = None if isinstance(batch_transform, Mixing) else batch_transform
+        self._batch_transform = _user_function(own, "batch_transform")
         self._seed = seed
-        self._collate_fn = collate_fn
         self._whole = whole
         self._channels_last = channels_last
         self._as_tensors = load_torch() is not None
@@ -107,27 +119,39 @@ class Assembler:
         numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
         names = dict.fromkeys(self._fields)  # each once, in their order
         made = {name: self._value(name, batch, kept, numbers, stop) for name in names}
+        drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
+        occasion = Occasion(self._seed, batch.epoch, drawn_for, batch.step)
         if self._collate_fn is not None:
             values = [made[field] for field in self._fields]
             if len(numbers) == 0:
                 return self._named(values)
-            samples = zip(*values, strict=True)
-            collated = self._collate_fn([self._named(list(sample)) for sample in samples])
-            return self._transformed(collated)
-        made = {name: _stack(v) if isinstance(v, _Made) else v for name, v in made.items()}
-        if isinstance(self._batch_transform, Mixing) and len(numbers) > 0:
-            made["image"], made["label"] = mix(
-                self._batch_transform, made["image"], made["label"], seed=self._seed,
-                epoch=batch.epoch, step=batch.step, channels_last=self._channels_last,
-            )  # fmt: skip
-        elif isinstance(self._batch_transform, Mixing):
-            made["label"] = self._array(no_labels(self._batch_transform))
-        return self._transformed(self._named([made[field] for field in self._fields]))
+            samples = [self._named(list(sample)) for sample in zip(*values, strict=True)]
+            return self._transformed(self._collate_fn(samples, occasion), occasion)
+        for name, stack in (("image", _stack), ("label", _collate)):
+            if isinstance(made.get(name), _Made):
+                made[name] = stack(made[name])
+        if self._mixing is not None:
+            self._mix(made, batch, len(numbers))
+        return self._transformed(self._named([made[field] for field in self._fields]), occasion)
 
-    def _transformed(self, batch: Any) -> Any:
-        if self._batch_transform is None or isinstance(self._batch_transform, Mixing):
-            return batch
-        return self._batch_transform(batch)
+    def _mix(self, made: dict[str, Any], batch: Any, count: int) -> None:
+        assert self._mixing is not None
+        if count == 0:
+            made["label"] = self._array(no_labels(self._mixing))
+            return
+        if isinstance(made["label"], list):
+            raise ValueError(
+                "batch_transform: mixes labels, but target_transform gives "
+                f"{type(made['label'][0]).__name__}; it must give whole numbers, or float32 "
+                "[classes]"
+            )
+        made["image"], made["label"] = mix(
+            self._mixing, made["image"], made["label"], seed=self._seed, epoch=batch.epoch,
+            step=batch.step, channels_last=self._channels_last,
+        )  # fmt: skip
+
+    def _transformed(self, batch: Any, occasion: Occasion) -> Any:
+        return batch if self._batch_transform is None else self._batch_transform(batch, occasion)
 
     def _named(self, values: list[Any]) -> Any:
         if self._names is None:
@@ -146,13 +170,18 @@ class Assembler:
             images = self._images(batch, kept)
             # Nobody knows what the functions would make of none.
             applies = self._functions and len(images) > 0
-            return _Made(self._apply(images, stop)) if applies else images
+            if not applies:
+                return images
+            return self._apply(self._functions, "transform", images, batch, kept, stop)
         if field == "file":
             files = batch.files
             return files if kept is None else [files[i] for i in kept]
         if field == "label":
             labels = batch.labels if kept is None else batch.labels[kept]
-            return self._array(labels.astype(np.int64))
+            if self._target_transform is None or len(labels) == 0:
+                return self._array(labels.astype(np.int64))
+            own = [self._target_transform]
+            return self._apply(own, "target_transform", labels.tolist(), batch, kept, stop)
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
         if column.dtype.kind == "u":  # with which PyTorch does next to nothing
             column = column.astype(np.int64)
@@ -169,15 +198,28 @@ class Assembler:
                 images = images[: len(kept)] if ragged else images[kept]
         return images
 
-    def _apply(self, images: Any, stop: threading.Event | None) -> Iterator[Any]:
-        for image in images:
+    def _apply(
+        self,
+        functions: list[UserFunction],
+        name: str,
+        values: Any,
+        batch: Any,
+        kept: NDArray[np.int64] | None,
+        stop: threading.Event | None,
+    ) -> "_Made":
+        """What functions make of each of a batch's images, or labels."""
+        drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
+        made = _Made()
+        for place, value in enumerate(values):
             if stop is not None and stop.is_set():
                 raise CancelledError
-            for own in self._functions:
-                image = own(image)
-                if image is None:
-                    raise ValueError(f"transform: {own!r} returned None for an image")
-            yield image
+            occasion = Occasion(self._seed, batch.epoch, drawn_for[place : place + 1])
+            for own in functions:
+                value = own(value, occasion)
+                if value is None and name == "transform":
+                    raise ValueError(f"transform: {own.own!r} returned None for an image")
+            made.append(value)
+        return made
 
     def _whole_image(self, image: NDArray[np.uint8]) -> Any:
         own = self._array(image)
@@ -201,11 +243,19 @@ class Assembler:
 
 
 class _Made(list[Any]):
-    """What a user's functions made of the images."""
+    """What a user's functions made, of each image or label one."""
+
+
+def _user_function(own: Callable[..., Any] | None, name: str) -> UserFunction | None:
+    if own is None:
+        return None
+    if name != "target_transform":  # for which a type such as float will do
+        function(name, own)
+    return UserFunction(own, name)
 
 
 def _stack(made: list[Any]) -> Any:
-    """In one where they are arrays, as PyTorch's default_collate does; else the list."""
+    """Images in one where they are arrays, as PyTorch's default_collate does; else the list."""
     if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
         return list(made)
     shapes = sorted({tuple(one.shape) for one in made})
@@ -214,6 +264,26 @@ def _stack(made: list[Any]) -> Any:
             f"transform: its functions gave images of sizes {shapes[0]} and {shapes[1]} in one "
             "batch; make them of one size, or give a collate_fn"
         )
+    return _stacked(made)
+
+
+def _collate(made: list[Any]) -> Any:
+    """Labels in one where they are numbers, or arrays of one shape; else the list."""
+    if all(isinstance(one, int | float) for one in made):
+        kinds = {type(one) for one in made}
+        dtype = np.float64 if float in kinds else bool if kinds == {bool} else np.int64
+        return _stacked([np.array(one, dtype) for one in made])
+    shapes = {tuple(one.shape) if _is_array(one) else None for one in made}
+    return list(made) if None in shapes or len(shapes) > 1 else _stacked(made)
+
+
+def _is_array(one: Any) -> bool:
+    """Whether it is an array, tensor or scalar of numbers."""
+    is_array = hasattr(one, "shape") and hasattr(one, "dtype")
+    return is_array and getattr(one.dtype, "kind", "f") in "biufc"
+
+
+def _stacked(made: list[Any]) -> Any:
     torch = load_torch()
     if torch is None:
         return np.stack(made)

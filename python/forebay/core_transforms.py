@@ -35,9 +35,8 @@ _PLACES: dict[type, int] = {
     kinds.RandomErasing: 4,
 }
 ORDER = (
-    "RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, of which one may be left out "
-    "(Resize alone with both sides); then RandomHorizontalFlip and RandomVerticalFlip, then "
-    "Normalize, then RandomErasing, each if wanted"
+    "RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, then RandomHorizontalFlip and "
+    "RandomVerticalFlip, then Normalize, then RandomErasing, each if wanted"
 )
 
 
@@ -52,13 +51,10 @@ def _check_order(transforms: Sequence[Any]) -> None:
     present = [type(one) for one in transforms]
     places = [_PLACES[kind] for kind in present]
     cuts = places.count(1)
-    first = transforms[0] if transforms else None
     good = (
         places == sorted(places)
         and len(set(present)) == len(present)
-        and (
-            cuts == 1 or (cuts == 0 and isinstance(first, kinds.Resize) and len(_sides(first)) == 2)
-        )
+        and cuts <= 1
         and not (kinds.Resize in present and kinds.RandomResizedCrop in present)
     )
     if not good:
@@ -66,6 +62,14 @@ def _check_order(transforms: Sequence[Any]) -> None:
             f"transform: Forebay does not run {names} in this order; it runs {ORDER} "
             "(forebay.transforms)"
         )
+
+
+def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
+    """Whether samples have one size whatever the images' sizes are."""
+    return any(
+        _PLACES.get(type(one)) == 1 or (isinstance(one, kinds.Resize) and len(_sides(one)) == 2)
+        for one in transforms
+    )
 
 
 def numbers_of(
@@ -160,12 +164,14 @@ def _probability(one: Any) -> float:
 def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize | None]:
     """What the core calls them, and how pixels are normalised.
 
+    Where they do not cut (is_cut), the size of samples is left to the caller.
+
     Raises:
         ValueError: The core does not run these in this order, or not with these arguments.
     """
     _check_order(transforms)
     out = _core.Transform()
-    out.flip = 0
+    out.crop, out.flip = _core.WholeImage(), 0
     resize = None
     normalize = None
     for one in transforms:
@@ -180,7 +186,6 @@ def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize
                 resize = _size(one) if len(sides) == 2 else _core.ShortSide(sides[0])
                 out.interpolation = _interpolation(one)
                 out.size = _size(one)
-                out.crop = _core.CentreCrop()
             case kinds.RandomResizedCrop():
                 crop = _core.RandomResizedCrop()
                 _bounds(one, crop)

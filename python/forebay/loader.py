@@ -22,10 +22,11 @@ from forebay.iteration import Batches
 from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
 from forebay.monitor import Monitor
-from forebay.options import feed_options, seconds, seed_of, split_transform
+from forebay.options import feed_options, seconds, seed_of
+from forebay.pipelines import split
 from forebay.place import Place, beginning
 from forebay.ranks import WORLD_SIZE_MAX, check_world, own_world, threads_of
-from forebay.transforms import Transform
+from forebay.transform_kinds import Transforms
 
 # Like the core's limit (feed/options.cc).
 _PREFETCH_MAX = 1024
@@ -63,10 +64,18 @@ class Loader:
         batch_sampler: Gives lists of numbers, one for each batch, like
             torch.utils.data.BatchSampler; batches may have different sizes. Without `batch_size`,
             `shuffle`, `sampler`, `drop_last`, `rank` and `world_size`.
-        transform: What is done to each sample (forebay.transforms), and behind that any functions
+        transform: What is done to each sample: forebay.transforms; or torchvision's own, v1 or v2,
+            a Compose, a list of them, or a model's weights.transforms(). After these any functions
             of your own: each gets an image as a tensor (NumPy array without PyTorch) of the batch's
             layout, uint8 or as Normalize made it, and gives what the next one gets; threads of
-            Python run them ahead of the loop. None: images as they are, uint8 [3, height, width].
+            Python run them ahead of the loop. From the first of torchvision's on that the core has
+            not, the rest runs in Python too, on what torchvision gives it there (a Pillow image
+            until ToTensor or ToImage); a UserWarning says so. Without a crop, or a Resize with both
+            sides, images must have the size of the dataset's first one; others are samples that
+            cannot be used. None: images as they are, uint8 [3, height, width].
+        target_transform: A function of each label (int, -1: none), as torchvision's datasets take
+            it. What it gives becomes one tensor where it is numbers, or arrays of one shape, else
+            a list; a collate_fn gets it as it is.
         fields: What a batch consists of: "image", "label", "index" (the sample's number), "key"
             (its name), "file" (its image file's bytes) or any of Dataset.columns. A sequence gives
             tuples; a mapping dicts: {"pixels": "image", "y": "label"}. Without "image" nothing is
@@ -89,8 +98,13 @@ class Loader:
             or "uint8".
         channels_last: Whether images are [height, width, 3].
         prefetch_factor: Batches that are prepared ahead.
-        seed: Of the order and the augmentation, from 0 to 2^64 - 1; None: the initial seed of
-            `generator`, else 0.
+        seed: The order, the augmentation and the generators of your functions depend on it; not on
+            torch.manual_seed(), which seeds other generators than theirs. A function that has a
+            parameter `generator` gets a torch.Generator, one with `rng` a numpy.random.Generator,
+            seeded by the seed, the epoch and the sample (for collate_fn and batch_transform: the
+            step and the batch's samples), until it returns: the same for any number of threads and
+            ranks, and after resuming. From 0 to 2^64 - 1; None: the initial seed of `generator`,
+            else 0.
         generator: A torch.Generator whose initial seed is the seed, where `seed` is None.
         rank: This process's number, and
         world_size: how many share an epoch; None: those of torch.distributed, else RANK and
@@ -129,13 +143,11 @@ class Loader:
         sampler: Any = None,
         batch_sampler: Any = None,
         *,
-        transform: Sequence[Transform | Callable[[Any], Any]]
-        | Transform
-        | Callable[[Any], Any]
-        | None = None,
+        transform: Transforms | None = None,
+        target_transform: Callable[..., Any] | None = None,
         fields: Sequence[str] | Mapping[str, str] = ("image", "label"),
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        batch_transform: Callable[[Any], Any] | Mixing | None = None,
+        collate_fn: Callable[..., Any] | None = None,
+        batch_transform: Callable[..., Any] | Mixing | None = None,
         num_workers: int | None = None,
         drop_last: bool = False,
         even_batches: bool | None = None,
@@ -202,29 +214,33 @@ class Loader:
         if flag("progress", progress) and find_spec("tqdm") is None:
             raise ValueError("progress: its bar is the package tqdm's; pip install tqdm")
 
-        own_transforms, functions = split_transform(transform)
+        pipeline = split(transform, channels_last=flag("channels_last", channels_last))
+        if pipeline.in_python is not None:
+            warnings.warn(f"forebay.Loader: transform: {pipeline.in_python}", stacklevel=2)
         self._assemble = Assembler(
             self.dataset,
             fields,
-            functions,
+            pipeline.functions,
+            target_transform,
             collate_fn,
             batch_transform,
             seed=self.seed,
-            whole=not own_transforms,
-            channels_last=flag("channels_last", channels_last),
+            whole=pipeline.core is None,
+            channels_last=channels_last,
         )
         self.device = check_device(device)
         self.pin_memory = flag("pin_memory", pin_memory) and can_pin()
-        on_host = self.device is None or self._assemble.runs_python
-        images_on_device = not on_host and bool(own_transforms) and self._assemble.wants("image")
-        decoder = open_decoder(decode, self.device if images_on_device else None)
+        on_host = self.device is None or self._assemble.uses_images
+        makes_tensor = pipeline.core is not None and self._assemble.wants("image")
+        decoder = open_decoder(decode, self.device if makes_tensor and not on_host else None)
         self._options, self._normalizing = feed_options(
-            own_transforms,
+            pipeline.core,
             dtype,
             channels_last=channels_last,
             with_image=self._assemble.wants("image"),
             with_file=self._assemble.wants("file"),
             later=[] if on_host or decoder else self._assemble.places("image"),
+            dataset=self.dataset,
         )
         if decoder is not None:
             self._options.device, self._options.decode = decoder

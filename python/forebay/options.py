@@ -1,15 +1,20 @@
-"""From a Loader's arguments to what is made of a sample, by the core and by functions behind it."""
+"""From a Loader's arguments to the core's options: what is made of a sample."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 from forebay import _core
-from forebay.checks import function, whole
-from forebay.core_transforms import to_core
+from forebay.checks import whole
+from forebay.core_transforms import is_cut, to_core
+from forebay.dataset import Dataset
+from forebay.decoding import view_of
 from forebay.devices import Normalizing
 from forebay.transforms import RandomErasing, Transform
+
+# So many images are tried for their size.
+_FIRST_MAX = 100
 
 _DTYPES = {
     "uint8": _core.DType.UINT8,
@@ -20,8 +25,27 @@ _DTYPES = {
 
 
 def dtype_name(dtype: _core.DType) -> str:
-    """As Loader's dtype, and PyTorch's."""
+    """Like Loader's dtype, and PyTorch's."""
     return next(name for name, value in _DTYPES.items() if value == dtype)
+
+
+def first_size(dataset: Dataset) -> _core.Size:
+    """The size of a dataset's first image, by its header; of a damaged one's successor instead.
+
+    Raises:
+        DataError: None of the first ones can be read.
+    """
+    failed = None
+    for number in range(min(len(dataset), _FIRST_MAX)):
+        try:
+            width, height = _core.read_size(view_of(dataset.read(number), number))
+        except _core.DataError as error:
+            failed = failed or error
+        else:
+            return _core.Size(width=width, height=height)
+    if failed is not None:
+        raise failed
+    return _core.Size(width=1, height=1)  # there are no samples
 
 
 def seed_of(seed: int | None, generator: Any) -> int:
@@ -49,37 +73,28 @@ def seconds(name: str, value: Any) -> float:
     return float(value)
 
 
-def split_transform(
-    transform: Any,
-) -> tuple[list[Transform], list[Callable[[Any], Any]]]:
-    """What the core runs, and the user's functions behind it."""
-    if transform is None:
-        return [], []
-    given = [transform] if isinstance(transform, Transform) or callable(transform) else transform
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ValueError(f"transform is {transform!r}, but must be a list of transforms")
-    own: list[Any] = list(given)
-    functions: list[Callable[[Any], Any]] = []
-    while own and not isinstance(own[-1], Transform):
-        functions.insert(0, own.pop())
-        function("transform: a member", functions[0])
-    return own, functions
-
-
 def feed_options(
-    transform: list[Transform],
+    transform: list[Transform] | None,
     dtype: str | None,
     *,
     channels_last: bool,
     with_image: bool,
     with_file: bool,
     later: Sequence[Any],
+    dataset: Dataset | None,
 ) -> tuple[_core.FeedOptions, Normalizing | None]:
     """The core's options, as far as they say what is made of a sample; what is left to a device.
 
     Args:
+        transform: What the core runs; None: images as they are.
+        dtype: Like Loader's.
+        channels_last: Like Loader's.
+        with_image: Whether batches have images.
+        with_file: Whether batches have image files.
         later: The fields whose images a device may normalise; it does not where something comes
-            behind Normalize.
+            after Normalize.
+        dataset: Its first image has the size of all where the transform does not cut them; None:
+            it does.
 
     Raises:
         ValueError: A transform or dtype that does not go.
@@ -90,20 +105,24 @@ def feed_options(
         _core.Images.NONE
         if not with_image
         else _core.Images.TENSOR
-        if transform
+        if transform is not None
         else _core.Images.WHOLE
     )
-    if not transform:
+    if transform is None:
         if dtype not in (None, "uint8"):
             raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
         return options, None
-    options.transform, normalize = to_core(transform)
+    made, normalize = to_core(transform)
+    if dataset is not None and with_image and not is_cut(transform):
+        made.size = _core.resized_size(made.crop.resize, first_size(dataset))
+    options.transform = made
     dtype = dtype or ("uint8" if normalize is None else "float32")
     if dtype not in _DTYPES:
         raise ValueError(f"dtype is {dtype!r}, but must be one of {list(_DTYPES)}")
     if (dtype == "uint8") != (normalize is None):
         raise ValueError(
-            f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize"
+            f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize "
+            "(or torchvision's ToTensor or ToDtype) in Forebay's core"
         )
     tensor = _core.TensorOptions()
     tensor.dtype = _DTYPES[dtype]

@@ -1,15 +1,18 @@
-"""torchvision's transforms as Forebay's."""
+"""Which of torchvision's transforms the core runs, and what they are called there.
 
-from collections.abc import Iterable, Sequence
+Forebay does not import torchvision: its objects are recognised by the module of their type.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from forebay import transform_kinds as kinds
-from forebay.core_transforms import ORDER, numbers_of, to_core
+from forebay.core_transforms import numbers_of, to_core
 
 _FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
-# Of torchvision: the arguments that Forebay's transform of the same name takes from one.
+# The arguments that Forebay's transform takes from torchvision's one of the same name.
 _COPIED: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
     "RandomCrop": ("size", "pad_if_needed", "fill", "padding_mode"),
@@ -20,116 +23,159 @@ _COPIED: dict[str, tuple[str, ...]] = {
     "Normalize": ("mean", "std"),
     "RandomErasing": ("p", "scale", "ratio"),
 }
-# What becomes of nothing: samples are RGB tensors from the beginning.
+# These make numbers from 0 to 1 of bytes.
+_SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
+# These need nothing done: samples are RGB tensors from the beginning.
 _IGNORED = ("Identity", "PILToTensor", "ToImage", "ToPureTensor")
+# After these an image is a tensor, before them it is Pillow's.
+CONVERSIONS = (*_SCALING, "PILToTensor", "ToImage", "ToPureTensor")
 
 
-def from_torchvision(transform: Any) -> list[kinds.Transform]:
-    """The same as a torchvision Compose (v2, or the older one) does, for Loader's `transform`.
+class NotInCoreError(Exception):
+    """The core does not do what a transform of torchvision does; the message says why."""
 
-    ToImage, PILToTensor, ToTensor and ToDtype(torch.float32, scale=True) are part of what Forebay
-    does anyway; without Normalize they become Normalize(mean=(0, 0, 0), std=(1, 1, 1)). A flip
-    before a random crop goes behind it, which gives the same distribution. Where torchvision
-    resizes a Pillow image or floating-point numbers, Forebay resizes bytes: values differ by a
-    level of 255 now and then.
 
-    Args:
-        transform: A Compose, nested ones included; a sequence of transforms; or one.
+def is_torchvision(one: Any) -> bool:
+    """Whether an object is one of torchvision's transforms."""
+    module = type(one).__module__
+    return module == "torchvision.transforms" or module.startswith("torchvision.transforms.")
 
-    Raises:
-        ValueError: A member, its arguments or its place have no counterpart here; it is named.
-    """
-    out: list[Any] = []
-    scaled = False
-    value_of_bytes = False
-    for member in _flat(transform):
+
+class CorePart:
+    """The members of a transform, from its beginning on, that the core runs."""
+
+    def __init__(self) -> None:
+        self._taken: list[Any] = []
+        self._scaled = False
+        # The last member that turned the image from Pillow's into a tensor, in torchvision's terms.
+        self.conversion: Any = None
+
+    def transforms(self) -> list[kinds.Transform]:
+        """What the core runs for the members that were taken."""
+        out = list(self._taken)
+        present = [type(one) for one in out]
+        if self._scaled and kinds.Normalize not in present:
+            at = present.index(kinds.RandomErasing) if kinds.RandomErasing in present else len(out)
+            out.insert(at, kinds.Normalize(mean=(0, 0, 0), std=(1, 1, 1)))
+        return out
+
+    def take(self, member: Any, later: Sequence[Any]) -> None:
+        """Adds the next member, Forebay's or torchvision's.
+
+        Args:
+            member: What is added.
+            later: The members after it.
+
+        Raises:
+            NotInCoreError: It is torchvision's, and the core does not do it, or not at this place.
+            ValueError: Torchvision could not do it either.
+        """
+        if isinstance(member, kinds.Transform):
+            self._taken.append(member)
+            return
+        made = self._converted(member, later)
+        try:
+            own = _flips_after_crop([*self._taken, *made])
+            if own:
+                to_core(own)
+        except ValueError as error:
+            reason = str(error).removeprefix("transform: ")
+            if len(made) > 1:  # the reason names what the member became
+                reason = f"{type(member).__name__}: {reason}"
+            raise NotInCoreError(reason) from None
+        self._taken = own
+        self._scaled = self._scaled or _scales(member, self._scaled)
+        if type(member).__name__ in CONVERSIONS:
+            self.conversion = member
+
+    def _converted(self, member: Any, later: Sequence[Any]) -> list[kinds.Transform]:
+        """Forebay's transforms for one of torchvision's."""
         name = type(member).__name__
-        if not type(member).__module__.startswith("torchvision.transforms"):
+        if name in _IGNORED or name in _SCALING:
+            _scales(member, self._scaled)
+            return []
+        if name == "ImageClassification":  # the preset of a model's weights, for Pillow's images
+            return [
+                kinds.Resize(member.resize_size, member.interpolation),
+                kinds.CenterCrop(member.crop_size),
+                kinds.Normalize(member.mean, member.std),
+            ]
+        if name not in _COPIED:
+            raise NotInCoreError(f"{name} has no counterpart in Forebay's core")
+        arguments = {one: getattr(member, one) for one in _COPIED[name]}
+        if self.conversion is None and "antialias" in arguments:
+            arguments["antialias"] = True  # Pillow, which would resize here, always does
+        if name == "RandomCrop":
+            arguments["padding"] = _padding(member)
+            arguments["fill"] = self._fill(member)
+        if name == "RandomErasing":
+            arguments["value"] = self._erased_value(member, later)
+        if name == "Normalize":
+            self._check_normalize()
+            for key, value in arguments.items():
+                numbers = np.ravel(value).tolist()
+                arguments[key] = numbers * 3 if len(numbers) == 1 else numbers
+        return [getattr(kinds, name)(**arguments)]
+
+    def _check_normalize(self) -> None:
+        if not self._scaled:
             raise ValueError(
-                f"from_torchvision: {name} (of {type(member).__module__}) is not torchvision's own"
+                "transform: torchvision's Normalize needs numbers from 0 to 1, but gets bytes; put "
+                "ToTensor or ToDtype(torch.float32, scale=True) before it"
             )
-        if name in ("ToTensor", "ConvertImageDtype", "ToDtype"):
-            scaled = _scales(member, scaled) or scaled
-        elif name in _COPIED:
-            if name == "Normalize" and not scaled:
-                raise ValueError(
-                    "from_torchvision: Normalize without ToDtype(torch.float32, scale=True) or "
-                    "ToTensor before it works on the scale from 0 to 255, which Forebay's does not"
-                )
-            out.append(_from_torchvision(member, scaled))
-            if name == "RandomErasing" and not scaled:
-                value_of_bytes = out[-1].value != "random" and bool(np.any(out[-1].value))
-        elif name not in _IGNORED:
-            raise ValueError(
-                f"from_torchvision: {name} has no counterpart in Forebay, which runs {ORDER}"
+
+    def _fill(self, member: Any) -> Any:
+        fill = member.fill
+        levels = fill if isinstance(fill, Sequence) else (fill,)
+        if self._scaled and any(level != 0 for level in levels if level is not None):
+            raise NotInCoreError(
+                "RandomCrop's fill is on the scale from 0 to 1 here; Forebay's core pads bytes, "
+                "before ToTensor or ToDtype"
             )
-    if scaled and value_of_bytes:
-        raise ValueError(
-            "from_torchvision: RandomErasing's value is on the scale of the numbers that it gets; "
-            "put it behind ToDtype or ToTensor"
-        )
-    present = [type(one) for one in out]
-    if scaled and kinds.Normalize not in present:
-        at = present.index(kinds.RandomErasing) if kinds.RandomErasing in present else len(out)
-        out.insert(at, kinds.Normalize(mean=(0, 0, 0), std=(1, 1, 1)))
-    out = _flips_behind_crop(out)
-    to_core(out)
-    return out
+        return 0 if fill is None else fill
+
+    def _erased_value(self, member: Any, later: Sequence[Any]) -> Any:
+        value = "random" if member.value is None else member.value  # v2 keeps None for "random"
+        is_zero = value != "random" and not np.any(value)
+        if not self._scaled and not is_zero and any(_is_scaling(one) for one in later):
+            raise NotInCoreError(
+                "RandomErasing's value is on the scale of bytes here; Forebay's core erases after "
+                "ToTensor or ToDtype"
+            )
+        return value
 
 
-def _flat(transform: Any) -> Iterable[Any]:
-    if isinstance(transform, Sequence):
-        members = transform
-    elif type(transform).__name__ in ("Compose", "Sequential"):
-        members = getattr(transform, "transforms", transform)
-    else:
-        yield transform
-        return
-    for member in members:
-        yield from _flat(member)
+def _is_scaling(member: Any) -> bool:
+    if not is_torchvision(member) or type(member).__name__ not in _SCALING:
+        return False
+    return str(getattr(member, "dtype", "float")) != "torch.uint8"
 
 
 def _scales(member: Any, scaled: bool) -> bool:
-    """Whether a conversion makes numbers from 0 to 1 of bytes."""
+    """Whether a member makes numbers from 0 to 1 of bytes; `scaled`: they are that already."""
     name = type(member).__name__
+    if name == "ImageClassification":
+        return True
+    if name not in _SCALING:
+        return False
     dtype = "torch.float32" if name == "ToTensor" else str(member.dtype)
     if dtype == "torch.uint8" and not scaled:
         return False
     if dtype != "torch.float32":
-        raise ValueError(
-            f"from_torchvision: {name} to {dtype} has no counterpart in Forebay: convert to "
-            "torch.float32, or give Loader a dtype"
+        raise NotInCoreError(
+            f"{name} to {dtype} has no counterpart in Forebay's core: convert to torch.float32, or "
+            "give Loader a dtype"
         )
     if name == "ToDtype" and not member.scale and not scaled:
-        raise ValueError(
-            "from_torchvision: ToDtype(torch.float32) without scale=True gives numbers from 0 to "
-            "255, which Forebay does not"
+        raise NotInCoreError(
+            "ToDtype(torch.float32) without scale=True gives numbers from 0 to 255, which "
+            "Forebay's core does not"
         )
     return True
 
 
-def _from_torchvision(member: Any, scaled: bool) -> Any:
-    name = type(member).__name__
-    arguments = {one: getattr(member, one) for one in _COPIED[name]}
-    if name == "RandomErasing":
-        # v2 keeps a list, and None for "random".
-        value = member.value
-        arguments["value"] = "random" if value is None else value
-    if name == "RandomCrop":
-        arguments["padding"] = _padding(member)
-        fill = member.fill
-        levels = fill if isinstance(fill, Sequence) else (fill,)
-        if scaled and any(level != 0 for level in levels if level is not None):
-            raise ValueError(
-                "from_torchvision: RandomCrop's fill is on the scale of the numbers that it gets; "
-                "put it before ToDtype or ToTensor"
-            )
-        arguments["fill"] = 0 if fill is None else fill
-    return getattr(kinds, name)(**arguments)
-
-
 def _padding(member: Any) -> Any:
-    """As the constructor takes it: v2 keeps left, right, top and bottom, v1 what it was given."""
+    """The constructor's argument: v2 keeps left, right, top and bottom, v1 what it was given."""
     padding = member.padding
     if ".v2." not in type(member).__module__ or padding is None:
         return padding or None
@@ -137,8 +183,8 @@ def _padding(member: Any) -> Any:
     return (left, top, right, bottom)
 
 
-def _flips_behind_crop(own: list[Any]) -> list[Any]:
-    """Flips directly before a random crop go behind it, where the crop is symmetric."""
+def _flips_after_crop(own: list[Any]) -> list[Any]:
+    """Moves flips from directly before a random crop to after it, where the crop is symmetric."""
     for at, crop in enumerate(own):
         if not isinstance(crop, (kinds.RandomCrop, kinds.RandomResizedCrop)):
             continue

@@ -1,6 +1,6 @@
 """The transforms as their user writes them; forebay.transforms has them all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,16 @@ class Transform:
     """Something that the core does to each sample."""
 
 
+# What a Loader takes: Forebay's transforms, torchvision's, and functions of the user's own.
+Transforms = Sequence[Transform | Callable[..., Any]] | Transform | Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class RandomResizedCrop(Transform):
     """A random part of the image, resized.
 
     Args:
-        size: Of the sample.
+        size: The sample's.
         scale: Bounds of the part's share of the image's area, above 0, up to 1.
         ratio: Bounds of the part's width to its height.
         interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
@@ -41,7 +45,7 @@ class RandomCrop(Transform):
     Resize comes before.
 
     Args:
-        size: Of the sample.
+        size: The sample's.
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom; None: no border.
         pad_if_needed: Whether the border is widened, on both sides, where an image is too small.
@@ -62,9 +66,9 @@ class Resize(Transform):
     """The whole image, resized.
 
     Args:
-        size: Of the short side, the other one as the image's shape gives, rounded down; or
+        size: The short side's, the other one as the image's shape gives, rounded down; or
             (height, width), whatever the shape.
-        interpolation: As RandomResizedCrop's.
+        interpolation: Like RandomResizedCrop's.
         max_size: None.
         antialias: True.
     """
@@ -116,7 +120,7 @@ class RandomErasing(Transform):
         p: From 0 to 1.
         scale: Bounds of its share of the area, above 0, up to 1.
         ratio: Bounds of its height to its width.
-        value: What it becomes, one number or three, on the scale behind Normalize (without that,
+        value: What it becomes, one number or three, on the scale after Normalize (without that,
             whole numbers from 0 to 255); "random", with Normalize: for each pixel and channel a
             number of the standard normal distribution.
     """

@@ -1,11 +1,13 @@
 """What happens to a sample between its file and the batch: torchvision v2's names and parameters.
 
 A loader takes a sequence of these, in this order: how the sample is cut from its image
-(RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, of which one may be left out; Resize
-alone with both sides); then RandomHorizontalFlip and RandomVerticalFlip, Normalize and
-RandomErasing, each if wanted. They are run by Forebay's core in one pass, with the distributions of
-torchvision.transforms.v2, the randomness drawn from the seed, the epoch and the sample alone.
-Pixels are those of torchvision v2 on uint8 tensors; resizing is always antialiased.
+(RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, each if wanted; without a crop, and
+without a Resize with both sides, all images must come out at one size); then RandomHorizontalFlip
+and RandomVerticalFlip, Normalize and RandomErasing, each if wanted. They are run by Forebay's core
+in one pass, with the distributions of torchvision.transforms.v2, the randomness drawn from the
+seed, the epoch and the sample alone. Pixels are those of torchvision v2 on uint8 tensors; resizing
+is always antialiased. A loader takes torchvision's own objects too: from_torchvision() shows what
+becomes of them.
 
 MixUp, CutMix and RandomChoice of them act on whole batches (forebay.mixing).
 
@@ -13,7 +15,7 @@ A `size` is a number of pixels, for squares, or (height, width).
 """
 
 from forebay.mixing import CutMix, MixUp, RandomChoice
-from forebay.torchvision_transforms import from_torchvision
+from forebay.pipelines import from_torchvision
 from forebay.transform_kinds import (
     IMAGENET_MEAN,
     IMAGENET_STD,

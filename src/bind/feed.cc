@@ -1,5 +1,3 @@
-#include "feed/shared_feed.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -8,6 +6,7 @@
 
 #include "bind/bind.h"
 #include "bind/dataset.h"
+#include "feed/shared_feed.h"
 #include "feed/state.h"
 #include "io/machine.h"
 
@@ -57,6 +56,7 @@ struct Batch {
   std::shared_ptr<const Owner> owner;
   image::TensorOptions tensor;
   Where where;
+  std::shared_ptr<const std::vector<uint64_t>> drawn_for;  // FeedOptions::drawn_for
 
   const feed::Batch& batch() const { return ***owner; }
 };
@@ -122,6 +122,21 @@ nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
 }
 
+// What each sample's augmentation is drawn for; 0 where there is no sample.
+nb::ndarray<nb::numpy, uint64_t> drawn_for(const Batch& self) {
+  auto* const out = new std::vector<uint64_t>(self.batch().samples);
+  const nb::capsule owner(out,
+                          [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
+  for (uint64_t& number : *out) {
+    if (number == feed::kNoSample) {
+      number = 0;
+    } else if (!self.drawn_for->empty()) {
+      number = self.drawn_for->at(number);
+    }
+  }
+  return nb::ndarray<nb::numpy, uint64_t>(out->data(), {out->size()}, owner);
+}
+
 // A feed; any thread may call anything. In a forked child it is no use: every turn is over there.
 class Feed {
  public:
@@ -131,7 +146,8 @@ class Feed {
       : feed_(std::make_unique<feed::SharedFeed>(
             unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options)))),
         tensor_(options.tensor),
-        where_(where_are(options.device)) {}
+        where_(where_are(options.device)),
+        drawn_for_(std::make_shared<const std::vector<uint64_t>>(options.drawn_for)) {}
 
   bool is_here() const { return feed_.is_here(); }
   Turn start(const std::string& state) {
@@ -169,7 +185,8 @@ class Feed {
     }
     std::optional<Batch> batch;
     if (taken->batch != nullptr) {
-      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_};
+      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_,
+                    drawn_for_};
     }
     return nb::make_tuple(std::move(batch), taken->state, taken->bad_samples);
   }
@@ -180,6 +197,7 @@ class Feed {
   InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
+  std::shared_ptr<const std::vector<uint64_t>> drawn_for_;
 };
 
 }  // namespace
@@ -240,6 +258,9 @@ void bind_feed(nb::module_& m) {
           "samples", [](const Batch& self) { return column(self, self.batch().samples); },
           nb::rv_policy::automatic,
           "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
+      .def_prop_ro("drawn_for", &drawn_for, nb::rv_policy::automatic,
+                   "uint64 [samples]: what each sample's augmentation is drawn for, with seed and "
+                   "epoch; 0 where there is no sample.")
       .def_prop_ro("epoch", [](const Batch& self) { return self.batch().epoch; })
       .def_prop_ro("step", [](const Batch& self) { return self.batch().step; })
       .def_prop_ro(
@@ -267,9 +288,10 @@ void bind_feed(nb::module_& m) {
       .def("stats", &Feed::stats)
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace, "JSON that Perfetto opens: what was done since.")
-      .def("next", &Feed::next, nb::arg("turn"),
-           "The turn's next batch, None at the epoch's end; the state (JSON) after it; how many bad "
-           "samples that lists.");
+      .def(
+          "next", &Feed::next, nb::arg("turn"),
+          "The turn's next batch, None at the epoch's end; the state (JSON) after it; how many bad "
+          "samples that lists.");
 }
 
 }  // namespace forebay::bind

@@ -51,6 +51,15 @@ void bind_transforms(nb::module_& m) {
   nb::class_<CentreCrop>(m, "CentreCrop")
       .def(nb::init<>())
       .def_rw("resize", &CentreCrop::resize, nb::arg().none());
+  nb::class_<WholeImage>(m, "WholeImage")
+      .def(nb::init<>())
+      .def_rw("resize", &WholeImage::resize, nb::arg().none());
+  m.def(
+      "resized_size",
+      [](const std::optional<Resize>& resize, const Size& image) {
+        return unwrap(resized_size(resize, image));
+      },
+      nb::arg("resize").none(), nb::arg("image"), "Of an image, once it is resized.");
   nb::class_<RandomErasing>(m, "RandomErasing")
       .def(nb::init<>())
       .def_rw("probability", &RandomErasing::probability)

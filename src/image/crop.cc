@@ -149,6 +149,17 @@ Result<Window> draw_window(const RandomCrop& crop, Size image, Size size, base::
   return window;
 }
 
+Result<Size> whole_size(const WholeImage& whole, Size image, Size size) {
+  ASSIGN_OR_RETURN(const Size resized, resized_size(whole.resize, image));
+  if (resized == size) return size;
+  const std::string resize =
+      whole.resize ? fmt::format(", resized to {} x {},", resized.width, resized.height) : "";
+  return base::fail(base::Code::kInvalid,
+                    "{} x {} pixels{} are not the {} x {} of all samples; where images differ in "
+                    "size, the transform must crop them or resize both of their sides",
+                    image.width, image.height, resize, size.width, size.height);
+}
+
 Window centre_window(Size image, Size size) {
   // Of an image with as much padding as it lacks, the smaller half on the left and on the top.
   const auto begin = [](uint32_t side, uint32_t kept) {

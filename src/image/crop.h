@@ -45,6 +45,12 @@ struct CentreCrop {
   std::optional<Resize> resize = {};
 };
 
+// All of the image, resized or as it is. An image that then has another size than the sample cannot
+// be used: it is an error, never cropped.
+struct WholeImage {
+  std::optional<Resize> resize = {};
+};
+
 // torchvision.transforms.v2.RandomErasing's parameters and defaults: a rectangle of a normalised
 // sample becomes a colour, or noise (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
 struct RandomErasing {
@@ -73,6 +79,9 @@ Result<Size> resized_size(const std::optional<Resize>& resize, Size image);
 // Where a crop of `size` of an image (resized, without its padding) lies: any place is as likely.
 // kInvalid when the image is too small: for the crop, or for a border that mirrors it.
 Result<Window> draw_window(const RandomCrop& crop, Size image, Size size, base::Random& random);
+
+// The size of an image once it is resized, which must be `size`, or it is kInvalid.
+Result<Size> whole_size(const WholeImage& whole, Size image, Size size);
 
 // The middle of an image; reaches over its sides where it is smaller than `size`.
 Window centre_window(Size image, Size size);

@@ -197,6 +197,20 @@ TEST(ResizedSize, RefusesStripsThatBecomeTooLong) {
   EXPECT_EQ(base::status_of(strip).code(), base::Code::kTooBig);
 }
 
+TEST(WholeSize, IsTheSamplesOrAnError) {
+  EXPECT_EQ(*whole_size({}, {32, 30}, {32, 30}), (Size{32, 30}));
+  EXPECT_EQ(*whole_size({ShortSide{16}}, {64, 65}, {16, 16}), (Size{16, 16}));
+  EXPECT_EQ(*whole_size({Size{8, 9}}, {64, 65}, {8, 9}), (Size{8, 9}));
+  for (const Size other : {Size{30, 32}, Size{33, 30}, Size{64, 60}}) {
+    const auto size = whole_size({}, other, {32, 30});
+    EXPECT_EQ(base::status_of(size).code(), base::Code::kInvalid);
+    EXPECT_NE(base::status_of(size).message().find("are not the 32 x 30"), std::string::npos);
+  }
+  const auto resized = whole_size({ShortSide{16}}, {64, 80}, {16, 16});
+  EXPECT_NE(base::status_of(resized).message().find("64 x 80 pixels, resized to 16 x 20, are not"),
+            std::string::npos);
+}
+
 TEST(DrawWindow, EveryPlaceIsAsLikely) {
   std::array<int, 81> seen{};
   for (uint64_t sample = 0; sample < 81'000; ++sample) {

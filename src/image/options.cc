@@ -59,6 +59,8 @@ Status check_crop(const RandomCrop& crop) {
 
 Status check_crop(const CentreCrop& crop) { return check_resize(crop.resize); }
 
+Status check_crop(const WholeImage& crop) { return check_resize(crop.resize); }
+
 Status check_erasing(const RandomErasing& erasing, DType dtype) {
   RETURN_IF_ERROR(check_range("erasing probability", erasing.probability, 0.0, 1.0));
   RETURN_IF_ERROR(check_shape("erasing", erasing));

@@ -38,6 +38,11 @@ Result<Draw> draw_crop_for(const CentreCrop& crop, Size size, Size image, base::
   return draw_of(image, resized, centre_window(resized, size), {});
 }
 
+Result<Draw> draw_crop_for(const WholeImage& crop, Size size, Size image, base::Random&) {
+  ASSIGN_OR_RETURN(const Size resized, whole_size(crop, image, size));
+  return draw_of(image, resized, {0, 0, resized}, {});
+}
+
 Result<Draw> draw_fixed(const FixedCrop& crop, Size image) {
   const Rect& region = crop.region;
   if (!region.inside(image.width, image.height)) {

@@ -17,7 +17,7 @@ constexpr Size square(uint32_t side) { return {side, side}; }
 // photographs.
 struct Transform {
   Size size = square(224);  // of the sample
-  std::variant<RandomResizedCrop, RandomCrop, CentreCrop> crop = {};
+  std::variant<RandomResizedCrop, RandomCrop, CentreCrop, WholeImage> crop = {};
   // Probabilities of being mirrored left to right, and top to bottom.
   double flip = 0.5;
   double vertical_flip = 0;

@@ -129,6 +129,7 @@ TEST(PrepareGpu, MakesTheHostsSamplesOfEveryTransform) {
   }
   transforms.push_back({.size = {40, 30}, .crop = CentreCrop{}, .vertical_flip = 0.5});
   transforms.push_back({.size = {20, 20}, .crop = CentreCrop{Size{26, 22}}});
+  transforms.push_back({.size = {20, 22}, .crop = WholeImage{Size{20, 22}}});
   transforms.push_back({.size = {33, 21}, .erasing = {.probability = 1, .value = {0, -1, 2.5F}}});
   transforms.push_back({.size = {21, 33}, .erasing = {.probability = 0.7, .noise = true}});
   for (size_t i = 0; i < transforms.size(); ++i) {

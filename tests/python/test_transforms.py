@@ -499,11 +499,10 @@ def test_what_comes_from_torchvision_does_the_same(noise: Path, theirs: Any):
     ("theirs", "message"),
     [
         ([v2.CenterCrop(8), v2.ColorJitter(0.1)], "ColorJitter has no counterpart"),
-        ([v2.Resize(40)], "does not run Resize in this order"),
-        ([v2.Resize(40, antialias=False), v2.CenterCrop(8)], "antialias is False"),
+        ([v2.ToImage(), v2.Resize(40, antialias=False), v2.CenterCrop(8)], "antialias is False"),
         ([v2.Resize(40, max_size=80), v2.CenterCrop(8)], "max_size is 80"),
         ([v2.Resize(40, "lanczos"), v2.CenterCrop(8)], "interpolation is 'lanczos'"),
-        ([v2.CenterCrop(8), v2.Normalize(MEAN, STD)], "Normalize without ToDtype"),
+        ([v2.CenterCrop(8), v2.Normalize(MEAN, STD)], "Normalize needs numbers from 0 to 1"),
         ([v2.CenterCrop(8), v2.ToDtype(torch.float32)], "without scale=True"),
         ([v2.CenterCrop(8), v2.ToDtype(torch.float16, scale=True)], "to torch.float16"),
         ([*TO_FLOAT, v2.RandomCrop(8, 1, fill=1)], "fill is on the scale"),
@@ -515,9 +514,8 @@ def test_what_comes_from_torchvision_does_the_same(noise: Path, theirs: Any):
             "RandomErasing's value",
         ),
         ([v2.RandomCrop(8), v2.RandomHorizontalFlip(), v2.RandomHorizontalFlip()], "in this order"),
-        ([v2.CenterCrop(8), lambda image: image], "function .* is not torchvision's own"),
+        ([v2.CenterCrop(8), lambda image: image], "<lambda> is a function"),
         ([v2.RandomApply([v2.CenterCrop(8)])], "RandomApply has no counterpart"),
-        ([], "does not run nothing"),
     ],
 )
 def test_from_torchvision_names_what_has_no_counterpart(theirs: list, message: str):
