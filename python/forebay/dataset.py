@@ -1,6 +1,7 @@
 """Datasets: those that `forebay pack` wrote, images in place, and parts and sums of them."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral, Real
@@ -24,9 +25,10 @@ class Dataset:
 
     A packed dataset's are in storage order; a folder's as torchvision's ImageFolder has them (an
     empty class keeps its number), shards' in the order of their members, with the classes of their
-    .cls files. Data in place is read when it is used. It is listed anew at each opening, unless
-    `forebay index` did it ahead; a UserWarning tells when that no longer holds, and what is left
-    out. It has no checksums without `forebay index --checksums`.
+    .cls files, or else of the folders inside them. Where a key comes in several shards, all are
+    named by shard and key: "shard-000/000000". Data in place is read when it is used. It is listed
+    anew at each opening, unless `forebay index` did it ahead; a UserWarning tells when that no
+    longer holds, and what is left out. It has no checksums without `forebay index --checksums`.
 
     `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
     none), as torchvision's ImageFolder gives it without a transform; a slice is a list of such.
@@ -350,6 +352,19 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
             raise ValueError(f"concat: all samples of dataset {place} have the weight 0")
         shares.append(own * (weight / own.sum()) if len(part) else own)
     return joined.weighted(np.concatenate(shares))
+
+
+def warn_without_labels(dataset: Dataset) -> None:
+    """Tells the caller's caller, who asks for labels, that all of them are missing."""
+    if len(dataset) == 0 or dataset.core.has_labels:
+        return
+    warnings.warn(
+        f"{dataset.path}: no sample has a class, so every label is -1. Classes come from the "
+        "samples' .cls files, or, where there are none, from folders: each image in the folder of "
+        "its class, also inside tar shards (docs/data.md). "
+        'Loader(…, fields=["image"]) asks for no labels',
+        stacklevel=3,
+    )
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

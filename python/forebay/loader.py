@@ -15,7 +15,7 @@ from forebay.batches import Assembler
 from forebay.checks import flag, whole
 from forebay.choosing import BATCH_MAX, Chosen, Sampler, Weights, make_chooser
 from forebay.compatibility import tell_unused
-from forebay.dataset import Dataset
+from forebay.dataset import Dataset, warn_without_labels
 from forebay.devices import Mover, can_pin, check_device, open_decoder
 from forebay.epoch import Epoch
 from forebay.iteration import Batches
@@ -228,6 +228,8 @@ class Loader:
             whole=pipeline.core is None,
             channels_last=channels_last,
         )
+        if self._assemble.wants("label"):
+            warn_without_labels(self.dataset)
         self.device = check_device(device)
         self.pin_memory = flag("pin_memory", pin_memory) and can_pin()
         on_host = self.device is None or self._assemble.uses_images

@@ -17,7 +17,8 @@ int run(const Args& args) {
   const auto report =
       store::export_dataset(io::posix_file_system(), args.dataset, args.folder, args.options);
   if (!report) return report_error(report.error());
-  fmt::print("{}: {} files, {}\n", args.folder, report->files, base::human_bytes(report->bytes));
+  fmt::print("{}: {}, {}\n", args.folder, base::counted(report->files, "file"),
+             base::human_bytes(report->bytes));
   for (const std::string& lost : report->lost) {
     std::cerr << "forebay: export: left out, damaged: " << lost << "\n";
   }

@@ -19,7 +19,8 @@ int run(Args& args) {
   const bool show = io::stderr_is_terminal();
   if (show) {
     args.options.progress = [](uint64_t done, uint64_t samples) {
-      std::cerr << fmt::format("\r\x1b[K{} of {} images", done, samples) << std::flush;
+      std::cerr << fmt::format("\r\x1b[K{} of {}", done, base::counted(samples, "image"))
+                << std::flush;
     };
   }
   const auto report = store::write_index(io::posix_file_system(), args.source, args.options);
@@ -28,8 +29,9 @@ int run(Args& args) {
   for (const store::Remark& remark : report->remarks) {
     std::cerr << "forebay: index: " << remark.path << ": " << remark.reason << "\n";
   }
-  fmt::print("{}: {} images, {}, in {} files; index {}, {}; {:.1f} s\n", args.source,
-             report->samples, base::human_bytes(report->image_bytes), report->files, report->path,
+  fmt::print("{}: {}, {}, in {}; index {}, {}; {:.1f} s\n", args.source,
+             base::counted(report->samples, "image"), base::human_bytes(report->image_bytes),
+             base::counted(report->files, "file"), report->path,
              base::human_bytes(report->index_bytes),
              static_cast<double>(io::monotonic_ns() - start) * 1e-9);
   return 0;
@@ -41,7 +43,8 @@ void add_index(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "index",
       "list images that are used in place, ahead: opening them then reads one file,\n"
-      "<source>/.forebay/index, and neither lists folders nor reads tar headers.\n"
+      "<source>/.forebay-index (plain and hidden), and neither lists folders nor reads tar "
+      "headers.\n"
       "When the source changed since, the index is not used, and opening says so.");
   auto args = std::make_shared<Args>();
   command

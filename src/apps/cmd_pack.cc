@@ -27,9 +27,18 @@ struct Args {
   std::string dataset;
   std::string order = "shuffled";
   std::string on_error = "skip";
+  std::string skip_max = store::to_text(store::SkipMax());
   store::PackOptions options;
   bool json = false;
 };
+
+CLI::Validator skip_max_text() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return base::status_of(store::parse_skip_max(text)).message();
+      },
+      "");
+}
 
 double rate(uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
@@ -64,11 +73,11 @@ class ProgressPrinter {
       std::cout << line.dump() << std::endl;
       return;
     }
-    const std::string text =
-        fmt::format("{} of {} samples, {} of {} chunks, {}/s, {:.0f} samples/s, {} left", p.samples,
-                    p.samples_total, p.chunks, p.chunks_total,
-                    base::human_bytes(static_cast<uint64_t>(rate(p.bytes_now, p.seconds))),
-                    rate(p.samples_now, p.seconds), eta(p));
+    const std::string text = fmt::format(
+        "{} of {}, {} of {}, {}/s, {:.0f} samples/s, {} left", p.samples,
+        base::counted(p.samples_total, "sample"), p.chunks, base::counted(p.chunks_total, "chunk"),
+        base::human_bytes(static_cast<uint64_t>(rate(p.bytes_now, p.seconds))),
+        rate(p.samples_now, p.seconds), eta(p));
     if (terminal_) {
       std::cerr << "\r\x1b[K" << text << std::flush;
       open_line_ = true;
@@ -103,8 +112,8 @@ void print_report(const store::PackReport& report, const Args& args, double seco
   }
   std::cout << args.dataset << ": " << store::describe(report);
   if (report.chunks_resumed > 0) {
-    std::cout << fmt::format("  went on after {} chunks of an earlier run\n",
-                             report.chunks_resumed);
+    std::cout << fmt::format("  went on after {} of an earlier run\n",
+                             base::counted(report.chunks_resumed, "chunk"));
   }
   std::cout << fmt::format("  {:.1f} s; the whole report: {}\n", seconds,
                            store::report_path(args.dataset, report.root));
@@ -113,6 +122,7 @@ void print_report(const store::PackReport& report, const Args& args, double seco
 int run(Args& args) {
   args.options.shuffled = args.order == "shuffled";
   args.options.on_error = args.on_error == "stop" ? store::OnError::kStop : store::OnError::kSkip;
+  args.options.skip_max = *store::parse_skip_max(args.skip_max);
   args.options.stop = &stop_requested;
   ProgressPrinter printer(args.json);
   args.options.progress = [&](const PackProgress& p) { printer.show(p); };
@@ -151,6 +161,14 @@ void add_pack(CLI::App& app, int* exit_code) {
       ->check(whole_number());
   command->add_option("--on-error", args->on_error, "what to do about a sample that is damaged")
       ->check(CLI::IsMember({"skip", "stop"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--skip-max", args->skip_max,
+          "with --on-error skip: how many samples may be left out, a number or a share of\n"
+          "all (200, 5%). When more are, pack ends with an error; the rest is kept, and the\n"
+          "same command with a larger --skip-max completes the dataset at once")
+      ->check(skip_max_text())
       ->capture_default_str();
   command->add_option("--limit", options.limit, "pack only so many samples; 0: all")
       ->check(whole_number());

@@ -36,14 +36,16 @@ void print_text(const store::VerifyReport& report, double seconds) {
   for (const std::string& path : report.leftovers) {
     fmt::print("{}: not part of the dataset; it may be removed\n", path);
   }
-  fmt::print("{} chunks, {} samples, {} checked", report.chunks, report.samples,
-             base::human_bytes(report.bytes));
-  if (report.images_decoded > 0) fmt::print(", {} images decoded", report.images_decoded);
+  fmt::print("{}, {}, {} checked", base::counted(report.chunks, "chunk"),
+             base::counted(report.samples, "sample"), base::human_bytes(report.bytes));
+  if (report.images_decoded > 0) {
+    fmt::print(", {} decoded", base::counted(report.images_decoded, "image"));
+  }
   fmt::print(" in {:.1f} s: ", seconds);
   if (report.damages.empty()) {
     fmt::print("no damage\n");
   } else {
-    fmt::print("{} damages\n", report.damages.size());
+    fmt::print("{}\n", base::counted(report.damages.size(), "damage"));
   }
 }
 
@@ -52,7 +54,8 @@ int run(Args& args) {
   const bool show = io::stderr_is_terminal();
   if (show) {
     args.options.progress = [](uint64_t done, uint64_t chunks) {
-      std::cerr << fmt::format("\r\x1b[K{} of {} chunks", done, chunks) << std::flush;
+      std::cerr << fmt::format("\r\x1b[K{} of {}", done, base::counted(chunks, "chunk"))
+                << std::flush;
     };
   }
   const auto report = store::verify(io::posix_file_system(), args.dataset, args.options);
@@ -66,16 +69,19 @@ int run(Args& args) {
   } else {
     print_text(*report, static_cast<double>(io::monotonic_ns() - start) * 1e-9);
   }
-  return report->damages.empty() ? 0 : 1;
+  return report->damages.empty() ? 0 : kExitFailed;
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, int* exit_code) {
-  auto* command = app.add_subcommand("verify", "check every checksum; lists all damage");
+  auto* command = app.add_subcommand(
+      "verify",
+      "check every checksum, and decode images in place; lists all damage, exits with 1 for any");
   auto args = std::make_shared<Args>();
   command->add_option("dataset", args->dataset, "a dataset, or data in place")->required();
-  command->add_flag("--pixels", args->options.pixels, "also decode every image");
+  command->add_flag("--pixels", args->options.pixels,
+                    "also decode every image of a packed dataset (those in place always are)");
   command->add_option("--threads", args->options.threads, "0: as many as cores");
   command->add_flag("--json", args->json, "one JSON object");
   command->callback([args, exit_code] { *exit_code = run(*args); });

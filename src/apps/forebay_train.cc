@@ -198,6 +198,12 @@ Status settle(const store::Dataset& dataset, Options& o) {
   if (o.resize == 0) o.resize = small ? o.size : o.size * 8 / 7;
   if (o.crop.empty()) o.crop = small ? "padded" : "resized";
   o.model.classes = class_count(dataset);
+  if (o.model.classes == 0) {
+    return base::fail(Code::kInvalid,
+                      "{}: no sample has a class to learn; pack images in folders by class (also "
+                      "inside tar shards), or shards with .cls files",
+                      dataset.path());
+  }
   o.model.seed = o.feed.seed;
   for (const double number :
        {o.lr, o.sgd.weight_decay, o.sgd.momentum, o.warmup_epochs, o.label_smoothing,

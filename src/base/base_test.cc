@@ -110,6 +110,12 @@ TEST(Bytes, HumanBytes) {
   EXPECT_EQ(human_bytes(999'960), "1.0 MB");
 }
 
+TEST(Bytes, Counted) {
+  EXPECT_EQ(counted(0, "chunk"), "0 chunks");
+  EXPECT_EQ(counted(1, "chunk"), "1 chunk");
+  EXPECT_EQ(counted(2, "class"), "2 classes");
+}
+
 Result<int> half(int n) {
   if (n % 2 != 0) return fail(Code::kInvalid, "{} is odd", n);
   return n / 2;

@@ -16,4 +16,9 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string counted(uint64_t number, std::string_view noun) {
+  if (number == 1) return fmt::format("1 {}", noun);
+  return fmt::format("{} {}{}", number, noun, noun.ends_with('s') ? "es" : "s");
+}
+
 }  // namespace forebay::base

@@ -119,5 +119,8 @@ class ByteReader {
 
 // 1536 -> "1.5 KB", 64000000 -> "64.0 MB": decimal units, for messages.
 std::string human_bytes(uint64_t bytes);
+// "1 chunk", "2 chunks", "3 classes": a number and an English noun with a regular plural, for
+// messages.
+std::string counted(uint64_t number, std::string_view noun);
 
 }  // namespace forebay::base

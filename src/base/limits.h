@@ -16,6 +16,7 @@ inline constexpr int kJpegComponentsMax = 4;
 // Samples
 inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kFieldNameBytesMax = 128;
+inline constexpr size_t kClassNameBytesMax = 255;        // what file systems give a folder's name
 inline constexpr size_t kFieldsMax = 64;                 // fields in a dataset
 inline constexpr uint64_t kFieldBytesMax = 64ull << 20;  // one stored file
 inline constexpr size_t kScalarBytesMax = 1u << 20;      // one text or json value

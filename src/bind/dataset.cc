@@ -78,6 +78,15 @@ Array<int64_t> labels(const Dataset& dataset) {
   return of_locations(dataset, [](const store::Location& at) { return at.label; });
 }
 
+// Usually known after the first sample.
+bool has_labels(const Dataset& dataset) {
+  const WithoutInterpreter released;
+  for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
+    if (dataset.opened->location(i).label >= 0) return true;
+  }
+  return false;
+}
+
 Array<int64_t> lengths(const Dataset& dataset) {
   return of_locations(dataset, [](const store::Location& at) { return at.length; });
 }
@@ -178,6 +187,7 @@ void bind_dataset(nb::module_& m) {
            "What the chunks' indexes say of each sample; arrays, or lists of texts or None.")
       .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")
       .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
+      .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
       .def("read", &read, nb::arg("sample"), "The image file of a sample, its checksum compared.")
       .def("key", &key, nb::arg("sample"))
       .def("keys", &keys)

@@ -92,7 +92,8 @@ class FileSystem {
   // The absolute path without links and dots, as far as it exists; two names of one place agree.
   virtual std::string canonical(const std::string& path) const = 0;
   // An exclusive lock between processes on the file `path`, which is made if need be; kBusy with
-  // the holder's process id when another has it. It ends with the process.
+  // the holder's process id when another has it. It ends with the process. A holder may remove the
+  // file as the last thing that it does before it lets go.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 

@@ -121,6 +121,29 @@ TEST_P(FileSystemTest, LocksOnce) {
   EXPECT_TRUE(fs_->lock(path("LOCK")));
 }
 
+// The file may be opened just before its holder removes it: that lock would exclude nobody.
+TEST_P(FileSystemTest, LocksOnceWhereHoldersRemoveTheFile) {
+  std::atomic<int> holders = 0;
+  std::atomic<bool> were_two = false;
+  std::atomic<int> taken = 0;
+  const auto work = [&] {
+    for (int i = 0; i < 5'000; ++i) {
+      const auto held = fs_->lock(path("LOCK"));
+      if (!held) continue;
+      if (++holders > 1) were_two = true;
+      ++taken;
+      std::this_thread::yield();
+      --holders;
+      static_cast<void>(fs_->remove(path("LOCK")).ok());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(taken, 0);
+  EXPECT_FALSE(were_two);
+}
+
 TEST(LargeBuffer, IsAlignedAndAllWritable) {
   for (const size_t bytes :
        {size_t{0}, size_t{1}, size_t{5000}, size_t{1} << 20, size_t{5'000'001}}) {

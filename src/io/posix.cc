@@ -318,24 +318,35 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
-    if (fd.get() < 0) return fail_errno("open", path);
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return fail_errno("lock", path);
-      char holder[32] = {};
-      const ssize_t length = ::pread(fd.get(), holder, sizeof holder - 1, 0);
-      return fail(Code::kBusy, "{} is held by process {}; wait for it to end, or stop it", path,
-                  length > 0 ? holder : "(unknown)");
+    while (true) {
+      Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
+      if (fd.get() < 0) return fail_errno("open", path);
+      if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) return fail_errno("lock", path);
+        char holder[32] = {};
+        const ssize_t length = ::pread(fd.get(), holder, sizeof holder - 1, 0);
+        return fail(Code::kBusy, "{} is held by process {}; wait for it to end, or stop it", path,
+                    length > 0 ? holder : "(unknown)");
+      }
+      // Another holder may have removed the file after it was opened here: this lock would be on
+      // a file that nobody else finds.
+      if (!is_at(fd.get(), path)) continue;
+      const std::string self = std::to_string(::getpid());
+      if (::ftruncate(fd.get(), 0) != 0 ||
+          ::pwrite(fd.get(), self.data(), self.size(), 0) != static_cast<ssize_t>(self.size())) {
+        return fail_errno("write", path);
+      }
+      return std::make_unique<PosixLock>(fd.release());
     }
-    const std::string self = std::to_string(::getpid());
-    if (::ftruncate(fd.get(), 0) != 0 ||
-        ::pwrite(fd.get(), self.data(), self.size(), 0) != static_cast<ssize_t>(self.size())) {
-      return fail_errno("write", path);
-    }
-    return std::make_unique<PosixLock>(fd.release());
   }
 
  private:
+  static bool is_at(int fd, const std::string& path) {
+    struct stat opened{};
+    struct stat found{};
+    return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &found) == 0 &&
+           opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
+  }
   static FileType type_of(const std::string& directory, const dirent& entry) {
     if (entry.d_type == DT_REG) return FileType::kFile;
     if (entry.d_type == DT_DIR) return FileType::kDirectory;

@@ -65,8 +65,11 @@ class Exporter {
       return fail(Code::kCorrupt, "{}: sample \"{}\" has no image", chunk.path(), sample.key);
     }
     std::string path = sample.source_path;
-    const int64_t label = class_of(schema, sample);
-    if (schema.classes.empty() && label >= 0) path = std::to_string(label) + "/" + path;
+    // Source paths of shards need not begin with the class.
+    if (const int64_t label = class_of(schema, sample); label >= 0) {
+      const std::string folder = folder_of_class(schema, label);
+      if (schema.classes.empty() || !path.starts_with(folder)) path = folder + path;
+    }
     RETURN_IF_ERROR(check_path(path).at(chunk.path()));
     RETURN_IF_ERROR(write_file(chunk, *image, path));
     if (!options_.all_fields) return {};
@@ -79,6 +82,11 @@ class Exporter {
       RETURN_IF_ERROR(write_scalar(schema.fields[scalar.field], scalar, stem));
     }
     return {};
+  }
+
+  static std::string folder_of_class(const Schema& schema, int64_t label) {
+    const auto number = static_cast<size_t>(label);
+    return (number < schema.classes.size() ? schema.classes[number] : std::to_string(label)) + "/";
   }
 
   static std::string_view file_extension(std::string_view path) {

@@ -17,10 +17,11 @@ struct ExportReport {
   std::vector<std::string> lost;  // what is damaged and was left out: where and why
 };
 
-// Writes every sample's image under its source path; where the source had class numbers without
-// names, in a folder of that number. `folder` is new or empty. Each file appears whole or not at
-// all; damaged ones are left out and listed. Errors: kExists (the folder is not empty), kCorrupt (a
-// path leads out of the folder), those of the disk.
+// Writes every sample's image under its source path, in a folder of its class's name where that
+// path does not begin with it; where the source had class numbers without names, in a folder of
+// that number. `folder` is new or empty. Each file appears whole or not at all; damaged ones are
+// left out and listed. Errors: kExists (the folder is not empty), kCorrupt (a path leads out of the
+// folder), those of the disk.
 Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& dataset,
                                     const std::string& folder, const ExportOptions& options);
 

@@ -1,7 +1,8 @@
 // A folder by class, as torchvision's ImageFolder reads it: the classes are the sorted names of
 // the direct subfolders; a class's samples are all images below its folder, folders in the order
 // of their whole paths and files by name; symbolic links are followed. Unlike there, an empty
-// class is no error: its number is kept; and a folder `.forebay` is no class.
+// class is no error: its number is kept; and a folder `.forebay`, where indexes were once, is no
+// class.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -19,14 +20,14 @@ namespace {
 
 using Walk = std::map<std::string, std::vector<io::DirEntry>>;
 
-// Its entries but what `forebay index` keeps there; `folder` is noted with its time of change.
+// The entries of a folder below the root, which is noted with its time of change.
 Result<std::vector<io::DirEntry>> list_noted(const io::FileSystem& fs, const std::string& folder,
                                              Listing* out) {
-  const std::string path = folder.empty() ? out->root : io::join_path(out->root, folder);
+  const std::string path = io::join_path(out->root, folder);
   ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
   out->folders.push_back({folder, info.modified_ns});
   ASSIGN_OR_RETURN(auto entries, fs.list(path));
-  std::erase_if(entries, [](const auto& entry) { return entry.name == kInPlaceFolder; });
+  std::erase_if(entries, is_own);
   return entries;
 }
 
@@ -60,13 +61,6 @@ std::string escape_stem(std::string_view stem) {
     }
   }
   return out;
-}
-
-// The first folder's name is not escaped otherwise; a "%" at its start would be taken for this.
-std::string escape_key(std::string key) {
-  if (key.starts_with("__")) return "%5F" + key.substr(1);
-  if (key.starts_with('%')) return "%25" + key.substr(1);
-  return key;
 }
 
 class FolderLister {
@@ -151,31 +145,29 @@ Status measure_files(const io::FileSystem& fs, Listing* out) {
 
 }  // namespace
 
-Result<Listing> list_folder(const io::FileSystem& fs, const std::string& root) {
+Result<Listing> list_folder(const io::FileSystem& fs, const SourcePlaces& places) {
+  const std::string& root = places.folder;
   Listing listing;
   listing.root = root;
+  listing.ignored = places.files;
   listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
-  ASSIGN_OR_RETURN(const auto top, list_noted(fs, {}, &listing));
+  listing.schema.classes = places.classes;
+  if (places.classes.empty()) {
+    return fail(Code::kInvalid,
+                "{}: no subfolders (one for each class is expected) and no .tar files", root);
+  }
+  if (places.classes.size() > base::kClassesMax) {
+    return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
+  }
   FolderLister lister(&listing);
-  for (const auto& entry : top) {
-    if (entry.type != io::FileType::kDirectory) {
-      ++listing.ignored;
-      continue;
-    }
-    if (listing.schema.classes.size() >= base::kClassesMax) {
-      return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
-    }
-    const auto label = static_cast<int64_t>(listing.schema.classes.size());
-    listing.schema.classes.push_back(entry.name);
+  int64_t label = 0;
+  for (const std::string& name : places.classes) {
     Walk folders;
-    RETURN_IF_ERROR(walk(fs, entry.name, 0, &listing, &folders));
+    RETURN_IF_ERROR(walk(fs, name, 0, &listing, &folders));
     for (const auto& [folder, files] : folders) {
       RETURN_IF_ERROR(lister.add_folder(folder, files, label));
     }
-  }
-  if (listing.schema.classes.empty()) {
-    return fail(Code::kInvalid,
-                "{}: no subfolders (one for each class is expected) and no .tar files", root);
+    ++label;
   }
   if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
   RETURN_IF_ERROR(measure_files(fs, &listing));

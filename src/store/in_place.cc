@@ -174,6 +174,16 @@ Status InPlaceDataset::check_unchanged(const io::FileSystem& fs, const io::Rando
   return {};
 }
 
+}  // namespace
+
+std::shared_ptr<const Dataset> make_in_place(InPlaceIndex index, bool is_stored, std::string path,
+                                             SourcePlaces places) {
+  return std::make_shared<InPlaceDataset>(std::move(index), is_stored, std::move(path),
+                                          std::move(places));
+}
+
+namespace {
+
 Result<std::shared_ptr<const Dataset>> open_in_place(const io::FileSystem& fs,
                                                      const std::string& path) {
   ASSIGN_OR_RETURN(SourcePlaces places, find_source(fs, path));
@@ -181,15 +191,21 @@ Result<std::shared_ptr<const Dataset>> open_in_place(const io::FileSystem& fs,
   const bool is_stored = index.has_value();
   if (!is_stored) {
     const Status why = index.error();
-    std::vector<Remark> remarks;
-    ASSIGN_OR_RETURN(index, make_index(fs, places, &remarks));
+    IndexRemarks remarks;  // the notes say enough of them
+    ASSIGN_OR_RETURN(index, make_index(fs, places, OnBadShard::kFail, &remarks));
     if (why.code() != Code::kNotFound) {
       index->notes.push_back(fmt::format(
           "{}; so everything was listed, which takes longer: run `forebay index {}` again",
           why.message(), path));
     }
   }
-  return std::make_shared<InPlaceDataset>(std::move(*index), is_stored, path, std::move(places));
+  if (places.has_old_index) {
+    index->notes.push_back(fmt::format(
+        "its folder {} is the index of an older Forebay; it is not used, and torchvision's "
+        "ImageFolder takes it for a class: delete it",
+        kOldIndexFolder));
+  }
+  return make_in_place(std::move(*index), is_stored, path, std::move(places));
 }
 
 }  // namespace

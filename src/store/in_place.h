@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/dataset.h"
+#include "store/in_place_index.h"
 
 namespace forebay::store {
 
@@ -16,5 +17,10 @@ namespace forebay::store {
 // (Dataset::check_unchanged). Errors: as Dataset::open and list_source.
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::FileSystem& fs,
                                                     const std::string& path);
+
+// The images that `index` names, of the source `path` at `places`; is_stored: the index is that of
+// `forebay index`. It has a sample.
+std::shared_ptr<const Dataset> make_in_place(InPlaceIndex index, bool is_stored, std::string path,
+                                             SourcePlaces places);
 
 }  // namespace forebay::store

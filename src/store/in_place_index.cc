@@ -163,7 +163,7 @@ Status Decoder::decode_folders() {
     SourceFolder& folder = index->folders.emplace_back();
     folder.path = in.sized(base::kSourcePathBytesMax);
     folder.modified_ns = in.number<int64_t>();
-    if (!in.ok() || folder.path.empty() != (i == 0) || (i > 0 && !stays_inside(folder.path))) {
+    if (!in.ok() || !stays_inside(folder.path)) {
       return fail(Code::kCorrupt, "folder {} is cut off, or its path is none", i);
     }
   }

@@ -18,7 +18,7 @@ InPlaceIndex make_folder() {
   index.schema = {.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}},
                   .classes = {"cat", "dog"}};
   index.notes = {"one is left out"};
-  index.folders = {{"", 5}, {"cat", 6}, {"dog", -7}};
+  index.folders = {{"cat", 6}, {"dog", -7}};
   index.add("cat/1", "cat/1.jpg", {.length = 100, .label = 0});
   index.add("cat/a%2Eb", "cat/a.b.jpg", {.length = UINT32_MAX, .label = 0});
   index.add("dog/1", "dog/1.png", {.length = 0, .label = 1});
@@ -86,8 +86,9 @@ TEST(InPlaceIndex, RefusesWhatMakesNoSense) {
   EXPECT_THAT(folder([](auto& i) { i.samples[1].label = -2; }), HasSubstr("class -2"));
   EXPECT_THAT(folder([](auto& i) { i.samples.clear(); }), HasSubstr("0 samples"));
   EXPECT_THAT(folder([](auto& i) { i.folders.clear(); }), HasSubstr("not its kind"));
-  EXPECT_THAT(folder([](auto& i) { i.folders[1].path = "../x"; }), HasSubstr("its path is none"));
-  EXPECT_THAT(folder([](auto& i) { i.folders[0].path = "x"; }), HasSubstr("its path is none"));
+  for (const char* path : {"../x", "", "/x"}) {
+    EXPECT_THAT(folder([&](auto& i) { i.folders[1].path = path; }), HasSubstr("its path is none"));
+  }
   EXPECT_THAT(folder([](auto& i) { i.notes.resize(base::kInPlaceNotesMax + 1); }),
               HasSubstr("17 notes"));
   for (const char* path : {"../a.jpg", "/etc/passwd", "a/../../b", "a//b", "x/"}) {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "base/limits.h"
-#include "io/faulty.h"
+#include "store/export.h"
+#include "store/in_place_samples.h"
 #include "store/indexing.h"
 #include "store/inspect.h"
-#include "store/pack_samples.h"
 
 namespace forebay::store {
 namespace {
@@ -15,12 +15,6 @@ using base::Code;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::shared_ptr<const Dataset> open(const io::FileSystem& fs, const std::string& path) {
-  auto dataset = open_dataset(fs, path);
-  EXPECT_TRUE(dataset) << base::status_of(dataset).message();
-  return dataset.value_or(nullptr);
-}
 
 TEST(InPlace, IsTheFolderInItsOrder) {
   io::MemoryFileSystem fs;
@@ -90,40 +84,6 @@ TEST(InPlace, FileThatIsTooLargeIsOneBadSample) {
   EXPECT_TRUE(read_file_at(fs, *dataset, dataset->location(1), &file).ok());
 }
 
-// Two shards: the image before, between and behind what else a sample has; the last sample's class
-// is none.
-void put_shards(io::MemoryFileSystem& fs, const std::string& folder) {
-  ByteVector first;
-  add_member("a/0.jpg", base::as_bytes("zero"), &first);
-  add_member("a/0.cls", base::as_bytes("3\n"), &first);
-  add_member("a/1.cls", base::as_bytes("1"), &first);
-  add_member("a/1.png", base::as_bytes("one"), &first);
-  add_member("a/1.txt", base::as_bytes("a text"), &first);
-  append_tar_end(&first);
-  ByteVector second;
-  add_member("b.json", base::as_bytes("{}"), &second);
-  add_member("b.JPEG", base::as_bytes("bee"), &second);
-  add_member("c.jpg", base::as_bytes("sea"), &second);
-  add_member("c.cls", base::as_bytes("many"), &second);
-  append_tar_end(&second);
-  put(fs, folder + "/x-0.tar", first);
-  put(fs, folder + "/x-1.tar", second);
-}
-
-// Keys, labels and contents, as "key label content".
-std::vector<std::string> samples_of(const io::FileSystem& fs, const Dataset& dataset) {
-  std::vector<std::string> out;
-  for (uint64_t i = 0; i < dataset.sample_count(); ++i) {
-    const Location location = dataset.location(i);
-    base::ByteVector file;
-    const Status status = read_file_at(fs, dataset, location, &file);
-    out.push_back(fmt::format("{} {} {}", dataset.key(i).value(), location.label,
-                              status.ok() ? base::as_text(file) : status.message()));
-    EXPECT_EQ(dataset.find(dataset.key(i).value()).value(), i);
-  }
-  return out;
-}
-
 TEST(InPlace, ShardsAreTheirImagesInTheirOrder) {
   io::MemoryFileSystem fs;
   put_shards(fs, "/set");
@@ -139,6 +99,35 @@ TEST(InPlace, ShardsAreTheirImagesInTheirOrder) {
     EXPECT_THAT(dataset->notes(), ElementsAre(HasSubstr("c.jpg: .cls: \"many\" is no class")));
   }
   EXPECT_THAT(samples_of(fs, *open(fs, "/set/x-1.tar")), ElementsAre("b -1 bee"));
+}
+
+TEST(InPlace, ShardsWithTheSameKeysAndFoldersAreReadPackedAndExported) {
+  io::MemoryFileSystem fs;
+  put_folders_in_shards(fs, "/set");
+  const auto listed = open(fs, "/set");
+  ASSERT_TRUE(write_index(fs, "/set", {}));
+  PackOptions in_order = small_chunks();
+  in_order.shuffled = false;
+  ASSERT_TRUE(pack(fs, "/set", "/packed", in_order));
+  EXPECT_THAT(damages(fs, "/packed"), IsEmpty());
+  const std::vector<std::string> keys{"x-0/dog/0", "x-0/cat/0", "x-1/dog/0", "x-1/cat/0"};
+  for (const auto& dataset : {listed, open(fs, "/set"), open(fs, "/packed")}) {
+    EXPECT_THAT(dataset->notes(), IsEmpty());
+    EXPECT_THAT(dataset->schema().classes, ElementsAre("cat", "dog"));
+    ASSERT_EQ(dataset->sample_count(), keys.size());
+    for (uint64_t i = 0; i < keys.size(); ++i) {
+      EXPECT_EQ(dataset->key(i).value(), keys[i]);
+      EXPECT_EQ(dataset->find(keys[i]).value(), i);
+      EXPECT_EQ(dataset->location(i).label, i % 2 == 0 ? 1 : 0);
+    }
+    EXPECT_EQ(dataset->find("dog/0").value(), std::nullopt);
+  }
+  EXPECT_EQ(open(fs, "/set/x-1.tar")->find("cat/0").value(), 1u);
+  // A folder by class again, with a name for each.
+  ASSERT_TRUE(export_dataset(fs, "/packed", "/out", {}));
+  EXPECT_EQ(open(fs, "/out")->schema().classes, listed->schema().classes);
+  EXPECT_EQ(open(fs, "/out")->key(0).value(), "cat/x-0/cat/0");
+  EXPECT_EQ(open(fs, "/out")->sample_count(), keys.size());
 }
 
 TEST(InPlace, AShardOfReadableClassesOnlyIsNeeded) {
@@ -215,122 +204,6 @@ TEST(InPlace, AFileThatGrewIsABadSample) {
                                           "6: run `forebay index /set` again"));
 }
 
-// What lies where, with and without an index, is the same; with one nothing is listed.
-TEST(InPlaceIndexed, IsTheSameWithoutListing) {
-  for (const bool shards : {false, true}) {
-    io::MemoryFileSystem fs;
-    if (shards) {
-      put_shards(fs, "/set");
-    } else {
-      put(fs, "/set/a/1.jpg", base::as_bytes("one"));
-      put(fs, "/set/b/deep/er/2.x.png", base::as_bytes("two"));
-    }
-    const auto listed = open(fs, "/set");
-    for (const bool checksums : {false, true}) {
-      const auto report = write_index(fs, "/set", {.checksums = checksums, .threads = 2});
-      ASSERT_TRUE(report) << report.error().message();
-      EXPECT_EQ(report->path, "/set/.forebay/index");
-      EXPECT_EQ(report->samples, listed->sample_count());
-      EXPECT_EQ(report->files, 2u);
-      const auto indexed = open(fs, "/set");
-      EXPECT_EQ(samples_of(fs, *indexed), samples_of(fs, *listed));
-      EXPECT_EQ(indexed->fingerprint(), listed->fingerprint());
-      EXPECT_EQ(indexed->schema(), listed->schema());
-      EXPECT_EQ(indexed->notes(), listed->notes());
-      EXPECT_EQ(indexed->location(0).crc32c.has_value(), checksums);
-    }
-    // One byte of an image, at the same size and time.
-    const std::string path = listed->chunk_path(0);
-    fs.content(path)[listed->location(0).offset] ^= 1;
-    base::ByteVector file;
-    const auto indexed = open(fs, "/set");
-    EXPECT_THAT(read_file_at(fs, *indexed, indexed->location(0), &file).message(),
-                HasSubstr("checksum"));
-    // Nothing of a folder but its time is looked at, nothing of a shard but size and time.
-    fs.content(path).assign(fs.content(path).size(), 0);
-    EXPECT_EQ(open(fs, "/set")->sample_count(), listed->sample_count());
-  }
-}
-
-TEST(InPlaceIndexed, IsNotUsedWhenSomethingChanged) {
-  const auto notes = [](bool shards, auto change) {
-    io::MemoryFileSystem fs;
-    if (shards) put_shards(fs, "/set");
-    put(fs, "/set/a/deep/1.jpg", base::as_bytes("one"));
-    EXPECT_TRUE(write_index(fs, "/set", {}));
-    change(fs);
-    const auto dataset = open(fs, "/set");
-    return dataset->notes().empty() ? std::string() : dataset->notes().back();
-  };
-  EXPECT_EQ(notes(false, [](auto&) {}), "");
-  EXPECT_THAT(notes(true, [](auto&) {}), Not(HasSubstr("index /set")));
-  for (const char* folder : {"/set", "/set/a", "/set/a/deep"}) {
-    EXPECT_THAT(notes(false, [&](auto& fs) { fs.set_modified(folder, 1); }),
-                HasSubstr(fmt::format("files came to or went from {} since it was made; so "
-                                      "everything was listed, which takes longer: run `forebay "
-                                      "index /set` again",
-                                      folder)));
-  }
-  EXPECT_THAT(notes(false, [&](auto& fs) { put_shards(fs, "/set"); }), HasSubstr("another kind"));
-  EXPECT_THAT(notes(true, [&](auto& fs) { fs.set_modified("/set/x-1.tar", 1); }),
-              HasSubstr("/set/x-1.tar was written to"));
-  EXPECT_THAT(notes(true, [&](auto& fs) { fs.content("/set/x-1.tar").resize(6144); }),
-              HasSubstr("/set/x-1.tar was written to"));
-  EXPECT_THAT(notes(true, [&](auto& fs) { EXPECT_TRUE(fs.remove("/set/x-1.tar").ok()); }),
-              HasSubstr("the shard x-1.tar is gone"));
-  EXPECT_THAT(
-      notes(true, [&](auto& fs) { EXPECT_TRUE(fs.rename("/set/x-1.tar", "/set/y.tar").ok()); }),
-      HasSubstr("/set/y.tar is where another shard was"));
-}
-
-TEST(InPlaceIndexed, ADamagedIndexIsSaidAndNotUsed) {
-  io::MemoryFileSystem fs;
-  put(fs, "/set/a/1.jpg", base::as_bytes("one"));
-  ASSERT_TRUE(write_index(fs, "/set", {}));
-  fs.content("/set/.forebay/index")[20] ^= 1;
-  const auto dataset = open(fs, "/set");
-  EXPECT_EQ(dataset->sample_count(), 1u);
-  EXPECT_THAT(dataset->notes(), ElementsAre(HasSubstr("/set/.forebay/index: its checksum does not "
-                                                      "match")));
-}
-
-TEST(InPlaceIndexed, EachWayToNameShardsHasItsOwn) {
-  io::MemoryFileSystem fs;
-  put_shards(fs, "/set/a");
-  put_shards(fs, "/set/b");
-  const auto path = [&](const char* source) { return index_path(find_source(fs, source).value()); };
-  EXPECT_EQ(path("/set/a"), "/set/a/.forebay/index");
-  EXPECT_EQ(path("/set/a/x-0.tar"), "/set/a/.forebay/x-0.tar.index");
-  EXPECT_EQ(path("/set/{0..1}/x.tar"), "/set/.forebay/{0..1}%2Fx.tar.index");
-  EXPECT_EQ(path("x-{0..1}.tar"), "./.forebay/x-{0..1}.tar.index");
-  ASSERT_TRUE(write_index(fs, "/set/a/x-{0..1}.tar", {}));
-  EXPECT_EQ(open(fs, "/set/a/x-{0..1}.tar")->sample_count(), 3u);
-  EXPECT_EQ(open(fs, "/set/a/x-0.tar")->sample_count(), 2u);
-}
-
-TEST(InPlaceIndexed, WhateverFailsNoHalfIndexIsLeft) {
-  using Fault = io::FaultyFileSystem::Fault;
-  for (const auto on : {Fault::On::kWrite, Fault::On::kRead}) {
-    for (int64_t at = 0;; ++at) {
-      io::MemoryFileSystem fs;
-      put(fs, "/set/a/1.jpg", base::as_bytes("one"));
-      io::FaultyFileSystem faulty(fs, {.on = on, .at = at, .for_ever = false});
-      const auto report = write_index(faulty, "/set", {.checksums = true, .threads = 1});
-      const auto dataset = open(fs, "/set");
-      EXPECT_THAT(dataset->notes(), IsEmpty()) << at;
-      EXPECT_EQ(samples_of(fs, *dataset), std::vector<std::string>{"a/1 0 one"});
-      if (report) break;
-    }
-  }
-}
-
-TEST(InPlaceIndexed, APackedDatasetIsRefused) {
-  io::MemoryFileSystem fs;
-  put(fs, "/set/HEAD", base::as_bytes("x"));
-  EXPECT_EQ(write_index(fs, "/set", {}).error().code(), Code::kUnsupported);
-  EXPECT_FALSE(fs.stat("/set/.forebay"));
-}
-
 TEST(InPlace, IsListedInspectedAndVerified) {
   io::MemoryFileSystem fs;
   const ByteVector jpeg = test_jpeg(40, 30, 1);
@@ -350,8 +223,9 @@ TEST(InPlace, IsListedInspectedAndVerified) {
   EXPECT_THAT(describe_crop(fs, "/set", "a/1", {0, 0, 9, 9}).value(), HasSubstr("needs all of"));
   EXPECT_EQ(describe_crop(fs, "/set", "a/1", {39, 0, 9, 9}).error().code(), Code::kInvalid);
 
-  EXPECT_THAT(damages(fs, "/set", false), IsEmpty());
-  EXPECT_THAT(damages(fs, "/set", true), ElementsAre(HasSubstr("sample \"b/2\"")));
+  for (const bool pixels : {false, true}) {
+    EXPECT_THAT(damages(fs, "/set", pixels), ElementsAre(HasSubstr("sample \"b/2\"")));
+  }
   ASSERT_TRUE(write_index(fs, "/set", {.checksums = true}));
   fs.content("/set/a/1.jpg")[50] ^= 1;
   fs.content("/set/b/2.jpg").push_back('x');

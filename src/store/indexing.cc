@@ -15,16 +15,6 @@ using base::fail;
 
 namespace {
 
-std::string source_name(const SourcePlaces& places) {
-  return places.name.empty() ? places.folder : io::join_path(places.folder, places.name);
-}
-
-// `path` below the data's folder.
-std::string below(const SourcePlaces& places, const std::string& path) {
-  const std::string prefix = io::join_path(places.folder, "");
-  return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
-}
-
 // Reads the class of each sample into its label; a sample without a readable one goes.
 class LabelReader {
  public:
@@ -108,37 +98,38 @@ base::Sha256 fingerprint_of(const Listing& listing) {
 void append_notes(const Listing& listing, std::vector<std::string>* notes) {
   const auto note = [&](const std::vector<Remark>& remarks, std::string_view what) {
     if (remarks.empty()) return;
-    std::string text = fmt::format("{} {}; the first, {}: {}; `forebay index` lists them",
-                                   remarks.size(), what, remarks[0].path, remarks[0].reason);
+    std::string text = fmt::format("{}: {}; the first, {}: {}; `forebay index` lists them", what,
+                                   remarks.size(), remarks[0].path, remarks[0].reason);
     text.resize(std::min(text.size(), base::kInPlaceNoteBytesMax));
     notes->push_back(std::move(text));
   };
-  note(listing.refused, "of its samples or files are left out");
-  note(listing.remarks, "of its shards may lack samples");
+  note(listing.refused, "samples or files that are left out");
+  note(listing.left_out, "folders that are left out");
+  note(listing.remarks, "shards that may lack samples");
 }
 
 }  // namespace
 
 std::string index_path(const SourcePlaces& places) {
-  std::string name;
+  std::string file(kOwnFilePrefix);
   for (const char c : places.name) {
-    name += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
+    file += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
   }
-  return io::join_path(io::join_path(places.folder, kInPlaceFolder),
-                       name.empty() ? "index" : name + ".index");
+  file += places.name.empty() ? "index" : ".index";
+  return io::join_path(places.folder, file);
 }
 
 Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& places,
-                                std::vector<Remark>* remarks) {
-  ASSIGN_OR_RETURN(Listing listing, list_places(fs, places));
+                                OnBadShard on_bad_shard, IndexRemarks* remarks) {
+  ASSIGN_OR_RETURN(Listing listing, list_places(fs, places, on_bad_shard));
   if (listing.kind == SourceKind::kWebDataset) RETURN_IF_ERROR(LabelReader(fs, &listing).run());
-  if (listing.samples.size() > UINT32_MAX || listing.samples.empty()) {
-    if (!listing.samples.empty()) {
-      return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", source_name(places),
-                  listing.samples.size(), UINT32_MAX);
-    }
+  if (listing.samples.size() > UINT32_MAX) {
+    return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", places.source(),
+                listing.samples.size(), UINT32_MAX);
+  }
+  if (listing.samples.empty() && on_bad_shard == OnBadShard::kFail) {
     return fail(Code::kInvalid, "{}: no sample whose class can be read; the first, {}: {}",
-                source_name(places), listing.refused[0].path, listing.refused[0].reason);
+                places.source(), listing.refused[0].path, listing.refused[0].reason);
   }
   InPlaceIndex index;
   index.kind = listing.kind;
@@ -147,9 +138,8 @@ Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& pl
   index.folders = std::move(listing.folders);
   append_notes(listing, &index.notes);
   for (const SourceShard& shard : listing.shards) {
-    index.shards.push_back({.path = below(places, shard.path),
-                            .bytes = shard.bytes,
-                            .modified_ns = shard.modified_ns});
+    index.shards.push_back(
+        {.path = places.below(shard.path), .bytes = shard.bytes, .modified_ns = shard.modified_ns});
   }
   index.samples.reserve(listing.samples.size());
   for (const SourceSample& sample : listing.samples) {
@@ -160,20 +150,34 @@ Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& pl
                .label = static_cast<int32_t>(sample.label)});
     if (!index.shards.empty()) ++index.shards[image.shard].samples;
   }
-  std::ranges::move(listing.refused, std::back_inserter(*remarks));
-  std::ranges::move(listing.remarks, std::back_inserter(*remarks));
+  *remarks = {.refused = std::move(listing.refused),
+              .remarks = std::move(listing.remarks),
+              .left_out = std::move(listing.left_out),
+              .bad_shards = std::move(listing.bad_shards),
+              .ignored = listing.ignored};
   return index;
 }
 
 namespace {
 
+// The first folder of a class that came or went; empty when there is none. Names are compared, not
+// the time of change of the data's own folder, which also changes when an index is written there.
+std::string changed_class(const SourcePlaces& places, const InPlaceIndex& index) {
+  if (index.kind != SourceKind::kFolder) return {};
+  const auto& then = index.schema.classes;
+  const auto [was, is] = std::ranges::mismatch(then, places.classes);
+  const auto at = [&](const std::string& name) { return io::join_path(places.folder, name); };
+  if (is != places.classes.end() && (was == then.end() || *is < *was)) return at(*is) + " came";
+  return was == then.end() ? std::string() : at(*was) + " is gone";
+}
+
 // What is not as it was when it was indexed; empty when all is.
 Result<std::string> what_changed(const io::FileSystem& fs, const SourcePlaces& places,
                                  const InPlaceIndex& index) {
   if (index.kind != places.kind) return "it holds another kind of data now";
+  if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
   for (const SourceFolder& folder : index.folders) {
-    const std::string path =
-        folder.path.empty() ? places.folder : io::join_path(places.folder, folder.path);
+    const std::string path = io::join_path(places.folder, folder.path);
     const auto info = fs.stat(path);
     if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
     RETURN_IF_ERROR(info);
@@ -182,7 +186,7 @@ Result<std::string> what_changed(const io::FileSystem& fs, const SourcePlaces& p
   for (size_t i = 0; i < std::max(index.shards.size(), places.shards.size()); ++i) {
     if (i >= places.shards.size()) return "the shard " + index.shards[i].path + " is gone";
     const std::string& path = places.shards[i];
-    if (i >= index.shards.size() || index.shards[i].path != below(places, path)) {
+    if (i >= index.shards.size() || index.shards[i].path != places.below(path)) {
       return path + " is where another shard was, or none";
     }
     ASSIGN_OR_RETURN(const io::FileInfo info, fs.stat(path));
@@ -284,7 +288,11 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
                                  const IndexOptions& options) {
   IndexReport report;
   report.path = index_path(places);
-  ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, &report.remarks));
+  IndexRemarks remarks;
+  ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, OnBadShard::kFail, &remarks));
+  for (auto* list : {&remarks.refused, &remarks.left_out, &remarks.remarks}) {
+    std::ranges::move(*list, std::back_inserter(report.remarks));
+  }
   if (options.checksums) {
     index.has_checksums = true;
     RETURN_IF_ERROR(Checksummer(fs, places, options, &index).run());
@@ -317,17 +325,19 @@ Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
       return fail(Code::kUnsupported, "{} is a packed dataset, which needs no other index", source);
     }
     ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
-    // Before the listing: it changes the folder.
-    const std::string folder = io::join_path(places.folder, kInPlaceFolder);
-    const Status made = fs.make_dirs(folder);
-    if (!made.ok()) {
-      return fail(made.code(),
+    const std::string lock_file = index_path(places) + ".lock";
+    const auto lock = fs.lock(lock_file);
+    if (!lock && lock.error().code() == Code::kIo) {
+      return fail(Code::kIo,
                   "{}; the index lies in the data's folder: run this where that can be written "
                   "(without an index the data is listed at each opening)",
-                  made.message());
+                  lock.error().message());
     }
-    ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(folder, "LOCK")));
-    return write_locked(fs, places, options);
+    RETURN_IF_ERROR(lock);
+    auto report = write_locked(fs, places, options);
+    // Nobody's data shall hold more than the index; a lock file that stays behind harms nobody.
+    static_cast<void>(fs.remove(lock_file).ok());
+    return report;
   };
   auto report = run();
   if (!report) return tl::unexpected(report.error().at("index"));

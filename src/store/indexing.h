@@ -29,17 +29,31 @@ struct IndexReport {
 Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
                                 const IndexOptions& options);
 
-// Of the data at `places`, as it is now: folders are listed, shards' headers and classes read.
-// Samples whose class cannot be read are left out, as pack leaves them out.
-Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& places,
-                                std::vector<Remark>* remarks);
+// What an index leaves out, and what is worth a look. The lists are those of Listing; samples whose
+// class cannot be read are among those refused.
+struct IndexRemarks {
+  std::vector<Remark> refused;
+  std::vector<Remark> remarks;
+  std::vector<Remark> left_out;
+  std::vector<Remark> bad_shards;
+  uint64_t ignored = 0;
+};
 
-// The stored index, as long as it holds: each folder has the time of change, each shard the size
-// and the time, that it had when it was indexed. kNotFound when there is none; any other error says
-// why it cannot be used.
+// Makes the index of the data at `places` as it is now: lists the folders, or reads the headers and
+// classes of the shards. Samples whose class cannot be read are left out, as pack leaves them out.
+// That there is no sample is an error, unless OnBadShard::kNote is given and something was refused
+// or a shard is bad.
+Result<InPlaceIndex> make_index(const io::FileSystem& fs, const SourcePlaces& places,
+                                OnBadShard on_bad_shard, IndexRemarks* remarks);
+
+// The stored index, as long as it holds: the classes' folders or the shards are the same, each
+// folder has the time of change, each shard the size and the time, that it had when it was indexed.
+// kNotFound when there is none; any other error says why it cannot be used.
 Result<InPlaceIndex> read_index(const io::FileSystem& fs, const SourcePlaces& places);
 
-// `<folder>/.forebay/index`; for a .tar or a range `<folder>/.forebay/<name>.index`.
+// Where the index lies: `<folder>/.forebay-index`, and for a .tar or a range
+// `<folder>/.forebay-<name>.index`. They are plain hidden files, which others that read the folder
+// (ImageFolder, WebDataset) pass over.
 std::string index_path(const SourcePlaces& places);
 
 }  // namespace forebay::store

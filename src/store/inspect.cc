@@ -84,8 +84,9 @@ std::string describe_file(const Schema& schema, const StoredFile& file) {
     const auto& segments = file.restart->segments;
     uint64_t total = 0;
     for (const auto& segment : segments) total += segment.length;
-    out += fmt::format("    rewritten: {} bytes of header, {} segments of {} bytes on average\n",
-                       file.restart->header_bytes, segments.size(), total / segments.size());
+    out += fmt::format("    rewritten: {} bytes of header, {} of {} bytes on average\n",
+                       file.restart->header_bytes, base::counted(segments.size(), "segment"),
+                       total / segments.size());
   } else if (schema.fields[file.field].kind == FieldKind::kImage) {
     out += "    kept as it was in the source\n";
   }
@@ -123,9 +124,10 @@ Result<std::string> describe_chunk(const Dataset& dataset, uint32_t number) {
   }
   std::string out = fmt::format(
       "chunk {}: {}\n  {} bytes: {} of samples' files, {} of index, the rest tar\n"
-      "  samples {} to {}, {} rewritten JPEGs\n",
+      "  samples {} to {}, {}\n",
       number, dataset.chunk_path(number), info.bytes, image_bytes, info.index_bytes,
-      info.first_sample, info.first_sample + info.samples - 1, rewritten);
+      info.first_sample, info.first_sample + info.samples - 1,
+      base::counted(rewritten, "rewritten JPEG"));
   if (!index.samples.empty()) {
     out += fmt::format("  keys \"{}\" to \"{}\"\n", index.samples.front().key,
                        index.samples.back().key);
@@ -165,7 +167,8 @@ Result<RegionRead> read_region(const io::RandomFile& chunk, const StoredFile& fi
 std::string describe_region(const RegionRead& read, const StoredFile& file) {
   uint64_t count = 0;
   for (const auto& range : read.segments) count += range.end - range.begin;
-  std::string out = fmt::format("  {} of {} segments:", count, file.restart->segments.size());
+  std::string out =
+      fmt::format("  {} of {}:", count, base::counted(file.restart->segments.size(), "segment"));
   constexpr size_t kShown = 12;
   for (size_t i = 0; i < read.segments.size() && i < kShown; ++i) {
     out += fmt::format(" {}-{}", read.segments[i].begin, read.segments[i].end - 1);
@@ -174,8 +177,8 @@ std::string describe_region(const RegionRead& read, const StoredFile& file) {
     out += fmt::format(" … ({} runs in all)", read.segments.size());
   }
   return out +
-         fmt::format("\n  {} bytes in {} reads (header {}), {:.1f} % of the file's {}\n",
-                     read.bytes, read.reads, file.restart->header_bytes,
+         fmt::format("\n  {} bytes in {} (header {}), {:.1f} % of the file's {}\n", read.bytes,
+                     base::counted(read.reads, "read"), file.restart->header_bytes,
                      100.0 * static_cast<double>(read.bytes) / static_cast<double>(file.length),
                      file.length);
 }
@@ -295,17 +298,18 @@ Result<std::string> describe_dataset(const io::FileSystem& fs, const std::string
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < dataset->chunk_count(); ++i) bytes += dataset->chunk(i).bytes;
   const Schema& schema = dataset->schema();
-  std::string out = fmt::format("dataset {}{}\n  {} samples in {} chunks, {}\n  fingerprint {}\n",
-                                path, dataset->in_place() ? ", in place" : "",
-                                dataset->sample_count(), dataset->chunk_count(),
+  std::string out = fmt::format("dataset {}{}\n  {} in {}, {}\n  fingerprint {}\n", path,
+                                dataset->in_place() ? ", in place" : "",
+                                base::counted(dataset->sample_count(), "sample"),
+                                base::counted(dataset->chunk_count(), "chunk"),
                                 base::human_bytes(bytes), base::to_hex(dataset->fingerprint()));
   for (const std::string& note : dataset->notes()) out += fmt::format("  note: {}\n", note);
   for (const Field& field : schema.fields) {
     out += fmt::format("  field \"{}\": {}\n", field.name, kind_name(field.kind));
   }
   if (!schema.classes.empty()) {
-    out += fmt::format("  {} classes: {} … {}\n", schema.classes.size(), schema.classes.front(),
-                       schema.classes.back());
+    out += fmt::format("  {}: {} … {}\n", base::counted(schema.classes.size(), "class"),
+                       schema.classes.front(), schema.classes.back());
   }
   return out;
 }

@@ -144,9 +144,10 @@ Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(check_options(dataset, options));
     ASSIGN_OR_RETURN(const Listing listing, list_source(fs, source));
-    if (options.on_error == OnError::kStop && !listing.refused.empty()) {
-      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves such samples out",
-                  listing.refused[0].path, listing.refused[0].reason);
+    for (const auto& lost : {listing.refused, listing.left_out}) {
+      if (options.on_error != OnError::kStop || lost.empty()) continue;
+      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves such samples out", lost[0].path,
+                  lost[0].reason);
     }
     RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
     RETURN_IF_ERROR(fs.make_dirs(dataset));

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "store/report.h"
+#include "store/skip_max.h"
 
 namespace forebay::store {
 
@@ -33,6 +34,10 @@ struct PackOptions {
   uint64_t seed = 0;
   // What to do about bad content. A failing disk or memory always stops.
   OnError on_error = OnError::kSkip;
+  // With OnError::kSkip: when more samples are refused, all others are packed, but the dataset is
+  // not committed (kCorrupt); the same pack that allows more completes it without reading them
+  // again.
+  SkipMax skip_max;
   uint64_t limit = 0;                       // 0: all samples
   bool tar_fields = false;                  // a folder's classes as .cls members too
   const std::atomic<bool>* stop = nullptr;  // set by anyone to stop soon (kCancelled)
@@ -41,8 +46,8 @@ struct PackOptions {
 };
 
 // Errors: kBusy (another pack works there), kExists (the folder holds something else, or a pack
-// with other options or another source), kCancelled, kCorrupt (with OnError::kStop), those of the
-// source's listing, of the disk and of memory.
+// with other options or another source), kCancelled, kCorrupt (more was refused than may be), those
+// of the source's listing, of the disk and of memory.
 Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std::string& dataset,
                         const PackOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/limits.h"
 #include "io/faulty.h"
 #include "jpeg/decode.h"
 #include "store/export.h"
@@ -309,7 +310,9 @@ TEST(Pack, ListsWhatItRefuses) {
   put(fs, "src/dog/empty.png", {});
   put(fs, "src/dog/text.jpeg", base::as_bytes("no image"));
   put(fs, "src/dog/notes.txt", base::as_bytes("ignored"));
-  const auto report = pack(fs, "src", "out", small_chunks());
+  PackOptions options = small_chunks();
+  options.skip_max = {.value = 3, .is_percent = false};
+  const auto report = pack(fs, "src", "out", options);
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->stats.samples, 6u);
   EXPECT_THAT(report->stats.refused, SizeIs(3));
@@ -320,6 +323,19 @@ TEST(Pack, ListsWhatItRefuses) {
   const auto stopped = pack(fs, "src", "out2", stop);
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), Code::kCorrupt);
+}
+
+// A bug once: a name over 128 bytes refused the whole folder, where file systems give 255.
+TEST(Pack, TakesTheLongestNameOfAClass) {
+  io::MemoryFileSystem fs;
+  const std::string name(base::kClassNameBytesMax, 'c');
+  put(fs, "src/" + name + "/1.jpg", test_jpeg(40, 30, 1));
+  const auto report = pack(fs, "src", "out", small_chunks());
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_THAT(damages(fs, "out"), IsEmpty());
+  const auto line = describe_item(fs, "out", name + "/1");
+  ASSERT_TRUE(line);
+  EXPECT_THAT(*line, HasSubstr("class: 0 " + name));
 }
 
 TEST(Pack, StopsOnRequestAndGoesOn) {

@@ -216,15 +216,16 @@ Status Packing::explain(const Status& error) const {
     message += fmt::format(" (needs about {} more)", base::human_bytes(left_bytes));
   }
   return Status(error.code(),
-                fmt::format("{}; {} of {} chunks are complete, run the same command again to go on",
-                            message, complete, plan_.chunks()));
+                fmt::format("{}; {} of {} complete, run the same command again to go on", message,
+                            complete, base::counted(plan_.chunks(), "chunk")));
 }
 
 PackReport Packing::sum() const {
   PackReport report;
   report.identity = identity_;
   report.ignored = listing_.ignored;
-  report.remarks = listing_.remarks;
+  report.remarks = listing_.left_out;
+  report.remarks.insert(report.remarks.end(), listing_.remarks.begin(), listing_.remarks.end());
   report.chunks_resumed = chunks_resumed_;
   for (const auto& record : records_) {
     report.stats.add(record->stats);
@@ -236,15 +237,30 @@ PackReport Packing::sum() const {
   return report;
 }
 
+// The journal stays when this fails, so that the same pack goes on from it and allows more.
+Status Packing::check_refused(const PackStats& stats) const {
+  const std::vector<Remark>& refused = stats.refused;
+  const uint64_t samples = plan_.order.size() + listing_.refused.size();
+  if (stats.samples == 0) {
+    return fail(Code::kInvalid, "no sample is left: all {} were refused, the first is {}: {}",
+                refused.size(), refused[0].path, refused[0].reason);
+  }
+  if (options_.skip_max.allows(refused.size(), samples)) return {};
+  return fail(
+      Code::kCorrupt,
+      "refused {} of {} ({:.1f} %), which is more than --skip-max {} allows; the first, {}: "
+      "{}; all others are packed and kept: the same command with --skip-max {} completes "
+      "the dataset without them at once, and its report lists them",
+      refused.size(), base::counted(samples, "sample"),
+      100.0 * static_cast<double>(refused.size()) / static_cast<double>(samples),
+      to_text(options_.skip_max), refused[0].path, refused[0].reason, refused.size());
+}
+
 // The snapshot, the report, and then the journal goes. A kill between them is found by the
 // journal that is still there: the next run commits the same snapshot again.
 Result<PackReport> Packing::finish() {
   PackReport report = sum();
-  if (report.stats.samples == 0) {
-    return fail(Code::kInvalid, "no sample is left: all {} were refused, the first is {}: {}",
-                report.stats.refused.size(), report.stats.refused[0].path,
-                report.stats.refused[0].reason);
-  }
+  RETURN_IF_ERROR(check_refused(report.stats));
   SnapshotBuilder snapshot(fs_, dataset_, listing_.schema);
   for (const auto& record : records_) {
     if (record->bytes == 0) continue;

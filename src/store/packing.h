@@ -40,6 +40,7 @@ class Packing {
   void note_chunk(ChunkRecord record);
   bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
   PackReport sum() const;
+  Status check_refused(const PackStats& stats) const;
 
   io::FileSystem& fs_;
   const std::string dataset_;

@@ -152,10 +152,11 @@ std::string first_difference(const PackIdentity& then, const PackIdentity& now) 
 std::string describe(const PackReport& report) {
   const PackStats& stats = report.stats;
   std::string out =
-      fmt::format("{} samples in {} chunks, {} (source: {})\n", stats.samples, report.chunks,
-                  base::human_bytes(report.dataset_bytes), base::human_bytes(stats.source_bytes));
+      fmt::format("{} in {}, {} (source: {})\n", base::counted(stats.samples, "sample"),
+                  base::counted(report.chunks, "chunk"), base::human_bytes(report.dataset_bytes),
+                  base::human_bytes(stats.source_bytes));
   out +=
-      fmt::format("  rewritten: {} JPEGs, {} -> {} ({:.1f} %)\n", stats.rewritten,
+      fmt::format("  rewritten: {}, {} -> {} ({:.1f} %)\n", base::counted(stats.rewritten, "JPEG"),
                   base::human_bytes(stats.jpeg_bytes_in), base::human_bytes(stats.jpeg_bytes_out),
                   share(stats.jpeg_bytes_out, stats.jpeg_bytes_in));
   for (const auto& [why, count] : stats.kept) {
@@ -167,11 +168,11 @@ std::string describe(const PackReport& report) {
     append_list(stats.refused, &out);
   }
   if (report.ignored > 0) {
-    out +=
-        fmt::format("  passed over: {} files that are no images by their names\n", report.ignored);
+    out += fmt::format("  passed over, no image by its name: {}\n",
+                       base::counted(report.ignored, "file"));
   }
   if (!report.remarks.empty()) {
-    out += fmt::format("  look at these shards: {}\n", report.remarks.size());
+    out += fmt::format("  look at these: {}\n", report.remarks.size());
     append_list(report.remarks, &out);
   }
   return out;

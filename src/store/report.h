@@ -41,7 +41,7 @@ struct PackReport {
   uint64_t chunks = 0;
   uint64_t dataset_bytes = 0;   // of the chunks
   uint64_t ignored = 0;         // files of the source that are no images by their names
-  std::vector<Remark> remarks;  // shards that were taken and may lack something
+  std::vector<Remark> remarks;  // folders that were left out, shards that may lack something
   base::Sha256 root{};          // of the snapshot; not in the stored form, whose name it is
   bool was_complete = false;    // there was nothing to do; not stored
   uint64_t chunks_resumed = 0;  // were there from an earlier run; not stored

@@ -40,9 +40,9 @@ base::Status check_schema(const Schema& schema) {
     }
   }
   for (const std::string& name : schema.classes) {
-    if (name.size() > base::kFieldNameBytesMax) {
+    if (name.size() > base::kClassNameBytesMax) {
       return fail(Code::kTooBig, "schema: the class name \"{}…\" has {} bytes, more than {}",
-                  name.substr(0, 32), name.size(), base::kFieldNameBytesMax);
+                  name.substr(0, 32), name.size(), base::kClassNameBytesMax);
     }
   }
   return {};
@@ -58,7 +58,7 @@ base::Result<Schema> decode_schema(base::ByteReader* in) {
   }
   const auto classes = in->number<uint32_t>();
   for (uint32_t i = 0; i < std::min<size_t>(classes, base::kClassesMax + 1) && in->ok(); ++i) {
-    schema.classes.emplace_back(in->sized(base::kFieldNameBytesMax));
+    schema.classes.emplace_back(in->sized(base::kClassNameBytesMax));
   }
   if (!in->ok()) return fail(Code::kCorrupt, "schema: cut off, or a name is too long");
   RETURN_IF_ERROR(check_schema(schema));

@@ -68,6 +68,30 @@ void split_place(const std::string& source, SourcePlaces* places) {
   places->name = slash == std::string::npos ? source : source.substr(slash + 1);
 }
 
+// Finds what lies in a source's folder: shards, or else classes.
+Status look_into(const io::FileSystem& fs, SourcePlaces* places) {
+  ASSIGN_OR_RETURN(const auto entries, fs.list(places->folder));
+  for (const auto& entry : entries) {
+    const bool is_folder = entry.type == io::FileType::kDirectory;
+    if (is_own(entry)) {
+      places->has_old_index |= is_folder;
+    } else if (is_folder) {
+      places->classes.push_back(entry.name);
+    } else if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
+      places->shards.push_back(io::join_path(places->folder, entry.name));
+    } else {
+      ++places->files;
+    }
+  }
+  if (places->shards.empty()) return {};
+  places->kind = SourceKind::kWebDataset;
+  for (const std::string& name : std::exchange(places->classes, {})) {
+    if (name.starts_with('.')) continue;
+    places->left_out.push_back({name, "a folder beside .tar files, of which only those are read"});
+  }
+  return {};
+}
+
 Result<SourcePlaces> find_any(const io::FileSystem& fs, const std::string& source) {
   if (source.empty()) return fail(Code::kInvalid, "the source's name is empty");
   SourcePlaces places;
@@ -95,20 +119,7 @@ Result<SourcePlaces> find_any(const io::FileSystem& fs, const std::string& sourc
     return fail(Code::kUnsupported, "{}: neither a folder nor a regular file", path);
   }
   places.folder = path;
-  ASSIGN_OR_RETURN(const auto entries, fs.list(path));
-  for (const auto& entry : entries) {
-    if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
-      places.shards.push_back(io::join_path(path, entry.name));
-    } else if (entry.type == io::FileType::kDirectory && !entry.name.starts_with('.')) {
-      places.left_out.push_back(
-          {entry.name, "a folder beside .tar files, of which only those are read"});
-    }
-  }
-  if (places.shards.empty()) {
-    places.left_out.clear();
-  } else {
-    places.kind = SourceKind::kWebDataset;
-  }
+  RETURN_IF_ERROR(look_into(fs, &places));
   return places;
 }
 
@@ -140,21 +151,29 @@ Status check_unchanged(const io::FileSystem& fs, const std::string& path, uint64
 
 }  // namespace
 
+std::string SourcePlaces::source() const {
+  return name.empty() ? folder : io::join_path(folder, name);
+}
+
+std::string SourcePlaces::below(const std::string& path) const {
+  const std::string prefix = io::join_path(folder, "");
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
+}
+
 Result<SourcePlaces> find_source(const io::FileSystem& fs, const std::string& source) {
   auto places = find_any(fs, source);
   if (!places) return tl::unexpected(advise(places.error()));
   return places;
 }
 
-Result<Listing> list_places(const io::FileSystem& fs, const SourcePlaces& places) {
-  auto listing = places.kind == SourceKind::kFolder ? list_folder(fs, places.folder)
-                                                    : list_webdataset(fs, places.shards);
+Result<Listing> list_places(const io::FileSystem& fs, const SourcePlaces& places,
+                            OnBadShard on_bad_shard) {
+  auto listing = places.kind == SourceKind::kFolder ? list_folder(fs, places)
+                                                    : list_webdataset(fs, places, on_bad_shard);
   if (!listing) return tl::unexpected(advise(listing.error()));
-  listing->refused.insert(listing->refused.end(), places.left_out.begin(), places.left_out.end());
+  listing->left_out = places.left_out;
   // Now, and not when everything has been packed.
-  const std::string source =
-      places.name.empty() ? places.folder : io::join_path(places.folder, places.name);
-  RETURN_IF_ERROR(check_schema(listing->schema).at(source));
+  RETURN_IF_ERROR(check_schema(listing->schema).at(places.source()));
   return listing;
 }
 
@@ -263,6 +282,22 @@ std::string lower_case(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
+}
+
+std::string escape_key(std::string key) {
+  if (key.starts_with("__")) return "%5F" + key.substr(1);
+  if (key.starts_with('%')) return "%25" + key.substr(1);
+  return key;
+}
+
+bool leads_out(std::string_view name) {
+  if (name.starts_with('/')) return true;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (name.substr(begin, end - begin) == "..") return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name) {

@@ -78,14 +78,14 @@ TEST(FolderSource, ClassesThatLookEscapedKeepTheirOwnKeys) {
 // A bug once: it failed only when everything had been packed.
 TEST(FolderSource, AClassNameThatIsTooLongIsRefusedAtOnce) {
   io::MemoryFileSystem fs;
-  const std::string longest(base::kFieldNameBytesMax, 'c');
+  const std::string longest(base::kClassNameBytesMax, 'c');
   put(fs, "src/" + longest + "/x.jpg", base::as_bytes("x"));
   EXPECT_TRUE(list_source(fs, "src"));
   put(fs, "src/" + longest + "d/x.jpg", base::as_bytes("x"));
   const auto refused = list_source(fs, "src");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kTooBig);
-  EXPECT_THAT(refused.error().message(), HasSubstr("has 129 bytes, more than 128"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("has 256 bytes, more than 255"));
 }
 
 void put_shard(io::MemoryFileSystem& fs, const std::string& path,
@@ -117,13 +117,89 @@ TEST(WebDatasetSource, SaysWhatSamplesWithoutAnImageHave) {
               HasSubstr("the first, \"a\": no image: it has .seg.png .json, none of .jpg .jpeg"));
 }
 
-TEST(WebDatasetSource, AKeyThatComesTwiceIsRefusedWithBothPlaces) {
-  io::MemoryFileSystem fs;
-  for (const char* shard : {"set/1.tar", "set/2.tar"}) put_shard(fs, shard, {"a.jpg"});
-  const auto refused = list_source(fs, "set");
+TEST(WebDatasetSource, AKeyThatComesTwiceInAShardIsRefusedWithItsPlace) {
+  const auto refused = list_shard({"a.jpg", "b.jpg", "a.png"});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(), HasSubstr("set/2.tar: member a.jpg at byte 512"));
-  EXPECT_THAT(refused.error().message(), HasSubstr("its key came before, in set/1.tar"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("x.tar: member a.png at byte 2560"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("its key came before in this shard"));
+}
+
+// A bug once: WebDataset reads such shards, and here they were refused.
+TEST(WebDatasetSource, KeysThatBeginAnewInEachShardAreNamedByShardAndKey) {
+  io::MemoryFileSystem fs;
+  put_shard(fs, "set/x.v1-0.tar", {"0.jpg", "0.cls", "only.jpg", "only.cls"});
+  put_shard(fs, "set/__y__.tar", {"deep/er/0.jpg", "0.jpg", "0.cls"});
+  const auto listing = list_source(fs, "set");
+  ASSERT_TRUE(listing) << listing.error().message();
+  EXPECT_THAT(keys_of(*listing),
+              ElementsAre("%5F_y__/deep/er/0", "%5F_y__/0", "x.v1-0/0", "x.v1-0/only"));
+  EXPECT_EQ(listing->samples[0].source_path, "%5F_y__/deep/er/0.jpg");
+  // Where no key comes again, nothing is put before it.
+  put_shard(fs, "other/1.tar", {"0.jpg"});
+  put_shard(fs, "other/2.tar", {"1.jpg"});
+  EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1"));
+  // Neither where what comes again is no image.
+  put_shard(fs, "other/3.tar", {"about.json", "2.jpg"});
+  put_shard(fs, "other/4.tar", {"about.json", "3.jpg"});
+  EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1", "2", "3"));
+}
+
+TEST(WebDatasetSource, ShardsInSeveralFoldersAreNamedWithTheirFolders) {
+  io::MemoryFileSystem fs;
+  for (const char* shard : {"set/part0/x.tar", "set/part1/x.tar"}) put_shard(fs, shard, {"0.jpg"});
+  EXPECT_THAT(keys_of(*list_source(fs, "set/part{0..1}/x.tar")),
+              ElementsAre("part0/x/0", "part1/x/0"));
+}
+
+TEST(WebDatasetSource, ShardsWhoseNamesCannotTellTheirSamplesApartAreRefused) {
+  io::MemoryFileSystem fs;
+  put_shard(fs, "set/a.tar", {"0.jpg"});
+  put_shard(fs, "set/a.TAR", {"0.jpg"});
+  EXPECT_THAT(keys_of(*list_source(fs, "set")), ElementsAre("a.TAR/0", "a/0"));
+  put_shard(fs, "set/a.TAR.tar", {"0.jpg"});
+  EXPECT_EQ(list_source(fs, "set").error().code(), Code::kUnsupported);
+  const std::string longest(base::kKeyBytesMax - 2, 'k');
+  put_shard(fs, "long/a.tar", {longest + ".jpg"});
+  put_shard(fs, "long/b.tar", {longest + ".jpg"});
+  EXPECT_THAT(keys_of(*list_source(fs, "long")), ElementsAre("a/" + longest, "b/" + longest));
+  put_shard(fs, "long/c.tar", {longest + "k.jpg"});
+  EXPECT_EQ(list_source(fs, "long").error().code(), Code::kTooBig);
+}
+
+// "class number" of each sample, or what it is refused for.
+std::vector<std::string> labels_of(const std::vector<std::string>& names) {
+  const auto listing = list_shard(names);
+  if (!listing) return {listing.error().message()};
+  std::vector<std::string> out;
+  for (const SourceSample& sample : listing->samples) {
+    const auto number = static_cast<size_t>(sample.label);
+    out.push_back(fmt::format("{} {}", sample.key,
+                              sample.label < 0 ? "-" : listing->schema.classes.at(number)));
+  }
+  return out;
+}
+
+// A bug once: such a tar gave no labels, silently.
+TEST(WebDatasetSource, FoldersInsideShardsAreClasses) {
+  EXPECT_THAT(labels_of({"dog/1.jpg", "cat/1.jpg", "cat/deep/2.jpg"}),
+              ElementsAre("dog/1 dog", "cat/1 cat", "cat/deep/2 cat"));
+  const auto listing = list_shard({"b/1.jpg", "a/1.jpg", "B/1.jpg"}).value();
+  EXPECT_THAT(listing.schema.classes, ElementsAre("B", "a", "b"));
+  EXPECT_EQ(listing.schema.fields.at(1), (Field{"class", FieldKind::kClass}));
+  // Folders that all have are no classes.
+  EXPECT_THAT(labels_of({"./set/train/dog/1.jpg", "./set/train/dot/1.jpg"}),
+              ElementsAre("set/train/dog/1 dog", "set/train/dot/1 dot"));
+  EXPECT_THAT(labels_of({"set/1.jpg", "set/2.jpg"}), ElementsAre("set/1 -", "set/2 -"));
+  // One that lies in none, or a .cls of any, and there are none.
+  EXPECT_THAT(labels_of({"dog/1.jpg", "cat/1.jpg", "1.jpg"}),
+              ElementsAre("dog/1 -", "cat/1 -", "1 -"));
+  EXPECT_THAT(labels_of({"set/dog/1.jpg", "set/1.jpg"}), ElementsAre("set/dog/1 -", "set/1 -"));
+  EXPECT_THAT(labels_of({"dog/1.jpg", "cat/1.jpg", "cat/1.cls"}),
+              ElementsAre("dog/1 -", "cat/1 -"));
+  const std::string longest(base::kClassNameBytesMax, 'c');
+  EXPECT_THAT(labels_of({"a/1.jpg", longest + "/1.jpg"}),
+              ElementsAre("a/1 a", longest + "/1 " + longest));
+  EXPECT_THAT(labels_of({"a/1.jpg", longest + "c/1.jpg"}), ElementsAre("a/1 -", longest + "c/1 -"));
 }
 
 TEST(WebDatasetSource, FoldersBesideShardsAreNamedAsLeftOut) {
@@ -133,8 +209,8 @@ TEST(WebDatasetSource, FoldersBesideShardsAreNamedAsLeftOut) {
   put(fs, "set/.notes/1.txt", base::as_bytes("x"));
   const auto listing = list_source(fs, "set");
   ASSERT_TRUE(listing);
-  ASSERT_EQ(listing->refused.size(), 1u);
-  EXPECT_EQ(listing->refused[0].path, "cats");
+  ASSERT_EQ(listing->left_out.size(), 1u);
+  EXPECT_EQ(listing->left_out[0].path, "cats");
 }
 
 TEST(WebDatasetSource, FieldsThatAreNamedLikeOursStayApart) {

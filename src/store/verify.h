@@ -18,8 +18,10 @@ struct Damage {
 };
 
 struct VerifyOptions {
-  bool pixels = false;  // decode every image, and a region of each rewritten one
-  int threads = 0;      // 0: io::usable_cores(); each holds one chunk in memory
+  // Decode every image of a packed dataset, and a region of each rewritten one; images in place are
+  // always decoded.
+  bool pixels = false;
+  int threads = 0;  // 0: io::usable_cores(); each holds one chunk in memory
   std::function<void(uint64_t chunks_done, uint64_t chunks)> progress;  // one thread at a time
 };
 
@@ -37,8 +39,10 @@ struct VerifyReport {
 // segment, no key twice in the dataset. Snapshot: HEAD, root, parts, every column against the
 // chunks' indexes; of pack's report that it can be read and its counts are right. Damage is in the
 // report; errors are only what keeps from looking: kNotFound (no dataset at all), kNoMemory.
-// Data in place: that each image can be read and is as long as it was listed, and its checksum
-// where `forebay index` kept one. Errors also those of open_dataset.
+// Data in place: that each image can be read and decoded, is as long as it was listed, and has the
+// checksum that `forebay index` kept, where it did; shards that cannot be read to their end, and
+// what pack would refuse and a loader leaves out, are damage too. Errors also those of find_source,
+// and where there is no image at all.
 Result<VerifyReport> verify(const io::FileSystem& fs, const std::string& dataset,
                             const VerifyOptions& options);
 Result<VerifyReport> verify_in_place(const io::FileSystem& fs, const std::string& source,

@@ -1,14 +1,17 @@
-// verify for data in place: what can be known of files that are not Forebay's.
+// verify for data in place, whose files are not Forebay's own: decodes every image.
 #include <algorithm>
 #include <deque>
 
 #include "base/mutex.h"
 #include "image/decode.h"
 #include "store/in_place.h"
+#include "store/indexing.h"
 #include "store/share_work.h"
 #include "store/verify.h"
 
 namespace forebay::store {
+
+using base::Code;
 
 namespace {
 
@@ -73,7 +76,6 @@ class Verification {
     worker->image.resize(location.length);
     RETURN_IF_ERROR(file.read(location.offset, worker->image));
     RETURN_IF_ERROR(check_file(worker->image, location));
-    if (!options_.pixels) return {};
     ++worker->found.images_decoded;
     return worker->decoder.decode(worker->image, std::nullopt, &worker->pixels);
   }
@@ -95,20 +97,67 @@ class Verification {
   VerifyReport report_ GUARDED_BY(mutex_);
 };
 
+// Adds the damage that the listing met.
+void add_damages(const SourcePlaces& places, const IndexRemarks& remarks,
+                 std::vector<Damage>* out) {
+  for (const Remark& shard : remarks.bad_shards) {
+    const std::string& reason = shard.reason;
+    const std::string prefix = shard.path + ": ";
+    out->push_back({shard.path,
+                    -1,
+                    {},
+                    -1,
+                    reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason});
+  }
+  for (const Remark& refused : remarks.refused) {
+    if (places.kind == SourceKind::kFolder) {
+      out->push_back({io::join_path(places.folder, refused.path), -1, {}, -1, refused.reason});
+    } else {
+      out->push_back({places.source(), -1, refused.path, -1, refused.reason});
+    }
+  }
+}
+
+void add_notes(const IndexRemarks& remarks, std::vector<std::string>* out) {
+  for (const auto* list : {&remarks.left_out, &remarks.remarks}) {
+    for (const Remark& remark : *list) out->push_back(remark.path + ": " + remark.reason);
+  }
+  if (remarks.ignored > 0) {
+    out->push_back(fmt::format("not looked at, no image by its name: {}",
+                               base::counted(remarks.ignored, "file")));
+  }
+}
+
+Result<VerifyReport> verify_places(const io::FileSystem& fs, const std::string& source,
+                                   const VerifyOptions& options) {
+  ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
+  // Listed also where there is an index, which does not say all that was left out.
+  IndexRemarks remarks;
+  ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, OnBadShard::kNote, &remarks));
+  auto stored = read_index(fs, places);
+  const bool is_stored = stored.has_value();
+  if (is_stored) index = std::move(*stored);
+  VerifyReport report;
+  if (!index.samples.empty()) {
+    const auto dataset = make_in_place(std::move(index), is_stored, source, places);
+    ASSIGN_OR_RETURN(report, Verification(fs, *dataset, options).run());
+  }
+  add_damages(places, remarks, &report.damages);
+  add_notes(remarks, &report.notes);
+  if (!is_stored && stored.error().code() != Code::kNotFound) {
+    report.notes.push_back(
+        fmt::format("{}; so no checksums were compared: run `forebay index --checksums {}` again",
+                    stored.error().message(), source));
+  }
+  return report;
+}
+
 }  // namespace
 
 Result<VerifyReport> verify_in_place(const io::FileSystem& fs, const std::string& source,
                                      const VerifyOptions& options) {
-  const auto dataset = open_dataset(fs, source);
-  if (!dataset) return tl::unexpected(dataset.error().at("verify"));
-  auto report = Verification(fs, **dataset, options).run();
+  auto report = verify_places(fs, source, options);
   if (!report) return tl::unexpected(report.error().at("verify"));
-  report->notes = (*dataset)->notes();
-  if (!(*dataset)->location(0).crc32c && !options.pixels) {
-    report->notes.emplace_back(
-        "there are no checksums, so only sizes were compared; --pixels decodes every image, "
-        "`forebay index --checksums` keeps checksums");
-  }
   return report;
 }
 

@@ -1,8 +1,9 @@
 // WebDataset shards as a source. A sample is a run of neighbouring members with one key; the rule
 // for names is webdataset's (src/webdataset/tariterators.py): `^((?:.*/|)[^.]+)[.]([^/]*)$`, the
 // field in lower case; what does not match, and `__name__` at the top, is passed over. Stricter
-// than there: a key that comes twice, a name that leads out of the archive, and links or devices
-// are errors, with member and offset, since each of them means another dataset than the one meant.
+// than there: a key that comes twice in its shard, a name that leads out of the archive, and links
+// or devices are errors, with member and offset, since each of them means another dataset than the
+// one meant. Keys and classes that depend on all samples: shard_names.h.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/limits.h"
+#include "store/shard_names.h"
 #include "store/source.h"
 #include "store/tar.h"
 
@@ -25,16 +27,6 @@ struct Name {
   std::string key;
   std::string field;
 };
-
-bool leads_out(std::string_view name) {
-  if (name.starts_with('/')) return true;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    if (name.substr(begin, end - begin) == "..") return true;
-    begin = end + 1;
-  }
-  return false;
-}
 
 // `__[^/]*__($|/)` at the start.
 bool is_meta(std::string_view name) {
@@ -78,14 +70,43 @@ std::string field_name(const std::string& suffix, bool is_image_of_sample) {
 
 class ShardLister {
  public:
-  ShardLister(const io::FileSystem& fs, Listing* out) : fs_(fs), out_(out) {}
+  ShardLister(const io::FileSystem& fs, const SourcePlaces& places, OnBadShard on_bad_shard,
+              Listing* out)
+      : fs_(fs), places_(places), on_bad_shard_(on_bad_shard), out_(out) {}
 
   Status add_shard(const std::string& path) {
+    out_->shards.push_back({path});
+    Status status = read_shard(path);
+    if (status.ok() || on_bad_shard_ == OnBadShard::kFail || status.code() == Code::kNoMemory) {
+      return status;
+    }
+    sample_ = {};  // it may lack files
+    names_.clear();
+    out_->bad_shards.push_back({path, status.message()});
+    return {};
+  }
+
+  // What all samples together tell: classes, fields, and whether keys need their shard's name.
+  Status finish() {
+    const bool has_classes = fields_.contains("class");
+    if (!has_classes && label_by_folders(out_)) fields_.emplace("class", FieldKind::kClass);
+    RETURN_IF_ERROR(number_fields());
+    return keys_come_again_ ? qualify_keys(places_, out_) : Status();
+  }
+
+ private:
+  // The shard in which a key was met last, and whether a sample with an image has it.
+  struct KeyUse {
+    uint32_t shard = 0;
+    bool has_image = false;
+  };
+
+  Status read_shard(const std::string& path) {
     ASSIGN_OR_RETURN(const io::FileInfo info, fs_.stat(path));
     if (info.type != io::FileType::kFile) {
       return fail(Code::kUnsupported, "{}: not a regular file", path);
     }
-    out_->shards.push_back({path, info.size, info.modified_ns});
+    out_->shards.back() = {path, info.size, info.modified_ns};
     ASSIGN_OR_RETURN(const auto file, fs_.open(path));
     TarReader reader(*file);
     for (;;) {
@@ -104,7 +125,7 @@ class ShardLister {
   }
 
   // Numbers the fields: the image, the class, then the others by name.
-  Status finish() {
+  Status number_fields() {
     auto& fields = out_->schema.fields;
     fields.push_back({"image", FieldKind::kImage});
     if (const auto found = fields_.find("class"); found != fields_.end()) {
@@ -129,7 +150,6 @@ class ShardLister {
     return {};
   }
 
- private:
   Status add_member(const std::string& path, const TarMember& member) {
     std::string_view name = member.name;
     while (name.starts_with("./")) name.remove_prefix(2);
@@ -151,12 +171,12 @@ class ShardLister {
       RETURN_IF_ERROR(finish_sample());
       if (split->key.size() > base::kKeyBytesMax) return refuse("a key that is too long");
       const auto shard = static_cast<uint32_t>(out_->shards.size() - 1);
-      if (const auto [first, is_new] = shard_of_key_.emplace(split->key, shard); !is_new) {
+      const auto [use, is_new] = uses_.emplace(split->key, KeyUse{.shard = shard});
+      if (!is_new && use->second.shard == shard) {
         return refuse(
-            fmt::format("its key came before, in {}; the files of a sample stand "
-                        "together, once",
-                        out_->shards[first->second].path));
+            "its key came before in this shard; the files of a sample stand together, once");
       }
+      use->second.shard = shard;
       sample_.key = split->key;
     }
     if (split->field.empty())
@@ -195,6 +215,7 @@ class ShardLister {
     if (out_->samples.size() >= base::kSourceEntriesMax) {
       return fail(Code::kTooBig, "more than {} samples", base::kSourceEntriesMax);
     }
+    keys_come_again_ |= std::exchange(uses_[sample.key].has_image, true);
     sample.source_path = names[image];
     std::rotate(sample.files.begin(), sample.files.begin() + static_cast<ptrdiff_t>(image),
                 sample.files.begin() + static_cast<ptrdiff_t>(image) + 1);
@@ -207,20 +228,29 @@ class ShardLister {
   }
 
   const io::FileSystem& fs_;
+  const SourcePlaces& places_;
+  const OnBadShard on_bad_shard_;
   Listing* out_;
   SourceSample sample_;
   std::vector<std::string> names_;  // of sample_.files
-  std::unordered_map<std::string, uint32_t> shard_of_key_;
+  std::unordered_map<std::string, KeyUse> uses_;
+  bool keys_come_again_ = false;  // a key has images in several shards
   std::map<std::string, FieldKind> fields_;
 };
 
 }  // namespace
 
-Result<Listing> list_webdataset(const io::FileSystem& fs, const std::vector<std::string>& shards) {
+Result<Listing> list_webdataset(const io::FileSystem& fs, const SourcePlaces& places,
+                                OnBadShard on_bad_shard) {
+  const std::vector<std::string>& shards = places.shards;
   Listing listing;
   listing.kind = SourceKind::kWebDataset;
-  ShardLister lister(fs, &listing);
+  ShardLister lister(fs, places, on_bad_shard, &listing);
   for (const std::string& shard : shards) RETURN_IF_ERROR(lister.add_shard(shard));
+  if (listing.samples.empty() && !listing.bad_shards.empty()) {
+    listing.schema.fields = {{"image", FieldKind::kImage}};
+    return listing;
+  }
   if (listing.samples.empty()) {
     const std::string where =
         shards.size() == 1 ? shards[0] : fmt::format("{} shards", shards.size());

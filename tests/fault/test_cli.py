@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -37,6 +40,7 @@ def dataset(tmp_path: Path) -> Path:
         ([], "subcommand is required"),
         (["pack", "a", "b", "--limit", "-1"], "-1 is not a whole number"),
         (["pack", "a", "b", "--threads", "-1"], "-1 not in range"),
+        (["pack", "a", "b", "--skip-max", "101%"], "101% is neither a number of samples"),
         (["train", "set", "--batch", "4294967296"], "4294967296"),
         (["train", "set", "--nonsense"], "--nonsense"),
         (["train"], "dataset is required"),
@@ -117,3 +121,69 @@ def test_ls_shows_control_characters_as_escapes(tmp_path: Path) -> None:
     Image.new("RGB", (9, 9)).save(tmp_path / "images/c/a\t\x1b[2Jb.png")
     assert forebay("pack", tmp_path / "images", tmp_path / "set").returncode == 0
     assert forebay("ls", tmp_path / "set").stdout.startswith("c/a\\x09\\x1b[2Jb\tc\t")
+
+
+def test_verify_decodes_a_folder_and_lists_what_is_no_image(tmp_path: Path) -> None:
+    """A bug once: "no damage" and 0 for empty, truncated and text files named .png."""
+    folder = tmp_path / "images" / "a"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (9, 9)).save(folder / "good.png")
+    clean = forebay("verify", tmp_path / "images")
+    assert clean.returncode == 0 and clean.stdout.startswith("1 chunk, 1 sample, "), clean.stdout
+    assert clean.stdout.rstrip().endswith(": no damage")
+    (folder / "empty.png").write_bytes(b"")
+    one = forebay("verify", tmp_path / "images")
+    assert one.returncode == 1 and one.stdout.rstrip().endswith(": 1 damage"), one.stdout
+    (folder / "cut.png").write_bytes((folder / "good.png").read_bytes()[:40])
+    (folder / "text.jpg").write_text("no image")
+    (folder / "nowhere.jpg").symlink_to("missing")
+    (folder / "notes.txt").write_text("no image by its name")
+    for options in ([], ["--pixels"], ["--json"]):
+        found = forebay("verify", tmp_path / "images", *options)
+        assert found.returncode == 1
+        for name in ("cut.png", "empty.png", "nowhere.jpg", "text.jpg"):
+            assert name in found.stdout
+        assert "good.png" not in found.stdout
+        assert "no image by its name: 1 file" in found.stderr
+    report = json.loads(found.stdout)
+    assert (report["samples"], report["images_decoded"], len(report["damages"])) == (4, 4, 4)
+
+
+def test_verify_goes_on_after_a_shard_that_is_cut(tmp_path: Path) -> None:
+    for number in range(3):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        for name in ("a", "b"):
+            Image.new("RGB", (200, 200), (number, 0, 0)).save(folder / f"{name}{number}.jpg")
+        names = [f"a{number}.jpg", f"b{number}.jpg"]
+        tar = ["tar", "cf", f"{tmp_path}/x-{number}.tar", "-C", str(folder), *names]
+        subprocess.run(tar, check=True)
+    os.truncate(tmp_path / "x-0.tar", 1000)
+    found = forebay("verify", f"{tmp_path}/x-{{0..3}}.tar", "--json")
+    assert found.returncode == 1
+    report = json.loads(found.stdout)
+    assert report["samples"] == report["images_decoded"] == 4
+    assert [Path(one["file"]).name for one in report["damages"]] == ["x-0.tar", "x-3.tar"]
+
+
+def test_a_folder_that_cannot_be_written_is_left_without_an_index(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    (folder / "a").mkdir(parents=True)
+    Image.new("RGB", (9, 9)).save(folder / "a" / "1.png")
+    folder.chmod(0o555)
+    # Root may write everywhere: somebody else then, with a program and a folder in his reach.
+    program = shutil.copy(FOREBAY, tmp_path)
+    somebody: dict[str, Any] = {}
+    if os.getuid() == 0:
+        somebody = {"user": 65534, "group": 65534, "extra_groups": []}
+        for parent in tmp_path.parents:
+            if parent.name.startswith(("pytest-", "popen-")):  # pytest's own, xdist's
+                parent.chmod(0o755)
+        tmp_path.chmod(0o755)
+    command = [program, "index", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **somebody)
+    assert done.returncode == 1
+    assert (
+        "Permission denied" in done.stderr and "run this where that can be written" in done.stderr
+    )
+    assert [path.name for path in folder.iterdir()] == ["a"]

@@ -167,7 +167,7 @@ def test_hostile_folder_never_blocks(source: Path, tmp_path: Path) -> None:
     (root / "a" / "good.jpeg").write_bytes((source / "class1" / "0001.jpeg").read_bytes())
     os.mkfifo(root / "a" / "pipe.jpg")
     (root / "a" / "nowhere.jpg").symlink_to("missing")
-    done = forebay("pack", root, tmp_path / "out", "--json")
+    done = forebay("pack", root, tmp_path / "out", "--json", "--skip-max", "2")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["samples"] == 1 and len(report["refused"]) == 2
@@ -176,6 +176,33 @@ def test_hostile_folder_never_blocks(source: Path, tmp_path: Path) -> None:
     assert looped.returncode == 1 and "symbolic link" in looped.stderr
     os.mkfifo(tmp_path / "fifo.tar")
     assert forebay("pack", tmp_path / "fifo.tar", tmp_path / "out3").returncode == 1
+
+
+def test_refusing_half_of_a_folder_is_an_error(source: Path, tmp_path: Path) -> None:
+    """A bug once: pack ended with 0, and the dataset looked complete."""
+    root = tmp_path / "half"
+    shutil.copytree(source / "class1", root / "a")
+    for path in sorted((root / "a").iterdir())[::2]:
+        path.write_bytes(path.read_bytes()[:500])
+    damaged = (len(list((root / "a").iterdir())) + 1) // 2
+    dataset = tmp_path / "dataset"
+    refused = forebay("pack", root, dataset, *OPTIONS)
+    assert refused.returncode == 1
+    for part in (f"refused {damaged} of ", "more than --skip-max 1% allows; the first, a/",
+                 f"the same command with --skip-max {damaged} completes"):  # fmt: skip
+        assert part in refused.stderr
+    assert not (dataset / "HEAD").exists() and list((dataset / "chunks").glob("*.tar"))
+    assert forebay("ls", dataset).returncode == 1
+    still = forebay("pack", root, dataset, *OPTIONS, "--skip-max", "40%")
+    assert still.returncode == 1 and "--skip-max 40% allows" in still.stderr
+    done = forebay("pack", root, dataset, *OPTIONS, "--skip-max", str(damaged), "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert len(report["refused"]) == damaged
+    assert forebay("verify", dataset).returncode == 0
+    at_once = forebay("pack", root, tmp_path / "other", *OPTIONS, "--skip-max", "60%")
+    assert at_once.returncode == 0
+    assert digest(tmp_path / "other") == digest(dataset)
 
 
 def test_exit_codes(source: Path, tmp_path: Path) -> None:

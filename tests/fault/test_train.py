@@ -135,3 +135,14 @@ def test_damaged_sample_is_named_and_replaced(dataset: Path, tmp_path: Path) -> 
     done = train(copy, tmp_path / "strict", "--bad-samples-max", "0")
     assert done.returncode == 1
     assert re.search(r"class\d/\d+ in chunk .*: its bytes do not have the checksum", done.stderr)
+
+
+def test_data_without_classes_is_an_error(dataset: Path, tmp_path: Path) -> None:
+    images = sorted((dataset.parent / "images" / "class0").glob("*.jpg"))[:32]
+    names = [image.name for image in images]
+    tar = ["tar", "cf", str(tmp_path / "x.tar"), "-C", str(images[0].parent), *names]
+    subprocess.run(tar, check=True)
+    subprocess.run([FOREBAY, "pack", tmp_path / "x.tar", tmp_path / "set"], check=True)
+    done = train(tmp_path / "set", tmp_path / "out")
+    assert done.returncode == 1
+    assert "no sample has a class to learn" in done.stderr and ".cls" in done.stderr

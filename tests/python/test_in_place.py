@@ -1,5 +1,6 @@
 """Data in place: tar shards and folders, with and without the index of `forebay index`."""
 
+import glob
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import webdataset
 
 import forebay
 from conftest import FOREBAY
@@ -64,7 +66,7 @@ def index(path: Path | str, *options: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def make(path: Path | str, **options: Any) -> forebay.Loader:
+def make(path: Path | str | forebay.Dataset, **options: Any) -> forebay.Loader:
     defaults: dict[str, Any] = {"transform": TRAIN, "shuffle": True, "seed": 5, "num_workers": 2}
     return forebay.Loader(path, options.pop("batch_size", 8), **{**defaults, **options})
 
@@ -183,7 +185,7 @@ def test_an_index_out_of_date_is_told_and_not_used(shards: Path, copied: Path):
 
 def test_a_damaged_index_is_told_and_not_used(copied: Path):
     index(copied)
-    path = copied / ".forebay/index"
+    path = copied / ".forebay-index"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -245,7 +247,10 @@ def test_samples_left_out_are_told(shards: Path, images: dict[str, bytes]):
     image = next(iter(images.values()))
     write_tar(shards / "y.tar", [("no class.jpg", image), ("bad.jpg", image), ("bad.cls", b"x")])
     for _ in range(2):
-        with pytest.warns(UserWarning, match='1 of its samples .* bad.jpg: .cls: "x" is no class'):
+        with pytest.warns(
+            UserWarning,
+            match='that are left out: 1; the first, bad.jpg: .cls: "x" is no class',
+        ):
             dataset = forebay.Dataset(shards)
         assert len(dataset) == 71
         assert dataset.targets[-1] == -1
@@ -282,3 +287,66 @@ def test_names_need_not_be_utf8(images: dict[str, bytes], tmp_path: Path):
     assert dataset.keys() == [f"a/{name}", "a/plain"]
     assert dataset.find(f"a/{name}") == 0
     assert dataset.key(0) == f"a/{name}"
+
+
+def test_keys_may_begin_anew_in_each_shard(images: dict[str, bytes], tmp_path: Path):
+    """A bug once: such shards, which WebDataset reads, were refused."""
+    files = list(images.values())[:8]
+    for shard in range(4):
+        pair = enumerate(files[shard * 2 : shard * 2 + 2])
+        members = [
+            (f"{i:06}.{end}", own) for i, f in pair for end, own in (("jpg", f), ("cls", b"1"))
+        ]
+        write_tar(tmp_path / f"shard-{shard:03}.tar", members)
+    source = f"{tmp_path}/shard-{{000..003}}.tar"
+    command = [FOREBAY, "pack", source, str(tmp_path / "set"), "--order", "listed"]
+    subprocess.run(command, check=True, capture_output=True)
+    for dataset in (quiet(source), quiet(tmp_path / "set")):
+        assert dataset.keys() == [f"shard-{i // 2:03}/{i % 2:06}" for i in range(8)]
+        assert dataset.find("shard-003/000001") == 7
+        assert dataset.find("000001") is None
+        assert [dataset.targets.tolist(), len(dataset)] == [[1] * 8, 8]
+    assert [quiet(source).read(i) for i in range(8)] == files
+    # One shard alone needs no other name.
+    assert quiet(tmp_path / "shard-001.tar").keys() == ["000000", "000001"]
+    chunks = glob.glob(f"{tmp_path}/set/chunks/*.tar")
+    read = webdataset.WebDataset(chunks, shardshuffle=False)
+    assert sorted(sample["__key__"] for sample in read) == sorted(quiet(source).keys())
+
+
+def test_folders_inside_tars_are_classes(images: dict[str, bytes], tmp_path: Path):
+    """A bug once: the labels were all -1, and nothing said so."""
+    members = [(f"./data/train/{name}", image) for name, image in images.items()]
+    write_tar(tmp_path / "x.tar", members)
+    command = [FOREBAY, "pack", str(tmp_path / "x.tar"), str(tmp_path / "set"), "--order", "listed"]
+    subprocess.run(command, check=True, capture_output=True)
+    index(tmp_path / "x.tar")
+    for dataset in (quiet(tmp_path / "x.tar"), quiet(tmp_path / "set")):
+        assert dataset.classes == ["class0", "class1", "class2"]
+        classes = [key.split("/")[2] for key in dataset.column("key")]
+        assert [f"class{n}" for n in dataset.targets] == classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (_, labels) = next(iter(make(tmp_path / "x.tar", shuffle=False)))
+    assert labels.tolist() == [int(name[5]) for name in list(images)[:8]]
+
+
+def test_missing_labels_are_told_where_they_are_asked_for(images: dict[str, bytes], tmp_path: Path):
+    members = [(f"{i}.jpg", image) for i, image in enumerate(list(images.values())[:4])]
+    write_tar(tmp_path / "x.tar", members)
+    assert quiet(tmp_path / "x.tar").targets.tolist() == [-1] * 4
+    said = r'no sample has a class, so every label is -1\. .*\.cls.*folders.*fields=\["image"\]'
+    for fields in (["image", "label"], {"x": "image", "y": "label"}):
+        with pytest.warns(UserWarning, match=said) as caught:
+            loader = make(tmp_path / "x.tar", fields=fields)
+        assert len(caught) == 1
+    with pytest.warns(UserWarning, match=said) as caught:
+        forebay.Loader(tmp_path / "x.tar", 2)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(loader)) == 1
+        make(tmp_path / "x.tar", fields=["image"])
+        labelled = [("a.jpg", members[0][1]), ("a.cls", b"3")]
+        write_tar(tmp_path / "y.tar", labelled)  # some have one
+        make(forebay.concat([quiet(tmp_path / "x.tar"), quiet(tmp_path / "y.tar")]))
