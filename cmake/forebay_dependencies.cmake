@@ -14,7 +14,7 @@ pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
-pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp)
+pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 
 if(FOREBAY_TORCH)
   # libtorch is the one inside the pip package of the tree's virtual environment.

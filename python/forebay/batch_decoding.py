@@ -13,7 +13,7 @@ from forebay import _core
 from forebay._core import StoredFile
 from forebay.checks import flag, whole
 from forebay.core_transforms import is_cut
-from forebay.decoding import begin_batch, check_threads, view_of
+from forebay.decoding import begin_batch, check_damaged, check_threads, view_of
 from forebay.devices import check_device, open_device
 from forebay.options import dtype_name, feed_options
 from forebay.pipelines import only_in_python, split
@@ -72,6 +72,7 @@ class BatchDecoder:
         seed: The augmentation depends on it.
         threads: That prepare or decode the files of a call; None: as many as this process may run
             at once.
+        damaged: The same as decode()'s; with "refuse" a damaged image is a bad sample.
 
     Raises:
         ValueError: Options that make no sense, there is no such device, or no PyTorch.
@@ -86,6 +87,7 @@ class BatchDecoder:
         channels_last: bool = False,
         seed: int = 0,
         threads: int | None = None,
+        damaged: str = "refuse",
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         pipeline = split(transform, channels_last=False)
@@ -109,6 +111,7 @@ class BatchDecoder:
         )
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._threads = check_threads("BatchDecoder", threads)
+        self._damaged = check_damaged(damaged)
         if load_torch() is None:
             raise ValueError("BatchDecoder needs PyTorch: pip install torch")
         self._device = check_device(device)
@@ -127,7 +130,9 @@ class BatchDecoder:
 
     def _open(self) -> None:
         device = None if self._device is None else open_device(self._device)
-        self._core = _core.BatchDecoder.open(self._options.transform, self._options.tensor, device)
+        self._core = _core.BatchDecoder.open(
+            self._options.transform, self._options.tensor, device, self._damaged
+        )
         self._process = os.getpid()
 
     def _core_here(self) -> _core.BatchDecoder:

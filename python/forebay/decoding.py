@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -24,10 +24,24 @@ _TOGETHER = 16
 _local = threading.local()
 
 
-def _decode(files: list[bytes], first: int = 0) -> list[Pixels]:
-    if not hasattr(_local, "decoder"):
-        _local.decoder = _core.Decoder()
-    return _local.decoder.decode(files, first)
+_DAMAGED = {"refuse": _core.Damaged.REFUSE, "decode": _core.Damaged.DECODE}
+
+
+def check_damaged(damaged: str) -> _core.Damaged:
+    """What becomes of damaged images, for the core.
+
+    Raises:
+        ValueError: There is no such way.
+    """
+    if damaged not in _DAMAGED:
+        raise ValueError(f"damaged is {damaged!r}, but must be one of {list(_DAMAGED)}")
+    return _DAMAGED[damaged]
+
+
+def _decode(damaged: _core.Damaged, files: list[bytes], first: int = 0) -> list[Pixels]:
+    if not hasattr(_local, "decoders"):
+        _local.decoders = {way: _core.Decoder(way) for way in _DAMAGED.values()}
+    return _local.decoders[damaged].decode(files, first)
 
 
 @cache
@@ -46,12 +60,24 @@ def check_threads(name: str, threads: int | None) -> int:
 
 
 @overload
-def decode(data: File, *, threads: int | None = None, device: None = None) -> Pixels: ...
+def decode(
+    data: File, *, threads: int | None = None, device: None = None, damaged: str = "refuse"
+) -> Pixels: ...
 @overload
-def decode(data: Files, *, threads: int | None = None, device: None = None) -> list[Pixels]: ...
+def decode(
+    data: Files, *, threads: int | None = None, device: None = None, damaged: str = "refuse"
+) -> list[Pixels]: ...
 @overload
-def decode(data: File | Files, *, threads: int | None = None, device: Any) -> Any: ...
-def decode(data: File | Files, *, threads: int | None = None, device: Any = None) -> Any:
+def decode(
+    data: File | Files, *, threads: int | None = None, device: Any, damaged: str = "refuse"
+) -> Any: ...
+def decode(
+    data: File | Files,
+    *,
+    threads: int | None = None,
+    device: Any = None,
+    damaged: str = "refuse",
+) -> Any:
     """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
@@ -64,6 +90,9 @@ def decode(data: File | Files, *, threads: int | None = None, device: Any = None
             run at once. No more are started than there is work for.
         device: "cuda", "cuda:1" or a torch.device, which decodes JPEGs that it can (packed ones,
             and others with restart markers; the CPU the rest) on PyTorch's current stream.
+        damaged: "refuse" raises DataError where the pixels' data is damaged or incomplete; with
+            "decode" a JPEG becomes what libjpeg-turbo makes of it, with grey where rows are
+            missing. What damage is: docs/images.md.
 
     Returns:
         RGB pixels, uint8 [height, width, 3], or a list of such in the order of `data`: arrays, or
@@ -71,25 +100,26 @@ def decode(data: File | Files, *, threads: int | None = None, device: Any = None
 
     Raises:
         DataError: Not a whole image of these formats; the message names which.
-        ValueError: There is no such device, or `data` holds something else.
+        ValueError: There is no such device, or `data` or `damaged` is something else.
     """
     torch_device = check_device(device)
+    way = check_damaged(damaged)
     threads = check_threads("decode", threads)
     is_one = _is_one(data)
     views = [data] if is_one else list(data)
     if torch_device is not None:
-        there = _decode_there(views, torch_device, threads)
+        there = _decode_there(views, torch_device, threads, way)
         return there[0] if is_one else there
     files = [
         one if isinstance(one, bytes) else view_of(one, place).tobytes()
         for place, one in enumerate(views)
     ]
     if is_one:
-        return _decode(files)[0]
+        return _decode(way, files)[0]
     firsts = range(0, len(files), _TOGETHER)
     groups = [files[first : first + _TOGETHER] for first in firsts]
     run = map if min(threads, len(groups)) <= 1 else _pool(threads, os.getpid()).map
-    made = run(_decode, groups, firsts)
+    made = run(partial(_decode, way), groups, firsts)
     return [pixels for group in made for pixels in group]
 
 
@@ -162,7 +192,9 @@ def begin_batch(
     return list(run(begin, firsts))
 
 
-def _decode_there(data: Sequence[Any], device: Any, threads: int) -> list[Any]:
+def _decode_there(
+    data: Sequence[Any], device: Any, threads: int, damaged: _core.Damaged
+) -> list[Any]:
     import torch
 
     files = [view_of(file, place) for place, file in enumerate(data)]
@@ -172,7 +204,7 @@ def _decode_there(data: Sequence[Any], device: Any, threads: int) -> list[Any]:
     ]
     crops = [(0, 0, width, height, width, height) for width, height in sizes]
     groups = begin_batch(
-        _whole_images(device, os.getpid()),
+        _whole_images(device, damaged, os.getpid()),
         files,
         np.array([image.data_ptr() for image in images], np.uint64),
         images,
@@ -197,9 +229,9 @@ def _size_of(file: NDArray[np.uint8], number: int) -> tuple[int, int]:
 
 
 @cache
-def _whole_images(device: Any, process: int) -> _core.BatchDecoder:
-    """Makes each image as it is; for this process, as _pool."""
+def _whole_images(device: Any, damaged: _core.Damaged, process: int) -> _core.BatchDecoder:
+    """Makes each image as it is; for this process alone, like _pool."""
     transform, tensor = _core.Transform(), _core.TensorOptions()
     transform.flip = 0
     tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
-    return _core.BatchDecoder.open(transform, tensor, open_device(device))
+    return _core.BatchDecoder.open(transform, tensor, open_device(device), damaged)

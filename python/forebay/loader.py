@@ -16,6 +16,7 @@ from forebay.checks import flag, whole
 from forebay.choosing import BATCH_MAX, Chosen, Sampler, Weights, make_chooser
 from forebay.compatibility import tell_unused
 from forebay.dataset import Dataset, warn_without_labels
+from forebay.decoding import check_damaged
 from forebay.devices import Mover, can_pin, check_device, open_decoder
 from forebay.epoch import Epoch
 from forebay.iteration import Batches
@@ -111,9 +112,13 @@ class Loader:
             WORLD_SIZE, else alone, asked again until the first iter(). Every rank has the same
             number of batches.
         on_bad: "replace" or "skip" a sample that cannot be used; None: as said above.
+        damaged: "refuse": a sample whose pixels' data is damaged cannot be used; "decode": a JPEG
+            becomes what libjpeg-turbo makes of it, with grey where rows are missing. What damage
+            is: docs/images.md.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
-        memory_bytes_max: Bytes that chunks and batches may take together; images of their own
-            sizes and files are not counted.
+        memory_bytes_max: Bytes that chunks and batches may take together, the batches that you hold
+            among them. Near this limit fewer batches are prepared ahead; a batch that does not fit
+            beside those that you hold raises MemoryError, and comes when some of them are gone.
         pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster; the
             copy into it is made by threads ahead of the loop.
         device: "cuda", "cuda:1" or a torch.device: batches are there already. Images cross the bus
@@ -160,6 +165,7 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         on_bad: str | None = None,
+        damaged: str = "refuse",
         bad_samples_max: int = 100,
         memory_bytes_max: int = 4_000_000_000,
         pin_memory: bool = False,
@@ -254,6 +260,7 @@ class Loader:
         self._options.replace_bad = self.shuffle if on_bad is None else on_bad == "replace"
         self._options.drop_last = self.drop_last and self._chooser is None
         self._options.even_ranks = self.even_batches
+        self._options.damaged = check_damaged(damaged)
         self._options.threads = self.num_workers
         self._options.prefetch = self.prefetch_factor
         self._options.bad_samples_max = whole("bad_samples_max", bad_samples_max, 0)
@@ -423,8 +430,9 @@ class Loader:
             "made_on_gpu" (samples, with `decode`; of batches ahead of the loop too). Of all threads
             that decode together: "prepare_cpu_seconds", "starved_seconds" (waiting for what is
             read), "idle_seconds" (batches enough were ready). Of those that read:
-            "read_cpu_seconds", "reading_seconds". All but wait_seconds since the threads began:
-            close() ends them, and with samplers and weights each epoch has its own.
+            "read_cpu_seconds", "reading_seconds". "batch_bytes_peak": the most memory that batches
+            have taken at the same time. All but wait_seconds since the threads began: close() ends
+            them, and with samplers and weights each epoch has its own.
         """
         return self._monitor.stats(self._feed)
 

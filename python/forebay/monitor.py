@@ -50,6 +50,7 @@ class Monitor:
             "idle_seconds": core.idle_ns * 1e-9,
             "read_cpu_seconds": core.read_ns * 1e-9,
             "reading_seconds": core.reading_ns * 1e-9,
+            "batch_bytes_peak": core.batch_bytes_peak,
         }
 
     def begin(self, feed: _core.Feed) -> None:

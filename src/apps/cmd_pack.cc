@@ -28,6 +28,7 @@ struct Args {
   std::string order = "shuffled";
   std::string on_error = "skip";
   std::string skip_max = store::to_text(store::SkipMax());
+  std::string damaged = "refuse";
   store::PackOptions options;
   bool json = false;
 };
@@ -123,6 +124,7 @@ int run(Args& args) {
   args.options.shuffled = args.order == "shuffled";
   args.options.on_error = args.on_error == "stop" ? store::OnError::kStop : store::OnError::kSkip;
   args.options.skip_max = *store::parse_skip_max(args.skip_max);
+  args.options.keep_damaged = args.damaged == "keep";
   args.options.stop = &stop_requested;
   ProgressPrinter printer(args.json);
   args.options.progress = [&](const PackProgress& p) { printer.show(p); };
@@ -159,7 +161,7 @@ void add_pack(CLI::App& app, int* exit_code) {
   command->add_option("--seed", options.seed, "of the shuffled order")
       ->capture_default_str()
       ->check(whole_number());
-  command->add_option("--on-error", args->on_error, "what to do about a sample that is damaged")
+  command->add_option("--on-error", args->on_error, "what to do about a sample that is refused")
       ->check(CLI::IsMember({"skip", "stop"}))
       ->capture_default_str();
   command
@@ -169,6 +171,13 @@ void add_pack(CLI::App& app, int* exit_code) {
           "all (200, 5%). When more are, pack ends with an error; the rest is kept, and the\n"
           "same command with a larger --skip-max completes the dataset at once")
       ->check(skip_max_text())
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--damaged", args->damaged,
+          "what to do about a JPEG whose pixels' data is damaged; kept ones are for loaders "
+          "with damaged=\"decode\"")
+      ->check(CLI::IsMember({"refuse", "keep"}))
       ->capture_default_str();
   command->add_option("--limit", options.limit, "pack only so many samples; 0: all")
       ->check(whole_number());

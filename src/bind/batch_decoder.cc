@@ -118,10 +118,10 @@ void bind_batch_decoder(nb::module_& m) {
       .def_static(
           "open",
           [](const image::Transform& transform, const image::TensorOptions& tensor,
-             std::shared_ptr<image::gpu::Device> device) {
-            return unwrap(image::BatchDecoder::make(transform, tensor, std::move(device)));
+             std::shared_ptr<image::gpu::Device> device, image::Damaged damaged) {
+            return unwrap(image::BatchDecoder::make(transform, tensor, std::move(device), damaged));
           },
-          nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none())
+          nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none(), nb::arg("damaged"))
       .def("store", &store, nb::arg("files"), "Errors: the device's.")
       .def("begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
            nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("stream"),

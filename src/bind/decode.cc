@@ -24,6 +24,8 @@ Array to_array(image::Pixels&& pixels) {
 // Keeps its buffers between images; one thread at a time.
 class Decoder {
  public:
+  explicit Decoder(image::Damaged damaged) : decoder_(damaged) {}
+
   // An error where one image cannot be decoded, counted from `first`; the others are lost then.
   std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first) {
     std::vector<Bytes> bytes;
@@ -67,8 +69,11 @@ class Decoder {
 }  // namespace
 
 void bind_decode(nb::module_& m) {
+  nb::enum_<image::Damaged>(m, "Damaged")
+      .value("REFUSE", image::Damaged::kRefuse)
+      .value("DECODE", image::Damaged::kDecode);
   nb::class_<Decoder>(m, "Decoder", "Decodes images; one thread at a time.")
-      .def(nb::init<>())
+      .def(nb::init<image::Damaged>(), nb::arg("damaged"))
       .def(
           "decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
           "The RGB pixels of each file: uint8 arrays [height, width, 3]. Errors count from first.");

@@ -218,6 +218,7 @@ void bind_feed(nb::module_& m) {
       .def_rw("files", &FeedOptions::files)
       .def_rw("transform", &FeedOptions::transform)
       .def_rw("tensor", &FeedOptions::tensor)
+      .def_rw("damaged", &FeedOptions::damaged)
       .def_rw("device", &FeedOptions::device, nb::arg().none())
       .def_rw("decode", &FeedOptions::decode)
       .def_rw("global_batch", &FeedOptions::global_batch)
@@ -275,7 +276,8 @@ void bind_feed(nb::module_& m) {
       .def_ro("starved_ns", &feed::FeedStats::starved_ns)
       .def_ro("idle_ns", &feed::FeedStats::idle_ns)
       .def_ro("read_ns", &feed::FeedStats::read_ns)
-      .def_ro("reading_ns", &feed::FeedStats::reading_ns);
+      .def_ro("reading_ns", &feed::FeedStats::reading_ns)
+      .def_ro("batch_bytes_peak", &feed::FeedStats::batch_bytes_peak);
   nb::class_<Feed>(m, "Feed", "An epoch in motion; any thread may call anything.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")

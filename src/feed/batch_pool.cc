@@ -1,9 +1,12 @@
 #include "feed/batch_pool.h"
 
+#include <algorithm>
 #include <new>
 
 namespace forebay::feed {
 
+using base::Code;
+using base::fail;
 using base::MutexLock;
 
 std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
@@ -27,12 +30,13 @@ std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   return batch;
 }
 
-std::shared_ptr<Batch> BatchPool::take(uint64_t bytes_max) {
+std::shared_ptr<Batch> BatchPool::take() {
   std::unique_ptr<Pooled> batch;
   {
     MutexLock lock(mutex_);
-    if ((in_use_ + 1) * shape_.bytes() > bytes_max) return nullptr;
+    if (used() + shape_.bytes() > bytes_max_) return nullptr;
     ++in_use_;
+    bytes_peak_ = std::max(bytes_peak_, used());
     if (!free_.empty()) {
       batch = std::move(free_.back());
       free_.pop_back();
@@ -57,10 +61,77 @@ size_t BatchPool::in_use() {
   return in_use_;
 }
 
+// Images and files go at once: those of the next batch have other sizes.
 void BatchPool::give_back(std::unique_ptr<Pooled> batch) {
+  for (base::Pixels& pixels : batch->whole) pixels = {};
+  for (base::ByteVector& file : batch->files) file = {};
   MutexLock lock(mutex_);
   --in_use_;
+  reserved_ -= std::exchange(batch->reserved, 0);
   if (free_.size() < kept_max_) free_.push_back(std::move(batch));
+  if (shortage_ && used() + shortage_->bytes <= bytes_max_) shortage_.reset();
+  room_.notify_all();
+}
+
+void BatchPool::count(Batch& batch, uint64_t bytes) {
+  reserved_ += bytes;
+  static_cast<Pooled&>(batch).reserved += bytes;
+  bytes_peak_ = std::max(bytes_peak_, used());
+}
+
+Status BatchPool::reserve(Batch& batch, uint64_t turn, uint64_t bytes,
+                          const std::function<void()>& on_shortage) {
+  MutexLock lock(mutex_);
+  while (!stopped_ && turn_ != turn) room_.wait(mutex_);
+  while (!stopped_ && used() + bytes > bytes_max_) {
+    const bool is_new = !shortage_;
+    shortage_ = {turn, bytes, used()};
+    if (is_new) {
+      mutex_.unlock();
+      on_shortage();
+      mutex_.lock();
+    } else {
+      room_.wait(mutex_);
+    }
+  }
+  shortage_.reset();
+  if (stopped_) return fail(Code::kCancelled, "feed: stopped");
+  count(batch, bytes);
+  return {};
+}
+
+void BatchPool::end_turn(uint64_t turn) {
+  MutexLock lock(mutex_);
+  if (turn < turn_) return;
+  ended_.insert(turn);
+  while (ended_.erase(turn_) != 0) ++turn_;
+  room_.notify_all();
+}
+
+bool BatchPool::turns_ended(uint64_t count) {
+  MutexLock lock(mutex_);
+  return turn_ >= count;
+}
+
+void BatchPool::add(Batch& batch, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  count(batch, bytes);
+}
+
+void BatchPool::stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  room_.notify_all();
+}
+
+std::optional<BatchPool::Shortage> BatchPool::shortage() {
+  MutexLock lock(mutex_);
+  return shortage_;
+}
+
+uint64_t BatchPool::bytes_peak() {
+  MutexLock lock(mutex_);
+  return bytes_peak_;
 }
 
 }  // namespace forebay::feed

@@ -1,8 +1,14 @@
-// Recycled memory for batches. A batch comes back when its last owner lets go of it, which may be
-// long after the feed is gone.
+// Recycled memory for batches, and the count of what they take. A batch comes back when its last
+// owner lets go of it, which may be long after the feed is gone.
+//
+// Images of their own sizes and files are counted when their sizes are known, shortly before they
+// are made. Blocks of slots do so one after the other, in the order of their batches: what waits
+// for room then only waits for what the consumer gets before it, or holds.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 
 #include "base/mutex.h"
 #include "feed/feed.h"
@@ -20,30 +26,67 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     std::shared_ptr<image::gpu::Device> device = {};  // whose memory; null: the host's
     bool whole = false;
     bool files = false;
+    // Of the tensor, the same in all batches.
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
+    // Whether batches have more besides, which differs between them.
+    bool varies() const { return whole || files; }
     bool operator==(const Shape&) const = default;
   };
 
-  // Keeps at most `kept_max` batches that nobody uses.
-  BatchPool(const Shape& shape, size_t kept_max) : shape_(shape), kept_max_(kept_max) {}
+  // Keeps at most `kept_max` batches that nobody uses; those in use take at most `bytes_max`.
+  BatchPool(const Shape& shape, size_t kept_max, uint64_t bytes_max)
+      : shape_(shape), kept_max_(kept_max), bytes_max_(bytes_max) {}
 
-  // A batch whose content is undefined; empty when all batches together would take more than
-  // `bytes_max`.
-  std::shared_ptr<Batch> take(uint64_t bytes_max) EXCLUDES(mutex_);
+  // A batch whose content is undefined; empty when all batches together would take too much.
+  std::shared_ptr<Batch> take() EXCLUDES(mutex_);
   // Batches that somebody uses.
   size_t in_use() EXCLUDES(mutex_);
+
+  // Counts bytes of images and files that block number `turn` is about to make for `batch`, a
+  // batch of take(). Waits until all blocks before it have ended their turns, and then for room;
+  // `on_shortage` is called when there is none. kCancelled after stop().
+  Status reserve(Batch& batch, uint64_t turn, uint64_t bytes,
+                 const std::function<void()>& on_shortage) EXCLUDES(mutex_);
+  // The block reserves no more. Blocks are numbered from 0.
+  void end_turn(uint64_t turn) EXCLUDES(mutex_);
+  // Whether all blocks below this number have ended their turns.
+  bool turns_ended(uint64_t count) EXCLUDES(mutex_);
+  // Counts bytes that cannot wait: of a sample that takes a bad one's place.
+  void add(Batch& batch, uint64_t bytes) EXCLUDES(mutex_);
+  // Every wait ends now.
+  void stop() EXCLUDES(mutex_);
+
+  struct Shortage {
+    uint64_t turn = 0;   // the block that waits for room
+    uint64_t bytes = 0;  // that it needs
+    uint64_t used = 0;   // by all batches
+  };
+  std::optional<Shortage> shortage() EXCLUDES(mutex_);
+  // The most bytes that batches have taken together.
+  uint64_t bytes_peak() EXCLUDES(mutex_);
 
  private:
   struct Pooled : Batch {
     std::shared_ptr<uint8_t> memory;
+    uint64_t reserved = 0;  // bytes of its images and files
   };
   // Null, or std::bad_alloc, when there is no memory.
   std::unique_ptr<Pooled> allocate() const;
   void give_back(std::unique_ptr<Pooled> batch) EXCLUDES(mutex_);
+  uint64_t used() const REQUIRES(mutex_) { return in_use_ * shape_.bytes() + reserved_; }
+  void count(Batch& batch, uint64_t bytes) REQUIRES(mutex_);
 
   const Shape shape_;
   const size_t kept_max_;
+  const uint64_t bytes_max_;
   base::Mutex mutex_;
+  base::CondVar room_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  uint64_t reserved_ GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_peak_ GUARDED_BY(mutex_) = 0;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;         // the first that has not ended
+  std::set<uint64_t> ended_ GUARDED_BY(mutex_);  // later ones that have
+  std::optional<Shortage> shortage_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pooled>> free_ GUARDED_BY(mutex_);
   size_t in_use_ GUARDED_BY(mutex_) = 0;
 };

@@ -38,6 +38,8 @@ struct FeedOptions {
   bool files = false;
   image::Transform transform;
   image::TensorOptions tensor;
+  // What becomes of images whose pixels' data is damaged; with kRefuse they are bad samples.
+  image::Damaged damaged = image::Damaged::kRefuse;
   // Where batches' tensors lie; null: in the host's memory.
   std::shared_ptr<image::gpu::Device> device;
   Decode decode = Decode::kAuto;
@@ -70,8 +72,9 @@ struct FeedOptions {
   int threads = 0;
   // Batches prepared ahead of the consumer.
   int prefetch = 2;
-  // Chunks and batches together, but for whole images and files; past it an error (kNoMemory) says
-  // what would help.
+  // Chunks and batches together, those that the consumer holds among them. Batches are prepared
+  // less far ahead where they would exceed it; where even the next one does, an error (kNoMemory)
+  // says what would help. A sample that replaces a bad one may exceed it by its own size.
   uint64_t memory_bytes_max = 4'000'000'000;
   // Whether chunks are read around the system's page cache: always, never, or (unset) when the
   // dataset is larger than half of the memory that is available, so that the cache could not hold
@@ -125,13 +128,14 @@ struct FeedState {
 struct FeedStats {
   uint64_t samples = 0;
   uint64_t bytes_read = 0;
-  uint64_t made_on_gpu = 0;  // of these samples' tensors, or of those that are prepared ahead
-  int64_t wait_ns = 0;       // the consumer's, in wait_ms() and next()
-  int64_t prepare_ns = 0;    // CPU time of the threads that decode
-  int64_t starved_ns = 0;    // time in which they waited for what is read
-  int64_t idle_ns = 0;       // time in which they had nothing to do: batches enough are ready
-  int64_t read_ns = 0;       // CPU time of the threads that read
-  int64_t reading_ns = 0;    // time in which they read
+  uint64_t made_on_gpu = 0;       // of these samples' tensors, or of those that are prepared ahead
+  int64_t wait_ns = 0;            // the consumer's, in wait_ms() and next()
+  int64_t prepare_ns = 0;         // CPU time of the threads that decode
+  int64_t starved_ns = 0;         // time in which they waited for what is read
+  int64_t idle_ns = 0;            // time in which they had nothing to do: batches enough are ready
+  int64_t read_ns = 0;            // CPU time of the threads that read
+  int64_t reading_ns = 0;         // time in which they read
+  uint64_t batch_bytes_peak = 0;  // the most that batches have taken at the same time
 };
 
 // One consumer thread calls everything here but stats() and trace(), which any thread may.

@@ -22,10 +22,11 @@ int thread_count(const FeedOptions& options) {
 }
 
 // How much of memory_bytes_max goes to chunks: twice what is needed, so that each lane's next group
-// can be loaded in time; the rest is for batches.
+// can be loaded in time; the rest is for batches. Where these vary, they get half of what is left
+// at least.
 Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
-                              uint64_t batch_bytes) {
-  const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * batch_bytes;
+                              const BatchPool::Shape& shape) {
+  const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * shape.bytes();
   const auto needed = base::checked_add(plan.bytes_needed, batches);
   if (!needed || *needed > options.memory_bytes_max) {
     return fail(Code::kNoMemory,
@@ -37,7 +38,8 @@ Result<uint64_t> window_bytes(const FeedOptions& options, const EpochPlan& plan,
                     ? "what is shuffled together (lanes, their groups, the chunks)"
                     : "the batches prepared ahead, or their size");
   }
-  return std::min(2 * plan.bytes_needed, options.memory_bytes_max - batches);
+  const uint64_t left = options.memory_bytes_max - batches - plan.bytes_needed;
+  return plan.bytes_needed + std::min(plan.bytes_needed, shape.varies() ? left / 2 : left);
 }
 
 // Whether the page cache could not hold the dataset beside everything else.
@@ -51,7 +53,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::open(const io::FileSystem& fs,
                                                  const BatchPool::Shape& shape, const Start& start,
                                                  Trace& trace) {
   ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, planner.share().begin_of(start.step)));
-  ASSIGN_OR_RETURN(const uint64_t bytes, window_bytes(options, *plan, shape.bytes()));
+  ASSIGN_OR_RETURN(const uint64_t bytes, window_bytes(options, *plan, shape));
   return std::unique_ptr<Pipeline>(
       new Pipeline(fs, dataset, options, planner, shape, start, std::move(plan), bytes, trace));
 }
@@ -66,10 +68,11 @@ Pipeline::Pipeline(const io::FileSystem& fs, const store::Dataset& dataset,
       planner_(planner),
       trace_(trace),
       sample_bytes_(shape.sample_bytes),
+      varies_(shape.varies()),
       batch_bytes_max_(options.memory_bytes_max - window_bytes),
       batch_size_(shape.samples),
-      pool_(std::make_shared<BatchPool>(shape,
-                                        static_cast<uint64_t>(options.prefetch) + kBatchesHeld)),
+      pool_(std::make_shared<BatchPool>(
+          shape, static_cast<uint64_t>(options.prefetch) + kBatchesHeld, batch_bytes_max_)),
       window_(fs, dataset, planner, std::move(first), window_bytes,
               options.uncached.value_or(exceeds_page_cache(planner.bytes())), trace),
       next_step_(start.step),
@@ -86,6 +89,7 @@ Pipeline::~Pipeline() {
     work_.notify_all();
   }
   window_.stop();
+  pool_->stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -98,7 +102,27 @@ void Pipeline::ask() {
 // Whether there is a batch, or a reason why there is none.
 bool Pipeline::answered() const {
   if (pending_.empty()) return !plan_status_.ok() || no_memory_;
-  return pending_.front()->finished == batch_size_;
+  return front_is_ready() || front_shortage();
+}
+
+bool Pipeline::front_is_ready() const { return pending_.front()->finished == batch_size_; }
+
+// Blocks reserve in their order, so that the front batch has all that batches ahead do not have
+// yet.
+std::optional<BatchPool::Shortage> Pipeline::front_shortage() const {
+  if (!varies_) return std::nullopt;
+  const auto shortage = pool_->shortage();
+  return shortage && shortage->turn < pending_.front()->turns_end ? shortage : std::nullopt;
+}
+
+Status Pipeline::no_room(const BatchPool::Shortage& shortage) const {
+  return {
+      Code::kNoMemory,
+      fmt::format("feed: the next batch's images and files do not fit memory_bytes_max ({}): it "
+                  "leaves {} for batches, those that are held and this one's beginning take "
+                  "{}, and {} more are needed; let go of batches, make them smaller, or raise it",
+                  base::human_bytes(options_.memory_bytes_max), base::human_bytes(batch_bytes_max_),
+                  base::human_bytes(shortage.used), base::human_bytes(shortage.bytes))};
 }
 
 bool Pipeline::wait_ms(int ms) {
@@ -121,6 +145,10 @@ Result<Prepared> Pipeline::next() {
   gpu_share_.asked(answered() && !waited);
   ask();  // also where there was no memory a moment ago
   while (!answered()) done_.wait(mutex_);
+  while (!pending_.empty() && !front_is_ready()) {
+    if (const auto shortage = front_shortage()) return tl::unexpected(no_room(*shortage));
+    done_.wait(mutex_);  // somebody has just made room
+  }
   const Status& status = pending_.empty() ? plan_status_ : pending_.front()->status;
   if (!status.ok()) {
     ended_ = true;
@@ -148,6 +176,7 @@ void Pipeline::add_to(FeedStats* stats) const {
   stats->made_on_gpu += made_on_gpu_;
   stats->prepare_ns += prepare_ns_;
   stats->idle_ns += idle_ns_;
+  stats->batch_bytes_peak = std::max(stats->batch_bytes_peak, pool_->bytes_peak());
   window_.add_to(stats);
 }
 
@@ -181,6 +210,8 @@ bool Pipeline::take(Block* block) {
       block->pending = current_;
       block->first = current_->taken;
       block->count = std::min(block_size_, batch_size_ - current_->taken);
+      block->turn = next_turn_++;
+      current_->turns_end = next_turn_;
       current_->taken += block->count;
       if (current_->taken == batch_size_) current_ = nullptr;
       // Each thread that takes a block wakes the next, so that nobody sleeps while there is work.
@@ -199,8 +230,30 @@ bool Pipeline::take(Block* block) {
 }
 
 bool Pipeline::has_room() const {
-  return !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
-         pending_.size() < static_cast<size_t>(options_.prefetch);
+  const bool may_begin = !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
+                         pending_.size() < static_cast<size_t>(options_.prefetch);
+  // A further tensor must not take the room of files that come before it.
+  const bool waits = varies_ && sample_bytes_ > 0;
+  return may_begin && (!waits || pool_->turns_ended(next_turn_));
+}
+
+Status Pipeline::BlockRoom::reserve(uint64_t bytes) {
+  if (bytes == 0) return {};
+  return pipeline_.pool_->reserve(*block_.pending->batch, block_.turn, bytes, [this] {
+    MutexLock lock(pipeline_.mutex_);
+    pipeline_.done_.notify_one();
+  });
+}
+
+void Pipeline::BlockRoom::add(uint64_t bytes) {
+  pipeline_.pool_->add(*block_.pending->batch, bytes);
+}
+
+void Pipeline::end_turn(uint64_t turn) {
+  if (!varies_) return;
+  pool_->end_turn(turn);
+  MutexLock lock(mutex_);
+  work_.notify_one();
 }
 
 // Waits for the plan and touches new memory without the lock, so that batches that are ready can
@@ -212,7 +265,7 @@ void Pipeline::begin_batch() {
   const uint64_t asked = asked_;
   mutex_.unlock();
   auto plan = window_.epoch();
-  if (plan) pending->batch = pool_->take(batch_bytes_max_);
+  if (plan) pending->batch = pool_->take();
   const bool last = plan && pending->batch && pending->step + 1 == planner_.share().steps();
   if (last) window_.finish_epoch();
   mutex_.lock();
@@ -243,7 +296,8 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
     block->status = begin_tasks(maker, block);
     block->failed_slot = block->first;
     if (!block->status.ok()) return;
-    maker.make(*block->pending->plan, window_, tasks, gpu_share_.next_is_on_gpu());
+    BlockRoom room(*this, *block);
+    maker.make(*block->pending->plan, window_, tasks, gpu_share_.next_is_on_gpu(), room);
   } catch (const std::bad_alloc&) {
     block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");
     block->failed_slot = block->first;
@@ -285,6 +339,7 @@ Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
 }
 
 void Pipeline::finish(Block* block) {
+  end_turn(block->turn);
   MutexLock lock(mutex_);
   Pending& pending = *block->pending;
   std::ranges::move(block->bad, std::back_inserter(pending.bad));

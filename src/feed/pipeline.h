@@ -36,8 +36,8 @@ class Pipeline {
 
   // Waits for what next() would wait for, at most that long; false when it is not there yet.
   bool wait_ms(int ms) EXCLUDES(mutex_);
-  // The next batch. An error is final and ends the pipeline, but for kNoMemory because the user
-  // holds too many batches.
+  // The next batch. An error is final and ends the pipeline, but for kNoMemory because the batch
+  // does not fit beside those that the user holds.
   Result<Prepared> next() EXCLUDES(mutex_);
   bool ended() const { return ended_; }
   // Adds what was done so far.
@@ -50,6 +50,7 @@ class Pipeline {
     uint64_t step = 0;
     std::shared_ptr<Batch> batch;
     uint32_t taken = 0;                               // slots handed out
+    uint64_t turns_end = 0;                           // after the numbers of their blocks
     uint32_t finished = 0;                            // slots filled
     std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
     Status status;                                    // of the first slot that failed
@@ -58,12 +59,26 @@ class Pipeline {
   // Slots of a batch that one thread fills.
   struct Block {
     std::shared_ptr<Pending> pending;
+    uint64_t turn = 0;  // its number
     uint32_t first = 0;
     uint32_t count = 0;
     std::vector<Task> tasks;
     std::vector<std::pair<uint32_t, BadSample>> bad;
     Status status;
     uint32_t failed_slot = 0;
+  };
+
+  // A block's share of the pool.
+  class BlockRoom final : public Room {
+   public:
+    BlockRoom(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
+    Status reserve(uint64_t bytes) override;
+    void end() override { pipeline_.end_turn(block_.turn); }
+    void add(uint64_t bytes) override;
+
+   private:
+    Pipeline& pipeline_;
+    const Block& block_;
   };
 
   Pipeline(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
@@ -73,6 +88,10 @@ class Pipeline {
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
   bool answered() const REQUIRES(mutex_);
+  bool front_is_ready() const REQUIRES(mutex_);
+  std::optional<BatchPool::Shortage> front_shortage() const REQUIRES(mutex_);
+  Status no_room(const BatchPool::Shortage& shortage) const;
+  void end_turn(uint64_t turn) EXCLUDES(mutex_);
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
@@ -85,6 +104,7 @@ class Pipeline {
   const Planner& planner_;
   Trace& trace_;
   const size_t sample_bytes_;
+  const bool varies_;  // whether batches have images of their own sizes, or files
   const uint64_t batch_bytes_max_;
   const uint32_t batch_size_;
   uint32_t block_size_ = 1;
@@ -103,6 +123,7 @@ class Pipeline {
   bool waited_ GUARDED_BY(mutex_) = false;     // it has waited for the next one
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
   uint64_t next_step_ GUARDED_BY(mutex_) = 0;
+  uint64_t next_turn_ GUARDED_BY(mutex_) = 0;
   std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
   std::shared_ptr<Pending> current_ GUARDED_BY(mutex_);  // the one with slots to hand out
 

@@ -61,7 +61,8 @@ SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset
   requests_.reserve(tasks_max);
 }
 
-void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu) {
+void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu,
+                       Room& room) {
   const Order& order = plan.order;
   bool good = true;
   for (Task& task : tasks) {
@@ -70,7 +71,7 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     const size_t number = order.group_of(lane, index);
     Load& load = *plan.load_of_group[number];
     // There may be no room for it before the groups in use here are gone.
-    if (!load.loaded) good = finish(plan, window, on_gpu) && good;
+    if (!load.loaded) good = finish(plan, window, on_gpu, room) && good;
     Status status = wait(window, load);
     if (status.code() == Code::kCancelled) {
       task.status = std::move(status);
@@ -85,7 +86,7 @@ void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> ta
     good = false;
     window.release(load);
   }
-  finish(plan, window, on_gpu);
+  finish(plan, window, on_gpu, room, true);
 }
 
 Status SampleMaker::wait(Window& window, const Load& load) const {
@@ -128,21 +129,39 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
   return Bytes(*file);
 }
 
-// False when a task failed. No group is in use any more then.
-bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu) {
+// Waits for room for all that has begun.
+Status SampleMaker::reserve(Room& room) {
+  uint64_t bytes = 0;
+  for (SlotRequest& request : requests_) {
+    request.bytes = writer_.bytes_of(request.file);
+    bytes += request.bytes;
+  }
+  return bytes == 0 ? Status() : room.reserve(bytes);
+}
+
+// `last`: nothing else of the block will need room. False when a task failed. No group is in use
+// any more afterwards.
+bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Room& room,
+                         bool last) {
   const Status prepared = guarded([&] {
-    writer_.write(requests_, on_gpu);
-    return Status();
+    Status reserved = reserve(room);
+    if (last) room.end();
+    if (reserved.ok()) writer_.write(requests_, on_gpu);
+    return reserved;
   });
   bool good = true;
   auto request = requests_.begin();
   for (Begun& begun : begun_) window.release(*begun.load);
   for (Begun& begun : begun_) {
     Task& task = *begun.task;
-    const Status& status = begun.unusable.ok() ? (request++)->status : begun.unusable;
-    task.status = !prepared.ok() ? prepared : guarded([&] {
-      return settle(plan, task, begun.sample, begun.label, status);
-    });
+    Status status = begun.unusable;
+    if (status.ok()) {
+      begun.bytes = request->bytes;
+      status = std::move((request++)->status);
+    }
+    task.status = !prepared.ok()
+                      ? prepared
+                      : guarded([&] { return settle(plan, begun, std::move(status), room); });
     good &= task.status.ok();
   }
   begun_.clear();
@@ -151,25 +170,25 @@ bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu) {
 }
 
 // `status`: of the sample.
-Status SampleMaker::settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label,
-                           Status status) {
-  const Slot& slot = task.slot;
+Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room) {
+  const Slot& slot = begun.task->slot;
   if (status.ok()) {
-    *slot.label = label;
-    *slot.sample = sample;
+    *slot.label = begun.label;
+    *slot.sample = begun.sample;
     *slot.valid = 1;
     return {};
   }
   if (!is_bad_sample(status.code())) return status;
-  task.bad = describe(sample, status);
-  if (options_.replace_bad) return replace(plan, sample, task);
-  return leave_empty(slot, sample);
+  begun.task->bad = describe(begun.sample, status);
+  if (options_.replace_bad) return replace(plan, begun, room);
+  return leave_empty(slot, begun.sample);
 }
 
 // The next good sample, prepared as the position's own would have been. More tries than samples may
 // be bad are of no use: as many bad ones stop the run anyway.
-Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& task) {
+Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& room) {
   const Order& order = plan.order;
+  const Task& task = *begun.task;
   const uint64_t tries =
       std::min(order.size() - 1, std::max<uint64_t>(1, options_.bad_samples_max));
   for (uint64_t next = 1; next <= tries; ++next) {
@@ -178,13 +197,16 @@ Status SampleMaker::replace(const EpochPlan& plan, uint64_t sample, const Task& 
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
     SlotRequest request{.file = file.value_or(Bytes()),
-                        .random = random_of(plan, sample),
+                        .random = random_of(plan, begun.sample),
                         .slot = task.slot,
+                        .bytes = file ? writer_.bytes_of(*file) : 0,
                         .status = base::status_of(file)};
     if (file) writer_.write({&request, 1}, false);
     const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;
     if (!status.ok()) return status;
+    // It cannot wait for its turn, as blocks after this one have had theirs.
+    if (request.bytes > begun.bytes) room.add(request.bytes - begun.bytes);
     *task.slot.label = location.label;
     *task.slot.sample = other;
     *task.slot.valid = 1;

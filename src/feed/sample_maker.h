@@ -7,6 +7,18 @@
 
 namespace forebay::feed {
 
+// Where samples' images of their own sizes and files are counted before they are made.
+class Room {
+ public:
+  virtual ~Room() = default;
+  // Waits until there is room. kCancelled when it is time to stop.
+  virtual Status reserve(uint64_t bytes) = 0;
+  // There is nothing more to reserve; several calls are one.
+  virtual void end() = 0;
+  // Counts without waiting.
+  virtual void add(uint64_t bytes) = 0;
+};
+
 // A slot to fill.
 struct Task {
   uint64_t position = 0;  // one of this rank's
@@ -24,9 +36,9 @@ class SampleMaker {
   SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
               size_t tasks_max, Trace& trace, const Trace::Track& track);
 
-  // Works on tasks in order, several at once; on the GPU where told so. Behind one that fails the
+  // Works on tasks in order, several at once; on the GPU where told so. After one that fails the
   // others only give up their use of their groups.
-  void make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu);
+  void make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu, Room& room);
   // A slot without a sample.
   Status leave_empty(const Slot& slot, uint64_t sample) { return writer_.clear(slot, sample); }
 
@@ -40,6 +52,7 @@ class SampleMaker {
     Load* load = nullptr;
     uint64_t sample = 0;
     int32_t label = -1;
+    uint64_t bytes = 0;          // reserved
     base::ByteVector file = {};  // when its bytes were not in the window
     Status unusable = {};        // why there is no request for it
   };
@@ -49,9 +62,10 @@ class SampleMaker {
   Result<base::Bytes> find(const Order::Place& place, const store::Location& location,
                            Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
-  bool finish(const EpochPlan& plan, Window& window, bool on_gpu);
-  Status settle(const EpochPlan& plan, Task& task, uint64_t sample, int32_t label, Status status);
-  Status replace(const EpochPlan& plan, uint64_t sample, const Task& task);
+  bool finish(const EpochPlan& plan, Window& window, bool on_gpu, Room& room, bool last = false);
+  Status reserve(Room& room);
+  Status settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room);
+  Status replace(const EpochPlan& plan, const Begun& begun, Room& room);
   base::Random random_of(const EpochPlan& plan, uint64_t sample) const;
   BadSample describe(uint64_t sample, const Status& reason) const;
 

@@ -5,15 +5,24 @@
 namespace forebay::feed {
 
 SlotWriter::SlotWriter(const FeedOptions& options)
-    : images_(options.images), files_(options.files) {
+    : images_(options.images), files_(options.files), decoder_(options.damaged) {
   if (images_ != Images::kTensor) return;
   if (options.device != nullptr) {
-    gpu_.emplace(options.transform, options.tensor, options.device);
+    gpu_.emplace(options.transform, options.tensor, options.device, options.damaged);
     sample_bytes_ = gpu_->sample_bytes();
   } else {
-    preparer_.emplace(options.transform, options.tensor);
+    preparer_.emplace(options.transform, options.tensor, options.damaged);
     sample_bytes_ = preparer_->sample_bytes();
   }
+}
+
+uint64_t SlotWriter::bytes_of(base::Bytes file) const {
+  uint64_t bytes = files_ ? file.size() : 0;
+  if (images_ != Images::kWhole) return bytes;
+  if (const auto source = image::read_header(file)) {
+    bytes += uint64_t{source->size.width} * source->size.height * 3;
+  }
+  return bytes;
 }
 
 void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
@@ -56,7 +65,9 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
   decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {
     SlotRequest& request = requests[numbers_[decode]];
     request.status = std::move(status);
-    if (request.status.ok()) rows.move_to(request.slot.whole);
+    if (!request.status.ok()) return;
+    rows.move_to(request.slot.whole);
+    request.slot.whole->rgb.shrink_to_fit();  // its memory may have been a larger image's
   });
 }
 

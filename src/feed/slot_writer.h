@@ -22,6 +22,7 @@ struct SlotRequest {
   base::Bytes file;
   base::Random random;
   Slot slot;
+  uint64_t bytes = 0;  // SlotWriter::bytes_of()
   Status status = {};  // afterwards; on an error nothing in the slot may be used
 };
 
@@ -30,6 +31,9 @@ class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
 
+  // What a sample's image of its own size and its file will take in a batch; 0 where a batch has
+  // neither.
+  uint64_t bytes_of(base::Bytes file) const;
   // Images and files; labels and what else is known without the file are the caller's. Errors as
   // image::Preparer::prepare. Small images are faster several at once. `on_gpu`: where there is
   // one, it makes the tensors.

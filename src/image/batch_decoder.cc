@@ -14,9 +14,11 @@ constexpr size_t kIdleMax = 16;
 
 Result<std::shared_ptr<BatchDecoder>> BatchDecoder::make(const Transform& transform,
                                                          const TensorOptions& options,
-                                                         std::shared_ptr<gpu::Device> device) {
+                                                         std::shared_ptr<gpu::Device> device,
+                                                         Damaged damaged) {
   RETURN_IF_ERROR(check_options(transform, options).at("BatchDecoder"));
-  return std::shared_ptr<BatchDecoder>(new BatchDecoder(transform, options, std::move(device)));
+  return std::shared_ptr<BatchDecoder>(
+      new BatchDecoder(transform, options, std::move(device), damaged));
 }
 
 std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRequest> requests,
@@ -51,7 +53,7 @@ std::unique_ptr<GpuPreparer> BatchDecoder::take() {
       return taken;
     }
   }
-  return std::make_unique<GpuPreparer>(transform_, options_, device_);
+  return std::make_unique<GpuPreparer>(transform_, options_, device_, damaged_);
 }
 
 void BatchDecoder::give_back(std::unique_ptr<GpuPreparer> preparer) {
@@ -68,7 +70,7 @@ std::unique_ptr<Preparer> BatchDecoder::take_host() {
       return taken;
     }
   }
-  return std::make_unique<Preparer>(transform_, options_);
+  return std::make_unique<Preparer>(transform_, options_, damaged_);
 }
 
 Result<std::vector<std::shared_ptr<StoredFile>>> BatchDecoder::store(

@@ -24,7 +24,8 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   // check_options().
   static Result<std::shared_ptr<BatchDecoder>> make(const Transform& transform,
                                                     const TensorOptions& options,
-                                                    std::shared_ptr<gpu::Device> device);
+                                                    std::shared_ptr<gpu::Device> device,
+                                                    Damaged damaged = Damaged::kRefuse);
 
   // A batch on its way; one thread at a time.
   class Pending {
@@ -57,8 +58,8 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
 
  private:
   BatchDecoder(const Transform& transform, const TensorOptions& options,
-               std::shared_ptr<gpu::Device> device)
-      : transform_(transform), options_(options), device_(std::move(device)) {}
+               std::shared_ptr<gpu::Device> device, Damaged damaged)
+      : transform_(transform), options_(options), device_(std::move(device)), damaged_(damaged) {}
 
   std::unique_ptr<GpuPreparer> take() EXCLUDES(mutex_);
   void give_back(std::unique_ptr<GpuPreparer> preparer) EXCLUDES(mutex_);
@@ -67,6 +68,7 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   const Transform transform_;
   const TensorOptions options_;
   const std::shared_ptr<gpu::Device> device_;
+  const Damaged damaged_;
   base::Mutex mutex_;
   // That nobody uses; what they began last may still run.
   std::vector<std::unique_ptr<GpuPreparer>> idle_ GUARDED_BY(mutex_);

@@ -11,6 +11,7 @@ using base::Pixels;
 using base::Rect;
 using base::Result;
 using base::Status;
+using jpeg::Damaged;
 
 enum class Format : uint8_t { kUnknown, kJpeg, kPng, kWebp };
 
@@ -45,8 +46,10 @@ class ImageDecoder {
  public:
   using Take = jpeg::Decoder::Take;
 
-  // As jpeg::Decoder::decode. Transparency is dropped, 16 bits become 8 and palettes and grey RGB,
-  // as Pillow's convert("RGB") does; orientation tags are not applied.
+  explicit ImageDecoder(Damaged damaged = Damaged::kRefuse) : jpeg_({.damaged = damaged}) {}
+
+  // Same contract as jpeg::Decoder::decode. Transparency is dropped, 16 bits become 8 and palettes
+  // and grey RGB, as Pillow's convert("RGB") does; orientation tags are not applied.
   void decode(std::span<const DecodeRequest> requests, const Take& take);
   // One image; all of it when `region` is unset.
   Status decode(Bytes file, const std::optional<Rect>& region, Pixels* out);

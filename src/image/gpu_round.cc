@@ -52,13 +52,14 @@ struct Round::Places {
 };
 
 Round::Round(Interpolation interpolation, const TensorOptions& options,
-             const std::array<float, 3>& erased)
+             const std::array<float, 3>& erased, Damaged damaged)
     : interpolation_(interpolation),
       layout_(options.layout),
       number_bytes_(dtype_bytes(options.dtype)),
       writer_(options),
       values_(writer_.numbers()),
-      erased_(writer_.numbers_of(erased)) {}
+      erased_(writer_.numbers_of(erased)),
+      plan_(damaged) {}
 
 void Round::begin() {
   plan_.begin();

@@ -15,7 +15,7 @@ namespace forebay::image::gpu {
 class Round {
  public:
   Round(Interpolation interpolation, const TensorOptions& options,
-        const std::array<float, 3>& erased);
+        const std::array<float, 3>& erased, Damaged damaged);
 
   // Forgets all samples.
   void begin();

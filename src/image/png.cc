@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr size_t kIhdrEnd = 8 + 8 + 13;
-constexpr size_t kChunkBytesMax = 1u << 20;  // memory of one chunk that is not pixels
+constexpr std::array<uint8_t, 5> kTransparency = {'t', 'R', 'N', 'S', 0};
 
 uint32_t load_be32(const uint8_t* from) {
   return uint32_t{from[0]} << 24 | uint32_t{from[1]} << 16 | uint32_t{from[2]} << 8 | from[3];
@@ -36,6 +36,15 @@ struct Source {
   std::memcpy(source->message.data(), text, length);
   source->message[length] = 0;
   longjmp(png_jmpbuf(png), 1);
+}
+
+// Bytes that are left over where the pixels' data is complete are no damage. Other warnings about
+// this data are: of a wrong checksum inside it, for one.
+void on_warning(png_structp png, png_const_charp text) {
+  const std::string_view warning(text);
+  const bool left_over =
+      warning.ends_with("Extra compressed data") || warning.ends_with("Too much image data");
+  if (warning.starts_with("IDAT") && !left_over) on_error(png, text);
 }
 
 void on_read(png_structp png, png_bytep to, size_t length) {
@@ -71,8 +80,9 @@ void clip_grey(uint8_t* row, size_t width) {
 bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
-  png_set_chunk_malloc_max(png, kChunkBytesMax);
+  png_set_chunk_malloc_max(png, base::kImageBytesMax);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kTransparency.data(), 1);
   png_set_read_fn(png, source, on_read);
   png_read_info(png, info);
   const bool clipped = is_clipped_grey(png, info);
@@ -90,7 +100,7 @@ bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
       png_read_row(png, out->rgb.data() + y * stride, nullptr);
     }
   }
-  png_read_end(png, nullptr);
+  // The last row has also read the checksums after the pixels' data. What follows is no matter.
   for (size_t y = 0; clipped && y < out->height; ++y) {
     clip_grey(out->rgb.data() + y * stride, out->width);
   }
@@ -117,8 +127,7 @@ Result<Size> read_png_size(Bytes file) {
 Status decode_png(Bytes file, Pixels* out) {
   ASSIGN_OR_RETURN(const Size size, read_png_size(file));
   Source source{file};
-  // Warnings are errors: both callbacks are the same.
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_error);
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
   png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
   if (info == nullptr) {
     png_destroy_read_struct(&png, nullptr, nullptr);

@@ -8,9 +8,10 @@ namespace forebay::image {
 bool is_png(Bytes file);
 // Errors: kCorrupt, kTooBig.
 Result<Size> read_png_size(Bytes file);
-// The whole image. Errors: as read_png_size; any warning of libpng's about what makes the pixels is
-// kCorrupt. Chunks that only describe (gamma, profiles, text) are passed over unread, as Pillow's
-// pixels do not depend on them.
+// The whole image. Errors: as read_png_size; kCorrupt where what makes the pixels is damaged or
+// incomplete: the header, the palette, the pixels' data and their checksums. Chunks that only
+// describe (gamma, profiles, text, transparency) and all that follows the pixels' data are passed
+// over, as no pixel depends on them.
 Status decode_png(Bytes file, Pixels* out);
 
 }  // namespace forebay::image

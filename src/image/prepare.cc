@@ -92,8 +92,10 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
 }
 
 // The largest at which a region has at least the pixels that it is resized to.
-uint32_t decode_scale(const Transform& transform, Format format, const Draw& drawn) {
-  uint32_t scale = transform.scaled_decode && format == Format::kJpeg ? 8 : 1;
+uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn) {
+  const bool may_scale =
+      source.format == Format::kJpeg && source.jpeg.coding != jpeg::Coding::kLossless;
+  uint32_t scale = transform.scaled_decode && may_scale ? 8 : 1;
   while (scale > 1 && (drawn.region.width < scale * drawn.resized.width ||
                        drawn.region.height < scale * drawn.resized.height)) {
     scale /= 2;
@@ -107,8 +109,11 @@ Result<BegunSample> begin_sample(const Transform& transform, const PrepareReques
   return BegunSample{source, drawn};
 }
 
-Preparer::Preparer(const Transform& transform, const TensorOptions& options)
-    : transform_(transform), resizer_(transform.interpolation), writer_(options) {}
+Preparer::Preparer(const Transform& transform, const TensorOptions& options, Damaged damaged)
+    : transform_(transform),
+      decoder_(damaged),
+      resizer_(transform.interpolation),
+      writer_(options) {}
 
 size_t Preparer::sample_bytes() const { return writer_.sample_bytes(transform_.size); }
 
@@ -126,7 +131,7 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
     request.status = base::status_of(begun);
     if (!begun) continue;
     const auto& [source, drawn] = *begun;
-    const uint32_t scale = decode_scale(transform_, source.format, drawn);
+    const uint32_t scale = decode_scale(transform_, source, drawn);
     decodes_.push_back({source, scaled_region(drawn.region, scale), scale});
     draws_.push_back(drawn);
     numbers_.push_back(number);

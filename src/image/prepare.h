@@ -60,7 +60,7 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                   const std::optional<FixedCrop>& crop = {});
 
 // How much smaller an image is made while it is decoded (DecodeRequest::scale).
-uint32_t decode_scale(const Transform& transform, Format format, const Draw& drawn);
+uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn);
 
 struct PrepareRequest {
   Bytes file;
@@ -88,7 +88,8 @@ Result<BegunSample> begin_sample(const Transform& transform, const PrepareReques
 // Keeps its buffers between samples. One thread at a time.
 class Preparer {
  public:
-  Preparer(const Transform& transform, const TensorOptions& options);
+  Preparer(const Transform& transform, const TensorOptions& options,
+           Damaged damaged = Damaged::kRefuse);
   // Decodes, crops, resizes, flips, normalises and erases. Small images are faster several at
   // once. Errors as ImageDecoder::decode and draw.
   void prepare(std::span<PrepareRequest> requests);

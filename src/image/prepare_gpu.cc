@@ -20,13 +20,14 @@ Transform without_erasing(Transform transform) {
 }  // namespace
 
 GpuPreparer::GpuPreparer(const Transform& transform, const TensorOptions& options,
-                         std::shared_ptr<gpu::Device> device)
+                         std::shared_ptr<gpu::Device> device, Damaged damaged)
     : transform_(transform),
       sample_bytes_(TensorWriter(options).sample_bytes(transform.size)),
       // Crops and flips are drawn before what is erased.
-      host_(without_erasing(transform), {.dtype = DType::kUint8, .layout = options.layout}),
+      host_(without_erasing(transform), {.dtype = DType::kUint8, .layout = options.layout},
+            damaged),
       device_(std::move(device)),
-      round_(transform.interpolation, options, transform.erasing.value) {}
+      round_(transform.interpolation, options, transform.erasing.value, damaged) {}
 
 Status GpuPreparer::open() {
   if (queue_ != nullptr) return {};
@@ -105,6 +106,7 @@ Result<BegunSample> GpuPreparer::begin_one(const PrepareRequest& request) const 
   Encoded source;
   source.format = Format::kJpeg;
   source.size = {header.width, header.height};
+  source.jpeg = header;
   ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, source.size, request.random, request.crop));
   return BegunSample{source, drawn};
 }
@@ -112,7 +114,7 @@ Result<BegunSample> GpuPreparer::begin_one(const PrepareRequest& request) const 
 GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request,
                                     const BegunSample& begun) {
   const auto& [source, drawn] = begun;
-  if (source.format != Format::kJpeg || decode_scale(transform_, source.format, drawn) != 1) {
+  if (source.format != Format::kJpeg || decode_scale(transform_, source, drawn) != 1) {
     return Added::kNo;
   }
   const auto room = request.stored == nullptr ? round_.lay_out(source, drawn)

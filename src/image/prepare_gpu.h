@@ -10,7 +10,7 @@ namespace forebay::image {
 class GpuPreparer {
  public:
   GpuPreparer(const Transform& transform, const TensorOptions& options,
-              std::shared_ptr<gpu::Device> device);
+              std::shared_ptr<gpu::Device> device, Damaged damaged = Damaged::kRefuse);
 
   // As Preparer::prepare(); `out`: in the device's memory. What a GPU cannot take, or finds not
   // quite in order, the host decodes, and says what is wrong with it; all, unless `on_gpu`. Errors

@@ -20,9 +20,11 @@ using base::Random;
 // What is prepared, the host's own way and by the kernels.
 class BothWays {
  public:
-  BothWays(const Transform& transform, const TensorOptions& options) : host_(transform, options) {
+  BothWays(const Transform& transform, const TensorOptions& options,
+           Damaged damaged = Damaged::kRefuse)
+      : host_(transform, options, damaged) {
     for (auto& device : devices()) {
-      ways_.push_back({device, std::make_unique<GpuPreparer>(transform, options, device)});
+      ways_.push_back({device, std::make_unique<GpuPreparer>(transform, options, device, damaged)});
     }
   }
 
@@ -181,14 +183,16 @@ TEST(PrepareGpu, MeetsDamageAsTheHostDoes) {
     for (size_t i = 0; i < files.size(); i += 2) {
       ByteVector& file = files[i];
       for (uint64_t changes = 1 + random.below(4); changes > 0; --changes) {
-        // Mostly behind the header.
+        // Mostly after the header.
         const size_t from = random.below(4) == 0 ? 0 : file.size() / 2;
         file[from + random.below(file.size() - from)] = static_cast<uint8_t>(random.below(256));
       }
       if (random.below(8) == 0) file.resize(random.below(file.size()));
     }
-    BothWays ways({.size = {16, 16}}, {.dtype = DType::kUint8});
-    ways.check(files, seed);
+    for (const Damaged damaged : {Damaged::kRefuse, Damaged::kDecode}) {
+      BothWays ways({.size = {16, 16}}, {.dtype = DType::kUint8}, damaged);
+      ways.check(files, seed);
+    }
   }
 }
 

@@ -25,8 +25,11 @@ Status check(const jpeg_decompress_struct& info) {
     const jpeg_component_info& component = info.comp_info[c];
     const JQUANT_TBL* used = component.quant_table;
     const JQUANT_TBL* last = info.quant_tbl_ptrs[component.quant_tbl_no];
-    if (used == nullptr || last == nullptr || std::ranges::count(used->quantval, 0) != 0) {
+    if (used == nullptr || last == nullptr || std::ranges::count(used->quantval, 0) == DCTSIZE2) {
       return fail(Code::kCorrupt, "JPEG: component {}: quantisation table missing or zero", c);
+    }
+    if (std::ranges::count(used->quantval, 0) != 0) {
+      return fail(Code::kUnsupported, "JPEG: a quantisation table has zeros");
     }
     if (!std::ranges::equal(used->quantval, last->quantval)) {
       return fail(Code::kUnsupported, "JPEG: a quantisation table changes between scans");
@@ -73,6 +76,9 @@ Status CoefficientReader::read(Bytes file, const Header& header, Coefficients* o
   RETURN_IF_ERROR(turbo_.open(file, header));
   Status status = read_by_turbo(header, out);
   turbo_.close();
+  if (status.ok() && turbo_.found_foreign_bytes()) {
+    return fail(Code::kUnsupported, "JPEG: bytes after its scan that do not belong to it");
+  }
   return status;
 }
 

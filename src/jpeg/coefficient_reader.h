@@ -13,9 +13,9 @@ class CoefficientReader {
   // `kernel`: the only one; unset, the fastest.
   explicit CoefficientReader(std::optional<EntropyKernel> kernel = {}) : decoder_(kernel) {}
 
-  // `header`: the file's, of one or three components. Errors: kCorrupt (any warning of libjpeg's
-  // counts), kUnsupported (progressive without its last scans, quantisation tables that change),
-  // kNoMemory.
+  // `header`: the file's, of one or three components. Errors: kCorrupt (the coefficients' data is
+  // damaged), kUnsupported (progressive without its last scans, quantisation tables that change or
+  // have zeros, foreign bytes after a scan), kNoMemory.
   Status read(Bytes file, const Header& header, Coefficients* out);
 
  private:

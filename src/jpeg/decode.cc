@@ -18,7 +18,10 @@ struct Decoder::State {
   };
 
   explicit State(const DecoderOptions& options)
-      : choose(options.turbo_where_faster), scan_decoder(options.kernel) {}
+      : choose(options.turbo_where_faster),
+        damaged(options.damaged),
+        scan_decoder(options.kernel),
+        turbo(options.damaged) {}
 
   void decode(std::span<const DecodeRequest> all, const Take& to);
   void begin();
@@ -29,6 +32,7 @@ struct Decoder::State {
   void decode_by_turbo(size_t number);
 
   const bool choose;
+  const Damaged damaged;
   std::span<const DecodeRequest> requests;
   const Take* take = nullptr;
   ScanDecoder scan_decoder;
@@ -48,7 +52,9 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
       to(number, std::move(status), turbo_rows);
       continue;
     }
-    const auto scan = read_scan(request.file, request.header, request.scale);
+    auto scan = read_scan(request.file, request.header, request.scale);
+    // What turbo gives for a damaged image may depend on more than the region.
+    if (scan) scan->whole_segments = damaged == Damaged::kDecode;
     if (!scan || !add(number, *scan)) decode_by_turbo(number);
   }
   run();

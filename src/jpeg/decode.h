@@ -1,6 +1,6 @@
 // From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
-// Sequential Huffman images of one scan go our own way; all others, and those that are damaged,
-// libjpeg-turbo's. Which one is taken depends on the image alone, never on those beside it.
+// Sequential Huffman images of one scan are decoded here; libjpeg-turbo decodes all others, and
+// those that are damaged. Which one it is depends on the image alone, never on those beside it.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,9 @@ struct DecoderOptions {
   std::optional<EntropyKernel> kernel = {};
   // Whether images that libjpeg-turbo decodes faster go its way; else, those that it alone can.
   bool turbo_where_faster = true;
+  // kDecode: what is damaged is decoded by libjpeg-turbo from its beginning, so that a region's
+  // pixels are those of the whole image, cropped.
+  Damaged damaged = Damaged::kRefuse;
 };
 
 struct DecodeRequest {
@@ -43,9 +46,9 @@ class Decoder {
 
   // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
   // pixels equal those of a full decode, cropped. Calls `take` once for each request, in any order.
-  // Errors: kCorrupt (damaged: any warning of libjpeg's counts; what the region does not need may
-  // go unseen), kTooBig, kUnsupported, kInvalid (the region is not inside the scaled image, or the
-  // scale is none of these).
+  // Errors: kCorrupt (the pixels' data is damaged, with DecoderOptions::damaged so badly that
+  // libjpeg-turbo gives up; what the region does not need may go unseen), kTooBig, kUnsupported,
+  // kInvalid (the region is not inside the scaled image, or the scale is none of these).
   void decode(std::span<const DecodeRequest> requests, const Take& take);
   // One image; all of it when `region` is unset.
   Status decode(Bytes file, const std::optional<base::Rect>& region, base::Pixels* out);

@@ -31,6 +31,8 @@ Coding coding_of(uint8_t sof) {
       return Coding::kExtended;
     case kSof2:
       return Coding::kProgressive;
+    case kSof3:
+      return Coding::kLossless;
     default:
       return Coding::kOther;
   }

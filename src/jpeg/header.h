@@ -16,7 +16,14 @@ enum class Coding : uint8_t {
   kBaseline,     // SOF0
   kExtended,     // SOF1, Huffman
   kProgressive,  // SOF2
-  kOther,        // arithmetic, lossless, hierarchical
+  kLossless,     // SOF3
+  kOther,        // arithmetic, hierarchical
+};
+
+// What becomes of an image whose pixels' data is damaged.
+enum class Damaged : uint8_t {
+  kRefuse,  // kCorrupt
+  kDecode,  // a JPEG becomes what libjpeg-turbo makes of it; other formats: as kRefuse
 };
 
 // Chroma sampling by the names in use; stored in indexes, so values never change.
@@ -69,7 +76,8 @@ struct Header {
   uint32_t segment_count() const;
 };
 
-// Reads the markers up to the first scan. Errors: kCorrupt (not a JPEG, or broken), kTooBig (a
+// Reads the markers up to the first scan, passing over what libjpeg passes over too (markers.h).
+// Errors: kCorrupt (not a JPEG, or broken), kTooBig (a
 // side, the pixels or a length above base/limits.h), kUnsupported (more than four components,
 // height given later by DNL).
 Result<Header> parse_header(Bytes file);

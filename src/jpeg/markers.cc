@@ -5,32 +5,44 @@ namespace forebay::jpeg {
 using base::Code;
 using base::fail;
 
+// Moves after the code of the next marker. Any number of 0xFF before a code is legal.
+Result<uint8_t> MarkerReader::next_code() {
+  const size_t start = position_;
+  size_t at = start;
+  while (at < file_.size()) {
+    const void* const found = std::memchr(file_.data() + at, 0xFF, file_.size() - at);
+    if (found == nullptr) break;
+    const auto mark = static_cast<size_t>(static_cast<const uint8_t*>(found) - file_.data());
+    stray_ |= mark != at;
+    for (at = mark; at < file_.size() && file_[at] == 0xFF;) ++at;
+    if (at == file_.size()) break;
+    const uint8_t code = file_[at++];
+    position_ = at;
+    if (code != 0) return code;
+    stray_ = true;
+  }
+  return fail(Code::kCorrupt, "JPEG: byte {}: the file ends where a marker is due", start);
+}
+
 Result<Marker> MarkerReader::next() {
   const size_t start = position_;
-  if (start >= file_.size()) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: the file ends where a marker is due", start);
-  }
-  if (file_[start] != 0xFF) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: 0x{:02x} where a marker is due", start,
-                file_[start]);
-  }
-  size_t at = start;
-  while (at < file_.size() && file_[at] == 0xFF) ++at;  // fill bytes are legal
-  if (at == file_.size() || file_[at] == 0) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: a marker without a code", start);
-  }
-  Marker marker{file_[at], start, {}};
-  position_ = ++at;
-  const bool alone = marker.code == 0x01 || (marker.code >= kRst0 && marker.code <= kEoi);
+  ASSIGN_OR_RETURN(const uint8_t code, next_code());
+  Marker marker{code, start, {}};
+  const bool alone = code == 0x01 || (code >= kRst0 && code <= kEoi);
   if (alone) return marker;
+  const size_t at = position_;
   if (file_.size() - at < 2) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: the file ends inside marker 0x{:02x}", start,
-                marker.code);
+    return fail(Code::kCorrupt, "JPEG: byte {}: the file ends inside marker 0x{:02x}", start, code);
   }
   const size_t length = load_be16(file_, at);
+  if (length < 2 && is_metadata(code)) {
+    stray_ = true;
+    position_ = at + 2;
+    return marker;
+  }
   if (length < 2 || length > file_.size() - at) {
     return fail(Code::kCorrupt, "JPEG: byte {}: marker 0x{:02x} claims {} bytes, {} are left",
-                start, marker.code, length, file_.size() - at);
+                start, code, length, file_.size() - at);
   }
   marker.payload = file_.subspan(at + 2, length - 2);
   position_ = at + length;

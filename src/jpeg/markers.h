@@ -8,6 +8,7 @@ namespace forebay::jpeg {
 inline constexpr uint8_t kSof0 = 0xC0;
 inline constexpr uint8_t kSof1 = 0xC1;
 inline constexpr uint8_t kSof2 = 0xC2;
+inline constexpr uint8_t kSof3 = 0xC3;
 inline constexpr uint8_t kDht = 0xC4;
 inline constexpr uint8_t kJpg = 0xC8;
 inline constexpr uint8_t kSof15 = 0xCF;
@@ -24,24 +25,36 @@ inline constexpr uint8_t kApp14 = 0xEE;
 inline constexpr uint8_t kApp15 = 0xEF;
 inline constexpr uint8_t kCom = 0xFE;
 
+// Whether a marker's segment only describes the image: APPn and COM.
+constexpr bool is_metadata(uint8_t code) {
+  return (code >= kApp0 && code <= kApp15) || code == kCom;
+}
+
 struct Marker {
   uint8_t code = 0;
-  size_t offset = 0;  // of its 0xFF
-  Bytes payload;      // behind the length field; empty for markers without one
+  size_t offset = 0;  // of what comes before its code: fill bytes, or stray ones
+  Bytes payload;      // after the length field; empty for markers without one
 };
 
 class MarkerReader {
  public:
   explicit MarkerReader(Bytes file) : file_(file) {}
-  // The marker at the current position. kCorrupt where there is none, or its segment does not fit.
+  // The next marker. Bytes before it that belong to no segment are passed over, and so is an APPn
+  // or COM segment whose length is below 2: libjpeg does the same. kCorrupt where there is no
+  // further marker, or its segment does not fit.
   Result<Marker> next();
+  // Whether next() has passed over such bytes so far.
+  bool found_stray_bytes() const { return stray_; }
   // Moves over entropy-coded data, restart markers included, to the next marker or the end.
   void skip_scan();
   size_t position() const { return position_; }
 
  private:
+  Result<uint8_t> next_code();
+
   Bytes file_;
   size_t position_ = 0;
+  bool stray_ = false;
 };
 
 // A big-endian number at payload[at]; the caller has checked the length.

@@ -92,8 +92,10 @@ void Plan::begin() {
 }
 
 bool Plan::lay_out(Bytes file, const Header& header, size_t scan_bytes, const base::Rect& region) {
-  const auto scan = read_scan(file, header);
-  if (!scan || !layout_.find(*scan, scan_bytes, region)) return false;
+  auto scan = read_scan(file, header);
+  if (!scan) return false;
+  scan->whole_segments = whole_segments_;
+  if (!layout_.find(*scan, scan_bytes, region)) return false;
   scan_ = *scan;
   region_ = region;
   return std::min(layout_.interval, layout_.mcus) <= kSegmentMcusMax && may_use_tables();

@@ -28,6 +28,10 @@ struct Stored {
 // Keeps its buffers between batches. One thread at a time.
 class Plan {
  public:
+  // kDecode: needed segments are decoded to their ends, so that all damage in them is found.
+  explicit Plan(Damaged damaged = Damaged::kRefuse)
+      : whole_segments_(damaged == Damaged::kDecode) {}
+
   // What a GPU's memory holds of a batch.
   struct Sizes {
     uint64_t bits_bytes = 0;
@@ -73,6 +77,7 @@ class Plan {
   uint32_t lookup_of(Bytes table, bool ac);
   bool may_use_tables() const;
 
+  const bool whole_segments_;
   const EntropyKernel kernel_ = best_entropy_kernel();
   Scan scan_;  // of the image that is added
   base::Rect region_;

@@ -16,6 +16,7 @@ constexpr uint32_t kContext = 2;
 }  // namespace
 
 bool RegionLayout::find(const Scan& scan, size_t scan_bytes, const base::Rect& region) {
+  whole_segments = scan.whole_segments;
   find_mcus(scan, region);
   if (!find_blocks(scan)) return false;
   // A block takes two bits or more. Memory is not for what a file only claims to hold.
@@ -93,7 +94,9 @@ uint32_t RegionLayout::needed_end(uint32_t first, uint32_t end) const {
 NeededSegment RegionLayout::segment(uint32_t number) const {
   const uint32_t first = number * interval;
   const uint32_t whole_end = std::min(mcus, first + interval);
-  return {.first_mcu = first, .end_mcu = needed_end(first, whole_end), .whole_end = whole_end};
+  const uint32_t end = needed_end(first, whole_end);
+  const bool to_its_end = whole_segments && end > first;
+  return {.first_mcu = first, .end_mcu = to_its_end ? whole_end : end, .whole_end = whole_end};
 }
 
 size_t unstuffed_bytes_max(const RegionLayout& layout, Bytes scan_data) {

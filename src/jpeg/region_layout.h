@@ -46,6 +46,7 @@ struct RegionLayout {
   std::array<Plane, 3> planes{};
   std::array<size_t, 3> plane_offsets{};
   size_t samples_bytes = 0;
+  bool whole_segments = false;  // as in Scan
 
   // Finds what `region`, in pixels of the scan's scale, needs, the samples around it that
   // upsampling looks at included. `scan_bytes`: of the file, behind its header. False when anything

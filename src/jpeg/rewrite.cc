@@ -49,7 +49,8 @@ size_t slots_of(const Header& header) { return header.component_count == 1 ? 2 :
 
 // The reasons of kUnsupported hold no numbers: pack counts the files that it keeps by them.
 Status check_supported(const Header& header) {
-  if (header.coding == Coding::kOther || header.precision != 8) {
+  const bool other = header.coding == Coding::kLossless || header.coding == Coding::kOther;
+  if (other || header.precision != 8) {
     return fail(Code::kUnsupported, "JPEG: arithmetic, lossless or not 8 bits");
   }
   if (header.component_count != 1 && header.component_count != 3) {
@@ -71,10 +72,10 @@ Status check_supported(const Header& header) {
   return {};
 }
 
-// Bytes behind the image belong to something that the rewrite would lose: more pictures (MPO), a
+// Bytes after the image belong to something that the rewrite would lose: more pictures (MPO), a
 // motion photo's film. Zeros are padding.
-Status check_end(Bytes behind) {
-  if (std::ranges::all_of(behind, [](uint8_t byte) { return byte == 0; })) return {};
+Status check_end(Bytes after) {
+  if (std::ranges::all_of(after, [](uint8_t byte) { return byte == 0; })) return {};
   return fail(Code::kUnsupported, "JPEG: more data behind the image (MPO, motion photo)");
 }
 
@@ -82,19 +83,22 @@ Status check_end(Bytes behind) {
 Status copy_metadata(Bytes source, ByteVector* out) {
   MarkerReader reader(source);
   bool scanned = false;
-  while (true) {
+  // The end of the file counts as EOI: all blocks are there, as they have been read.
+  while (!scanned || reader.position() < source.size()) {
     ASSIGN_OR_RETURN(const Marker marker, reader.next());
+    if (reader.found_stray_bytes()) {
+      return fail(Code::kUnsupported, "JPEG: bytes between its markers that belong to none");
+    }
     if (marker.code == kEoi) return check_end(source.subspan(reader.position()));
     if (marker.code == kSos) {
       reader.skip_scan();
       scanned = true;
     }
-    const bool metadata = (marker.code >= kApp0 && marker.code <= kApp15) || marker.code == kCom;
-    if (!metadata) continue;
-    // libjpeg decides on the colours at the first scan. Such a marker behind it does not count
+    if (!is_metadata(marker.code)) continue;
+    // libjpeg decides on the colours at the first scan. Such a marker after it does not count
     // there, and would if it moved before it.
     if (scanned && (marker.code == kApp0 || marker.code == kApp14)) {
-      return fail(Code::kUnsupported, "JPEG: APP0 or APP14 behind the first scan");
+      return fail(Code::kUnsupported, "JPEG: APP0 or APP14 after the first scan");
     }
     const size_t length = marker.payload.size() + 2;
     const uint8_t head[] = {0xFF, marker.code, static_cast<uint8_t>(length >> 8),
@@ -102,6 +106,7 @@ Status copy_metadata(Bytes source, ByteVector* out) {
     out->insert(out->end(), head, head + 4);
     out->insert(out->end(), marker.payload.begin(), marker.payload.end());
   }
+  return {};
 }
 
 uint32_t restart_interval(const Header& header, const std::optional<uint32_t>& wish) {

@@ -32,10 +32,9 @@ struct Rewritten {
   int table_set = -1;
 };
 
-// Errors: kUnsupported for what is valid and cannot be rewritten without loss (CMYK, 12-bit,
-// arithmetic, more data behind the image, …) with one of a few fixed reasons,
-// kCorrupt for what is damaged (any warning of libjpeg's counts), kTooBig. One bad file never
-// affects the next. Thread-safe.
+// Errors: kUnsupported for what cannot be rewritten without loss (CMYK, 12-bit, arithmetic, bytes
+// between segments, more data after the image, …) with one of a few fixed reasons, kCorrupt for
+// what is damaged or malformed, kTooBig. One bad file never affects the next. Thread-safe.
 Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options = {});
 
 }  // namespace forebay::jpeg

@@ -53,9 +53,8 @@ bool read_definition(const Marker& marker, Definitions* to) {
     case kDht:
       return read_huffman(marker.payload, to);
     case kApp0:
-      if (marker.payload.size() < 14 || !begins_with(marker.payload, kJfif)) return true;
-      to->jfif = true;
-      return marker.payload[5] == 1;  // libjpeg warns of other versions
+      if (marker.payload.size() >= 14 && begins_with(marker.payload, kJfif)) to->jfif = true;
+      return true;
     case kApp14:
       if (marker.payload.size() >= 12 && begins_with(marker.payload, "Adobe")) {
         to->adobe_transform = marker.payload[11];
@@ -72,12 +71,11 @@ bool read_definition(const Marker& marker, Definitions* to) {
   }
 }
 
-// libjpeg's default_decompress_parms(). Nothing for what it warns about.
-std::optional<Colour> colour_of(const Header& header, const Definitions& definitions) {
+// The same as libjpeg's default_decompress_parms().
+Colour colour_of(const Header& header, const Definitions& definitions) {
   if (header.component_count == 1) return Colour::kGrey;
   if (definitions.jfif) return Colour::kYcc;
   if (definitions.adobe_transform) {
-    if (*definitions.adobe_transform > 1) return std::nullopt;
     return *definitions.adobe_transform == 0 ? Colour::kRgb : Colour::kYcc;
   }
   const auto& c = header.components;
@@ -151,9 +149,7 @@ std::optional<Scan> read_scan(Bytes file, const Header& header, uint32_t scale) 
     }
     if (!read_definition(*marker, &definitions)) return std::nullopt;
   }
-  const auto colour = colour_of(header, definitions);
-  if (!colour) return std::nullopt;
-  scan.colour = *colour;
+  scan.colour = colour_of(header, definitions);
   scan.tables = definitions.huffman;
   set_sides(&scan);
   return scan;

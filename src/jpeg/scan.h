@@ -25,6 +25,8 @@ struct Scan {
   Colour colour = Colour::kYcc;
   int component_count = 0;
   uint32_t scale = 1;  // pixels of the image for one that is made, across and down
+  // Whether segments that a region needs are decoded to their ends, where damage before them shows.
+  bool whole_segments = false;
   std::array<ScanComponent, 3> components{};
   TableBytes tables{};  // in the file
 };

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "base/limits.h"
+#include "jpeg/markers.h"
+#include "jpeg/scan_end.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -91,33 +93,67 @@ TurboReader::TurboReader() {
   errors_.manager.error_exit = on_error;
   errors_.manager.emit_message = on_message;
   errors_.manager.output_message = [](j_common_ptr) {};
-  jpeg_create_decompress(&info_);
-  info_.client_data = &errors_;
+  info_.client_data = this;
   progress_.progress_monitor = on_progress;
+  create();
+}
+
+void TurboReader::create() {
+  jpeg_create_decompress(&info_);
   info_.progress = &progress_;
 }
 
 TurboReader::~TurboReader() { jpeg_destroy_decompress(&info_); }
 
-void TurboReader::on_error(j_common_ptr info) {
-  auto* errors = static_cast<Errors*>(info->client_data);
-  errors->code = code_of(info->err->msg_code);
-  info->err->format_message(info, errors->message);
-  std::longjmp(errors->jump, 1);
+void TurboReader::leave(j_common_ptr info, bool by_warning) {
+  Errors& errors = self(info).errors_;
+  errors.code = code_of(info->err->msg_code);
+  errors.by_warning = by_warning;
+  info->err->format_message(info, errors.message);
+  std::longjmp(errors.jump, 1);
 }
 
+void TurboReader::on_error(j_common_ptr info) { leave(info, false); }
+
 void TurboReader::on_message(j_common_ptr info, int level) {
-  if (level < 0) on_error(info);
+  if (level >= 0 || self(info).damaged_ == Damaged::kDecode) return;
+  if (!self(info).is_harmless(info->err->msg_code, info->err->msg_parm.i)) leave(info, true);
+}
+
+// Whether the pixels are whole in spite of a warning.
+bool TurboReader::is_harmless(int warning, const int* parameters) {
+  switch (warning) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:  // its one scan is read whole all the same
+      return true;
+    case JWRN_JPEG_EOF:
+      // Where blocks are missing, decoding them warns too; but whole scans may be missing without a
+      // word, and arithmetic coding leaves out zeros at its end.
+      return info_.input_scan_number > 0 && !info_.progressive_mode && !info_.arith_code &&
+             !jpeg_has_multiple_scans(&info_);
+    case JWRN_EXTRANEOUS_DATA:
+      return info_.input_scan_number == 0 || is_foreign(parameters[0], parameters[1]);
+    default:
+      return false;
+  }
+}
+
+bool TurboReader::is_foreign(int rest_bytes, int marker) {
+  if (!foreign_) foreign_ = has_foreign_rests(file_, header_);
+  if (*foreign_) return true;
+  const bool restart = marker >= kRst0 && marker <= kRst7;
+  return !restart && ends_in_zeros(file_, info_.input_scan_number, static_cast<size_t>(rest_bytes));
 }
 
 // Called for every row of MCUs, so a scan bomb is stopped soon after its 101st scan begins.
 void TurboReader::on_progress(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= base::kJpegScansMax) return;
-  auto* errors = static_cast<Errors*>(info->client_data);
-  errors->code = Code::kTooBig;
-  std::snprintf(errors->message, sizeof(errors->message), "more than %d scans",
-                base::kJpegScansMax);
-  std::longjmp(errors->jump, 1);
+  Errors& errors = self(info).errors_;
+  errors.code = Code::kTooBig;
+  errors.by_warning = false;
+  std::snprintf(errors.message, sizeof(errors.message), "more than %d scans", base::kJpegScansMax);
+  std::longjmp(errors.jump, 1);
 }
 
 // The only frame with setjmp: its parameters are never written, so longjmp cannot spoil them.
@@ -146,8 +182,17 @@ void TurboReader::reset_tables(bool standard) {
   }
 }
 
-Status TurboReader::open(Bytes file, const Header& header) {
+Status TurboReader::open(Bytes file, const Header& header, Damaged damaged) {
   close();  // an image that memory ran out for may be open still
+  file_ = file;
+  header_ = header;
+  damaged_ = damaged;
+  foreign_.reset();
+  if (damaged == Damaged::kDecode) {
+    // A table that is missing is an error. Of an emptied one there would only be a warning.
+    jpeg_destroy_decompress(&info_);
+    create();
+  }
   // libjpeg gives the standard tables to sequential files only.
   reset_tables(header.coding != Coding::kProgressive);
   RETURN_IF_ERROR(run([&file](jpeg_decompress_struct& info) {

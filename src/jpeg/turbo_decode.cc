@@ -40,21 +40,32 @@ bool is_smoothed(const jpeg_decompress_struct& info) {
   return false;
 }
 
-Status check_supported(const Header& header) {
+Status check_supported(const Header& header, uint32_t scale) {
   if (header.precision != 8) {
     return fail(Code::kUnsupported, "JPEG: {} bits a sample; only 8 are read", header.precision);
   }
   if (header.component_count == 2) {
     return fail(Code::kUnsupported, "JPEG: two components; colours unknown");
   }
+  if (header.coding == Coding::kLossless && LIBJPEG_TURBO_VERSION_NUMBER < 3'000'000) {
+    return fail(Code::kUnsupported,
+                "JPEG: lossless coding (SOF3), which libjpeg-turbo reads from version 3.0 on; this "
+                "build has version {}.{}",
+                LIBJPEG_TURBO_VERSION_NUMBER / 1'000'000,
+                LIBJPEG_TURBO_VERSION_NUMBER / 1000 % 1000);
+  }
+  if (header.coding == Coding::kLossless && scale != 1) {
+    return fail(Code::kUnsupported, "JPEG: lossless coding; such an image cannot be scaled");
+  }
   return {};
 }
 
-// A table that the file never defined is all zeros here (see TurboReader); T.81 forbids zeros.
+// A table that the file never defined is all zeros here (see TurboReader). T.81 forbids any zero,
+// but libjpeg takes them, and a file may hold one at a place that it never uses.
 Status check_quantisation(const jpeg_decompress_struct& info) {
   for (int i = 0; i < info.num_components; ++i) {
     const JQUANT_TBL* table = info.comp_info[i].quant_table;
-    if (table == nullptr || std::ranges::count(table->quantval, 0) != 0) {
+    if (table == nullptr || std::ranges::count(table->quantval, 0) == DCTSIZE2) {
       return fail(Code::kCorrupt, "JPEG: component {}: quantisation table missing or zero", i);
     }
   }
@@ -68,8 +79,10 @@ struct TurboDecoder::State {
   base::ByteVector row;
 
   Status start(const Header& header, uint32_t scale);
-  Status decode(const Header& header, const Rect& region, uint32_t scale, Pixels* out);
+  Status decode(Bytes file, const Header& header, const Rect& region, uint32_t scale,
+                Damaged damaged, Pixels* out);
   Status crop_columns(const Header& header, const Rect& region, uint32_t* left);
+  Status check_end();
   Status read_rows(const Rect& region, uint32_t left, Pixels* out);
 };
 
@@ -130,34 +143,51 @@ Status TurboDecoder::State::read_rows(const Rect& region, uint32_t left, Pixels*
         std::memcpy(to, from, size_t{region.width} * 3);
       }
     }
-    // The end of the file is looked at too when all rows were read.
-    if (i.output_scanline == i.output_height) jpeg_finish_decompress(&i);
   }));
   return {};
 }
 
-Status TurboDecoder::State::decode(const Header& header, const Rect& region, uint32_t scale,
-                                   Pixels* out) {
+Status TurboDecoder::State::decode(Bytes file, const Header& header, const Rect& region,
+                                   uint32_t scale, Damaged damaged, Pixels* out) {
+  RETURN_IF_ERROR(reader.open(file, header, damaged));
   RETURN_IF_ERROR(start(header, scale));
-  RETURN_IF_ERROR(check_quantisation(reader.info()));
+  const bool lossless = header.coding == Coding::kLossless;
+  // A damaged image may lack a component's scan, and then has no table for it.
+  const bool ordinary = damaged == Damaged::kRefuse && !lossless;
+  if (ordinary) RETURN_IF_ERROR(check_quantisation(reader.info()));
   uint32_t left = 0;
-  // Scaled rows are read whole: jpeg_crop_scanline is not exact for every sampling.
-  if (scale == 1) RETURN_IF_ERROR(crop_columns(header, region, &left));
+  // Scaled rows are read whole: jpeg_crop_scanline is not exact for every sampling. Neither is it
+  // for damaged images, and it does not take lossless ones.
+  if (scale == 1 && ordinary) RETURN_IF_ERROR(crop_columns(header, region, &left));
   out->reset(region.width, region.height);
-  return read_rows(region, left, out);
+  RETURN_IF_ERROR(read_rows(region, left, out));
+  const bool at_end = reader.info().output_scanline == reader.info().output_height;
+  return at_end && damaged == Damaged::kRefuse ? check_end() : Status();
 }
 
-TurboDecoder::TurboDecoder() : state_(std::make_unique<State>()) {}
+// All rows were read. A warning says that some of the scan's data are left; another error is about
+// what follows the pixels' data.
+Status TurboDecoder::State::check_end() {
+  Status status = reader.run([](jpeg_decompress_struct& info) { jpeg_finish_decompress(&info); });
+  if (!status.ok() && !reader.failed_by_warning()) return {};
+  return status;
+}
+
+TurboDecoder::TurboDecoder(Damaged damaged)
+    : damaged_(damaged), state_(std::make_unique<State>()) {}
 TurboDecoder::~TurboDecoder() = default;
 TurboDecoder::TurboDecoder(TurboDecoder&&) noexcept = default;
 TurboDecoder& TurboDecoder::operator=(TurboDecoder&&) noexcept = default;
 
 Status TurboDecoder::decode(Bytes file, const Header& header, const Rect& region, Pixels* out,
                             uint32_t scale) {
-  RETURN_IF_ERROR(check_supported(header));
-  RETURN_IF_ERROR(state_->reader.open(file, header));
-  Status status = state_->decode(header, region, scale, out);
+  RETURN_IF_ERROR(check_supported(header, scale));
+  Status status = state_->decode(file, header, region, scale, Damaged::kRefuse, out);
   state_->reader.close();
+  if (status.code() == Code::kCorrupt && damaged_ == Damaged::kDecode) {
+    status = state_->decode(file, header, region, scale, Damaged::kDecode, out);
+    state_->reader.close();
+  }
   return status;
 }
 

@@ -10,17 +10,18 @@ namespace forebay::jpeg {
 // Keeps its buffers between images. One thread at a time.
 class TurboDecoder {
  public:
-  TurboDecoder();
+  explicit TurboDecoder(Damaged damaged = Damaged::kRefuse);
   ~TurboDecoder();
   TurboDecoder(TurboDecoder&&) noexcept;
   TurboDecoder& operator=(TurboDecoder&&) noexcept;
 
-  // As Decoder::decode(); `header` is the file's, `region` inside its scaled image.
+  // Same contract as Decoder::decode(); `header` is the file's, `region` inside its scaled image.
   Status decode(Bytes file, const Header& header, const base::Rect& region, base::Pixels* out,
                 uint32_t scale = 1);
 
  private:
   struct State;
+  Damaged damaged_;
   std::unique_ptr<State> state_;
 };
 

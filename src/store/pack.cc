@@ -121,7 +121,8 @@ Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
                               .seed = options.seed,
                               .limit = options.limit,
                               .shuffled = options.shuffled,
-                              .tar_fields = options.tar_fields};
+                              .tar_fields = options.tar_fields,
+                              .keep_damaged = options.keep_damaged};
   const bool begun = exists(fs, journal_path(dataset));
   if (!begun && exists(fs, head_path(dataset))) return report_of_complete(fs, dataset, identity);
   PackPlan plan =

@@ -38,6 +38,9 @@ struct PackOptions {
   // not committed (kCorrupt); the same pack that allows more completes it without reading them
   // again.
   SkipMax skip_max;
+  // Whether a JPEG whose pixels' data is damaged is kept as it is, where libjpeg-turbo still makes
+  // something of it; else its sample is refused.
+  bool keep_damaged = false;
   uint64_t limit = 0;                       // 0: all samples
   bool tar_fields = false;                  // a folder's classes as .cls members too
   const std::atomic<bool>* stop = nullptr;  // set by anyone to stop soon (kCancelled)

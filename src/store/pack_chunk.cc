@@ -123,8 +123,8 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
                 data.empty() ? "an empty file" : "not a JPEG, PNG or WebP");
   }
   if (format != image::Format::kJpeg) {
-    ASSIGN_OR_RETURN(data, keep_image(std::move(data), std::string(image::format_name(format)),
-                                      false, sample, &stored, draft));
+    const std::string why(image::format_name(format));
+    RETURN_IF_ERROR(keep_image(data, why, &stored, draft));
   } else if (auto rewritten = jpeg::rewrite(data)) {
     ++draft->stats.rewritten;
     draft->stats.jpeg_bytes_in += data.size();
@@ -134,11 +134,8 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
     stored.subsampling = rewritten->header.subsampling();
     stored.restart = std::move(rewritten->index);
     data = std::move(rewritten->file);
-  } else if (rewritten.error().code() == Code::kUnsupported) {
-    ASSIGN_OR_RETURN(data, keep_image(std::move(data), rewritten.error().message(), true, sample,
-                                      &stored, draft));
   } else {
-    return rewritten.error();
+    RETURN_IF_ERROR(keep_jpeg(data, rewritten.error(), sample, &stored, draft));
   }
   stored.length = data.size();
   stored.crc32c = base::crc32c(data);
@@ -148,18 +145,33 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
 }
 
 // A file that is kept is decoded all the same: what is in a dataset can be read.
-Result<ByteVector> ChunkBuilder::keep_image(ByteVector data, const std::string& why, bool is_jpeg,
-                                            const SourceSample& sample, StoredFile* stored,
-                                            Draft* draft) {
+Status ChunkBuilder::keep_image(Bytes data, const std::string& why, StoredFile* stored,
+                                Draft* draft) {
   RETURN_IF_ERROR(decoder_.decode(data, std::nullopt, &pixels_));
   stored->width = pixels_.width;
   stored->height = pixels_.height;
-  ++draft->stats.kept[why];  // a JPEG's begins with "JPEG: "
-  if (is_jpeg) {
-    if (const auto header = jpeg::parse_header(data)) stored->subsampling = header->subsampling();
-    draft->stats.kept_jpegs.push_back({sample.source_path, why});
+  ++draft->stats.kept[why];
+  return {};
+}
+
+// The reasons hold no numbers, as files are counted by them; each begins with "JPEG: ".
+Status ChunkBuilder::keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
+                               StoredFile* stored, Draft* draft) {
+  if (!is_about_content(not_rewritten.code())) return not_rewritten;
+  std::string why = not_rewritten.code() == Code::kUnsupported ? not_rewritten.message()
+                                                               : "JPEG: its segments are malformed";
+  Status status = decoder_.decode(data, std::nullopt, &pixels_);
+  if (status.code() == Code::kCorrupt && keep_damaged_) {
+    why = "JPEG: damaged";
+    status = decoder_of_damaged_.decode(data, std::nullopt, &pixels_);
   }
-  return data;
+  RETURN_IF_ERROR(status);
+  stored->width = pixels_.width;
+  stored->height = pixels_.height;
+  ++draft->stats.kept[why];
+  if (const auto header = jpeg::parse_header(data)) stored->subsampling = header->subsampling();
+  draft->stats.kept_jpegs.push_back({sample.source_path, why});
+  return {};
 }
 
 Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* draft) {

@@ -10,8 +10,12 @@ namespace forebay::store {
 // One thread at a time.
 class ChunkBuilder {
  public:
-  ChunkBuilder(const io::FileSystem& fs, const Listing& listing, bool tar_fields)
-      : fs_(fs), listing_(listing), tar_fields_(tar_fields) {
+  // `identity`: says which scalars become files, and what becomes of damaged images.
+  ChunkBuilder(const io::FileSystem& fs, const Listing& listing, const PackIdentity& identity)
+      : fs_(fs),
+        listing_(listing),
+        tar_fields_(identity.tar_fields),
+        keep_damaged_(identity.keep_damaged) {
     index_.schema = listing.schema;
   }
 
@@ -47,8 +51,9 @@ class ChunkBuilder {
   Status add_file(const SourceSample& sample, const SourceFile& file, Draft* draft);
   Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
                    Draft* draft);
-  Result<base::ByteVector> keep_image(base::ByteVector data, const std::string& why, bool is_jpeg,
-                                      const SourceSample& sample, StoredFile* stored, Draft* draft);
+  Status keep_image(Bytes data, const std::string& why, StoredFile* stored, Draft* draft);
+  Status keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
+                   StoredFile* stored, Draft* draft);
   Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
   void add_member(const SourceFile& file, base::ByteVector data, Draft* draft);
   // Sets every file's offset and gives the index's bytes and the chunk's size.
@@ -57,9 +62,11 @@ class ChunkBuilder {
   const io::FileSystem& fs_;
   const Listing& listing_;
   const bool tar_fields_;
+  const bool keep_damaged_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample
   image::ImageDecoder decoder_;
+  image::ImageDecoder decoder_of_damaged_{image::Damaged::kDecode};
   base::Pixels pixels_;
 };
 

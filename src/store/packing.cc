@@ -133,7 +133,7 @@ Status Packing::make_chunks() {
 }
 
 Status Packing::make_chunk(uint64_t number) {
-  ChunkBuilder builder(fs_, listing_, identity_.tar_fields);
+  ChunkBuilder builder(fs_, listing_, identity_);
   ASSIGN_OR_RETURN(ChunkRecord record, build_chunk(number, &builder));
   RETURN_IF_ERROR(journal_->append(record));
   note_chunk(std::move(record));

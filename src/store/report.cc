@@ -66,7 +66,8 @@ json to_json(const PackIdentity& identity) {
           {"order", identity.shuffled ? "shuffled" : "listed"},
           {"seed", identity.seed},
           {"limit", identity.limit},
-          {"tar_fields", identity.tar_fields}};
+          {"tar_fields", identity.tar_fields},
+          {"damaged", identity.keep_damaged ? "keep" : "refuse"}};
 }
 
 json to_json(const PackReport& report) {
@@ -109,6 +110,8 @@ Result<PackIdentity> identity_from_json(const json& value) {
                      out.limit = count_of(value.at("limit"));
                      value.at("tar_fields").get_to(out.tar_fields);
                      out.shuffled = value.at("order").get<std::string>() == "shuffled";
+                     // Earlier packs refused what is damaged and did not say so.
+                     out.keep_damaged = value.value("damaged", "refuse") == "keep";
                      return out;
                    }));
   ASSIGN_OR_RETURN(identity.listing, base::sha256_from_hex(listing));
@@ -143,6 +146,10 @@ std::string first_difference(const PackIdentity& then, const PackIdentity& now) 
   if (then.shuffled != now.shuffled) return differs("--order", order(then), order(now));
   if (then.seed != now.seed) return differs("--seed", then.seed, now.seed);
   if (then.limit != now.limit) return differs("--limit", then.limit, now.limit);
+  if (then.keep_damaged != now.keep_damaged) {
+    const auto way = [](const PackIdentity& id) { return id.keep_damaged ? "keep" : "refuse"; };
+    return differs("--damaged", way(then), way(now));
+  }
   if (then.tar_fields != now.tar_fields) {
     return differs("--tar-fields", then.tar_fields, now.tar_fields);
   }

@@ -32,6 +32,7 @@ struct PackIdentity {
   uint64_t limit = 0;  // 0: none
   bool shuffled = true;
   bool tar_fields = false;
+  bool keep_damaged = false;
   bool operator==(const PackIdentity&) const = default;
 };
 

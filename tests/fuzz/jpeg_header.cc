@@ -1,5 +1,5 @@
 // deps: forebay_jpeg JPEG::JPEG
-// Any bytes through the header parser, the decoder, the rewrite and a region read: errors are
+// Any bytes through the header parser, the decoders, the rewrite and a region read: errors are
 // fine, crashes are not; what libjpeg-turbo decodes every kernel must decode, to the same pixels;
 // files decoded side by side must give what each gives alone; and what could be rewritten must
 // decode again, with the same pixels.
@@ -74,6 +74,18 @@ void compare_kernels(const jpeg::DecodeRequest& request) {
   if (turbo_good) require(good && one.rgb == expected.rgb);
 }
 
+// A damaged file's region is that of the whole image.
+void decode_damaged(Bytes file, const jpeg::Header& header, const Rect& region) {
+  static jpeg::Decoder decoder({.turbo_where_faster = false, .damaged = jpeg::Damaged::kDecode});
+  const Rect whole{0, 0, header.width, header.height};
+  Pixels all;
+  Pixels part;
+  if (!jpeg::decode(decoder, {file, header, whole}, &all).ok()) return;
+  require(jpeg::decode(decoder, {file, header, region}, &part).ok());
+  all.crop(region);
+  require(all.rgb == part.rgb);
+}
+
 // The file twice between good ones, which can go side by side with it.
 void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect& region) {
   static const std::vector<uint8_t> neighbour =
@@ -123,6 +135,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                     (header->height + scale - 1) / scale};
   compare_kernels({file, *header, scaled, scale});
   decode_beside_good_ones(file, *header, region);
+  decode_damaged(file, *header, region);
   const auto rewritten = jpeg::rewrite(file, {.restart_interval = size % 4});
   if (!rewritten) return 0;
   read_region(*rewritten, region, decoder);

@@ -139,7 +139,9 @@ def test_stored_files_are_as_good(packed: Path, device: Any):
         assert torch.equal(batch.images.cpu(), expected.images.cpu())
     if device != "cpu":
         with pytest.raises(ValueError, match="stored by a decoder of another device"):
-            cpu = _core.BatchDecoder.open(_core.Transform(), _core.TensorOptions(), None)
+            cpu = _core.BatchDecoder.open(
+                _core.Transform(), _core.TensorOptions(), None, _core.Damaged.REFUSE
+            )
             numbers = np.zeros(1, np.uint64)
             cpu.begin(stored[:1], numbers, numbers, None, 0, 0, 0)
     del stored, some
