@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.checks import function
+from forebay.choosing import Chosen
 from forebay.dataset import Dataset
 from forebay.mixing import Mixing, check_mixing, mix, no_labels
 from forebay.pytorch import load_torch
@@ -101,13 +102,13 @@ class Assembler:
         return [name for name, one in zip(names, self._fields, strict=True) if one == field]
 
     def __call__(
-        self, batch: Any, chosen: NDArray[np.int64] | None, stop: threading.Event | None = None
+        self, batch: Any, chosen: Chosen | None, stop: threading.Event | None = None
     ) -> Any:
         """The batch for the user.
 
         Args:
             batch: The core's.
-            chosen: The dataset's numbers, by those of the batch; None: they are the same.
+            chosen: The samples that the batch's numbers count; None: the dataset's own.
             stop: Set when nobody waits for it any more: the functions' next image is not begun.
 
         Raises:
@@ -116,11 +117,12 @@ class Assembler:
         valid = batch.valid.view(bool)
         kept = None if valid.all() else np.flatnonzero(valid)
         samples = batch.samples if kept is None else batch.samples[kept]
-        numbers = samples.astype(np.int64) if chosen is None else chosen[samples]
+        numbers = samples.astype(np.int64) if chosen is None else chosen.samples[samples]
+        step = batch.step + (0 if chosen is None else chosen.steps_before)
         names = dict.fromkeys(self._fields)  # each once, in their order
         made = {name: self._value(name, batch, kept, numbers, stop) for name in names}
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
-        occasion = Occasion(self._seed, batch.epoch, drawn_for, batch.step)
+        occasion = Occasion(self._seed, batch.epoch, drawn_for, step)
         if self._collate_fn is not None:
             values = [made[field] for field in self._fields]
             if len(numbers) == 0:
@@ -131,10 +133,10 @@ class Assembler:
             if isinstance(made.get(name), _Made):
                 made[name] = stack(made[name])
         if self._mixing is not None:
-            self._mix(made, batch, len(numbers))
+            self._mix(made, batch.epoch, step, len(numbers))
         return self._transformed(self._named([made[field] for field in self._fields]), occasion)
 
-    def _mix(self, made: dict[str, Any], batch: Any, count: int) -> None:
+    def _mix(self, made: dict[str, Any], epoch: int, step: int, count: int) -> None:
         assert self._mixing is not None
         if count == 0:
             made["label"] = self._array(no_labels(self._mixing))
@@ -146,8 +148,8 @@ class Assembler:
                 "[classes]"
             )
         made["image"], made["label"] = mix(
-            self._mixing, made["image"], made["label"], seed=self._seed, epoch=batch.epoch,
-            step=batch.step, channels_last=self._channels_last,
+            self._mixing, made["image"], made["label"], seed=self._seed, epoch=epoch,
+            step=step, channels_last=self._channels_last,
         )  # fmt: skip
 
     def _transformed(self, batch: Any, occasion: Occasion) -> Any:

@@ -14,7 +14,8 @@ from forebay.dataset import Dataset
 
 _DRAW_MAX = 2**48 - 1  # the largest number that the core names a stream of random numbers by
 # The most samples of a batch, like the core's limit (base/limits.h).
-BATCH_MAX = 2**20
+_BATCH_MAX = 2**20
+_END = object()  # in place of an item where there are no more
 # How many samples are taken of a sampler at once where it does not say how many it gives.
 _BLOCK_SAMPLES = 2**16
 
@@ -27,6 +28,7 @@ class Chosen:
         draws: What the augmentation of each is drawn for.
         ends: Where each batch ends, counted in `samples`; None: all batches have one size.
         before: How many samples of the epoch came before these.
+        steps_before: How many batches of the epoch came before these.
         following: Chooses what comes after them; None: nothing does.
     """
 
@@ -37,12 +39,14 @@ class Chosen:
         *,
         ends: NDArray[np.uint64] | None = None,
         before: int = 0,
+        steps_before: int = 0,
         following: "Callable[[], Chosen] | None" = None,
     ) -> None:
         self.samples = samples
         self.draws = draws
         self.ends = ends
         self.before = before
+        self.steps_before = steps_before
         self._choose_following = following
         self._following: Chosen | None = None
 
@@ -209,8 +213,10 @@ class _Stream:
         self._dataset = dataset
         self._name = "batch_sampler" if batch is None else "sampler"
         self._draws = _Draws(len(dataset))
-        self._came = 0
-        self._gives_batches = batch is None
+        self._came = 0  # samples
+        self._batches_came = 0  # where it gives batches
+        self._batch = batch
+        self._looked_at: Any = _END  # taken of the items to see whether there are more
         try:
             self._block = max(len(sampler), _BLOCK_SAMPLES)
         except TypeError:
@@ -230,31 +236,40 @@ class _Stream:
     def take(self, count: int | None = None) -> Chosen:
         """The next samples: so many, or a block."""
         before = self._came
+        steps = self._batches_came if self._batch is None else before // self._batch
         numbers, ends = self._read(self._block if count is None else count)
         draws = self._draws.number(numbers)
         self._came += len(numbers)
         more = self._has_more()
         if more:
             self._draws.count(numbers)
+        following = self.take if more else None
         return Chosen(
-            numbers, draws, ends=ends, before=before, following=self.take if more else None
+            numbers, draws, ends=ends, before=before, steps_before=steps, following=following
         )
 
     def _has_more(self) -> bool:
-        for item in self._items:
-            self._items = itertools.chain([item], self._items)
-            return True
-        return False
+        if self._looked_at is _END:
+            self._looked_at = next(self._items, _END)
+        return self._looked_at is not _END
+
+    def _items_left(self, count: int) -> Iterator[Any]:
+        """The next items, so many at most."""
+        if count > 0 and self._has_more():
+            item, self._looked_at = self._looked_at, _END
+            yield item
+            yield from itertools.islice(self._items, count - 1)
 
     def _read(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None]:
         """At least that many samples, where there are so many; where each batch of them ends."""
-        if not self._gives_batches:
-            return self._checked(list(itertools.islice(self._items, count))), None
+        if self._batch is not None:
+            return self._checked(list(self._items_left(count))), None
         batches: list[NDArray[np.int64]] = []
         taken = 0
         while taken < count and self._has_more():
-            batches.append(self._checked_batch(next(self._items)))
+            batches += map(self._checked_batch, self._items_left(1))
             taken += len(batches[-1])
+        self._batches_came += len(batches)
         ends = np.cumsum([len(batch) for batch in batches], dtype=np.uint64)
         return np.concatenate([np.empty(0, np.int64), *batches]), ends
 
@@ -265,10 +280,10 @@ class _Stream:
                 "for each batch (for single numbers: sampler)"
             )
         batch = self._checked(list(item))
-        if not 0 < len(batch) <= BATCH_MAX:
+        if not 0 < len(batch) <= _BATCH_MAX:
             raise ValueError(
                 f"batch_sampler: it gives a batch of {len(batch)} samples, but a batch must have "
-                f"from 1 to {BATCH_MAX}"
+                f"from 1 to {_BATCH_MAX}"
             )
         return batch
 
@@ -320,3 +335,33 @@ def make_chooser(
     if samples_per_epoch is None:
         return Weights(dataset, len(dataset), seed)
     return Weights(dataset, whole("samples_per_epoch", samples_per_epoch, 0), seed)
+
+
+def check_batch(
+    batch_size: Any,
+    sampler: Any,
+    batch_sampler: Any,
+    *,
+    shuffle: bool,
+    drop_last: bool,
+    has_rank: bool,
+) -> int | None:
+    """A Loader's batch size, None with a batch_sampler.
+
+    Raises:
+        ValueError: The arguments do not go together.
+    """
+    if batch_sampler is None:
+        if sampler is not None and (shuffle or has_rank):
+            raise ValueError(
+                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
+                "rank and world_size"
+            )
+        return whole("batch_size", batch_size, 1, _BATCH_MAX)
+    is_default = batch_size is None or (type(batch_size) is int and batch_size == 1)
+    if not is_default or shuffle or drop_last or sampler is not None or has_rank:
+        raise ValueError(
+            "batch_sampler: it chooses the batches itself; leave out batch_size, shuffle, sampler, "
+            "drop_last, rank and world_size"
+        )
+    return None

@@ -10,6 +10,7 @@ _WHY = {
     "multiprocessing_context": "there are no worker processes to start",
     "pin_memory_device": "batches are pinned for the device that `device` names, else the current "
     "one",
+    "in_order": "batches always come in order",
 }
 _told: set[str] = set()
 

@@ -284,7 +284,7 @@ class _Selection(Dataset):
 
 
 class _Concatenation(Dataset):
-    """Several datasets, one behind the other."""
+    """Several datasets, one after the other."""
 
     def __init__(self, parts: list[Dataset]) -> None:
         self.core = _core.Dataset.concat([part.core for part in parts])
@@ -311,7 +311,7 @@ class _Concatenation(Dataset):
 
 
 def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
-    """One dataset of several, one behind the other; nothing is copied.
+    """One dataset of several, one after the other; nothing is copied.
 
     Classes are those of all, by name: a class that two have is one. Columns are those that all
     have.

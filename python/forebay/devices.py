@@ -66,7 +66,7 @@ class Normalizing:
 
 @dataclasses.dataclass(frozen=True)
 class _Sent:
-    """A batch on its way; what is behind `event` may use it."""
+    """A batch on its way; what comes after `event` may use it."""
 
     batch: Any
     event: Any

@@ -11,7 +11,7 @@ _DRAWING = frozenset(
     ["rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"]
     + ["uniform_", "normal_", "random_", "bernoulli_", "exponential_"]
 )
-# Not all versions of these take one.
+# Not all versions of these functions take a generator.
 _LIKE = {"rand_like": torch.rand, "randn_like": torch.randn}
 
 

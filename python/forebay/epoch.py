@@ -58,7 +58,9 @@ class Epoch:
         state = json.dumps({name: begun[name] for name in POSITION})
         self.begun = begun
         self.is_taken = False  # whether the loop got a batch, or saw that there is none
-        self.behind = Stand(state, len(begun["bad"]), chosen, begun["bad"])  # the loop's last batch
+        self.stand = Stand(
+            state, len(begun["bad"]), chosen, begun["bad"]
+        )  # after the loop's last batch
         self.feed: _core.Feed | None = feed  # None when the epoch was ended
         self._turn = feed.start(state)
         self._chosen = chosen
@@ -90,7 +92,7 @@ class Epoch:
         if self._is_empty and self.is_taken:  # its end, which no position tells
             bad = [dict(bad) for bad in self.begun["bad"]]
             return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
-        return self.behind.place()
+        return self.stand.place()
 
     def batches(
         self,
@@ -110,12 +112,10 @@ class Epoch:
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
-            chosen = pulled.stand.chosen
-            samples = None if chosen is None else chosen.samples
             if mover is None:
-                return assemble(pulled.batch, samples, stop)
+                return assemble(pulled.batch, pulled.stand.chosen, stop)
             with mover.working():
-                made = assemble(pulled.batch, samples, stop)
+                made = assemble(pulled.batch, pulled.stand.chosen, stop)
             return mover.send(made)
 
         def pull(deadline: Deadline) -> Ready | None:

@@ -5,9 +5,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from forebay.ahead import Ahead, Deadline, InTurn, Ready
 from forebay.devices import Mover
-from forebay.epoch import Epoch
+from forebay.epoch import Epoch, Stand
 from forebay.locks import ProcessLock
 from forebay.monitor import BottleneckWarning, Monitor
 
@@ -48,6 +50,7 @@ class Batches(Iterator[Any]):
         self._bar: Any = None
         self._told = len(epoch.begun["bad"])  # bad samples that were warned of
         self._next: Ready | None = None  # taken, and not given while its warnings are errors
+        self._failed: Stand | None = None  # after a batch that a function failed for
         self._is_done = False
 
     def __iter__(self) -> "Batches":
@@ -69,16 +72,19 @@ class Batches(Iterator[Any]):
             if self._next is None:
                 self._next = self._take()
             if self._next is None:
+                # Batches that failed since the last good one are over with the epoch.
+                self._epoch.stand = self._failed or self._epoch.stand
                 self._epoch.is_taken = True
                 self.close()
                 raise StopIteration
             self._tell(self._next)
             one, self._next = self._next, None
+            self._failed = one.stand if one.error is not None else None
             if isinstance(one.error, StopIteration):  # which would end the loop silently
                 raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
             if one.error is not None:
                 raise one.error
-            self._epoch.behind, self._epoch.is_taken = one.stand, True
+            self._epoch.stand, self._epoch.is_taken = one.stand, True
             if self._bar is not None:
                 self._bar.update()
             return one.batch if self._mover is None else self._mover.receive(one.batch)
@@ -127,3 +133,22 @@ class Batches(Iterator[Any]):
             warnings.warn(
                 f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
             )
+
+
+def progress_bar(epoch: Epoch, total: int | None, batch: int) -> Any:
+    """A bar of the package tqdm that begins where the epoch stands.
+
+    Args:
+        epoch: Gives the batches.
+        total: How many it has as a whole; None: nobody knows.
+        batch: Samples of one over all ranks, where all have as many.
+    """
+    from tqdm.auto import tqdm
+
+    chosen, now = epoch.stand.chosen, epoch.now()
+    done = now["position"] // batch
+    if chosen is not None:
+        if chosen.ends is not None:
+            done = int(np.searchsorted(chosen.ends, now["position"], side="right"))
+        done += chosen.steps_before
+    return tqdm(total=total, initial=done, desc=f"epoch {now['epoch']}", unit="batch")

@@ -13,13 +13,13 @@ import numpy as np
 from forebay import _core, states
 from forebay.batches import Assembler
 from forebay.checks import flag, whole
-from forebay.choosing import BATCH_MAX, Chosen, Sampler, Weights, make_chooser
+from forebay.choosing import Chosen, Sampler, Weights, check_batch, make_chooser
 from forebay.compatibility import tell_unused
 from forebay.dataset import Dataset, warn_without_labels
 from forebay.decoding import check_damaged
 from forebay.devices import Mover, can_pin, check_device, open_decoder
 from forebay.epoch import Epoch
-from forebay.iteration import Batches
+from forebay.iteration import Batches, progress_bar
 from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
 from forebay.monitor import Monitor
@@ -45,9 +45,10 @@ class Loader:
     its own until nobody uses it any more. Each iter() begins the next epoch, unless no batch was
     taken from the one before; the order and the augmentation depend on the seed, the epoch and
     the dataset's content alone, and are the same for any number of threads, and for any number of
-    ranks with the same batch_size x world_size. Any thread may call anything; one epoch runs at a
-    time, and what iter() gave before it raises RuntimeError. A copy, also in another process,
-    begins the epoch that is not over yet at its beginning; state_dict() carries a position.
+    ranks with the same batch_size x world_size (but for what `even_batches` repeats). Any thread
+    may call anything; one epoch runs at a time, and what iter() gave before it raises
+    RuntimeError. A copy, also in another process, begins the epoch that is not over yet at its
+    beginning; state_dict() carries a position.
 
     A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
     batch; a warning names it, and `bad_samples` lists it.
@@ -123,7 +124,7 @@ class Loader:
             copy into it is made by threads ahead of the loop.
         device: "cuda", "cuda:1" or a torch.device: batches are there already. Images cross the bus
             as bytes, on a stream of their own, and are normalised there (before the bus where
-            RandomErasing or a function of yours comes behind Normalize); the next
+            RandomErasing or a function of yours comes after Normalize); the next
             `prefetch_factor` batches lie on the device too. None: this machine's memory.
         decode: Where JPEGs are decoded, of batches on a GPU without functions of yours: "cpu";
             "gpu", as far as it can (baseline JPEGs with restart markers or small ones, as packed
@@ -132,8 +133,9 @@ class Loader:
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: Seconds that the loop waits for one batch before next() raises RuntimeError; the
             next call waits for the same batch again. 0: without limit.
-        worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device: DataLoader's
-            arguments of its worker processes; taken, and told once that they mean nothing here.
+        worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
+            DataLoader's arguments of its worker processes; taken, and told once that they mean
+            nothing here.
 
     Raises:
         ValueError: Options that make no sense; the message names them.
@@ -159,7 +161,7 @@ class Loader:
         samples_per_epoch: int | None = None,
         dtype: str | None = None,
         channels_last: bool = False,
-        prefetch_factor: int = 2,
+        prefetch_factor: int | None = 2,
         seed: int | None = None,
         generator: Any = None,
         rank: int | None = None,
@@ -177,6 +179,7 @@ class Loader:
         persistent_workers: bool = False,
         multiprocessing_context: Any = None,
         pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         tell_unused(
@@ -184,20 +187,31 @@ class Loader:
             persistent_workers=persistent_workers,
             multiprocessing_context=multiprocessing_context,
             pin_memory_device=pin_memory_device,
+            in_order=not in_order,
         )
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.shuffle = flag("shuffle", bool(shuffle) if shuffle is None else shuffle)
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.drop_last = flag("drop_last", drop_last)
         self.seed, self.generator = seed_of(seed, generator), generator
-        # A generator may not be picklable, and only its seed counts.
-        self._arguments = {**arguments, "seed": self.seed, "generator": None}
+        # What only the seed counts of, or nothing, need not be picklable.
+        unused = dict.fromkeys(("generator", "worker_init_fn", "multiprocessing_context"))
+        self._arguments = {**arguments, **unused, "seed": self.seed}
         self.num_workers = threads_of(num_workers)
-        self.prefetch_factor = whole("prefetch_factor", prefetch_factor, 1, _PREFETCH_MAX)
+        self.prefetch_factor = whole(
+            "prefetch_factor", 2 if prefetch_factor is None else prefetch_factor, 1, _PREFETCH_MAX
+        )
         self.timeout = seconds("timeout", timeout)
         self.collate_fn = collate_fn
         self.batch_transform = batch_transform
-        self.batch_size = self._check_batch(batch_size, rank, world_size)
+        self.batch_size = check_batch(
+            batch_size,
+            sampler,
+            batch_sampler,
+            shuffle=self.shuffle,
+            drop_last=self.drop_last,
+            has_rank=rank is not None or world_size is not None,
+        )
         chooses = sampler is not None or batch_sampler is not None
         self._asked_world = (0, 1) if chooses else check_world(rank, world_size)
         self.rank, self.world_size = self._asked_world or own_world()
@@ -279,24 +293,7 @@ class Loader:
         self._lock = ProcessLock()
         self._place = Place()
         self._open_feed()
-
-    def _check_batch(self, batch_size: Any, rank: int | None, world_size: int | None) -> int | None:
-        """The batch size, None with a batch_sampler, where it goes with the other arguments."""
-        own_rank = rank is not None or world_size is not None
-        if self.batch_sampler is None:
-            if self.sampler is not None and (self.shuffle or own_rank):
-                raise ValueError(
-                    "sampler: it chooses the order and this rank's samples itself; leave out "
-                    "shuffle, rank and world_size"
-                )
-            return whole("batch_size", batch_size, 1, BATCH_MAX)
-        is_default = batch_size is None or (type(batch_size) is int and batch_size == 1)
-        if not is_default or self.shuffle or self.drop_last or self.sampler is not None or own_rank:
-            raise ValueError(
-                "batch_sampler: it chooses the batches itself; leave out batch_size, shuffle, "
-                "sampler, drop_last, rank and world_size"
-            )
-        return None
+        self._names = {"_names", *self.__dict__}  # attributes that a copy makes for itself
 
     def _global_batch(self) -> int:
         """Samples of a batch over all ranks; 1 where a batch_sampler chooses."""
@@ -344,10 +341,12 @@ class Loader:
     def __getstate__(self) -> dict[str, Any]:
         """For a copy: it begins the epoch that is not over yet, at its beginning."""
         arguments = {**self._arguments, "dataset": self.dataset}
-        return {"arguments": arguments, "epoch": self.epoch}
+        of_subclass = {k: v for k, v in self.__dict__.items() if k not in self._names}
+        return {"arguments": arguments, "epoch": self.epoch, "of_subclass": of_subclass}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["arguments"])  # type: ignore[misc]
+        Loader.__init__(self, **state["arguments"])
+        self.__dict__.update(state["of_subclass"])
         self._place.go_to(beginning(state["epoch"]))
 
     def __enter__(self) -> "Loader":
@@ -360,7 +359,7 @@ class Loader:
         """Ends the threads and gives memory back; a later iter() goes on after the last batch."""
         with self._lock.here():
             now, running = self._place.now(), self._place.running
-            kept = self._place.kept if running is None else running.behind.chosen
+            kept = self._place.kept if running is None else running.stand.chosen
             self._place.resume(now, is_over=self._is_over(now), kept=kept)
             self._open_feed()
 
@@ -441,7 +440,7 @@ class Loader:
         """Writes a timeline of what runs inside the `with`: threads, batches, waits.
 
         The file is JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open. With samplers
-        and weights enter it behind iter().
+        and weights enter it after iter().
         """
         feed = self._feed
         with open(os.fspath(path), "w", encoding="utf-8") as file:
@@ -468,7 +467,7 @@ class Loader:
         return "shuffled" if self.shuffle else "stored"
 
     def _epoch_end(self, samples: int) -> int:
-        """The position behind the last sample that is used."""
+        """The position after the last sample that is used."""
         batch = self._global_batch()
         return samples // batch * batch if self.drop_last else samples
 
@@ -542,12 +541,8 @@ class Loader:
         """The epoch's progress bar; None where none is wanted."""
         if not self._progress:
             return None
-        from tqdm.auto import tqdm
-
-        now = epoch.now()
-        done = 0 if self.batch_size is None else now["position"] // self._global_batch()
         try:
             total = len(self)
         except TypeError:  # of a sampler without a length
             total = None
-        return tqdm(total=total, initial=done, desc=f"epoch {now['epoch']}", unit="batch")
+        return progress_bar(epoch, total, self._global_batch())

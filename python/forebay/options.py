@@ -13,7 +13,7 @@ from forebay.decoding import view_of
 from forebay.devices import Normalizing
 from forebay.transforms import RandomErasing, Transform
 
-# So many images are tried for their size.
+# The most images whose headers are tried for their size.
 _FIRST_MAX = 100
 
 _DTYPES = {

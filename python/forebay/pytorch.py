@@ -1,6 +1,7 @@
 """PyTorch, imported when it is first needed: whole, or not at all."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ def load_torch() -> Any:
 
     Ctrl-C during the import counts after it, as a half-imported PyTorch cannot be imported again.
     """
+    found = sys.modules.get("torch")
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
     if find_spec("torch") is None:
         return None
     with _interrupts_later():
@@ -33,5 +37,5 @@ def _interrupts_later() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-    if came:
-        handler(*came[0])
+        if came:
+            handler(*came[0])

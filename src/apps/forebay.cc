@@ -60,7 +60,10 @@ int run_train(char** argv) {
 std::string python_of_package() {
   if (const char* const named = std::getenv("FOREBAY_PYTHON")) return named;
 #ifdef FOREBAY_BUILD_PYTHON
-  ::setenv("PYTHONPATH", FOREBAY_BUILD_PACKAGE, 0);
+  const char* const others = std::getenv("PYTHONPATH");
+  const std::string path =
+      FOREBAY_BUILD_PACKAGE + (others == nullptr ? std::string() : std::string(":") + others);
+  ::setenv("PYTHONPATH", path.c_str(), 1);
   return FOREBAY_BUILD_PYTHON;
 #else
   return "python3";

@@ -55,6 +55,7 @@ inline constexpr int kSafetensorsJsonDepthMax = 4;
 
 // Running
 inline constexpr int kThreadsMax = 1024;
+inline constexpr int kLockTriesMax = 100;  // of a lock whose file was replaced meanwhile
 inline constexpr int kWorldSizeMax = 1 << 16;
 inline constexpr size_t kTraceEventsMax = 1'000'000;  // of a trace: some 200 MB of text
 inline constexpr uint32_t kBatchMax = 1u << 20;       // samples in a global batch

@@ -50,7 +50,7 @@ Where where_are(const std::shared_ptr<image::gpu::Device>& device) {
   return {nb::device::cuda::value, device->number()};
 }
 
-// A batch, and what its numbers are.
+// A batch, and the type, layout and place of its images.
 struct Batch {
   using Owner = InItsProcess<std::shared_ptr<const feed::Batch>>;
   std::shared_ptr<const Owner> owner;
@@ -230,7 +230,8 @@ void bind_feed(nb::module_& m) {
           [](FeedOptions& self, const Numbers& numbers) {
             self.drawn_for.assign(numbers.data(), numbers.data() + numbers.size());
           },
-          nb::arg("numbers"), "Of each sample, what its augmentation is drawn for; empty: it.")
+          nb::arg("numbers"),
+          "The numbers that each sample's augmentation is drawn for; empty: its own number.")
       .def_rw("shuffle", &FeedOptions::shuffle)
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)

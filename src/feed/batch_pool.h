@@ -26,7 +26,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     std::shared_ptr<image::gpu::Device> device = {};  // whose memory; null: the host's
     bool whole = false;
     bool files = false;
-    // Of the tensor, the same in all batches.
+    // Bytes of the tensor, which all batches have alike.
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
     // Whether batches have more besides, which differs between them.
     bool varies() const { return whole || files; }
@@ -53,7 +53,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   bool turns_ended(uint64_t count) EXCLUDES(mutex_);
   // Counts bytes that cannot wait: of a sample that takes a bad one's place.
   void add(Batch& batch, uint64_t bytes) EXCLUDES(mutex_);
-  // Every wait ends now.
+  // Ends every wait; reserve() then gives kCancelled.
   void stop() EXCLUDES(mutex_);
 
   struct Shortage {

@@ -48,8 +48,8 @@ struct FeedOptions {
   int rank = 0;
   int world_size = 1;
   uint64_t seed = 0;
-  // Of each sample, what its augmentation is drawn for, below 2^48; empty: its number. Where a
-  // dataset is another selection in each epoch, numbers that stay.
+  // The numbers below 2^48 that each sample's augmentation is drawn for; empty: each sample's own
+  // number. They let it stay the same where a dataset is another selection in each epoch.
   std::vector<uint64_t> drawn_for;
   // false: in storage order.
   bool shuffle = true;

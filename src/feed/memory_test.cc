@@ -72,7 +72,7 @@ TEST_F(MemoryTest, BatchesAheadWaitForRoom) {
     const auto roomy = open(options);
     ASSERT_TRUE(roomy->start({}).ok());
     const auto expected = run_epoch(*roomy, 0, &largest);
-    // Of tensors, as many as may be needed are set aside.
+    // Memory for tensors is set aside for as many batches as may be needed.
     const uint64_t tensors = images == Images::kTensor ? 10 * kBatch * kSampleBytes : 0;
     const uint64_t for_batches = tensors + 2 * largest;
     for (const int threads : {1, 3}) {

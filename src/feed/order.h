@@ -63,7 +63,7 @@ class Order {
   // Samples, each of which has one position below it; `repeats` further positions follow.
   uint64_t size() const { return size_; }
   uint32_t lanes() const { return lanes_; }
-  // Without repeats.
+  // Samples of the lane, each counted once.
   uint64_t lane_size(uint32_t lane) const;
   // By lane, then by number.
   std::span<const Group> groups() const { return groups_; }

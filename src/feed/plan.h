@@ -68,7 +68,7 @@ class Planner {
  public:
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options);
   const Share& share() const { return share_; }
-  // Whether an epoch is prepared behind this one; the last has the largest number that fits.
+  // Whether an epoch is prepared after this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
   // Of all chunks that an epoch reads.
   uint64_t bytes() const { return bytes_; }

@@ -30,7 +30,7 @@ class Round {
   std::optional<Room> lay_out(const Encoded& source, const Draw& drawn);
   std::optional<Room> lay_out(const jpeg::gpu::Stored& stored, const Draw& drawn);
   // The one that lay_out() was asked about, last. `bits`: memory of the round's beginning, with
-  // that room. False, and nothing is added, where it is not quite in order.
+  // that room. False, and nothing is added, where it is malformed.
   bool add(const Encoded& source, const Draw& drawn, uint8_t* bits, uint8_t* out);
   void add(const jpeg::gpu::Stored& stored, const Draw& drawn, uint8_t* out);
 

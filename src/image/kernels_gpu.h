@@ -64,7 +64,7 @@ struct Job {
   uint8_t* planes;
   uint8_t* pixels;
   uint8_t* between;
-  uint32_t* bad;  // by region; zero before: whether anything was not quite in order
+  uint32_t* bad;  // by region; zero before: whether anything was malformed
   // Of all samples.
   bool planar;             // else interleaved
   uint32_t number_bytes;   // of a sample's numbers: 1, 2 or 4

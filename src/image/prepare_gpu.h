@@ -12,9 +12,9 @@ class GpuPreparer {
   GpuPreparer(const Transform& transform, const TensorOptions& options,
               std::shared_ptr<gpu::Device> device, Damaged damaged = Damaged::kRefuse);
 
-  // As Preparer::prepare(); `out`: in the device's memory. What a GPU cannot take, or finds not
-  // quite in order, the host decodes, and says what is wrong with it; all, unless `on_gpu`. Errors
-  // too: kIo and kNoMemory of the device.
+  // Same contract as Preparer::prepare(), but `out` points to device memory. The host decodes what
+  // a GPU cannot take or finds malformed, and says what is wrong with it; without `on_gpu` it
+  // decodes everything. Further errors: kIo and kNoMemory of the device.
   void prepare(std::span<PrepareRequest> requests, bool on_gpu);
 
   // The same in two steps. begin() comes back when all is on its way, and with the errors that are
@@ -84,7 +84,7 @@ class GpuPreparer {
   std::vector<PrepareRequest> host_requests_;
   std::vector<base::ByteVector> restored_;  // their files, of those that are stored
   std::vector<size_t> running_;             // requests whose regions run, in the order of the runs
-  std::vector<size_t> bad_;                 // requests that the GPU found not quite in order
+  std::vector<size_t> bad_;                 // requests that the GPU found malformed
   std::vector<uint32_t> flags_;
   Status failed_;  // of the device, since begin()
   uint64_t made_on_gpu_ = 0;

@@ -183,7 +183,7 @@ TEST(PrepareGpu, MeetsDamageAsTheHostDoes) {
     for (size_t i = 0; i < files.size(); i += 2) {
       ByteVector& file = files[i];
       for (uint64_t changes = 1 + random.below(4); changes > 0; --changes) {
-        // Mostly after the header.
+        // Most of the changed bytes lie after the header.
         const size_t from = random.below(4) == 0 ? 0 : file.size() / 2;
         file[from + random.below(file.size() - from)] = static_cast<uint8_t>(random.below(256));
       }

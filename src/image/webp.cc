@@ -25,7 +25,7 @@ Result<WebPBitstreamFeatures> read_features(Bytes file) {
   return fail(Code::kCorrupt, "WebP: header is damaged or cut short");
 }
 
-// To the pixels of `place`, which is inside `out`.
+// Decodes into the pixels of `place`, which is inside `out`.
 Status decode_into(const uint8_t* data, size_t bytes, const Rect& place, Pixels* out) {
   const size_t stride = size_t{out->width} * 3;
   const size_t first = place.y * stride + size_t{place.x} * 3;

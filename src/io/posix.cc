@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/limits.h"
 #include "io/file_system.h"
 #include "io/large_buffer.h"
 
@@ -318,7 +319,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    while (true) {
+    for (int tries = 0; tries < base::kLockTriesMax; ++tries) {
       Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
       if (fd.get() < 0) return fail_errno("open", path);
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -338,6 +339,10 @@ class PosixFileSystem final : public FileSystem {
       }
       return std::make_unique<PosixLock>(fd.release());
     }
+    return fail(Code::kIo,
+                "cannot lock {}: each of {} times it was another file by the time it was locked; "
+                "does the file system give files changing numbers?",
+                path, base::kLockTriesMax);
   }
 
  private:

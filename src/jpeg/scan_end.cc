@@ -42,7 +42,7 @@ class Bits {
 class SymbolReader {
  public:
   explicit SymbolReader(const HuffmanTable& table) : table_(table) {}
-  // Nothing where no code is found.
+  // Gives nothing where no code is found.
   std::optional<uint8_t> next(Bits& bits) const {
     uint32_t code = 0;
     uint32_t first_code = 0;

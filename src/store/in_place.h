@@ -19,7 +19,7 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const io::FileSystem& fs,
                                                     const std::string& path);
 
 // The images that `index` names, of the source `path` at `places`; is_stored: the index is that of
-// `forebay index`. It has a sample.
+// `forebay index`. The index must have at least one sample.
 std::shared_ptr<const Dataset> make_in_place(InPlaceIndex index, bool is_stored, std::string path,
                                              SourcePlaces places);
 

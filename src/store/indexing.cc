@@ -279,7 +279,7 @@ class Checksummer {
   const SourcePlaces& places_;
   const IndexOptions& options_;
   InPlaceIndex& index_;
-  std::vector<uint64_t> firsts_;  // behind each shard's samples
+  std::vector<uint64_t> firsts_;  // after each shard's samples
   base::Mutex mutex_;
   uint64_t done_ GUARDED_BY(mutex_) = 0;
 };

@@ -145,10 +145,10 @@ Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(check_options(dataset, options));
     ASSIGN_OR_RETURN(const Listing listing, list_source(fs, source));
-    for (const auto& lost : {listing.refused, listing.left_out}) {
-      if (options.on_error != OnError::kStop || lost.empty()) continue;
-      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves such samples out", lost[0].path,
-                  lost[0].reason);
+    for (const auto* lost : {&listing.refused, &listing.left_out}) {
+      if (options.on_error != OnError::kStop || lost->empty()) continue;
+      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves it out", lost->front().path,
+                  lost->front().reason);
     }
     RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
     RETURN_IF_ERROR(fs.make_dirs(dataset));

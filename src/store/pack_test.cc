@@ -319,7 +319,7 @@ TEST(Pack, DamagedJpegsAreRefusedOrKept) {
   EXPECT_THAT(damages(fs, "kept"), SizeIs(1));
   ASSERT_TRUE(export_dataset(fs, "kept", "back", {}));
   EXPECT_EQ(fs.content("back/cat/cut.jpg"), cut);
-  // The same folder is not gone on with in the other way.
+  // A pack that was begun with one policy does not go on with the other.
   const auto other = pack(fs, "src", "refused", options);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message(), HasSubstr("--damaged"));

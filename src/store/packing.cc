@@ -239,12 +239,15 @@ PackReport Packing::sum() const {
 
 // The journal stays when this fails, so that the same pack goes on from it and allows more.
 Status Packing::check_refused(const PackStats& stats) const {
-  const std::vector<Remark>& refused = stats.refused;
-  const uint64_t samples = plan_.order.size() + listing_.refused.size();
   if (stats.samples == 0) {
     return fail(Code::kInvalid, "no sample is left: all {} were refused, the first is {}: {}",
-                refused.size(), refused[0].path, refused[0].reason);
+                stats.refused.size(), stats.refused[0].path, stats.refused[0].reason);
   }
+  // With a limit only the samples that were to be packed count: what the listing refuses, it
+  // refuses of the whole source.
+  const bool is_whole = plan_.order.size() == listing_.samples.size();
+  const auto refused = std::span(stats.refused).subspan(is_whole ? 0 : listing_.refused.size());
+  const uint64_t samples = plan_.order.size() + (is_whole ? listing_.refused.size() : 0);
   if (options_.skip_max.allows(refused.size(), samples)) return {};
   return fail(
       Code::kCorrupt,

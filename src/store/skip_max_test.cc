@@ -57,7 +57,7 @@ TEST(Pack, RefusingMoreThanAllowedIsAnErrorThatKeepsTheRest) {
   std::map<std::string, ByteVector> out;
   for (const auto& [path, data] : contents(fs, "expected")) out["out" + path.substr(8)] = data;
   EXPECT_EQ(contents(fs, "out"), out);
-  // What is complete was allowed once.
+  // A complete dataset was allowed once, and stays so.
   EXPECT_TRUE(pack(fs, "src", "out", small_chunks())->was_complete);
 }
 

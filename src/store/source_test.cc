@@ -138,7 +138,7 @@ TEST(WebDatasetSource, KeysThatBeginAnewInEachShardAreNamedByShardAndKey) {
   put_shard(fs, "other/1.tar", {"0.jpg"});
   put_shard(fs, "other/2.tar", {"1.jpg"});
   EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1"));
-  // Neither where what comes again is no image.
+  // A key that comes again without an image changes nothing either.
   put_shard(fs, "other/3.tar", {"about.json", "2.jpg"});
   put_shard(fs, "other/4.tar", {"about.json", "3.jpg"});
   EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1", "2", "3"));
@@ -186,11 +186,11 @@ TEST(WebDatasetSource, FoldersInsideShardsAreClasses) {
   const auto listing = list_shard({"b/1.jpg", "a/1.jpg", "B/1.jpg"}).value();
   EXPECT_THAT(listing.schema.classes, ElementsAre("B", "a", "b"));
   EXPECT_EQ(listing.schema.fields.at(1), (Field{"class", FieldKind::kClass}));
-  // Folders that all have are no classes.
+  // Folders that all samples share are no classes.
   EXPECT_THAT(labels_of({"./set/train/dog/1.jpg", "./set/train/dot/1.jpg"}),
               ElementsAre("set/train/dog/1 dog", "set/train/dot/1 dot"));
   EXPECT_THAT(labels_of({"set/1.jpg", "set/2.jpg"}), ElementsAre("set/1 -", "set/2 -"));
-  // One that lies in none, or a .cls of any, and there are none.
+  // A sample outside all folders, or a single .cls file, means that folders are no classes.
   EXPECT_THAT(labels_of({"dog/1.jpg", "cat/1.jpg", "1.jpg"}),
               ElementsAre("dog/1 -", "cat/1 -", "1 -"));
   EXPECT_THAT(labels_of({"set/dog/1.jpg", "set/1.jpg"}), ElementsAre("set/dog/1 -", "set/1 -"));

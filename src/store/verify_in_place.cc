@@ -145,9 +145,9 @@ Result<VerifyReport> verify_places(const io::FileSystem& fs, const std::string& 
   add_damages(places, remarks, &report.damages);
   add_notes(remarks, &report.notes);
   if (!is_stored && stored.error().code() != Code::kNotFound) {
-    report.notes.push_back(
-        fmt::format("{}; so no checksums were compared: run `forebay index --checksums {}` again",
-                    stored.error().message(), source));
+    report.notes.push_back(fmt::format(
+        "{}; so the index was not used, nor its checksums: run `forebay index {}` again",
+        stored.error().message(), source));
   }
   return report;
 }

@@ -205,6 +205,18 @@ def test_refusing_half_of_a_folder_is_an_error(source: Path, tmp_path: Path) -> 
     assert digest(tmp_path / "other") == digest(dataset)
 
 
+def test_a_limited_pack_does_not_count_what_the_whole_source_refuses(
+    source: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(source / "class1", tmp_path / "some/a")
+    os.mkfifo(tmp_path / "some/a/odd.jpg")
+    dataset = tmp_path / "out"
+    done = forebay("pack", tmp_path / "some", dataset, "--limit", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout.splitlines()[-1])["refused"]) == 1
+    assert forebay("pack", tmp_path / "some", tmp_path / "all").returncode == 1
+
+
 def test_exit_codes(source: Path, tmp_path: Path) -> None:
     assert forebay("pack").returncode == 2
     assert forebay("nonsense").returncode == 2

@@ -11,9 +11,8 @@ import forebay
 from conftest import FOREBAY
 
 
-def bench(path: Path, *options: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
-    changed = {**os.environ, **variables}
-    environment = {name: value for name, value in changed.items() if value is not None}
+def bench(path: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
     return subprocess.run(
         [FOREBAY, "bench", str(path), *options], env=environment, capture_output=True, text=True
     )
@@ -48,7 +47,7 @@ def test_another_python_on_the_path_is_not_taken(packed: Path, tmp_path: Path):
     other = tmp_path / "python3"
     other.write_text("#!/bin/sh\necho another Python >&2\nexit 7\n")
     other.chmod(0o755)
-    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": None}
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
     made = bench(packed, "--json", "--seconds", "0", "--size", "32", **variables)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["peer"].startswith("DataLoader")

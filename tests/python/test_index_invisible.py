@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conftest import FOREBAY, ROOT
+from conftest import FOREBAY
 from test_in_place import copied, shards
 
 __all__ = ["copied", "shards"]
@@ -41,7 +41,6 @@ print(json.dumps(found))
 def look(folder: Path, shards: Path, cache: Path) -> dict[str, Any]:
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT / "scripts/torchvision_on_cpu"),
         "HF_HOME": str(cache),
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",

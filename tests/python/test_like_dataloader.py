@@ -1,6 +1,7 @@
 """What a user of DataLoader expects: its arguments, its last batches, its errors."""
 
 import itertools
+import pickle
 import time
 import warnings
 from collections.abc import Iterator
@@ -318,7 +319,7 @@ def test_a_dictionary_of_dataloaders_arguments_works(packed: Path):
         "num_workers": 2, "collate_fn": None, "pin_memory": False, "drop_last": False,
         "timeout": 0, "worker_init_fn": lambda number: None,
         "multiprocessing_context": "spawn", "generator": torch.Generator(), "prefetch_factor": 2,
-        "persistent_workers": True, "pin_memory_device": "cuda",
+        "persistent_workers": True, "pin_memory_device": "cuda", "in_order": False,
     }  # fmt: skip
     DataLoader(Indexes(), **arguments)
     compatibility._told.clear()
@@ -327,11 +328,13 @@ def test_a_dictionary_of_dataloaders_arguments_works(packed: Path):
     named = {str(one.message).split(" is not used")[0].split()[-1] for one in told}
     assert named == {
         "worker_init_fn", "persistent_workers", "multiprocessing_context", "pin_memory_device",
+        "in_order",
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         indexes(packed, **arguments)  # told once
     assert numbers(loader) == [batch.tolist() for batch in DataLoader(Indexes(), 8)]
+    indexes(packed, prefetch_factor=None)  # DataLoader's default
 
 
 def test_random_samplers_of_pytorch(packed: Path):
@@ -340,3 +343,56 @@ def test_random_samplers_of_pytorch(packed: Path):
         options: dict[str, Any] = {name: sampler}
         given = [n for batch in numbers(indexes(packed, **options)) for n in batch]
         assert sorted(given) == list(range(70))
+
+
+def test_a_long_batch_sampler_costs_no_stack(packed: Path):
+    """Looking ahead at each batch once nested as deep as there were batches."""
+    count = 300_000
+    loader = indexes(packed, batch_sampler=[[number % 70] for number in range(count)])
+    assert numbers(itertools.islice(iter(loader), 3)) == [[0], [1], [2]]
+
+
+def test_batches_that_fail_at_the_end_are_over_with_the_epoch(packed: Path):
+    def fail(batch: Any) -> Any:
+        if 69 in batch[0]:
+            raise KeyError("the last one")
+        return batch
+
+    loader = indexes(packed, 35, batch_transform=fail)
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(KeyError):
+        next(batches)
+    assert loader.epoch == 0 and loader.state_dict()["position"] == 35
+    assert next(batches, None) is None
+    assert loader.epoch == 1
+
+
+def test_mixing_differs_in_each_block_of_a_sampler(packed: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("forebay.choosing._BLOCK_SAMPLES", 16)
+    targets = forebay.Dataset(packed).targets.tolist()
+    pair = [targets.index(0), targets.index(1)]
+    loader = forebay.Loader(
+        packed,
+        2,
+        sampler=itertools.cycle(pair),
+        transform=[T.Resize((8, 8)), T.Normalize()],
+        batch_transform=T.MixUp(num_classes=3),
+    )
+    weights = [float(labels[0, 0]) for _, labels in itertools.islice(iter(loader), 24)]
+    assert len(set(weights)) == 24  # blocks of eight batches; none begins the weights again
+
+
+class Counting(forebay.Loader):
+    """A subclass with a signature of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, 8, fields=["index"], worker_init_fn=lambda number: None)
+        self.counted = 3
+
+
+def test_a_copy_of_a_subclass_has_its_attributes(packed: Path):
+    loader = Counting(packed)
+    copied = pickle.loads(pickle.dumps(loader))
+    assert isinstance(copied, Counting) and copied.counted == 3
+    assert numbers(copied) == numbers(loader)
