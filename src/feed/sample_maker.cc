@@ -159,9 +159,8 @@ bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Roo
       begun.bytes = request->bytes;
       status = std::move((request++)->status);
     }
-    task.status = !prepared.ok()
-                      ? prepared
-                      : guarded([&] { return settle(plan, begun, std::move(status), room); });
+    task.status =
+        !prepared.ok() ? prepared : guarded([&] { return settle(plan, begun, status, room); });
     good &= task.status.ok();
   }
   begun_.clear();
