@@ -1,5 +1,6 @@
 """What a user of DataLoader expects: its arguments, its last batches, its errors."""
 
+import inspect
 import itertools
 import pickle
 import time
@@ -396,3 +397,10 @@ def test_a_copy_of_a_subclass_has_its_attributes(packed: Path):
     copied = pickle.loads(pickle.dumps(loader))
     assert isinstance(copied, Counting) and copied.counted == 3
     assert numbers(copied) == numbers(loader)
+
+
+def test_every_argument_of_dataloader_is_one_of_the_loaders():
+    theirs, ours = (
+        set(inspect.signature(one.__init__).parameters) for one in (DataLoader, forebay.Loader)
+    )
+    assert theirs <= ours
