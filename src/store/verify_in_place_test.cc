@@ -37,7 +37,8 @@ TEST(VerifyInPlace, SaysThatAnIndexIsOutOfDate) {
   fs.set_modified("/set/a", 1);
   const auto report = verify(fs, "/set", {.threads = 1, .progress = {}});
   EXPECT_THAT(report->damages, testing::IsEmpty());
-  EXPECT_THAT(report->notes, ElementsAre(HasSubstr("so the index was not used, nor its checksums")));
+  EXPECT_THAT(report->notes,
+              ElementsAre(HasSubstr("so the index was not used, nor its checksums")));
 }
 
 TEST(VerifyInPlace, GoesOnAfterAShardThatIsCut) {
