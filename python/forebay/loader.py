@@ -105,8 +105,8 @@ class Loader:
             parameter `generator` gets a torch.Generator, one with `rng` a numpy.random.Generator,
             seeded by the seed, the epoch and the sample, until it returns: the same for any number
             of threads and ranks, and after resuming. For collate_fn and batch_transform the step
-            and the samples of this rank's batch take the sample's place. From 0 to 2^64 - 1; None: the initial seed of `generator`,
-            else 0.
+            and the samples of this rank's batch take the sample's place. From 0 to 2^64 - 1; None:
+            the initial seed of `generator`, else 0.
         generator: A torch.Generator whose initial seed is the seed, where `seed` is None.
         rank: This process's number, and
         world_size: how many share an epoch; None: those of torch.distributed, else RANK and
