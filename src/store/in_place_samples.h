@@ -48,7 +48,7 @@ inline std::vector<std::string> samples_of(const io::FileSystem& fs, const Datas
 
 // Writes two shards with the same keys, and with classes by folders inside them.
 inline void put_folders_in_shards(io::MemoryFileSystem& fs, const std::string& folder) {
-  for (const uint64_t shard : {0, 1}) {
+  for (uint64_t shard = 0; shard < 2; ++shard) {
     ByteVector tar;
     add_member("dog/0.jpg", test_jpeg(40, 30, shard), &tar);
     add_member("cat/0.jpg", test_jpeg(30, 40, shard), &tar);
