@@ -29,7 +29,7 @@ def indexes(packed: Path, *args: Any, **options: Any) -> forebay.Loader:
 
 
 class Indexes(torch.utils.data.Dataset[int]):
-    """As a dataset for DataLoader."""
+    """A dataset for DataLoader that gives each sample its number."""
 
     def __len__(self) -> int:
         return 70

@@ -119,7 +119,7 @@ def chunks_of(file: bytes) -> list[Chunk]:
 
 
 def png_of(chunks: list[Chunk]) -> bytes:
-    """Of chunks with their names, contents, and checksums where they are wrong."""
+    """A PNG of chunks, each with its name, its content, and a checksum where it is wrong."""
     file = b"\x89PNG\r\n\x1a\n"
     for name, content, crc in chunks:
         right = struct.pack(">I", zlib.crc32(name + content))

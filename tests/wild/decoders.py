@@ -189,7 +189,7 @@ class Worker:
         self._connection: Any = None
 
     def libjpeg_version(self) -> str:
-        """That of the system's libjpeg-turbo."""
+        """The version of the system's libjpeg-turbo."""
         return open_libjpeg(self._library).libjpeg_version().decode()
 
     def decode(self, path: Path) -> dict[str, Any]:
