@@ -1,16 +1,15 @@
-"""A ResNet-18 on CIFAR-10 through Forebay and through torchvision's loader: the same accuracy?
+"""Whether a ResNet-18 on CIFAR-10 gets the same accuracy with Forebay as with torchvision's loader.
 
-The loaders and the training are docs/migrating.md's code as printed; both sides have the same
+The loaders and the training are the code that docs/migrating.md prints; both sides have the same
 seeds and schedule. The orders and crops are each side's own, so that the accuracies differ by as
-much as two seeds do. Both train at the same time, each on one half of the cores; in bfloat16 (by
-autocast) where the processor has instructions for it.
+much as those of two seeds. Both sides train at the same time, each on one half of the cores, in
+bfloat16 (by autocast) where the processor has instructions for it.
 usage: ./dev bench cifar_accuracy CIFAR [EPOCHS] [SAMPLES] [SEEDS]
 CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each class
 EPOCHS: 30 unless told; SAMPLES: only so many training images (0: all); SEEDS: so many runs (1)
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import re
@@ -22,9 +21,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from lib.machine import machine
+from lib.comparison import Comparison, Side, report
+from lib.program import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.DOTALL)
 PARTS = ("torchvision_loaders", "forebay_loaders", "train")
 SIDES = ("forebay", "torchvision")
@@ -50,23 +49,47 @@ def take(cifar: Path, samples: int, root: Path) -> None:
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor computes in it."""
+    """Whether the processor has instructions for bfloat16."""
     return "avx512_bf16" in Path("/proc/cpuinfo").read_text().split()
 
 
 def train(side: str, cifar: str, epochs: int, seed: int, cores: set[int]) -> tuple[float, float]:
     """One side's accuracy and seconds, in a process of its own on these cores."""
-    os.sched_setaffinity(0, cores)  # before PyTorch counts them
-    multiprocessing.set_start_method("fork", force=True)  # as in a user's script
+    os.sched_setaffinity(0, cores)  # PyTorch counts the cores when it is imported
+    multiprocessing.set_start_method("fork", force=True)  # the same as in a user's script
     sys.path.insert(0, str(ROOT / "build/release/python"))
     import torch
 
     code = printed_code()
     start = time.monotonic()
-    # Without the cache of casted weights: it would outlive a step.
+    # The cache of cast weights is off, as it would outlive a step.
     with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16(), cache_enabled=False):
         accuracy = code["train"](code[f"{side}_loaders"], cifar, epochs, seed)
     return accuracy, time.monotonic() - start
+
+
+class Training(Side):
+    """Trains with one side's loader, with the next seed in each turn.
+
+    Args:
+        side: "forebay" or "torchvision".
+        cifar: The folder with train/ and test/.
+        epochs: How many each training has.
+        cores: The cores that it runs on.
+    """
+
+    def __init__(self, side: str, cifar: Path, epochs: int, cores: set[int]) -> None:
+        self.side, self.cifar, self.epochs, self.cores = side, cifar, epochs, cores
+        self.seed = 0
+
+    def turn(self) -> float:
+        """The accuracy with this turn's seed."""
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            run = pool.submit(train, self.side, str(self.cifar), self.epochs, self.seed, self.cores)
+            accuracy, seconds = run.result()
+        print(f"seed {self.seed}, {self.side}: {accuracy:.4f}, {seconds:.0f} s", flush=True)
+        self.seed += 1
+        return accuracy
 
 
 def main() -> None:
@@ -81,34 +104,26 @@ def main() -> None:
     given = arguments.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     middle = len(cores) // 2
-    halves = (set(cores[:middle] or cores), set(cores[middle:]))
-    accuracies: dict[str, list[float]] = {side: [] for side in SIDES}
+    halves = dict(zip(SIDES, (set(cores[:middle] or cores), set(cores[middle:])), strict=True))
     with tempfile.TemporaryDirectory() as folder:
         cifar = given.cifar
         if given.samples > 0:
             cifar = Path(folder)
             take(given.cifar, given.samples, cifar)
-        for seed in range(given.seeds):
-            with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-                runs = {
-                    side: pool.submit(train, side, str(cifar), given.epochs, seed, half)
-                    for side, half in zip(SIDES, halves, strict=True)
-                }
-                for side, run in runs.items():
-                    accuracy, seconds = run.result()
-                    accuracies[side].append(accuracy)
-                    print(f"seed {seed}, {side}: {accuracy:.4f}, {seconds:.0f} s", flush=True)
+        comparison = Comparison("cifar_accuracy", SIDES, needed=SIDES)
+        comparison.open(lambda name: Training(name, cifar, given.epochs, halves[name]))
+        accuracies = comparison.rounds(given.seeds, together=True)
         train_images = sum(1 for _ in (cifar / "train").rglob("*.jpg"))
     mean = {side: statistics.fmean(accuracies[side]) for side in SIDES}
-    result = {
-        "machine": machine(),
-        "epochs": given.epochs,
-        "train_images": train_images,
-        "bfloat16": has_bfloat16(),
-        "accuracies": accuracies,
-        "forebay_minus_torchvision": mean["forebay"] - mean["torchvision"],
-    }
-    print(json.dumps(result))
+    report(
+        {
+            "epochs": given.epochs,
+            "train_images": train_images,
+            "bfloat16": has_bfloat16(),
+            "accuracies": accuracies,
+            "forebay_minus_torchvision": mean["forebay"] - mean["torchvision"],
+        }
+    )
 
 
 if __name__ == "__main__":

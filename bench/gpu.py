@@ -1,11 +1,12 @@
 """Decoding on a GPU, side by side: Forebay's kernels, nvJPEG, DALI and torchvision.
 
-The same photographs and the same random crops from this machine's memory to the GPU's, by all cores
-and in turns, the best of the rounds; results compared. Then what decoding takes of a GPU that has
-other work, and ResNets in mixed precision fed by PyTorch's DataLoader, DALI and Forebay's Loader.
-What is done and counted: docs/benchmarks.md.
+The sides take the same photographs and the same random crops from this machine's memory to the
+GPU's, with all cores, in turns; the best of the rounds counts, and the results are compared. Then
+follow the share of a GPU that decoding takes from other work, and the training of ResNets in mixed
+precision, fed by PyTorch's DataLoader, DALI and Forebay's Loader. docs/benchmarks.md says what is
+done and counted.
 usage: ./dev bench gpu PHOTOS [--rounds N] [--rehearse]
---rehearse: on the CPU, as far as it goes and briefly, to see that all sides do the same work.
+--rehearse: runs briefly on the CPU, as far as that goes, to see that all sides do the same work.
 """
 
 import os
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """lib/gpu_program.py, where the peers are."""
+    """Runs lib/gpu_program.py in the environment of the peers."""
     install_peers()
     paths = [ROOT / "bench", ROOT / "build/release/python"]
     environment = {**os.environ, "PYTHONPATH": ":".join(map(str, paths))}

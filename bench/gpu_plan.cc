@@ -1,17 +1,17 @@
 // deps: forebay_image forebay_io nlohmann_json::nlohmann_json
-// What the host does so that a GPU can make the samples, on one core, without a GPU: headers,
-// crops, the needed segments, resize weights, all of it laid into the memory that would be sent.
-//   bench_gpu_plan PHOTOS [ROUNDS]
-// The photographs as `forebay pack` has them; random resized crops of 224 pixels, 64 at a time, the
-// best of the rounds (10). Figures: plan_per_second, crops whose plan one core makes in a second;
-// decode_per_second, crops that it makes itself; plan_vs_decode_x, their ratio; sent_bytes, of a
-// crop, the mean; sent_share, of the file's bytes.
+// How fast one core of the host plans samples for a GPU, without a GPU: headers, crops, needed
+// segments and resize weights, all written to the memory that would be sent.
+//    bench_gpu_plan PHOTOS [ROUNDS]
+// Takes the photographs as `forebay pack` stores them, random resized crops of 224 pixels, 64 at a
+// time, and the best of the rounds (10). Figures: plan_per_second, crops that one core plans in a
+// second; decode_per_second, crops that it decodes itself; plan_vs_decode_x, the ratio of these;
+// sent_bytes, the mean bytes sent for a crop; sent_share, these as a share of the file.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "image/prepare_gpu.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/rewrite.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/machine.h"
@@ -25,7 +25,7 @@ using bench::stop;
 constexpr size_t kAtOnce = 64;
 constexpr image::Transform kTransform{};
 
-// Runs nothing, and says that all was in order.
+// A queue that runs nothing and reports success.
 class IdleQueue final : public image::gpu::Queue {
  public:
   explicit IdleQueue(uint64_t* sent) : sent_bytes_(sent) {}
@@ -33,8 +33,8 @@ class IdleQueue final : public image::gpu::Queue {
     memory_.resize(std::max(sent, memory_.size()));
     return Memory{memory_.data(), memory_.data(), memory_.data()};
   }
-  base::Status run(const image::gpu::Run& run) override {
-    *sent_bytes_ += run.sent_bytes;
+  base::Status run(const image::gpu::KernelArguments& arguments) override {
+    *sent_bytes_ += arguments.sent_bytes;
     return {};
   }
   base::Status wait(uint32_t*) override { return {}; }
@@ -61,7 +61,7 @@ class IdleDevice final : public image::gpu::Device {
   uint64_t sent_bytes = 0;
 };
 
-// One pass over all files, `prepare` getting some at a time; its seconds.
+// Passes once over all files in batches given to `prepare`, and returns the seconds that this took.
 template <class Prepare>
 double run_all(const std::vector<ByteVector>& files, uint8_t* out, size_t sample_bytes,
                const Prepare& prepare) {

@@ -1,15 +1,16 @@
 // deps: bench_jpeg_work forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
-// How fast one core decodes, reads coefficients and rewrites, against libjpeg-turbo doing the same:
-//   bench_jpeg PHOTOS CIFAR [ROUNDS]
-// ROUNDS (2): undisturbed ones that each side of a comparison is to have for each group of images.
-// Names that end in _x: libjpeg-turbo's time / ours (lib/jpeg_compare.cc). A crop is a random
-// resized one of 224 pixels, mirrored at random, normalised to float32; libjpeg-turbo skips rows
-// and columns, and our own resize follows on both sides. cycles_…: of a stage (lib/jpeg_stages.cc).
-// Then "_avx2" for our code kept to AVX2, "_portable" with the portable entropy kernel besides;
-// libjpeg-turbo keeps its SIMD code throughout. two_threads_x: crops in a second of wall time, two
-// threads / one. bytes_touched_share: of a packed file, what the storage layer reads for a crop,
-// the mean over the crops. rewrite_bytes_share: the rewritten files' bytes over the originals', and
-// libjpeg-turbo's.
+// How fast one core decodes, reads coefficients and rewrites, compared with libjpeg-turbo doing the
+// same:
+//    bench_jpeg PHOTOS CIFAR [ROUNDS]
+// ROUNDS (2) is the number of undisturbed rounds that each side of a comparison gets for each group
+// of images. Names that end in _x are libjpeg-turbo's time / ours (lib/jpeg_compare.cc). A crop is
+// a random resized crop of 224 pixels, mirrored at random, normalised to float32; libjpeg-turbo
+// skips rows and columns, and our own resize follows on both sides. Names that begin with cycles_
+// are about a stage (lib/jpeg_stages.cc). The suffix "_avx2" means our code restricted to AVX2,
+// "_portable" also with the portable entropy kernel; libjpeg-turbo always keeps its SIMD code.
+// two_threads_x: crops in a second of wall time, two threads / one. bytes_touched_share: the share
+// of a packed file that the storage layer reads for a crop, the mean over crops.
+// rewrite_bytes_share: the bytes of rewritten files / originals; also for libjpeg-turbo.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +18,8 @@
 #include <thread>
 
 #include "image/prepare.h"
-#include "jpeg/keep_to.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/keep_to.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/jpeg_work.h"
@@ -33,13 +34,13 @@ using bench::JpegWork;
 using bench::random_of;
 using bench::stop;
 
-constexpr size_t kCropsAtOnce = 50;  // that are timed together
-// Two cores are free at the same time more rarely than one is.
+constexpr size_t kCropsAtOnce = 50;  // crops that are timed together
+// Two cores are undisturbed at the same time less often than one.
 constexpr int kThreadRounds = 10;
-// Stages do not wait for an undisturbed core.
+// Measuring stages does not wait for an undisturbed core.
 constexpr int kStageRounds = 3;
 constexpr image::Transform kTransform{};
-// What is added to figures' names.
+// The suffixes of figures' names.
 constexpr std::pair<jpeg::EntropyKernel, const char*> kKernels[] = {
     {jpeg::EntropyKernel::kAvx512, ""},
     {jpeg::EntropyKernel::kAvx2, "_avx2"},
@@ -63,7 +64,7 @@ JpegWork read_work(const char* photos, const char* small) {
   return work;
 }
 
-// A thread's own; crops of files [first, last) in turn, `shift` ahead.
+// The state of one thread. Crops files [first, last) in turn, starting `shift` files later.
 class Cropper {
  public:
   void run(const std::vector<ByteVector>& files, size_t first, size_t last, size_t shift) {
@@ -80,7 +81,8 @@ class Cropper {
   ByteVector out_ = ByteVector(preparer_.sample_bytes());
 };
 
-// Two threads do twice the work of one, each all crops of a group, half a group apart.
+// Two threads do twice the work of one: each makes all crops of a group, and they start half a
+// group apart.
 double two_threads(const std::vector<ByteVector>& files, int rounds) {
   Cropper here;
   Cropper there;
@@ -107,7 +109,7 @@ double two_threads(const std::vector<ByteVector>& files, int rounds) {
   return 2 * one_sum / two_sum;
 }
 
-// Of a packed file, what a crop needs: the header and its segments.
+// Returns the share of a packed file that a crop needs: the header and its segments.
 double touched_share(const jpeg::Rewritten& image, const base::Random& random) {
   const auto drawn = image::draw(kTransform, {image.header.width, image.header.height}, random);
   const base::Bytes header = base::Bytes(image.file).first(image.index.header_bytes);
@@ -118,7 +120,7 @@ double touched_share(const jpeg::Rewritten& image, const base::Random& random) {
   return static_cast<double>(bytes) / static_cast<double>(image.file.size());
 }
 
-// As `pack` does by default; what cannot be rewritten is read as a whole.
+// Rewrites like `forebay pack` does by default. A file that cannot be rewritten is read whole.
 void measure_bytes(const std::vector<ByteVector>& originals, const bench::Report& report) {
   bench::Libjpeg libjpeg;
   double touched = 0;
@@ -159,7 +161,7 @@ int main(int argc, char** argv) {
   for (const auto& [kernel, suffix] : kKernels) {
     if (kernel > best) continue;
     jpeg::keep_to(kernel);
-    // In a thread of its own, as each thread keeps what it once chose.
+    // Uses a new thread, because each thread keeps the instruction set that it once chose.
     std::thread([&] {
       bench::compare_jpeg(work, rounds, report_as(suffix));
       bench::measure_stages(work, rounds * kStageRounds, report_as(suffix));

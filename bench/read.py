@@ -1,21 +1,21 @@
 """Reading a shuffled epoch: chunks against the file tree, on the same file system.
 
-CIFAR-10 (50,000 small files) and photographs repeated to at least 4 GB, with 1, 4 and 16 reader
-threads on both sides, page cache dropped (checked with mincore) and warm. Cold twice: chunks read
-around the page cache, as the feed reads a dataset that it could not hold ("cold"), and through it
-("cold_cached"). Needs root to drop the caches.
+Both sides read CIFAR-10 (50,000 small files) and photographs, repeated to at least 4 GB, with 1, 4
+and 16 reader threads, after the page cache was dropped (checked with mincore) and when it is warm.
+Cold reading is measured twice: around the page cache, like the feed reads a dataset that the cache
+cannot hold ("cold"), and through it ("cold_cached"). Dropping the cache needs root.
 usage: ./dev bench read PHOTOS CIFAR_TRAIN [WORK_FOLDER]
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FOREBAY = Path(os.environ["FOREBAY_BIN"])
+from lib.comparison import report
+from lib.program import FOREBAY, ROOT
+
 READER = ROOT / "build/release/bench/bench_read_epoch"
 PHOTO_BYTES = 4_000_000_000
 
@@ -34,12 +34,15 @@ def repeat_photos(source: Path, target: Path) -> None:
 
 
 def pack(source: Path, dataset: Path) -> None:
-    """Packs once; a dataset that is there is used again."""
+    """Packs a folder; a dataset that is already there is used again."""
     subprocess.run([FOREBAY, "pack", source, dataset], check=True, stdout=sys.stderr)
 
 
 def measure(tree: Path, dataset: Path, threads: int, rounds: int) -> dict:
-    """The tree's seconds over the chunks', each way: the median of the rounds; the machine."""
+    """The tree's seconds over the chunks' in each way, the median of the rounds, and the machine.
+
+    The program takes the sides' turns itself, as the page cache must be dropped between them.
+    """
     run = subprocess.run(
         [READER, tree, dataset, str(threads), str(rounds)],
         check=True,
@@ -70,7 +73,7 @@ def main() -> None:
             for kind in ("cold", "cold_cached", "warm"):
                 figures[f"{name}_{kind}_x{suffix}"] = ratios[f"{kind}_x"]
                 print(f"{name:7} {threads:2} threads {kind}: {ratios[f'{kind}_x']:.2f}x")
-    print(json.dumps(figures))
+    report(figures)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 
 #include "base/checksum.h"
 #include "base/random.h"
+#include "io/file_system.h"
 #include "io/large_buffer.h"
 #include "io/machine.h"
 #include "lib/machine.h"
@@ -120,11 +121,12 @@ Outcome read_tree(std::vector<std::string> files, int threads, uint64_t epoch) {
   return {files.size(), bytes, static_cast<double>(io::monotonic_ns() - start) * 1e-9};
 }
 
-// As feed/window.cc reads.
-void read_chunk(const std::string& path, bool cached, std::span<uint8_t> out) {
+// Reads like feed/reading.cc.
+void read_chunk(const store::Dataset& dataset, uint32_t number, bool cached,
+                std::span<uint8_t> out) {
   constexpr size_t kStep = 8u << 20;
-  const io::FileSystem& fs = io::posix_file_system();
-  const auto file = must(cached ? fs.open(path) : fs.open_uncached(path));
+  const auto file = must(
+      dataset.open_chunk(number, cached ? store::Caching::kCached : store::Caching::kUncached));
   for (size_t at = 0; at < out.size(); at += kStep) {
     must(file->read(at, out.subspan(at, std::min(kStep, out.size() - at))));
   }
@@ -144,7 +146,7 @@ Outcome read_chunks(const store::Dataset& dataset, int threads, bool cached, uin
     static thread_local io::LargeBuffer memory;
     if (memory.size() < info.bytes) memory = io::LargeBuffer(info.bytes);
     const std::span data(memory.data(), info.bytes);
-    read_chunk(dataset.chunk_path(order[i]), cached, data);
+    read_chunk(dataset, order[i], cached, data);
     std::vector<uint32_t> inside(info.samples);
     for (uint32_t k = 0; k < info.samples; ++k) inside[k] = k;
     base::Random group(1, base::Purpose::kTest, epoch, order[i] + 1);
@@ -173,7 +175,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto tree = files_below(argv[1]);
-  const auto dataset = must(store::Dataset::open(io::posix_file_system(), argv[2]));
+  const auto dataset = must(store::open_packed(io::posix_file_system(), argv[2]));
   const auto chunks = files_below(std::string(argv[2]) + "/chunks");
   const int threads = std::atoi(argv[3]);
   const int rounds = std::atoi(argv[4]);

@@ -1,21 +1,22 @@
 // deps: forebay_image forebay_io PkgConfig::hwy nlohmann_json::nlohmann_json
-// The curves behind the default restart intervals: what an interval costs in bytes, what it saves
-// when only a crop is read, and what decoding takes.
-//   bench_restart_interval FOLDER [CROPS [ROUNDS]]
-// Each JPEG rewritten with shared and with private tables and each interval, in turn. Bytes are
-// shares of the source files': the rewritten file, its index, and what random resized crops need
-// (torchvision's default distribution, the same crops for every interval); reads: separate byte
-// ranges a crop. Microseconds of thread CPU time to RGB, of the whole image and of a crop, with the
-// machine's best instruction set and with AVX2; the best of the rounds for each image. One crop of
-// each file is composed from its own bytes and compared with a full decode.
+// The curves that the default restart intervals are based on: what an interval costs in bytes, what
+// it saves when only a crop is read, and how long decoding takes.
+//    bench_restart_interval FOLDER [CROPS [ROUNDS]]
+// Each JPEG is rewritten with shared and with private tables and with each interval in turn. Bytes
+// are shares of the source files' bytes: the rewritten file, its index, and what random resized
+// crops need (torchvision's default distribution, the same crops for every interval). Reads are the
+// separate byte ranges of a crop. Times are microseconds of thread CPU time to RGB, of the whole
+// image and of a crop, with the machine's best instruction set and with AVX2; the best of the
+// rounds for each image. One crop of each file is composed from its own bytes and compared with a
+// full decode.
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "image/crop.h"
+#include "image/transform/crop.h"
 #include "jpeg/decode.h"
-#include "jpeg/keep_to.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/keep_to.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/machine.h"
@@ -28,9 +29,9 @@ using base::ByteVector;
 using base::Rect;
 using bench::stop;
 
-// The index holds a length and a check of 2 bytes each for a segment (docs/format.md).
+// The index stores a length and a check of 2 bytes each for a segment (docs/format.md).
 constexpr uint64_t kIndexBytesEach = 4;
-constexpr uint32_t kSmallMcus = 64;  // below: none by default
+constexpr uint32_t kSmallMcus = 64;  // smaller images have no restart markers by default
 constexpr std::array<const char*, 6> kIntervals = {"2", "4", "8", "16", "row", "none"};
 constexpr std::array kTables = {jpeg::TableChoice::kShared, jpeg::TableChoice::kPrivate};
 
@@ -39,7 +40,7 @@ uint32_t interval_mcus(size_t interval, const jpeg::Header& header) {
   return interval == 5 ? 0 : 2U << interval;
 }
 
-// Summed over images; crops' the mean over an image's.
+// Sums over images. For crops, the mean over the crops of an image is added.
 struct Sums {
   double source = 0;  // bytes
   double file = 0;
@@ -51,10 +52,10 @@ struct Sums {
   uint64_t images = 0;
 };
 using Curve = std::array<Sums, kIntervals.size()>;
-// By chroma ("subsampled", "full"), then as kTables.
+// By chroma ("subsampled", "full"), then in the order of kTables.
 using Curves = std::map<std::string, std::array<Curve, kTables.size()>>;
 
-// The decoders that are compared, each with what it takes on its way.
+// The decoders that are compared, each with the instruction set that it may use.
 class Kernels {
  public:
   static constexpr jpeg::EntropyKernel kKernels[] = {jpeg::EntropyKernel::kAvx512,
@@ -66,7 +67,7 @@ class Kernels {
       decoders_[kernel].emplace();
     }
   }
-  // The one that is used until the next call.
+  // Selects the decoder that is used until the next call.
   jpeg::Decoder& choose(size_t kernel) {
     jpeg::keep_to(kKernels[kernel]);
     return *decoders_[kernel];
@@ -111,7 +112,7 @@ double seconds_of(jpeg::Decoder& decoder, Bytes file, const std::vector<Rect>& r
   return (bench::thread_seconds() - start) / static_cast<double>(regions.size());
 }
 
-// Everything in turn in each round.
+// Measures everything in turn in each round.
 void add_times(const std::vector<jpeg::Rewritten>& images, const std::vector<Rect>& crops,
                int rounds, Kernels& kernels, const std::vector<Sums*>& sums) {
   struct Times {
@@ -124,7 +125,8 @@ void add_times(const std::vector<jpeg::Rewritten>& images, const std::vector<Rec
   for (int round = 0; round < rounds; ++round) {
     for (size_t kernel = 0; kernel < Kernels::kCount; ++kernel) {
       jpeg::Decoder& decoder = kernels.choose(kernel);
-      seconds_of(decoder, images[0].file, whole);  // so that the first one is not alone in the cold
+      seconds_of(decoder, images[0].file,
+                 whole);  // warms up, so that the first image is not the only cold one
       for (size_t i = 0; i < images.size(); ++i) {
         times[i][kernel].image.add(seconds_of(decoder, images[i].file, whole));
         times[i][kernel].crop.add(seconds_of(decoder, images[i].file, crops));

@@ -1,39 +1,48 @@
-"""How well chunk-wise shuffling shuffles: accuracy of a narrow resnet9 after the same few epochs.
+"""How well chunk-wise shuffling shuffles, by the accuracy of a narrow resnet9 after a few epochs.
 
-Three ways to the same images, each with several seeds: packed in shuffled order and fed chunk-wise
-(at most 5 % of the set shuffled together), packed in shuffled order and fed fully shuffled, and
-packed in the classes' order and fed chunk-wise. The first two should agree within the spread of
-the seeds; the gap to the third is what shuffling at pack time is for.
+The same images come in three ways, each with several seeds: packed in shuffled order and fed
+chunk-wise (at most 5 % of the set shuffled together), packed in shuffled order and fed fully
+shuffled, and packed in the classes' order and fed chunk-wise. The first two should agree within the
+spread of the seeds; the gap to the third shows what shuffling while packing is for.
 usage: ./dev bench shuffle TRAIN_FOLDER VAL_FOLDER [options]
 """
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from lib.machine import machine
+from lib.comparison import Comparison, Side, report
+from lib.program import forebay
 
-FOREBAY = Path(os.environ["FOREBAY_BIN"])
-SHARE_MAX = 0.05  # of the set, shuffled together
-
-
-def forebay(*arguments: object) -> None:
-    """Runs one forebay command; its output is shown only when it fails."""
-    done = subprocess.run([FOREBAY, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"forebay {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
+SHARE_MAX = 0.05  # the largest share of the set that is shuffled together
 
 
-def accuracy(train: Path, val: Path, log: Path, *options: object) -> float:
-    """Trains once; the accuracy on `val` at the end."""
-    log.unlink(missing_ok=True)
-    forebay("train", train, "--val", val, "--log", log, *options)
-    return json.loads(log.read_text().splitlines()[-1])["top1"]
+class Way(Side):
+    """Trains on the images as one way gives them, with the next seed in each turn.
+
+    Args:
+        name: The name that is printed.
+        train, val: Packed datasets.
+        options: Further options of `forebay train`.
+    """
+
+    def __init__(self, name: str, train: Path, val: Path, options: list[object]) -> None:
+        self.name, self.train, self.val, self.options = name, train, val, options
+        self.seed = 0
+
+    def turn(self) -> float:
+        """The accuracy on `val` at the end of a training with this turn's seed."""
+        log = self.val.parent / "log"
+        log.unlink(missing_ok=True)
+        forebay("train", self.train, "--val", self.val, "--log", log, *self.options,
+                "--seed", self.seed)  # fmt: skip
+        top1 = json.loads(log.read_text().splitlines()[-1])["top1"]
+        print(f"seed {self.seed}  {self.name:8}  {top1:.2%}", flush=True)
+        self.seed += 1
+        return top1
 
 
 def main() -> None:
@@ -60,7 +69,7 @@ def main() -> None:
             if chunks < arguments.chunks_min or arguments.lanes / chunks > SHARE_MAX:
                 sys.exit(f"{chunks} chunks: give a smaller --chunk-bytes or fewer --lanes")
         forebay("pack", arguments.val, work / "val")
-        # A group is one chunk at least: a byte asks for no more.
+        # A group has at least one chunk; with a limit of one byte it has no more.
         chunk_wise = ["--lanes", arguments.lanes, "--group-bytes", 1]
         whole = ["--lanes", 1, "--group-bytes", 1 << 40]
         ways = {
@@ -70,27 +79,25 @@ def main() -> None:
         }
         options = ["--width", arguments.width, "--batch", arguments.batch]
         options += ["--epochs", arguments.epochs] + ["--no-flip"] * arguments.no_flip
-        found: dict[str, list[float]] = {name: [] for name in ways}
-        for seed in range(arguments.seeds):
-            for name, (dataset, mixing) in ways.items():
-                top1 = accuracy(dataset, work / "val", work / "log", *options, *mixing,
-                                "--seed", seed)  # fmt: skip
-                found[name].append(top1)
-                print(f"seed {seed}  {name:8}  {top1:.2%}", flush=True)
+        comparison = Comparison("shuffle", ways, needed=ways)
+        comparison.open(
+            lambda name: Way(name, ways[name][0], work / "val", [*options, *ways[name][1]])
+        )
+        found = comparison.rounds(arguments.seeds)
 
     means = {name: statistics.mean(values) for name, values in found.items()}
     spread = max(statistics.stdev(found[name]) for name in ("shuffled", "full"))
     for name, values in found.items():
         print(f"{name:8}  mean {means[name]:.2%}, spread {statistics.stdev(values):.2%}")
-    result = {
-        "machine": machine(),
-        "chunks": chunks,
-        "spread": spread,
-        "shuffled_minus_full": means["shuffled"] - means["full"],
-        "ordered_minus_full": means["ordered"] - means["full"],
-        "ordered_minus_shuffled": means["ordered"] - means["shuffled"],
-    }
-    print(json.dumps(result))
+    report(
+        {
+            "chunks": chunks,
+            "spread": spread,
+            "shuffled_minus_full": means["shuffled"] - means["full"],
+            "ordered_minus_full": means["ordered"] - means["full"],
+            "ordered_minus_shuffled": means["ordered"] - means["shuffled"],
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // deps: forebay_store
-// Opening a snapshot of 1,281,167 made-up samples, cold: bench_snapshot FOLDER [SAMPLES]
-#include "store/snapshot.h"
+// Times opening a snapshot of 1,281,167 generated samples from a cold cache:
+//    bench_snapshot FOLDER [SAMPLES]
+#include "store/format/snapshot.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,9 +13,11 @@
 #include <filesystem>
 
 #include "base/random.h"
+#include "io/file_system.h"
 #include "io/machine.h"
 #include "lib/machine.h"
 #include "store/dataset.h"
+#include "store/snapshot_builder.h"
 
 namespace {
 
@@ -59,7 +62,7 @@ base::Status make_snapshot(const std::string& path, uint64_t samples) {
   return base::status_of(builder.commit());
 }
 
-// Bytes of the file that are in the page cache after asking for none.
+// Asks the system to drop the file from the page cache, and returns the bytes that are still in it.
 uint64_t drop_from_cache(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto size = static_cast<size_t>(::lseek(fd, 0, SEEK_END));
@@ -80,7 +83,8 @@ double ms_since(int64_t start_ns) {
   return static_cast<double>(io::monotonic_ns() - start_ns) / 1e6;
 }
 
-// A shuffled epoch as a feed begins it: chunks in a random order, the first one's samples shuffled.
+// Begins a shuffled epoch like a feed does: chunks in a random order, the samples of the first
+// chunk shuffled.
 uint64_t first_batch(const store::Dataset& dataset) {
   base::Random random(5, base::Purpose::kChunkOrder);
   std::vector<uint32_t> chunks(dataset.chunk_count());
@@ -99,10 +103,11 @@ uint64_t first_batch(const store::Dataset& dataset) {
   return bytes;
 }
 
-// In a fresh process: open, the first batch, memory; then some keys against what was made.
+// Runs in a fresh process: measures opening, the first batch and memory, then compares some keys
+// with what was generated.
 int measure(const std::string& path, uint64_t bytes) {
   const int64_t start = io::monotonic_ns();
-  const auto dataset = store::Dataset::open(io::posix_file_system(), path);
+  const auto dataset = store::open_packed(io::posix_file_system(), path);
   if (!dataset) return std::fprintf(stderr, "%s\n", dataset.error().message().c_str()), 1;
   const double open_ms = ms_since(start);
   const int64_t batch_start = io::monotonic_ns();

@@ -1,10 +1,10 @@
 // deps: forebay_train nlohmann_json::nlohmann_json
-// What the loader costs a training run: samples a second with the feed against the same model given
-// one batch that is held in memory, in alternating segments of one run.
-//   bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]
+// What the loader costs a training run: samples in a second with the feed, compared with the same
+// model on one batch that is held in memory, in alternating segments of one run.
+//    bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]
 // Loader and trainer share the cores. A segment with the feed begins with its prefetched batches
-// ready and lasts until as many are ready again, so that it pays for every batch that it uses and
-// leaves no work to the segment after it.
+// ready and lasts until as many are ready again. So it pays for every batch that it uses, and
+// leaves no work to the next segment.
 #include <ATen/Parallel.h>
 #include <malloc.h>
 
@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "io/file_system.h"
 #include "lib/machine.h"
 #include "train/learner.h"
 
@@ -23,7 +24,7 @@ namespace {
 using namespace forebay;
 using base::Result;
 
-constexpr int kHeldBatches = 8;  // different ones, so that none is learned by heart
+constexpr int kHeldBatches = 8;  // several batches, so that none is memorised
 constexpr auto kPollEvery = std::chrono::milliseconds(5);
 
 struct Tally {
@@ -47,7 +48,7 @@ Result<BatchPtr> next(feed::Feed& feed) {
   return feed.next();
 }
 
-// Waits until no thread of this process works any more; gives the moment when that began.
+// Waits until no thread of this process works any more. Returns the time when that began.
 int64_t wait_until_idle() {
   while (true) {
     const int64_t began_ns = io::monotonic_ns();
@@ -57,7 +58,7 @@ int64_t wait_until_idle() {
   }
 }
 
-// `held` empty: from the feed.
+// Trains one segment, on batches of the feed when `held` is empty.
 base::Status segment(train::Learner& learner, feed::Feed& feed, const std::vector<BatchPtr>& held,
                      uint64_t steps, Tally* tally) {
   const int64_t start_ns = io::monotonic_ns();
@@ -69,7 +70,8 @@ base::Status segment(train::Learner& learner, feed::Feed& feed, const std::vecto
       ASSIGN_OR_RETURN(batch, next(feed));
     }
     tally->wait_ns += io::monotonic_ns() - asked_ns;
-    ASSIGN_OR_RETURN(const train::StepResult result, learner.step(batch, 0));
+    ASSIGN_OR_RETURN(const train::BatchResult result, learner.gradients(batch));
+    if (result.samples > 0) learner.apply(learner.rate(0));
     tally->samples += result.samples;
   }
   const int64_t end_ns = io::monotonic_ns();
@@ -80,8 +82,7 @@ base::Status segment(train::Learner& learner, feed::Feed& feed, const std::vecto
 
 base::Status measure(const std::string& path, int64_t width, uint32_t batch, int segments,
                      uint64_t steps) {
-  const io::FileSystem& fs = io::posix_file_system();
-  ASSIGN_OR_RETURN(const auto dataset, store::Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, store::open_packed(io::posix_file_system(), path));
   ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto"));
   feed::FeedOptions options;
   options.transform = {.size = image::square(32),
@@ -94,13 +95,13 @@ base::Status measure(const std::string& path, int64_t width, uint32_t batch, int
                                                                      : image::DType::kFloat32;
   std::vector<BatchPtr> held;
   {
-    ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(fs, dataset, options));
+    ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(dataset, options));
     RETURN_IF_ERROR(feed->start({}));
     for (int i = 0; i < kHeldBatches; ++i) {
       ASSIGN_OR_RETURN(held.emplace_back(), next(*feed));
     }
   }
-  ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(fs, dataset, options));
+  ASSIGN_OR_RETURN(const auto feed, feed::Feed::open(dataset, options));
   at::set_num_threads(io::usable_cores());
   const auto classes = static_cast<int64_t>(dataset->schema().classes.size());
   ASSIGN_OR_RETURN(const auto model,
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: bench_train DATASET [WIDTH] [BATCH] [SEGMENTS] [STEPS]\n");
     return 1;
   }
-  // As forebay-train does.
+  // Same setting as in forebay-train.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 64 << 20);

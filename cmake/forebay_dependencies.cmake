@@ -1,9 +1,8 @@
-# Every library that Forebay links. The Debian packages they come in: packages.txt.
+# Every library that Forebay links. packages.txt lists the Debian packages that hold them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
 endif()
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -17,7 +16,7 @@ find_package(PNG REQUIRED)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 
 if(FOREBAY_TORCH)
-  # libtorch is the one inside the pip package of the tree's virtual environment.
+  # libtorch comes from the pip package in the tree's virtual environment.
   execute_process(
     COMMAND ${CMAKE_SOURCE_DIR}/.venv/bin/python -c "import torch; print(torch.utils.cmake_prefix_path)"
     OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -26,7 +25,7 @@ if(FOREBAY_TORCH)
 endif()
 
 if(FOREBAY_PYTHON)
-  # The tree's own, unless pip builds for another one.
+  # Without pip the module is built for the Python of the tree's virtual environment.
   if(NOT SKBUILD)
     set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   endif()

@@ -1,4 +1,4 @@
-"""The site's settings: ./dev docs builds it with Sphinx (docs/decisions/0009-documentation.md)."""
+"""Sphinx's settings for the site that ./dev docs builds (docs/decisions/0009-documentation.md)."""
 
 from typing import Any
 
@@ -31,10 +31,10 @@ _NOTHING = "\\ "  # in reStructuredText
 def keep_colons(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Before Napoleon, which takes what stands before a first colon for a type.
+    """Keeps Napoleon from reading what stands before a first colon as a type.
 
-    It does so in the first line of a property's docstring, and of Returns; here types are
-    annotations.
+    Napoleon does so in the first line of a property's docstring and of Returns. Here the types are
+    in annotations.
     """
     for number in range(len(lines) - 1, -1, -1):
         if lines[number].strip() == "Returns:":
@@ -46,7 +46,7 @@ def keep_colons(
 def name_array_like(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, arguments: str | None, result: str
 ) -> tuple[str | None, str]:
-    """NumPy's ArrayLike by its name, not as the ten types that it stands for."""
+    """Shows NumPy's ArrayLike by its name, not as the ten types that it stands for."""
     if arguments is not None:
         for mode in ("smart", "fully-qualified"):
             arguments = arguments.replace(stringify_annotation(ArrayLike, mode), "ArrayLike")
@@ -54,6 +54,6 @@ def name_array_like(
 
 
 def setup(app: Sphinx) -> None:
-    """Sphinx calls it."""
+    """Registers both functions with Sphinx, which calls this."""
     app.connect("autodoc-process-docstring", keep_colons, priority=400)
     app.connect("autodoc-process-signature", name_array_like)

@@ -1,7 +1,7 @@
-"""Trains with Hugging Face Accelerate; started again, it goes on behind the last checkpoint.
+"""Trains with Hugging Face Accelerate. Started again, it goes on after the last checkpoint.
 
-The loader takes its rank from Accelerate's processes, so that it needs no prepare(); registered for
-checkpoints, its position is saved and loaded with the model.
+The loader takes its rank from Accelerate's processes, so it needs no prepare(). Since it is
+registered for checkpoints, its position is saved and loaded with the model.
 usage: accelerate launch accelerate_train.py DATASET [EPOCHS] [--out FOLDER] [--max-steps N]
        (or torchrun --nproc-per-node N accelerate_train.py …)
 """
@@ -17,12 +17,12 @@ from torch import nn
 import forebay
 from forebay import transforms as T
 
-BATCH_SIZE = 4  # of one process
+BATCH_SIZE = 4  # for each process
 CHECKPOINT_STEPS = 5
 
 
 def main() -> None:
-    """Trains, from the last checkpoint where there is one."""
+    """Trains, starting from the last checkpoint if there is one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
     parser.add_argument("epochs", type=int, nargs="?", default=2)
@@ -47,7 +47,7 @@ def main() -> None:
     if checkpoint.exists():
         accelerator.load_state(str(checkpoint))
 
-    # Where the loader stands says how many steps were done, also by earlier runs.
+    # The loader's position tells how many steps this run and earlier runs have done.
     state = loader.state_dict()
     steps = state["epoch"] * len(loader) + state["position"] // (
         BATCH_SIZE * accelerator.num_processes

@@ -1,6 +1,7 @@
 """Trains a compiled model in several processes (DistributedDataParallel and torch.compile).
 
-The loader takes its rank from torch.distributed: no sampler, and as many steps on every rank.
+The loader takes its rank from torch.distributed, so no sampler is needed, and every rank makes the
+same number of steps.
 usage: torchrun --nproc-per-node N ddp_compile.py DATASET [EPOCHS] [--out FILE]
 """
 

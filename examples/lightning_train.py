@@ -1,6 +1,6 @@
-"""Trains with PyTorch Lightning. Stopped at any moment and started again, it goes on where it was.
+"""Trains with PyTorch Lightning. Started again after a stop, it goes on at the last checkpoint.
 
-Lightning keeps the loader's state in its checkpoints, so that no sample comes twice or is left out.
+Lightning keeps the loader's state in its checkpoints, so no sample comes twice or is left out.
 usage: python lightning_train.py DATASET [EPOCHS] [--out FOLDER] [--devices N] [--max-steps N]
 """
 
@@ -16,30 +16,33 @@ from forebay import transforms as T
 
 
 class Classifier(lightning.LightningModule):
-    """A small convolutional network, and where its batches come from."""
+    """A small convolutional network with the loaders that make its batches."""
 
     def __init__(self, dataset: str, batch_size: int) -> None:
         super().__init__()
         self.dataset = forebay.Dataset(dataset)
-        self.batch_size = batch_size  # of one process
+        self.batch_size = batch_size  # for each process
         self.network = nn.Sequential(
             nn.Conv2d(3, 16, 3, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
             nn.Linear(256, len(self.dataset.classes)),
         )  # fmt: skip
 
     def train_dataloader(self) -> forebay.Loader:
-        """Lightning asks here when the processes know each other: the loader takes its rank."""
+        """Makes the training loader.
+
+        Lightning calls this after its processes have connected, so the loader finds its rank.
+        """
         transform = T.train(size=64)
         return forebay.Loader(
             self.dataset, self.batch_size, shuffle=True, drop_last=True, transform=transform
         )
 
     def val_dataloader(self) -> forebay.Loader:
-        """Every sample once."""
+        """Makes a loader that gives every sample once."""
         return forebay.Loader(self.dataset, self.batch_size, transform=T.evaluate(64, 72))
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Gives the loss of a batch."""
+        """Returns the loss of a batch."""
         images, labels = batch
         return nn.functional.cross_entropy(self.network(images), labels)
 
@@ -50,12 +53,12 @@ class Classifier(lightning.LightningModule):
         self.log("accuracy", right, batch_size=len(labels), prog_bar=True, sync_dist=True)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Plain SGD."""
+        """Returns an optimizer with momentum."""
         return torch.optim.SGD(self.parameters(), lr=0.02, momentum=0.9)
 
 
 def main() -> None:
-    """Trains, from the last checkpoint where there is one."""
+    """Trains, starting from the last checkpoint if there is one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
     parser.add_argument("epochs", type=int, nargs="?", default=2)

@@ -1,6 +1,6 @@
 """Trains a model of timm with its optimizer, schedule, mixup and averaged weights.
 
-The model says how large its images are and how they are normalised.
+The model's configuration gives the size of its images and how they are normalised.
 usage: python timm_train.py DATASET [EPOCHS] [--model NAME] [--out FILE]
 """
 
@@ -21,7 +21,7 @@ BATCH_SIZE = 8
 
 
 def loaders(path: str, model: torch.nn.Module) -> tuple[forebay.Loader, forebay.Loader]:
-    """For training and for validation, of the sizes and numbers that the model wants."""
+    """Makes the training and validation loaders with the images that the model expects."""
     config = resolve_data_config(model=model)
     size, interpolation = config["input_size"][-1], config["interpolation"]
     normalize = T.Normalize(config["mean"], config["std"])

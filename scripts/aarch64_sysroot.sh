@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Unpacks the arm64 packages of the libraries in packages.txt into build/aarch64/sysroot. They come
-# from where the system's own packages do; apt's state is a private one, so the system stays as it is.
+# from the same servers as the system's own packages. apt works on a private state, so the system is
+# not changed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 folder=$PWD/build/aarch64

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What only a GPU can show: the tests that wait for one, and the kernels under compute-sanitizer.
+# Runs the tests that need a GPU, and the kernels' tests under compute-sanitizer.
 #   scripts/gpu_tests.sh BUILD PYTHON
-# BUILD: a build folder, made where nvcc is; PYTHON: an interpreter with pytest and a PyTorch for
-# CUDA, which finds the package forebay. All parts run; the status is 1 where one failed.
+# BUILD is a build folder that was made with nvcc. PYTHON is an interpreter that has pytest and a
+# PyTorch for CUDA and finds the package forebay. All parts run, and the exit status is 1 if any fails.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 build=$1

@@ -1,9 +1,10 @@
-"""Lets torchvision from PyPI, which is made for CUDA, be imported beside a PyTorch for CPUs.
+"""Makes PyPI's torchvision, which is built for CUDA, importable with the CPU build of PyTorch.
 
-There its own operators (nms and the like, which no loader uses) do not exist, and importing it
-fails where it describes them to torch.compile. `python torchvision_on_cpu.py` puts this file into
-the site-packages of the Python that runs it, with a .pth file that imports it when Python starts;
-those descriptions are then left out. Where the operators exist, nothing changes.
+With that build torchvision's own operators (nms and others, which no loader uses) do not exist, and
+importing torchvision fails when it describes them to torch.compile. `python torchvision_on_cpu.py`
+puts this file into the site-packages of the Python that runs it, with a .pth file that imports it
+when Python starts. It then leaves out those descriptions. Where the operators exist, it changes
+nothing.
 """
 
 import sys
@@ -12,7 +13,7 @@ from importlib.abc import MetaPathFinder
 
 class _BeforeTorchvision(MetaPathFinder):
     def find_spec(self, name, path, target=None):  # type: ignore[no-untyped-def]
-        """Finds nothing; when torchvision is looked for, prepares PyTorch."""
+        """Finds nothing, but prepares PyTorch when torchvision is about to be imported."""
         if name == "torchvision":
             sys.meta_path.remove(self)
             _make_lenient()
@@ -42,7 +43,7 @@ def _make_lenient() -> None:
 
 
 def install() -> None:
-    """Puts this file where the running Python imports it at its start."""
+    """Puts this file where the running Python imports it at startup."""
     import shutil
     import sysconfig
     from pathlib import Path

@@ -1,7 +1,7 @@
-// Trains the shared Huffman tables: src/jpeg/huffman_sets_data.cc.
-//   train_huffman_sets PHOTOS THUMBNAILS > src/jpeg/huffman_sets_data.cc
-// Clusters the images' symbol histograms for each slot on its own, like k-means with the bits of
-// the file as distance. Text, why and figures: docs/decisions/0003-huffman-sets.md.
+// Trains the shared Huffman tables and prints src/jpeg/format/huffman_sets_data.cc:
+//   train_huffman_sets PHOTOS THUMBNAILS > src/jpeg/format/huffman_sets_data.cc
+// Clusters the symbol histograms of images for each slot separately, like k-means with the size of
+// the file as the distance. Reasons and figures are in docs/decisions/0003-huffman-sets.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "base/random.h"
-#include "jpeg/coefficient_reader.h"
-#include "jpeg/huffman_sets.h"
-#include "jpeg/symbols.h"
+#include "jpeg/format/huffman_sets.h"
+#include "jpeg/kernels/symbols.h"
+#include "jpeg/rewrite/coefficient_reader.h"
 
 namespace fs = std::filesystem;
 namespace jpeg = forebay::jpeg;
@@ -22,18 +22,19 @@ using forebay::base::Status;
 
 namespace {
 
-constexpr size_t kThumbnails = 2000;     // a sample of them
-constexpr double kThumbnailShare = 0.1;  // of the training weight, in symbols
-constexpr int kRounds = 25;              // of assigning and refitting
-constexpr int kStarts = 12;              // random starts; the best one wins
-constexpr double kDhtBits = 8;           // each code up to the last one used is a byte of DHT
+constexpr size_t kThumbnails = 2000;  // the number of thumbnails that are used
+constexpr double kThumbnailShare =
+    0.1;                        // the share of thumbnails in the training weight, in symbols
+constexpr int kRounds = 25;     // rounds of assigning and refitting
+constexpr int kStarts = 12;     // random starts; the best one wins
+constexpr double kDhtBits = 8;  // each code up to the last used one is a byte of DHT
 
 struct Image {
   std::array<jpeg::Histogram, jpeg::kSlots> histograms;
   double weight = 1;
 };
 
-// Every `step`-th regular file below `folder`, by name.
+// Returns about `most` regular files below `folder`, spread evenly over the sorted names.
 std::vector<fs::path> list(const fs::path& folder, size_t most) {
   std::vector<fs::path> all;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -58,7 +59,8 @@ Status count_symbols(const ByteVector& file, jpeg::CoefficientReader& reader,
   RETURN_IF_ERROR(reader.read(file, header, &coefficients));
   const bool subsampled = header.mcu_width() > 8 || header.mcu_height() > 8;
   const uint32_t interval = header.mcu_count() < 64 ? 0 : subsampled ? 4 : 8;
-  return jpeg::collect_symbols(header, coefficients, interval, symbols);
+  return jpeg::collect_symbols(header, coefficients, interval, jpeg::best_entropy_kernel(),
+                               symbols);
 }
 
 double symbols_of(const std::vector<Image>& images) {
@@ -85,7 +87,7 @@ std::vector<Image> load(const fs::path& folder, size_t most) {
   return images;
 }
 
-// A table for the sum of some images, complete for all legal symbols.
+// A table for the sum of the histograms of some images, complete for all legal symbols.
 class Sum {
  public:
   void add(const jpeg::Histogram& histogram, double weight) {
@@ -117,7 +119,7 @@ struct Clustering {
 Clustering cluster(const std::vector<Image>& images, size_t slot, Random& random) {
   std::vector<size_t> member(images.size());
   Clustering out;
-  // Each start is a random image; its table gives everyone a first choice.
+  // Each cluster starts with a random image, whose table gives all images a first choice.
   std::vector<jpeg::HuffmanCodes> codes;
   for (size_t set = 0; set < jpeg::kHuffmanSets; ++set) {
     Sum sum;
@@ -189,7 +191,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "slot {}: {:.0f} bytes\n", slot, slots[slot].bits / 8);
   }
   fmt::print("// Written by scripts/train_huffman_sets.cc; not edited by hand.\n");
-  fmt::print("#include \"jpeg/huffman_sets.h\"\n\nnamespace forebay::jpeg::data {{\n\n");
+  fmt::print("#include \"jpeg/format/huffman_sets.h\"\n\nnamespace forebay::jpeg::data {{\n\n");
   fmt::print("// clang-format off\n");
   print_tables(slots, false);
   print_tables(slots, true);

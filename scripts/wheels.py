@@ -1,8 +1,9 @@
-"""Builds the package's wheels and tests each one as its user gets it: ./dev wheels.
+"""Builds the package's wheels and tests each of them like a user installs it: ./dev wheels.
 
-One wheel for each CPython before the stable ABI and one for all from there on, in build/wheels/.
-The core is compiled as in build/release, so that ccache has it; only the binding is new for each.
-auditwheel copies the libraries in. docs/decisions/0007-wheels.md says why it is done so.
+Writes to build/wheels/ a wheel for each CPython before the stable ABI and one wheel for all later
+versions; with --own, only the wheel for the CPython that runs this. The core is compiled like in
+build/release, so that ccache has it; only the binding is compiled for each wheel. auditwheel copies
+the libraries in. docs/decisions/0007-wheels.md says why it is done so.
 """
 
 import os
@@ -21,11 +22,11 @@ OUT = ROOT / "build/wheels"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 STABLE_ABI = SETTINGS["tool"]["scikit-build"]["wheel"]["py-api"]
-# Of tests/python: what needs neither PyTorch nor the tree.
+# These files of tests/python need neither PyTorch nor the tree.
 TESTS = ("test_dataset.py", "test_leaks.py", "test_package.py")
 TESTS_WITH_TORCH = ("test_loader.py",)
 TEST_PACKAGES = ("pytest", "pillow")
-# Every file of a wheel is one of these.
+# The name of every file in a wheel must match this.
 CONTENT = re.compile(
     r"forebay/(_core\.(abi3|cpython-\d+-[\w-]+)\.so|bin/forebay|\w+\.py|_core\.pyi|py\.typed)"
     r"|forebay\.libs/[^/]+\.so[.\d]*"
@@ -34,12 +35,12 @@ CONTENT = re.compile(
 
 
 def say(text: str) -> None:
-    """A line for people."""
+    """Prints a line of progress."""
     print(f"   {text}", flush=True)
 
 
 def run(command: list[str | Path], **options) -> str:
-    """What a command prints; its whole output, and the end of this program, when it fails."""
+    """Runs a command and returns its output; ends this program with the output if it fails."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
     )
@@ -49,12 +50,12 @@ def run(command: list[str | Path], **options) -> str:
 
 
 def interpreter(version: str) -> Path | None:
-    """A CPython of this version: on the PATH, or one of pyenv's."""
+    """Finds a CPython of this version among pyenv's or on the PATH."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     installed = sorted(pyenv.glob(f"{version}.*/bin/python{version}"), key=os.path.getmtime)
     on_path = shutil.which(f"python{version}")
     for python in [*reversed(installed), *([Path(on_path)] if on_path else [])]:
-        # What pyenv puts on the PATH may be a shim of a version that is not chosen here.
+        # A python on the PATH may be pyenv's shim for a version that is not chosen here.
         query = "import sys, venv; print(sys.implementation.name, *sys.version_info[:2], sep='.')"
         done = subprocess.run([python, "-c", query], capture_output=True, text=True)
         if done.stdout.strip() == f"cpython.{version}":
@@ -63,27 +64,27 @@ def interpreter(version: str) -> Path | None:
 
 
 def tag(version: str) -> str:
-    """The Python tag of the wheel that this version takes: cp310, cp311, cp312."""
+    """Returns the Python tag of the wheel for this version: cp310, cp311 or cp312."""
     own = f"cp{version.replace('.', '')}"
     return STABLE_ABI if int(own[2:]) >= int(STABLE_ABI[2:]) else own
 
 
 def pip(python: Path, *arguments: str | Path, **options) -> str:
-    """This tree's pip, working for another environment."""
+    """Runs this environment's pip for another environment."""
     return run([sys.executable, "-m", "pip", "--python", python, *arguments], **options)
 
 
 def environment(path: Path, python: Path) -> Path:
-    """The interpreter of a new, empty virtual environment without pip."""
+    """Makes an empty virtual environment without pip and returns its interpreter."""
     run([python, "-m", "venv", "--clear", "--without-pip", path])
     return path / "bin/python"
 
 
 def build(name: str, python: Path) -> Path:
-    """A wheel as pip builds it.
+    """Builds a wheel with pip.
 
-    As ccache has it from build/release: with the compiler's name that CMake takes by itself, and
-    without pip's isolation, whose folders are called otherwise each time.
+    ccache can reuse what build/release compiled, since the compiler's name is the same as CMake's
+    own choice and pip's isolation is off, which would use folders of another name each time.
     """
     requires = SETTINGS["build-system"]["requires"]
     folder = OUT / "build" / name
@@ -102,11 +103,11 @@ def build(name: str, python: Path) -> Path:
 
 
 def repair(wheel: Path) -> Path:
-    """The wheel with the libraries that it needs inside, and their licences."""
+    """Makes a wheel that also holds the libraries that it needs, and their licences."""
     tools = Path(sys.executable).parent
     repaired = wheel.parent / "repaired"
     run(
-        # That x86-64-v3 is needed is known: the module says so itself when it is loaded.
+        # The wheel needs x86-64-v3 on purpose, and the module says so itself when it is loaded.
         [tools / "auditwheel", "repair", "--disable-isa-ext-check", "-w", repaired, wheel],
         env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
     )
@@ -123,7 +124,7 @@ def repair(wheel: Path) -> Path:
 
 
 def packages_of(libraries: Path) -> set[str]:
-    """The Debian packages that these copies come from."""
+    """Returns the Debian packages that these copies of libraries come from."""
     packages = set()
     for library in libraries.iterdir():
         # auditwheel's copies are named libpng16-1a2b3c4d.so.16.39.0.
@@ -134,7 +135,7 @@ def packages_of(libraries: Path) -> set[str]:
 
 
 def check_content(wheel: Path, name: str) -> None:
-    """Nothing but the package is inside, nothing points out of it or to this machine's folders."""
+    """Fails if a wheel has other files than the package's, or names folders outside of itself."""
     problems = []
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         for file in archive.namelist():
@@ -160,9 +161,9 @@ def check_content(wheel: Path, name: str) -> None:
 
 
 def run_tests(folder: Path, python: Path, tests: tuple[str, ...], **variables: str) -> str:
-    """Runs a copy of tests from outside the tree, without this shell's variables; pytest's summary.
+    """Runs a copy of tests outside the tree, without this shell's variables.
 
-    The PATH holds the environment alone, so that there is no compiler.
+    The PATH holds the environment alone, so that there is no compiler. Returns pytest's summary.
     """
     copies = folder / "tests"
     copies.mkdir()
@@ -176,7 +177,7 @@ def run_tests(folder: Path, python: Path, tests: tuple[str, ...], **variables: s
 
 
 def test(wheel: Path, python: Path) -> str:
-    """In an environment where nothing else is than what the wheel and the tests ask for."""
+    """Tests a wheel in an environment that has only what the wheel and the tests need."""
     with tempfile.TemporaryDirectory(prefix="forebay-wheel-") as name:
         folder = Path(name)
         inside = environment(folder / "venv", python)
@@ -189,7 +190,7 @@ def test(wheel: Path, python: Path) -> str:
 
 
 def test_with_torch(wheel: Path) -> str:
-    """Over the PyTorch of this tree's environment, which is too large to be installed anew."""
+    """Tests a wheel with this environment's PyTorch, which is too large to be installed again."""
     with tempfile.TemporaryDirectory(prefix="forebay-wheel-") as name:
         folder = Path(name)
         target = folder / "target"
@@ -206,12 +207,14 @@ def test_with_torch(wheel: Path) -> str:
 
 def main() -> None:
     """Builds all wheels, then tests each on every interpreter that takes it."""
-    found = {version: python for version in VERSIONS if (python := interpreter(version))}
-    for version in VERSIONS:
+    own = "{}.{}".format(*sys.version_info[:2])
+    wanted = (own,) if "--own" in sys.argv[1:] else VERSIONS
+    found = {version: python for version in wanted if (python := interpreter(version))}
+    for version in wanted:
         if version not in found:
             say(f"there is no CPython {version} here: its wheel is neither built nor tested")
     if not found:
-        sys.exit(f"wheels: no CPython of {', '.join(VERSIONS)} on the PATH or in ~/.pyenv/versions")
+        sys.exit(f"wheels: no CPython of {', '.join(wanted)} on the PATH or in ~/.pyenv/versions")
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.glob("*.whl"):
         old.unlink()
@@ -226,7 +229,6 @@ def main() -> None:
         run([abi3audit, "--strict", wheels[STABLE_ABI]])
     for version, python in found.items():
         say(f"CPython {version}: {test(wheels[tag(version)], python)}")
-    own = "{}.{}".format(*sys.version_info[:2])
     if own in found:
         say(f"CPython {own} with PyTorch: {test_with_torch(wheels[tag(own)])}")
 

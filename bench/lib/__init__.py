@@ -1,1 +1,1 @@
-"""What the benchmarks share."""
+"""The code that the benchmarks share."""

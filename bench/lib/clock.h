@@ -1,4 +1,4 @@
-// What benchmarks of computation measure with: a thread's CPU time, wall time, clock cycles.
+// What benchmarks of computation measure with: the CPU time of a thread, wall time, clock cycles.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ inline double seconds_of(clockid_t clock) {
 inline double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 inline double wall_seconds() { return seconds_of(CLOCK_MONOTONIC); }
 
-// The clock rate as additions that wait for each other show it, one a cycle; the best of ten tries.
+// Returns the clock rate, measured by additions that wait for each other, one in a cycle; the best
+// of ten tries.
 inline double cycles_per_second() {
   constexpr uint64_t kAdditions = 4'000'000;
   double best = 0;
@@ -36,7 +37,7 @@ inline double cycles_per_second() {
   return best;
 }
 
-// Independent additions a second, over about a microsecond.
+// Returns how many independent additions run in a second, measured over about a microsecond.
 inline double additions_per_second() {
   constexpr int kRounds = 1000;
   constexpr int kAdditions = 10;  // of a round
@@ -53,15 +54,15 @@ inline double additions_per_second() {
   return kRounds * kAdditions / (wall_seconds() - start);
 }
 
-// Whether the core is ours alone. Where it shares its units with another hardware thread that a
-// neighbour keeps busy, independent additions take up to twice as long, and so does code as dense
-// as ours, while code that waits for its own results hardly notices.
+// Detects whether a neighbour uses the core. When the core shares its units with another hardware
+// thread that a neighbour keeps busy, independent additions take up to twice as long, and so does
+// dense code like ours, while code that waits for its own results hardly slows down.
 class Neighbour {
  public:
   Neighbour() {
     const double end = wall_seconds() + 1;
     while (wall_seconds() < end) {
-      // The least of three, as a single one may be the clock's error.
+      // Uses the least of three, because a single one may be an error of the clock.
       double least = additions_per_second();
       for (int i = 0; i < 2; ++i) least = std::min(least, additions_per_second());
       alone_ = std::max(alone_, least);

@@ -1,14 +1,14 @@
-// Forebay's crops for bench/crop.py, which calls these functions through ctypes while Forebay has
-// no Python package. Not an interface to build on.
+// Forebay's crops for bench/crop.py, which calls these functions through ctypes, so that it
+// measures the core without the Python package. Not an interface to build on.
 #include <algorithm>
 #include <array>
 
-#include "image/crop.h"
-#include "image/resize.h"
-#include "image/tensor.h"
+#include "image/transform/crop.h"
+#include "image/transform/resize.h"
+#include "image/transform/tensor.h"
 #include "jpeg/decode.h"
-#include "jpeg/keep_to.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/keep_to.h"
 #include "lib/clock.h"
 
 using namespace forebay;
@@ -24,12 +24,12 @@ struct Cropper {
 
 extern "C" {
 
-// From now on all of Forebay's code in this process keeps to AVX2, or takes the machine's best.
+// Restricts all of Forebay's code in this process to AVX2, or allows the machine's best again.
 void bench_crop_restrict(bool to_avx2) {
   jpeg::keep_to(to_avx2 ? jpeg::EntropyKernel::kAvx2 : jpeg::EntropyKernel::kAvx512);
 }
 
-// Decodes with what may be used now; never freed.
+// Makes a cropper that uses the instruction sets that are allowed now. It is never freed.
 Cropper* bench_crop_new() { return new Cropper; }
 
 // Whether no neighbour uses the core now (clock.h). The first call takes a second.
@@ -38,10 +38,10 @@ bool bench_crop_is_quiet() {
   return neighbour.is_quiet();
 }
 
-// Copies `file` as `forebay pack` stores it (unchanged where it cannot be rewritten) to `packed`,
-// which has `room` bytes, and gives its size; 0 when there is too little room or `file` is no JPEG.
-// To `geometry`: the image's width and height, then the left, top, width and height of the random
-// resized crop that belongs to `index`.
+// Copies `file` in the form that `forebay pack` stores (unchanged when it cannot be rewritten) to
+// `packed`, which has `room` bytes. Returns the size, or 0 when there is too little room or `file`
+// is no JPEG. `geometry` receives the image's width and height, then the left, top, width and
+// height of the random resized crop for `index`.
 size_t bench_crop_pack(const uint8_t* file, size_t size, uint64_t index, uint8_t* packed,
                        size_t room, uint32_t* geometry) {
   const auto rewritten =
@@ -57,13 +57,13 @@ size_t bench_crop_pack(const uint8_t* file, size_t size, uint64_t index, uint8_t
   return bytes.size();
 }
 
-// What is timed: the crop at `x`, `y` of a packed file to 224 x 224, flipped when `flip`,
-// normalised, float32, to `out` (3 x 224 x 224). Whether it went well.
+// The timed work: the crop at `x`, `y` of a packed file to 224 x 224, flipped when `flip`,
+// normalised, float32, to `out` (3 x 224 x 224). Returns whether it succeeded.
 bool bench_crop_run(Cropper* cropper, const uint8_t* packed, size_t size, uint32_t x, uint32_t y,
                     uint32_t width, uint32_t height, bool flip, float* out) {
   const auto header = jpeg::parse_header({packed, size});
   if (!header) return false;
-  const jpeg::DecodeRequest request{{packed, size}, *header, {x, y, width, height}};
+  const jpeg::RegionRequest request{{packed, size}, *header, {x, y, width, height}};
   bool good = false;
   cropper->decoder.decode({&request, 1}, [&](size_t, const base::Status& status, base::Rows& rows) {
     good = status.ok();

@@ -1,10 +1,10 @@
-"""Whether the sides of bench/peers.py do the same work: what each one's crops are of.
+"""Checks that the sides of bench/peers.py do the same work, by what their crops show.
 
-Made images carry their own coordinates: Cb grows from left to right, Cr from top to bottom, and Y
-is a checkerboard of single pixels. What a side makes of one shows by straight lines through its Cb
-and Cr which part it took and whether it flipped it, and by what is left of the checkerboard whether
-it averaged over the pixels that a smaller one stands for. Their distributions are compared with
-torchvision's own draws.
+The images are made to carry their own coordinates: Cb grows from left to right, Cr from top to
+bottom, and Y is a checkerboard of single pixels. Straight lines through the Cb and Cr of a side's
+sample show which part of the image it took and whether it flipped it. What is left of the
+checkerboard shows whether the side averaged over all pixels of the image that became one pixel of
+the sample. The distributions are compared with torchvision's own draws.
 """
 
 import math
@@ -17,23 +17,24 @@ from lib.sides.side import MEAN, STD, Work
 
 SAMPLES = 1024
 FILES = 128
-LOW, RANGE, CHECKER = 78, 100, 24  # of 255
+LOW, RANGE, CHECKER = 78, 100, 24  # levels of 255
 # The largest distance between the distribution functions of 1024 draws and of the reference's
-# (Kolmogorov and Smirnov): by chance one in 10^8 is above. A scale from 0.2 instead of 0.08 is 0.13
-# away, centred crops are 0.5.
+# (Kolmogorov and Smirnov), which chance exceeds once in 10^8 times. A scale that begins at 0.2
+# instead of 0.08 is 0.13 away, and centred crops are 0.5 away.
 DISTANCE_MAX = 0.1
-# Of the checkerboard's deviation, where an image became at least 1.7 times smaller.
+# The largest share of the checkerboard's deviation that may be left in an antialiased sample, where
+# the image became at least SMALLER times smaller.
 SMALLER = 1.7
 LEFT_OVER_MAX = 0.2
 
 
 def image_size(work: Work) -> tuple[int, int]:
-    """Width and height of the made images."""
+    """Width and height of the made images, in pixels."""
     return (work.size, work.size) if work.padding else (640, 480)
 
 
 def make_images(folder: Path, work: Work) -> None:
-    """FILES equal ones in two classes."""
+    """Writes FILES equal images, in two classes."""
     from PIL import Image
 
     width, height = image_size(work)
@@ -52,15 +53,17 @@ def make_images(folder: Path, work: Work) -> None:
 
 
 def fit_crops(batch: np.ndarray, work: Work) -> np.ndarray:
-    """Left, right, top, bottom of each crop as shares of the image, flip, the checkerboard's rest.
+    """What a batch of samples shows of its crops.
 
-    [samples, 6]; flip is 1 or 0, the rest a share of the checkerboard's deviation.
+    Returns:
+        [samples, 6]: left, right, top and bottom of each crop as shares of the image; 1 where it is
+        flipped, else 0; and the rest of the checkerboard, as a share of its deviation.
     """
     mean, std = (np.array(values, np.float32).reshape(3, 1, 1) for values in (MEAN, STD))
     red, green, blue = np.moveaxis((batch * std + mean) * 255, 1, 0)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
     blueness, redness = 128 + (blue - luma) / 1.772, 128 + (red - luma) / 1.402
-    # The middle half: around it there may be a border.
+    # Only the middle half counts, as there may be a border around it.
     inside = slice(luma.shape[1] // 4, luma.shape[1] - luma.shape[1] // 4)
     begin_x, end_x = _ends(blueness[:, inside].mean(axis=1), work)
     begin_y, end_y = _ends(redness[:, :, inside].mean(axis=2), work)
@@ -70,19 +73,19 @@ def fit_crops(batch: np.ndarray, work: Work) -> np.ndarray:
 
 
 def _ends(profile: np.ndarray, work: Work) -> tuple[np.ndarray, np.ndarray]:
-    """A straight line through the middle half of [samples, size], at both ends, as shares."""
+    """Where straight lines through the middle half of [samples, size] begin and end, as shares."""
     size = profile.shape[1]
     inside = slice(size // 4, size - size // 4)
     at = np.arange(size)[inside] + 0.5
     slope, begin = np.polyfit(at, profile[:, inside].T, 1)
-    if work.padding:  # nothing is scaled, whatever half-sized chroma does to the slope
+    if work.padding:  # half-sized chroma changes the slope, although nothing is scaled
         slope = np.sign(slope) * RANGE / size
         begin = profile[:, inside].mean(axis=1) - slope * at.mean()
     return (begin - LOW) / RANGE, (begin + slope * size - LOW) / RANGE
 
 
 def reference(work: Work) -> dict[str, list[float]]:
-    """Distributions as torchvision draws them; of a padded crop, all its places."""
+    """The distributions of torchvision's draws; for a padded crop, all its places."""
     if work.padding:
         places = [i / (2 * work.padding) for i in range(2 * work.padding + 1)]
         return {"x": places, "y": places}
@@ -98,7 +101,7 @@ def _distributions(
     left: Any, right: Any, top: Any, bottom: Any, ratio: float
 ) -> dict[str, list[float]]:
     w, h = right - left, bottom - top
-    free_x, free_y = w < 0.95, h < 0.95  # else the place says nothing
+    free_x, free_y = w < 0.95, h < 0.95  # a crop of nearly the whole image has no choice of places
     return {
         "area": sorted(w * h),
         "ratio": sorted(np.log(w / h * ratio)),
@@ -108,7 +111,7 @@ def _distributions(
 
 
 def distance(ours: list[float], theirs: list[float]) -> float:
-    """The largest one between two sorted lists' distribution functions."""
+    """The largest distance between the distribution functions of two sorted lists."""
     at = np.concatenate([ours, theirs])
     shares = [np.searchsorted(values, at, "right") / len(values) for values in (ours, theirs)]
     return float(abs(shares[0] - shares[1]).max())
@@ -117,7 +120,7 @@ def distance(ours: list[float], theirs: list[float]) -> float:
 def describe(
     fits: list[list[float]], expected: dict[str, list[float]], work: Work
 ) -> dict[str, float]:
-    """A side's distances from the reference, share of flips, rest of the checkerboard."""
+    """A side's distances from the reference, its share of flips, the rest of the checkerboard."""
     left, right, top, bottom, flips, rest = np.array(fits).T
     width, height = image_size(work)
     said = {"flips": float(flips.mean())}
@@ -133,7 +136,7 @@ def describe(
 
 
 def complaint(said: dict[str, float], antialiased: bool) -> str:
-    """What makes a side another work than the reference; empty when nothing."""
+    """Why a side's work is not the reference's; empty where it is the same."""
     for name, value in said.items():
         if name == "flips":
             wrong = abs(value - 0.5) > DISTANCE_MAX

@@ -1,52 +1,77 @@
-"""Forebay and its peers at the same work: photographs' crops as normalised float32 NCHW tensors.
+"""The sides of bench/crop.py: photographs' crops as normalised float32 NCHW tensors.
 
-Each peer does it by hand, as its users would in one thread: its own decoder and resize, the fastest
-of its calls that give these pixels, buffers kept where it lets them be. None shrinks while decoding
-(OpenCV's IMREAD_REDUCED, Pillow's draft, TurboLoader's scaled decoding): the pixels are others.
+Each peer works like a program that its users would write by hand for one thread: with its own
+decoder and resize, the fastest of its calls that give these pixels, and buffers that are kept where
+the library allows it. No peer shrinks images while decoding (OpenCV's IMREAD_REDUCED, Pillow's
+draft, TurboLoader's scaled decoding), as that gives other pixels.
 """
 
 import ctypes
 import io
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from lib import comparison
+from lib.photo import Photo
+from lib.sides.side import MEAN, STD
+
 SIZE = 224
 GROUP = 32  # photographs that are timed together: DALI's batch
-MEAN = np.array([0.485, 0.456, 0.406])
-STD = np.array([0.229, 0.224, 0.225])
 # A byte times SCALE plus OFFSET is normalised.
-SCALE = 1 / (255 * STD)
-OFFSET = -MEAN / STD
+SCALE = 1 / (255 * np.array(STD))
+OFFSET = -np.array(MEAN) / np.array(STD)
 
 
-class Photo(NamedTuple):
-    """A photograph as the peers have it and as Forebay packed it, and what is cropped from it."""
+class Side(comparison.Side):
+    """One way to make the crops of at most GROUP photographs.
 
-    file: bytes
-    packed: bytes
-    width: int
-    height: int
-    crop: tuple[int, int, int, int]  # left, top, width, height
-    flip: bool
+    Its differences from Forebay's results are the mean absolute difference over all photographs and
+    the largest one of a photograph. A grey level is 0.017; a crop one pixel off differs by 0.12,
+    and one that is flipped by mistake by 0.9.
+    """
 
-
-class Side:
-    """One way to the crops of at most GROUP photographs; what `run` leaves, `result` shows."""
+    differences_max: tuple[float, ...] = (0.06, 0.35)
 
     def __init__(self) -> None:
-        # From a multiple of 64 bytes on, as batches are.
+        # The room begins at a multiple of 64 bytes, like a batch.
         room = np.zeros(GROUP * 3 * SIZE * SIZE + 16, np.float32)
         first = -room.ctypes.data % 64 // 4
         self.out = room[first : first + room.size - 16].reshape(GROUP, 3, SIZE, SIZE)
 
+    def begin(self, photos: Sequence[Photo], is_quiet: Callable[[], bool]) -> None:
+        """Begins a group of photographs.
+
+        Args:
+            photos: At most GROUP.
+            is_quiet: Whether nobody else has used the core since it was called last.
+        """
+        self.photos, self.is_quiet = photos, is_quiet
+        # CPU seconds of each photograph, or of whatever `run` does at once: the best of the rounds.
+        self.best: Any = math.inf
+        self.undisturbed: Any = 0  # how many rounds of each nobody disturbed
+
+    def turn(self) -> None:
+        """Does another round over the group; `best` and `undisturbed` count it."""
+        self.prepare()
+        seconds, quiet = [], [self.is_quiet()]
+        start = time.process_time()
+        for _ in self.run(self.photos):
+            seconds.append(time.process_time() - start)
+            quiet.append(self.is_quiet())
+            start = time.process_time()
+        self.best = np.minimum(self.best, seconds)
+        self.undisturbed += np.logical_and(quiet[:-1], quiet[1:])
+
     def prepare(self) -> None:
-        """What is not timed, before `run`."""
+        """Does what is not timed, before `run`."""
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """What is timed; yields after each photograph, or whatever it does at once."""
+        """Does what is timed; yields after each photograph, or whatever the side does at once."""
         raise NotImplementedError
 
     def result(self) -> np.ndarray:
@@ -55,7 +80,9 @@ class Side:
 
 
 class Forebay(Side):
-    """The packed files; lib/crop_c.cc. The calls through ctypes are timed too."""
+    """Takes the packed files, by lib/crop_c.cc. The calls through ctypes are timed too."""
+
+    differences_max = (0.0, 0.0)
 
     def __init__(self, library: Path, avx2: bool) -> None:
         super().__init__()
@@ -73,17 +100,17 @@ class Forebay(Side):
         crop = self.library.bench_crop_run
         out, step = self.out.ctypes.data, self.out[0].nbytes
         for i, photo in enumerate(photos):
-            if not crop(self.cropper, photo.packed, len(photo.packed), *photo.crop, photo.flip,
+            if not crop(self.cropper, photo.packed, len(photo.packed), *photo.box, photo.flip,
                         out + i * step):  # fmt: skip
                 raise RuntimeError("Forebay could not decode a photograph")
             yield
 
 
 class OpenCv(Side):
-    """imdecode, resize of a view (INTER_LINEAR, the fastest, not antialiased), flip, addWeighted.
+    """Calls imdecode, resize of a view (INTER_LINEAR, not antialiased), flip, addWeighted.
 
-    addWeighted makes each plane float32 and normalises it; it is the fastest of blobFromImage,
-    LUT, multiply and add, and itself.
+    addWeighted makes each plane float32 and normalises it. It is faster than blobFromImage, LUT,
+    and multiply with add.
     """
 
     def __init__(self) -> None:
@@ -102,7 +129,7 @@ class OpenCv(Side):
         cv2 = self.cv2
         for i, photo in enumerate(photos):
             whole = cv2.imdecode(np.frombuffer(photo.file, np.uint8), self.flags)
-            x, y, width, height = photo.crop
+            x, y, width, height = photo.box
             pixels = cv2.resize(whole[y : y + height, x : x + width], (SIZE, SIZE), self.resized,
                                 interpolation=cv2.INTER_LINEAR)  # fmt: skip
             if photo.flip:
@@ -116,7 +143,7 @@ class OpenCv(Side):
 
 
 class Pillow(Side):
-    """resize(box=crop, BILINEAR), antialiased, and transpose; NumPy normalises the planes."""
+    """Calls resize(box=crop, BILINEAR), antialiased, and transpose; NumPy normalises the planes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +156,7 @@ class Pillow(Side):
         image = self.image
         scales, offsets = SCALE.astype(np.float32), OFFSET.astype(np.float32)
         for i, photo in enumerate(photos):
-            x, y, width, height = photo.crop
+            x, y, width, height = photo.box
             pixels = image.open(io.BytesIO(photo.file)).resize(
                 (SIZE, SIZE), image.Resampling.BILINEAR, (x, y, x + width, y + height)
             )
@@ -146,10 +173,10 @@ class Pillow(Side):
 
 
 class TurboLoader(Side):
-    """decode_jpeg_region, then its fused crop, resize (not antialiased), flip and normalise.
+    """Calls decode_jpeg_region, then its fused crop, resize (not antialiased), flip and normalise.
 
-    Faster than its DataLoader with train_aug, which also decodes at a smaller scale. The image's
-    own size as the target means full scale; its decoder takes the fast, less exact IDCT.
+    This is faster than its DataLoader with train_aug, which also decodes at a smaller scale. The
+    image's own size as the target means full scale. Its decoder uses the fast, less exact IDCT.
     """
 
     def __init__(self) -> None:
@@ -161,13 +188,13 @@ class TurboLoader(Side):
         self.first = np.zeros(1, np.int64)
         self.crop = np.zeros((1, 4), np.float32)
         self.flip = np.zeros(1, np.uint8)
-        self.mean, self.std = MEAN.tolist(), STD.tolist()
+        self.mean, self.std = list(MEAN), list(STD)
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One image at a time."""
         for i, photo in enumerate(photos):
-            strip, left, _, _ = self.decode(photo.file, photo.width, photo.height, *photo.crop)
-            x, _, width, height = photo.crop
+            strip, left, _, _ = self.decode(photo.file, photo.width, photo.height, *photo.box)
+            x, _, width, height = photo.box
             self.crop[0] = x - left, 0, width, height
             self.flip[0] = photo.flip
             self.finish(strip[None], self.first, self.crop, self.flip, self.out[i : i + 1],
@@ -176,10 +203,10 @@ class TurboLoader(Side):
 
 
 class Dali(Side):
-    """A CPU pipeline of one thread: decoders.image_slice, resize, crop_mirror_normalize.
+    """Runs a CPU pipeline of one thread: decoders.image_slice, resize, crop_mirror_normalize.
 
-    Linear and antialiased, as is its default. The images of a group are one batch, without copies,
-    prefetching or a second stage.
+    The resize is linear and antialiased, which is the default. The images of a group are one batch,
+    without copies, prefetching or a second stage.
     """
 
     def __init__(self) -> None:
@@ -204,8 +231,8 @@ class Dali(Side):
             tensor = fn.crop_mirror_normalize(
                 pixels,
                 mirror=source("mirror", types.INT32, 0),
-                mean=(255 * MEAN).tolist(),
-                std=(255 * STD).tolist(),
+                mean=[255 * mean for mean in MEAN],
+                std=[255 * std for std in STD],
                 output_layout="CHW",
             )
             pipeline.set_outputs(tensor)
@@ -216,7 +243,7 @@ class Dali(Side):
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
         """One batch."""
         feed = self.pipeline.feed_input
-        crops = np.array([photo.crop for photo in photos], np.int32)
+        crops = np.array([photo.box for photo in photos], np.int32)
         feed("file", [np.frombuffer(photo.file, np.uint8) for photo in photos])
         feed("start", np.ascontiguousarray(crops[:, :2]))
         feed("shape", np.ascontiguousarray(crops[:, 2:]))
@@ -238,7 +265,7 @@ PEERS: dict[str, Callable[[], Side]] = {
 
 
 def load_forebay(path: Path) -> ctypes.CDLL:
-    """The functions of lib/crop_c.cc."""
+    """Loads the functions of lib/crop_c.cc."""
     library = ctypes.CDLL(str(path))
     number, pointer, size = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
     library.bench_crop_restrict.argtypes = [ctypes.c_bool]

@@ -19,7 +19,7 @@ namespace forebay::bench {
   std::exit(1);
 }
 
-// At most `limit` files of a folder and those below it, spread evenly over their sorted paths.
+// Returns at most `limit` files below a folder, spread evenly over their sorted paths.
 inline std::vector<base::ByteVector> read_files(const std::string& folder, size_t limit) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -1,4 +1,4 @@
-"""How much of a GPU decoding takes from a trainer: what is lost of work that could fill it."""
+"""The share of a GPU that decoding takes from a trainer, by what other work loses."""
 
 import itertools
 import statistics
@@ -17,7 +17,12 @@ TOGETHER = 20  # products between two looks at the clock
 
 
 class _Decoding:
-    """Batches at a rate, in a thread and a stream of its own."""
+    """Decodes batches at a rate, in a thread and a stream of its own.
+
+    Args:
+        side: Decodes them.
+        rate: Crops a second.
+    """
 
     def __init__(self, side: Forebay, rate: float) -> None:
         self.side = side
@@ -61,7 +66,7 @@ class _Decoding:
 
 
 def _products_per_second(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The GPU has some to do at any time: the clock looks at those before."""
+    """Matrix products a second. The GPU always has some to do: the clock looks at earlier ones."""
     before: torch.cuda.Event | None = None
     start, products = time.monotonic(), 0
     while time.monotonic() - start < SECONDS:
@@ -77,7 +82,7 @@ def _products_per_second(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def share_at(rate: float, photos: list[Photo], device: torch.device, batch: int) -> float:
-    """Of matrix products a second, what is lost beside `rate` crops a second; the median of rounds.
+    """The share of matrix products that is lost beside `rate` crops a second, by the median round.
 
     Raises:
         RuntimeError: The rate was not reached.
@@ -87,7 +92,7 @@ def share_at(rate: float, photos: list[Photo], device: torch.device, batch: int)
         b = torch.randn(MATRIX, MATRIX, device=device, dtype=torch.bfloat16)
         firsts = range(0, len(photos) - batch + 1, batch)
         side = Forebay(device, [photos[first : first + batch] for first in firsts])
-        with _Decoding(side, rate):  # its memory is made then
+        with _Decoding(side, rate):  # the decoder allocates its memory here
             _products_per_second(a, b)
         lost = []
         for _ in range(ROUNDS):

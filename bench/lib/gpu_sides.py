@@ -1,66 +1,80 @@
-"""Sides of bench/gpu.py: batches of JPEGs in this machine's memory to pixels on a GPU.
+"""The sides of bench/gpu.py: from batches of JPEGs in this machine's memory to pixels on a GPU.
 
-Forebay and DALI make normalised float16 crops [images, 3, SIZE, SIZE]; nvJPEG and torchvision have
-no such call and decode only: the crop's own pixels, or the whole image that it is a part of. Where
-there is no GPU all but nvJPEG work on the CPU, which shows that they do the same. A library is
-imported in its side only, so that a missing one is one side less.
+Forebay and DALI make normalised float16 crops [images, 3, SIZE, SIZE]. nvJPEG and torchvision have
+no such call and decode only: the crop's own pixels, or the whole image. Where there is no GPU, all
+but nvJPEG work on the CPU, which shows that they do the same. Each library is imported only in its
+side, so that a missing library is one side less.
 """
 
+import collections
+import itertools
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from lib import comparison
+from lib.photo import Photo
+from lib.sides.side import MEAN, STD
+
 SIZE = 224
-MEAN = (0.485, 0.456, 0.406)
-STD = (0.229, 0.224, 0.225)
 THREADS = len(os.sched_getaffinity(0))
+IN_FLIGHT = 2  # batches
 
 
-class Photo(NamedTuple):
-    """A photograph as the peers have it and as Forebay packed it, and what is cropped from it."""
+class Side(comparison.Side):
+    """Makes batches; wait() comes back when what begin() returned is done.
 
-    file: bytes
-    packed: bytes
-    width: int
-    height: int
-    box: tuple[int, int, int, int]  # left, top, width, height
-
-
-class Side:
-    """Makes batches; what begin() gave, wait() is done with when it comes back.
+    Its pixels differ from the reference's by a mean difference in levels of 255: of the middle
+    image and of the worst one. Peers upsample chroma, transform and resize in other ways.
 
     Args:
         device: A torch.device.
-        batches: Photographs of each, as many in all.
+        batches: The photographs of each batch, as many in all.
     """
 
-    # Of an image's pixels to the reference's, in levels of 255, on average: of the middle image and
-    # of the worst one, at most. Others upsample chroma, transform and resize in other ways.
-    differences_max = (3.0, 12.0)
+    differences_max: tuple[float, ...] = (3.0, 12.0)
     # Whether result() gives resized crops; else the crop's own pixels.
     resized = True
+    turn_seconds = 2.0  # how long a turn takes
 
     def __init__(self, device: torch.device, batches: Sequence[Sequence[Photo]]) -> None:
         self.device, self.batches = device, batches
+
+    def turn(self) -> float:
+        """Images a second, over `turn_seconds`."""
+        begun: collections.deque[Any] = collections.deque()
+        images = 0
+        start = time.monotonic()
+        for photos in itertools.cycle(self.batches):
+            begun.append(self.begin(photos))
+            images += len(photos)
+            if len(begun) == IN_FLIGHT:
+                self.wait(begun.popleft())
+            if time.monotonic() - start >= self.turn_seconds:
+                break
+        for last in begun:
+            self.wait(last)
+        return images / (time.monotonic() - start)
 
     def begin(self, photos: Sequence[Photo]) -> Any:
         """Begins a batch."""
         raise NotImplementedError
 
     def wait(self, begun: Any) -> None:
-        """Until its pixels are there; an error where one is not."""
+        """Waits for a batch's pixels; raises an error where an image's are missing."""
         raise NotImplementedError
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Of each image, uint8 [height, width, 3]."""
+        """Each image's pixels, uint8 [height, width, 3]."""
         raise NotImplementedError
 
 
 def _pixels(batch: torch.Tensor) -> list[np.ndarray]:
-    """Of normalised crops."""
+    """The pixels of normalised crops, uint8 [height, width, 3] each."""
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
     levels = (batch.cpu().float() * std + mean) * 255
     return list(levels.round().clamp(0, 255).byte().permute(0, 2, 3, 1).contiguous().numpy())
@@ -71,7 +85,7 @@ def _numpy(image: Any) -> np.ndarray:
 
 
 class Forebay(Side):
-    """forebay.BatchDecoder on packed files."""
+    """Calls a forebay.BatchDecoder with packed files."""
 
     differences_max = (0.0, 0.0)
 
@@ -87,12 +101,12 @@ class Forebay(Side):
         return forebay.BatchDecoder(own, device=device, dtype="float16", threads=THREADS)
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """On the current stream."""
+        """Begins a batch on the current stream."""
         boxes = np.array([photo.box for photo in photos])
         return self.decoder([photo.packed for photo in photos], boxes=boxes)
 
     def wait(self, begun: Any) -> None:
-        """As every loop must, to know of bad files."""
+        """Waits and looks for bad files, like every loop must."""
         if errors := begun.errors():
             raise RuntimeError(f"forebay: {errors}")
 
@@ -102,14 +116,14 @@ class Forebay(Side):
 
 
 class ForebayCpu(Forebay):
-    """The same made by the CPU, in its memory: what the others are compared with."""
+    """The same by the CPU, in this machine's memory: what the others are compared with."""
 
     def __init__(self, device: torch.device, batches: Sequence[Sequence[Photo]]) -> None:
         super().__init__(torch.device("cpu"), batches)
 
 
 class Dali(Side):
-    """decoders.image_slice, resize, crop_mirror_normalize; the originals.
+    """Runs decoders.image_slice, resize and crop_mirror_normalize on the originals.
 
     Its pipeline takes the batches in their order, ahead of whoever waits for them.
     """
@@ -127,7 +141,7 @@ class Dali(Side):
         self.outputs: Any = None
 
     def _inputs(self) -> Any:
-        """What of each batch goes into the pipeline, again and again."""
+        """The pipeline's inputs: the files and boxes of each batch, again and again."""
         from nvidia.dali import fn
 
         batches = [
@@ -155,27 +169,27 @@ class Dali(Side):
         )  # fmt: skip
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """It has begun already."""
+        """Does nothing, as the pipeline runs ahead."""
 
     def wait(self, begun: Any) -> None:
-        """For the next one."""
+        """Waits for the pipeline's next batch."""
         (self.outputs,) = self.pipeline.run()
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Of the one that was waited for last."""
+        """The crops of the batch that was waited for last."""
         crops = self.outputs.as_cpu() if self.gpu else self.outputs
         return _pixels(torch.from_numpy(np.array(crops.as_array())))
 
 
 class _Begun(NamedTuple):
-    """Images, and what is behind them in the stream."""
+    """Images, and the event after them in the stream."""
 
     images: Any
     event: Any
 
 
 class _Decoder(Side):
-    """One that decodes only, on the current stream."""
+    """A side that decodes only, on the current stream."""
 
     resized = False
 
@@ -184,13 +198,13 @@ class _Decoder(Side):
         raise NotImplementedError
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """The images, and an event behind them."""
+        """Begins decoding; returns the images and an event after them."""
         images = self.decode(photos)
         gpu = self.device.type == "cuda"
         return _Begun(images, torch.cuda.current_stream().record_event() if gpu else None)
 
     def wait(self, begun: Any) -> None:
-        """An error where an image could not be decoded."""
+        """Waits; raises an error where an image could not be decoded."""
         if begun.event is not None:
             begun.event.synchronize()
         if missing := sum(image is None for image in begun.images):
@@ -198,7 +212,7 @@ class _Decoder(Side):
 
 
 class NvJpeg(_Decoder):
-    """nvImageCodec's decoder with one of nvJPEG's backends, on each original's region."""
+    """Runs nvImageCodec's decoder with one of nvJPEG's backends, on each original's region."""
 
     kind = "HYBRID_CPU_GPU"
 
@@ -222,7 +236,7 @@ class NvJpeg(_Decoder):
         return self.codec.CodeStream(photo.file).get_sub_code_stream(region=region)
 
     def decode(self, photos: Sequence[Photo]) -> Any:
-        """Its list has None where it could not."""
+        """Begins a list of images, which has None where it could not decode."""
         params = self.codec.DecodeParams(apply_exif_orientation=False)
         return self.decoder.decode([self._stream(photo) for photo in photos], params=params)
 
@@ -232,13 +246,13 @@ class NvJpeg(_Decoder):
 
 
 class NvJpegHardware(NvJpeg):
-    """The hardware's engines alone."""
+    """Decodes by the hardware's engines alone."""
 
     kind = "HW_GPU_ONLY"
 
 
 class NvJpegBoth(NvJpeg):
-    """All backends, shared as the library does."""
+    """Decodes by all backends, between which the library shares the work."""
 
     def _backends(self) -> Any:
         kinds = self.codec.BackendKind
@@ -251,7 +265,7 @@ class NvJpegBoth(NvJpeg):
 
 
 class Torchvision(_Decoder):
-    """decode_jpeg of a list; the crops are views of whole images."""
+    """Calls decode_jpeg with a list; the crops are views of whole images."""
 
     def __init__(self, device: torch.device, batches: Sequence[Sequence[Photo]]) -> None:
         super().__init__(device, batches)
@@ -262,7 +276,7 @@ class Torchvision(_Decoder):
         }
 
     def decode(self, photos: Sequence[Photo]) -> Any:
-        """Of tensors that were made before."""
+        """Begins a list of images from tensors that were made before."""
         from torchvision.io import ImageReadMode, decode_jpeg
 
         files = [self.files[id(photo)] for photo in photos]
@@ -288,20 +302,20 @@ CROPS: dict[str, type[Side]] = {
 
 
 class ForebayWhole(Side):
-    """forebay.decode."""
+    """Calls forebay.decode."""
 
     resized = False
     differences_max = (0.0, 0.0)
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """Waits, too."""
+        """Decodes a batch, and waits for it."""
         import forebay
 
         device = self.device if self.device.type == "cuda" else None
         return forebay.decode([photo.packed for photo in photos], threads=THREADS, device=device)
 
     def wait(self, begun: Any) -> None:
-        """It did already."""
+        """Does nothing, as begin() has waited."""
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
         """Whole images."""
@@ -309,7 +323,7 @@ class ForebayWhole(Side):
 
 
 class DaliWhole(Dali):
-    """decoders.image."""
+    """Runs decoders.image."""
 
     resized = False
 
@@ -328,7 +342,7 @@ class DaliWhole(Dali):
 
 
 class _Whole:
-    """Of a peer that decodes only."""
+    """Makes a peer decode whole images instead of regions."""
 
     def _stream(self, photo: Photo) -> Any:
         return self.codec.CodeStream(photo.file)  # type: ignore[attr-defined]

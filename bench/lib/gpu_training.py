@@ -1,4 +1,4 @@
-"""Training a ResNet on a GPU in mixed precision, fed in different ways."""
+"""The training of bench/gpu.py: a ResNet on a GPU in mixed precision, fed in different ways."""
 
 import os
 import time
@@ -8,17 +8,19 @@ from typing import Any
 
 import torch
 
-from lib.gpu_sides import MEAN, SIZE, STD
+from lib.comparison import Side
+from lib.gpu_sides import SIZE
+from lib.sides.side import MEAN, RATIO, SCALE, STD
 
 WARM_UP = 10  # steps
 WORKERS = len(os.sched_getaffinity(0))
 CLASSES = 1000
-# Images [batch, 3, SIZE, SIZE], channels last, and labels, on the device, for ever.
+# Images [batch, 3, SIZE, SIZE], channels last, and labels [batch], on the device, without an end.
 Batches = Iterator[tuple[Any, Any]]
 
 
 def in_memory(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
-    """The same batch again and again: what the GPU can do."""
+    """The same batch again and again, which shows what the GPU can do."""
     images = torch.randn(batch, 3, SIZE, SIZE, device=device, dtype=torch.float16)
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(CLASSES, (batch,), device=device)
@@ -27,7 +29,7 @@ def in_memory(folder: Path, packed: Path, device: torch.device, batch: int) -> B
 
 
 def dataloader(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
-    """torchvision's ImageFolder and transforms, one worker a core."""
+    """PyTorch's DataLoader on torchvision's ImageFolder and transforms, with one worker a core."""
     from torch.utils.data import DataLoader, RandomSampler
     from torchvision import datasets
     from torchvision import transforms as V
@@ -36,7 +38,7 @@ def dataloader(folder: Path, packed: Path, device: torch.device, batch: int) -> 
         [V.RandomResizedCrop(SIZE), V.RandomHorizontalFlip(), V.ToTensor(), V.Normalize(MEAN, STD)]
     )
     dataset = datasets.ImageFolder(str(folder), transform)
-    # One epoch without an end, as its pauses would count for more than in a real one.
+    # The epoch has no end, as pauses between such short ones would count for too much.
     sampler = RandomSampler(dataset, replacement=True, num_samples=10**7)
     loader = DataLoader(
         dataset, batch, sampler=sampler, num_workers=WORKERS, pin_memory=device.type == "cuda"
@@ -47,7 +49,7 @@ def dataloader(folder: Path, packed: Path, device: torch.device, batch: int) -> 
 
 
 def dali(folder: Path, packed: Path, device: torch.device, batch: int) -> Batches:
-    """decoders.image_random_crop, mixed, with its default share of the hardware's engines."""
+    """DALI's mixed decoders.image_random_crop, with its default share of the hardware's engines."""
     from nvidia import dali
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.pytorch import feed_ndarray
@@ -57,8 +59,8 @@ def dali(folder: Path, packed: Path, device: torch.device, batch: int) -> Batche
     with pipeline:
         files, labels = fn.readers.file(file_root=str(folder), random_shuffle=True, name="files")
         pixels = fn.decoders.image_random_crop(
-            files, device="mixed" if gpu else "cpu", random_area=[0.08, 1.0],
-            random_aspect_ratio=[3 / 4, 4 / 3],
+            files, device="mixed" if gpu else "cpu", random_area=list(SCALE),
+            random_aspect_ratio=list(RATIO),
         )  # fmt: skip
         pixels = fn.resize(pixels, size=(SIZE, SIZE))
         crops = fn.crop_mirror_normalize(
@@ -105,43 +107,56 @@ FEEDS: dict[str, Callable[..., Batches]] = {
 }
 
 
-def images_per_second(
-    model_name: str,
-    feed: Callable[..., Batches],
-    folder: Path,
-    packed: Path,
-    device: torch.device,
-    batch: int,
-    seconds: float,
-) -> float:
-    """Of steps of SGD in bfloat16, after WARM_UP ones."""
-    from torchvision import models
+class Training(Side):
+    """Trains a ResNet by SGD in bfloat16 on what one of FEEDS gives.
 
-    model = getattr(models, model_name)(num_classes=CLASSES).to(device)
-    model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    loss_of = torch.nn.CrossEntropyLoss()
+    Args:
+        model: Its name in torchvision.models.
+        feed: One of FEEDS, whose arguments `folder`, `packed`, `device` and `batch` are.
+        seconds: How long a turn takes, after WARM_UP steps.
+    """
 
-    def finish() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+    def __init__(
+        self,
+        model: str,
+        feed: Callable[..., Batches],
+        folder: Path,
+        packed: Path,
+        device: torch.device,
+        batch: int,
+        seconds: float,
+    ) -> None:
+        self.model, self.device, self.batch, self.seconds = model, device, batch, seconds
+        self.open = lambda: feed(folder, packed, device, batch)
 
-    steps, start = 0, 0.0
-    for number, (images, labels) in enumerate(feed(folder, packed, device, batch)):
-        if number == WARM_UP:
-            finish()
-            start = time.monotonic()
-        with torch.autocast(device.type, torch.bfloat16):
-            loss = loss_of(model(images), labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        if number >= WARM_UP:
-            steps += 1
-            # The GPU runs ahead of the clock; not by much, as it waits for batches.
-            if steps % 20 == 0:
-                finish()
-            if time.monotonic() - start >= seconds:
-                finish()
-                return steps * batch / (time.monotonic() - start)
-    raise RuntimeError("the batches came to an end")
+    def turn(self) -> float:
+        """Images a second of a new model, from a newly opened feed."""
+        from torchvision import models
+
+        model = getattr(models, self.model)(num_classes=CLASSES).to(self.device)
+        model = model.to(memory_format=torch.channels_last)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        loss_of = torch.nn.CrossEntropyLoss()
+        steps, start = 0, 0.0
+        for number, (images, labels) in enumerate(self.open()):
+            if number == WARM_UP:
+                self._finish()
+                start = time.monotonic()
+            with torch.autocast(self.device.type, torch.bfloat16):
+                loss = loss_of(model(images), labels)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            if number >= WARM_UP:
+                steps += 1
+                # Steps are queued ahead of the GPU, but not by much, as they wait for batches.
+                if steps % 20 == 0:
+                    self._finish()
+                if time.monotonic() - start >= self.seconds:
+                    self._finish()
+                    return steps * self.batch / (time.monotonic() - start)
+        raise RuntimeError("the batches came to an end")
+
+    def _finish(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)

@@ -1,14 +1,15 @@
-// Each task on one core by Forebay and by libjpeg-turbo in turn, some images each, as one image
-// alone would begin with what the other side left in the caches: thread CPU time, the best of the
-// rounds for each image and side, the results compared. There are more rounds while a neighbour
-// uses the core too (clock.h), since the sides do not suffer alike.
+// Compares Forebay with libjpeg-turbo for each task on one core. The sides take turns with several
+// images each, because a single image would begin with what the other side left in the caches.
+// Measures thread CPU time, the best of the rounds for each image and side, and compares the
+// results. There are more rounds while a neighbour uses the core too (clock.h), because that does
+// not slow both sides equally.
 #include <cmath>
 #include <span>
 
 #include "image/prepare.h"
 #include "io/large_buffer.h"
-#include "jpeg/coefficient_reader.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/coefficient_reader.h"
+#include "jpeg/rewrite/rewrite.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/jpeg_work.h"
@@ -21,20 +22,20 @@ using base::Bytes;
 using base::ByteVector;
 using base::Pixels;
 
-constexpr size_t kInTurn = 8;          // images
-constexpr size_t kSmallTogether = 64;  // that are decoded together
+constexpr size_t kInTurn = 8;          // images of a side before the other takes its turn
+constexpr size_t kSmallTogether = 64;  // images that are decoded together
 
-// Rounds at most, for each that is asked for, to find undisturbed ones.
+// The most rounds for each round that is asked for, to find undisturbed ones.
 constexpr int kPatience = 6;
 
-// Seconds of all images so far.
+// Seconds summed over all images so far.
 struct Sums {
   double ours = 0;
   double theirs = 0;
   double ratio() const { return theirs / ours; }
 };
 
-// One side's times for a group of images, or of some that are decoded together.
+// The times of one side for a group of images, or for several that are decoded together.
 class Side {
  public:
   explicit Side(size_t count) : best_(count) {}
@@ -65,8 +66,9 @@ const Neighbour& measured_neighbour() {
   return measured;
 }
 
-// ours(i) and theirs(i) for each of `count`, until each side had `rounds` undisturbed rounds, or
-// for as long as patience lasts. The first one, in which buffers may have to grow, does not count.
+// Calls ours(i) and theirs(i) for each of `count`, until each side had `rounds` undisturbed rounds,
+// or for as many rounds as kPatience allows. The first round, in which buffers may have to grow,
+// does not count.
 template <class Ours, class Theirs>
 void take_turns(int rounds, size_t count, const Ours& ours, const Theirs& theirs, Sums* sums) {
   const Neighbour& neighbour = measured_neighbour();
@@ -83,7 +85,8 @@ void take_turns(int rounds, size_t count, const Ours& ours, const Theirs& theirs
   sums->theirs += their_side.seconds();
 }
 
-// Calls each(files, first) for groups of `size`; `first`: the number of a group's first file.
+// Calls each(files, first) for groups of `size` files; `first` is the number of the first file of a
+// group.
 template <class Each>
 void for_each_group(const std::vector<ByteVector>& files, size_t size, const Each& each) {
   for (size_t first = 0; first < files.size(); first += size) {
@@ -91,7 +94,8 @@ void for_each_group(const std::vector<ByteVector>& files, size_t size, const Eac
   }
 }
 
-// What all coefficients of an image come to, whatever the order of blocks and of those in a block.
+// A checksum of all coefficients of an image that does not depend on the order of blocks, or of
+// coefficients in a block.
 struct CoefficientSums {
   int64_t sum = 0;
   int64_t squares = 0;
@@ -138,7 +142,8 @@ void check_coefficients(Bytes file, Bytes original) {
   if (sums_of(out, jpeg::parse_header(file).value()) != expected) stop("the coefficients differ");
 }
 
-// Ours of `files`, theirs of the originals; those of four channels are neither side's.
+// Reads coefficients: ours from `files`, theirs from the originals. Neither side reads images of
+// four channels.
 double compare_coefficients(const std::vector<ByteVector>& files,
                             const std::vector<ByteVector>& originals, int rounds) {
   jpeg::CoefficientReader ours;
@@ -165,10 +170,10 @@ double compare_rewrite(const std::vector<ByteVector>& originals, int rounds) {
   std::vector<int16_t> before;
   std::vector<int16_t> after;
   for_each_group(originals, kInTurn, [&](std::span<const ByteVector> group, size_t) {
-    std::vector<std::pair<Bytes, uint32_t>> work;  // with the restart interval
+    std::vector<std::pair<Bytes, uint32_t>> work;  // a file and its restart interval
     for (const ByteVector& file : group) {
       const auto out = jpeg::rewrite(file);
-      if (!out) continue;  // CMYK and the like: neither side
+      if (!out) continue;  // neither side takes CMYK and similar images
       theirs.read_coefficients(file, &before);
       theirs.read_coefficients(out->file, &after);
       if (before != after) stop("the rewrite changed coefficients");
@@ -181,12 +186,13 @@ double compare_rewrite(const std::vector<ByteVector>& originals, int rounds) {
   return sums.ratio();
 }
 
-// Whole images to RGB, `in_turn` images a side, ours `together` at a time.
+// Decodes whole images to RGB. Each side takes `in_turn` images in a turn; ours decodes `together`
+// at a time.
 double compare_rgb(const std::vector<ByteVector>& files, size_t in_turn, size_t together,
                    int rounds) {
   jpeg::Decoder ours;
   Libjpeg theirs;
-  std::vector<jpeg::DecodeRequest> requests;
+  std::vector<jpeg::RegionRequest> requests;
   std::vector<Pixels> out(in_turn);
   std::vector<Pixels> expected(in_turn);
   Sums sums;
@@ -218,7 +224,7 @@ double compare_rgb(const std::vector<ByteVector>& files, size_t in_turn, size_t 
   return sums.ratio();
 }
 
-// Libjpeg-turbo's crops, resized and normalised as ours are.
+// Crops by libjpeg-turbo, resized and normalised like ours.
 class TheirCrops {
  public:
   void prepare(Bytes file, const image::Draw& draw, uint8_t* out) {
@@ -238,7 +244,8 @@ class TheirCrops {
   base::PixelRows decoded_;
 };
 
-// Chroma at the sides of a crop may differ by a little: Libjpeg::decode. A level is 0.017 here.
+// Chroma at the sides of a crop may differ slightly (see Libjpeg::decode). One level of a pixel is
+// 0.017 here.
 bool are_close(const io::LargeBuffer& a, const io::LargeBuffer& b, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -1,19 +1,19 @@
 // Clock cycles of each stage from bytes to a tensor, on one core: thread CPU time, the best of the
 // rounds for each image, times the clock rate.
 //
-// From calls of their own: reading coefficients (unstuffing, sums of DC and storing them included),
-// the inverse DCT (its coefficients come from the cache's second level, the decoder's from the
-// first), resize, normalise, and splitting interleaved pixels into channels, which only those have
-// before them that are not decoded our own way. Differences of two calls: upsampling and colour =
-// all rows - samples; entropy decoding inside the decoder, which stores no coefficients = samples -
-// inverse DCT.
+// These stages are measured by calls of their own: reading coefficients (including unstuffing, sums
+// of DC and storing); the inverse DCT (whose coefficients come from the second-level cache here,
+// from the first-level cache in the decoder); resizing; normalising; and splitting interleaved
+// pixels into channels, which is needed only after libjpeg-turbo. Other stages are differences of
+// two calls: upsampling and colour = all rows - samples; entropy decoding inside the decoder, which
+// stores no coefficients = samples - inverse DCT.
 #include <algorithm>
 #include <span>
 
-#include "image/crop.h"
-#include "image/resize.h"
-#include "image/tensor.h"
-#include "jpeg/coefficient_reader.h"
+#include "image/transform/crop.h"
+#include "image/transform/resize.h"
+#include "image/transform/tensor.h"
+#include "jpeg/rewrite/coefficient_reader.h"
 #include "lib/clock.h"
 #include "lib/files.h"
 #include "lib/jpeg_work.h"
@@ -27,7 +27,7 @@ using base::Rect;
 
 constexpr image::Size kSize{224, 224};
 
-// Seconds of all images so far, and what they did.
+// Seconds summed over all images so far, and the amount of work.
 struct Totals {
   double coefficients = 0;
   double idct = 0;
@@ -55,7 +55,8 @@ double best_of(int rounds, const Call& call) {
   return best.seconds();
 }
 
-// Codes of a block: DC, AC coefficients, runs of 16 zeros, the end. T.81 F.1.2.
+// Returns the number of codes of a block: DC, AC coefficients, runs of 16 zeros, the end (T.81
+// F.1.2).
 uint64_t count_symbols(std::span<const int16_t, 64> block) {
   uint64_t symbols = 1;
   size_t run = 0;
@@ -70,8 +71,8 @@ uint64_t count_symbols(std::span<const int16_t, 64> block) {
   return symbols + (run > 0 ? 1 : 0);
 }
 
-// The inverse DCT of a whole image, in runs as the decoder makes them: those MCUs of a restart
-// segment that are side by side.
+// The inverse DCT of a whole image, in the same runs as in the decoder: the neighbouring MCUs of a
+// restart segment.
 class Transform {
  public:
   Transform(const jpeg::Header& header, const jpeg::Coefficients& from)
@@ -80,7 +81,7 @@ class Transform {
       dequantisers_.push_back(jpeg::make_dequantiser(from.quant[c]));
       mcu_blocks_ += components_[c].across * components_[c].down;
     }
-    // Room for one component's row of blocks is enough: the samples are not looked at.
+    // Room for one row of blocks of a component is enough, because nobody looks at the samples.
     stride_ = size_t{header.mcus_across()} * 4 * 8 + 64;
     samples_.resize(stride_ * 8);
   }
@@ -88,7 +89,7 @@ class Transform {
   double best(int rounds) {
     Shortest best;
     for (int round = 0; round < rounds; ++round) {
-      coefficients_ = from_.blocks;  // as it leaves zeros
+      coefficients_ = from_.blocks;  // because the transform leaves zeros
       const double start = thread_seconds();
       run();
       best.add(thread_seconds() - start);
@@ -135,7 +136,7 @@ class Transform {
   size_t stride_ = 0;
 };
 
-// Rows that are there already, a channel each.
+// Rows that exist already, with separate channels.
 class CopiedRows final : public base::Rows {
  public:
   void copy(base::Rows& rows) {
@@ -166,7 +167,8 @@ class StageClock {
  public:
   explicit StageClock(int rounds) : rounds_(rounds) {}
 
-  // Nothing for files without restart markers: they could not be rewritten, or are tiny.
+  // Measures a file. Does nothing for files without restart markers: they could not be rewritten,
+  // or are tiny.
   void measure(Bytes file, base::Random random) {
     const auto header = jpeg::parse_header(file);
     const auto scan = header ? jpeg::read_scan(file, *header) : std::nullopt;
@@ -217,17 +219,17 @@ class StageClock {
 
  private:
   void make_samples(const jpeg::Scan& scan, Bytes file, const Rect& region) {
-    scan_decoder_.begin();
-    if (scan_decoder_.add(scan, file, region, true) != jpeg::ScanDecoder::Added::kYes) {
+    batch_.begin();
+    if (batch_.add(scan, file, region, true) != jpeg::RegionBatch::Added::kYes) {
       stop("a packed file is not decoded our own way");
     }
-    scan_decoder_.run();
-    if (!scan_decoder_.good(0)) stop("damaged");
+    batch_.run();
+    if (!batch_.good(0)) stop("damaged");
   }
 
   template <class Use>
   void decode(Bytes file, const jpeg::Header& header, const Rect& region, const Use& use) {
-    const jpeg::DecodeRequest request{file, header, region};
+    const jpeg::RegionRequest request{file, header, region};
     decoder_.decode({&request, 1}, [&](size_t, const base::Status& status, base::Rows& rows) {
       if (!status.ok()) stop(status.message());
       use(rows);
@@ -270,7 +272,7 @@ class StageClock {
   Totals totals_;
   jpeg::CoefficientReader reader_;
   jpeg::Coefficients coefficients_;
-  jpeg::ScanDecoder scan_decoder_{std::nullopt};
+  jpeg::RegionBatch batch_{std::nullopt};
   jpeg::Decoder decoder_;
   CopiedRows crop_;
   image::Resizer resizer_;

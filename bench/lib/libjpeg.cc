@@ -76,7 +76,7 @@ size_t Libjpeg::transcode(base::Bytes file, uint32_t interval) {
   for (auto* marker = with_markers_.marker_list; marker != nullptr; marker = marker->next) {
     const bool jfif = out_.write_JFIF_header && marker->marker == JPEG_APP0;
     const bool adobe = out_.write_Adobe_marker && marker->marker == JPEG_APP0 + 14;
-    if (jfif || adobe) continue;  // written by the library
+    if (jfif || adobe) continue;  // the library writes these itself
     jpeg_write_marker(&out_, marker->marker, marker->data, marker->data_length);
   }
   jpeg_finish_compress(&out_);

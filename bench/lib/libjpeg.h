@@ -1,4 +1,4 @@
-// libjpeg-turbo doing by itself what Forebay's JPEG code is compared with: bench/jpeg.cc.
+// libjpeg-turbo alone, doing the tasks that Forebay's JPEG code is compared on (bench/jpeg.cc).
 #pragma once
 
 #include <cstdio>
@@ -12,7 +12,7 @@
 
 namespace forebay::bench {
 
-// Its objects are kept between images, as ours are. Errors end the program.
+// Objects of libjpeg are kept between images, like ours. Errors end the program.
 class Libjpeg {
  public:
   Libjpeg();
@@ -20,20 +20,21 @@ class Libjpeg {
   Libjpeg(const Libjpeg&) = delete;
   Libjpeg& operator=(const Libjpeg&) = delete;
 
-  // Reads the coefficients and, unless `out` is null, copies them there: component by component,
+  // Reads the coefficients and, unless `out` is null, copies them to it: component by component,
   // each block in natural order.
   void read_coefficients(base::Bytes file, std::vector<int16_t>* out);
-  // RGB, by skipping rows and columns. Chroma at the sides of subsampled crops may differ by a
-  // little from the image's, as it takes them for the image's own.
+  // Decodes to RGB, skipping rows and columns. Chroma at the sides of subsampled crops may differ
+  // slightly from the whole image, because libjpeg treats the sides of the crop like sides of the
+  // image.
   void decode(base::Bytes file, const std::optional<base::Rect>& region, base::Pixels* out);
-  // The lossless transcode with optimised tables and restart markers every `interval` MCUs, all
-  // metadata kept. Gives the size.
+  // Transcodes without loss, with optimised tables and restart markers every `interval` MCUs, and
+  // keeps all metadata. Returns the size.
   size_t transcode(base::Bytes file, uint32_t interval);
 
  private:
   jpeg_error_mgr errors_{};
   jpeg_decompress_struct in_{};
-  jpeg_decompress_struct with_markers_{};  // keeps them
+  jpeg_decompress_struct with_markers_{};  // keeps the markers
   jpeg_compress_struct out_{};
   base::ByteVector row_;
 };

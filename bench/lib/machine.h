@@ -1,4 +1,4 @@
-// The machine that a benchmark's figures belong to.
+// Names the machine that a benchmark's figures belong to.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,8 @@
 
 namespace forebay::bench {
 
-// "AMD EPYC 9B45, 2 cores": the processor's own name and the cores that can be used.
+// Returns the name of the processor and the number of usable cores, such as "AMD EPYC 9B45, 2
+// cores".
 inline std::string machine() {
   std::string name = "unknown processor";
   std::ifstream in("/proc/cpuinfo");

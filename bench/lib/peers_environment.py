@@ -1,4 +1,4 @@
-"""The virtual environment with the peers of bench/peers.txt, and what they need of Debian."""
+"""The virtual environment with the peers of bench/peers.txt, and the Debian packages they need."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ def _names(path: Path) -> list[str]:
 
 
 def install_packages() -> None:
-    """The Debian packages, where we may; else says how."""
+    """Installs the Debian packages, where that is allowed; else says how to."""
     if not shutil.which("dpkg-query"):
         print(f"not a Debian system: {PACKAGES_TXT} lists what peers need", file=sys.stderr)
         return

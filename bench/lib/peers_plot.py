@@ -1,4 +1,4 @@
-"""The plot of bench/peers.py, an SVG: images per CPU second of each side, photographs and CIFAR.
+"""Draws the plot of bench/peers.py, an SVG: images per CPU second of each side.
 
 usage: python -m lib.peers_plot FILE.svg, with the benchmark's JSON object on standard input
 """
@@ -33,7 +33,7 @@ TITLES = {
 
 
 def draw(axes: Any, title: str, sides: dict[str, dict[str, float]]) -> None:
-    """Bars, the fastest on top."""
+    """Draws a bar for each side, the fastest on top."""
     speeds = sorted((side["per_cpu_second"], name) for name, side in sides.items())
     colours = [OURS if name.startswith("forebay") else THEIRS for _, name in speeds]
     bars = axes.barh(

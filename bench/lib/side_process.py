@@ -1,4 +1,4 @@
-"""A side of bench/peers.py in processes of its own: what they use, from outside.
+"""Runs a side of bench/peers.py in processes of its own, and measures from outside what they use.
 
 Between its turns a side stands still (SIGSTOP), so that it neither prepares batches that nobody
 counts nor takes the others' time; a turn goes on where the one before ended. CPU seconds are those
@@ -18,25 +18,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from lib.comparison import Side
 from lib.peers_environment import PYTHON
+from lib.program import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ANSWER_SECONDS_MAX = 600
-NUMBERS = itertools.count()  # of processes, for their logs' names
+NUMBERS = itertools.count()  # numbers processes, for the names of their logs
 TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SideError(RuntimeError):
-    """A side ended, or gave no answer; says which and why."""
+    """A side ended or gave no answer; the message says which and why."""
 
 
 def command(side: str, work: str, root: Path, threads: int, what: str) -> list[str]:
-    """Of lib/side_program.py."""
+    """The command line of lib/side_program.py."""
     return [str(PYTHON), "-m", "lib.side_program", side, work, str(root), str(threads), what]
 
 
 def environment() -> dict[str, str]:
-    """Its variables: where it finds its modules, and no library's own choice of threads."""
+    """Its variables: where it finds its modules, and one thread for libraries that use OpenMP."""
     paths = f"{ROOT / 'bench'}:{ROOT / 'build/release/python'}"
     return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
 
@@ -44,7 +45,7 @@ def environment() -> dict[str, str]:
 def run_once(
     side: str, work: str, root: Path, cores: set[int], what: str
 ) -> tuple[Any, dict[str, float]]:
-    """A side's answer to something else than epochs, if it gives one, and what that took."""
+    """Runs something else than epochs; returns the side's answer, if any, and what it took."""
     log = root / f"{side}.log"
     start, before = time.monotonic(), os.times()
     with log.open("w") as errors, subprocess.Popen(
@@ -57,7 +58,7 @@ def run_once(
         except subprocess.TimeoutExpired as error:
             raise SideError(f"{side}: {what}: no end after {ANSWER_SECONDS_MAX} s") from error
         finally:
-            # Also what it left behind, as a writer that waits for a worker that died.
+            # This also ends what the side left, such as a writer that waits for a dead worker.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(done.pid, signal.SIGKILL)
     after = os.times()
@@ -74,8 +75,30 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-class SideProcess:
-    """One side, at work in its turns; a session of its own, so that all its processes are found."""
+class RunningSide(Side):
+    """A side in one or several processes.
+
+    Its numbers differ from Forebay's by the mean and the deviation of all pixels of an epoch of
+    normalised photographs.
+    """
+
+    differences_max = (0.1, 0.1)
+    started: float  # by time.monotonic()
+    epochs = 2  # of a turn
+    watches_memory = True  # while a turn runs; else memory is looked at after it
+
+    @property
+    def memory_bytes(self) -> int:
+        """The most memory that its processes were seen to take."""
+        raise NotImplementedError
+
+    def turn(self) -> dict[str, float]:
+        """What `epochs` epochs took (LoaderSide.turn), and "cpu_seconds"."""
+        raise NotImplementedError
+
+
+class SideProcess(RunningSide):
+    """One side, in a session of its own, so that all its processes are found."""
 
     def __init__(self, side: str, work: str, root: Path, cores: set[int]) -> None:
         self.side = side
@@ -87,18 +110,23 @@ class SideProcess:
             start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )  # fmt: skip
         self.cpu_before = 0.0
-        self.memory_bytes = 0
+        self._memory_bytes = 0
 
-    def turn(self, epochs: int, watch_memory: bool = False) -> dict[str, float]:
-        """What `epochs` epochs took; memory is watched while they run, or looked at behind them."""
+    @property
+    def memory_bytes(self) -> int:
+        """The most memory that its processes were seen to take."""
+        return self._memory_bytes
+
+    def turn(self) -> dict[str, float]:
+        """What `epochs` epochs took (LoaderSide.turn), and "cpu_seconds"."""
         assert self.process.stdin and self.process.stdout
         done = threading.Event()
         watch = threading.Thread(target=self._watch, args=(done,))
-        if watch_memory:
+        if self.watches_memory:
             watch.start()
         try:
             os.killpg(self.process.pid, signal.SIGCONT)
-            self.process.stdin.write(f"{epochs}\n")
+            self.process.stdin.write(f"{self.epochs}\n")
             self.process.stdin.flush()
             if not select.select([self.process.stdout], [], [], ANSWER_SECONDS_MAX)[0]:
                 raise SideError(f"{self.side}: no answer for {ANSWER_SECONDS_MAX} s")
@@ -110,7 +138,7 @@ class SideProcess:
             raise SideError(f"{self.side}: {_last_line(self.log)}") from error
         finally:
             done.set()
-            if watch_memory:
+            if self.watches_memory:
                 watch.join()
         self._look_at_memory()
         made = json.loads(answer)
@@ -119,7 +147,7 @@ class SideProcess:
         return made
 
     def end(self) -> None:
-        """Asks it to end, and sees to it that all its processes do."""
+        """Asks the side to end, and makes sure that all its processes do."""
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError, ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGCONT)
             self.process.communicate(timeout=20)
@@ -133,11 +161,11 @@ class SideProcess:
 
     def _look_at_memory(self) -> None:
         now = sum(_memory_bytes(process) for process, _ in processes(self.process.pid))
-        self.memory_bytes = max(self.memory_bytes, now)
+        self._memory_bytes = max(self._memory_bytes, now)
 
 
-class SidePair:
-    """Two of the same side at work at the same time, each on a core of its own, as one side."""
+class SidePair(RunningSide):
+    """The same side twice at the same time, each on a core of its own, counted as one side."""
 
     def __init__(self, side: str, work: str, root: Path, cores: set[int]) -> None:
         self.started = time.monotonic()
@@ -145,13 +173,15 @@ class SidePair:
 
     @property
     def memory_bytes(self) -> int:
-        """Of all their processes."""
+        """The memory of all their processes together."""
         return sum(side.memory_bytes for side in self.sides)
 
-    def turn(self, epochs: int, watch_memory: bool = False) -> dict[str, float]:
-        """That many epochs of each: the images of all, in the time of the slowest."""
+    def turn(self) -> dict[str, float]:
+        """What both took: the images of both, in the time of the slower one."""
+        for side in self.sides:
+            side.epochs, side.watches_memory = self.epochs, self.watches_memory
         with ThreadPoolExecutor(len(self.sides)) as pool:
-            all_made = list(pool.map(lambda side: side.turn(epochs, watch_memory), self.sides))
+            all_made = list(pool.map(lambda side: side.turn(), self.sides))
         made = all_made[0]
         made["images"] = sum(one["images"] for one in all_made)
         made["cpu_seconds"] = sum(one["cpu_seconds"] for one in all_made)
@@ -159,7 +189,7 @@ class SidePair:
         return made
 
     def end(self) -> None:
-        """Both."""
+        """Ends both."""
         for side in self.sides:
             side.end()
 
@@ -178,7 +208,7 @@ def processes(session: int) -> list[tuple[int, float]]:
 
 
 def cpu_seconds(session: int) -> float:
-    """Of all its processes, living and ended."""
+    """CPU seconds of all processes of a session, living and ended."""
     total = 0.0
     for process, ended_children in processes(session):
         clock = (~process << 3) | 2  # clock_getcpuclockid(3): to the nanosecond
@@ -190,7 +220,7 @@ def cpu_seconds(session: int) -> float:
 
 
 def _memory_bytes(process: int) -> int:
-    """Its own memory and its share of what it has together with others."""
+    """A process's own memory, and its share of the memory that it has together with others."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:

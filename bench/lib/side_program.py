@@ -1,8 +1,9 @@
-"""One side of bench/peers.py in a process of its own, which is run by side_process.py.
+"""Runs one side of bench/peers.py in a process of its own, which side_process.py starts.
 
-usage: python -m lib.side_program SIDE WORK DATA THREADS pack | run | crops | loss
-pack makes what the side reads. run: for each number on its standard input that many epochs, one
-after another, answered by a line of JSON. crops and loss answer with one such line.
+usage: python -m lib.side_program SIDE WORK DATA THREADS pack | run | crops | loss | reference
+pack makes what the side reads. run takes turns: for each number on its standard input it runs that
+many epochs, one after another, and answers with a line of JSON. The others answer with one such
+line.
 """
 
 import json
@@ -10,7 +11,6 @@ import math
 import os
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,62 +18,11 @@ import numpy as np
 
 from lib.crop_check import SAMPLES, fit_crops, reference
 from lib.sides import SIDES
-from lib.sides.side import WORKS, Data, Epoch, Side, Work
-
-
-class Numbers:
-    """Sums over all that was given, for its mean and deviation."""
-
-    def __init__(self) -> None:
-        self.count, self.total, self.squares = 0, 0.0, 0.0
-
-    def add(self, batch: np.ndarray) -> None:
-        """A batch more."""
-        self.count += batch.size
-        self.total += float(batch.sum(dtype=np.float64))
-        self.squares += float(np.square(batch, dtype=np.float64).sum())
-
-    def result(self) -> dict[str, float]:
-        """Both."""
-        mean = self.total / self.count
-        return {"mean": mean, "std": math.sqrt(self.squares / self.count - mean**2)}
-
-
-def run_epochs(epoch: Epoch, work: Work, first: int, count: int) -> dict[str, Any]:
-    """What `count` epochs took, for a consumer that only iterates; the very first is looked at."""
-    images, numbers = 0, Numbers()
-    epoch_seconds, to_first, pauses, first_batch_at = [], [], [], math.nan
-    start = last = time.monotonic()
-    for number in range(first, first + count):
-        begin = time.monotonic()
-        for i, batch in enumerate(epoch(number)):
-            if i == 0:
-                now = time.monotonic()
-                to_first.append(now - begin)
-                if number > first:
-                    pauses.append(now - last)
-                if math.isnan(first_batch_at):
-                    first_batch_at = now
-            assert batch.shape[1:] == (3, work.size, work.size), batch.shape
-            assert batch.dtype == np.float32 and batch.flags.c_contiguous
-            images += len(batch)
-            if number == 0:
-                numbers.add(batch)
-            last = time.monotonic()
-        epoch_seconds.append(time.monotonic() - begin)
-    answer = {
-        "images": images,
-        "wall_seconds": last - start,
-        "epoch_seconds": epoch_seconds[-1],
-        "first_batch_at": first_batch_at,
-        "first_of_epoch_seconds": statistics.median(to_first),
-        "pause_seconds": max(pauses, default=math.nan),
-    }
-    return answer | (numbers.result() if first == 0 else {})
+from lib.sides.side import WORKS, Data, Epoch, LoaderSide, Work
 
 
 def crops(epoch: Epoch, work: Work) -> list[list[float]]:
-    """What SAMPLES crops of crop_check.py's images are."""
+    """What at least SAMPLES crops of crop_check.py's images show (fit_crops)."""
     fits: list[list[float]] = []
     number = 0
     while len(fits) < SAMPLES:
@@ -83,8 +32,8 @@ def crops(epoch: Epoch, work: Work) -> list[list[float]]:
     return fits
 
 
-def loss(side: Side, data: Data) -> dict[str, float]:
-    """Peak signal-to-noise ratio, dB, of stored to original pixels; none where all are equal."""
+def loss(side: LoaderSide, data: Data) -> dict[str, float]:
+    """The peak signal-to-noise ratio of stored pixels, in dB; none where all are the originals."""
     errors = [
         float(np.square(stored.astype(np.float64) - original).mean())
         for original, stored in side.pixel_pairs(data)
@@ -100,9 +49,9 @@ def loss(side: Side, data: Data) -> dict[str, float]:
 
 
 def main() -> None:
-    """Answers."""
+    """Runs the command."""
     name, work_name, root, threads, what = sys.argv[1:]
-    # What the side's library prints must not get between the answers.
+    # Standard output is for the answers alone; what the side's library prints goes elsewhere.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     side, work, data = SIDES[name](), WORKS[work_name], Data(Path(root))
@@ -119,10 +68,10 @@ def main() -> None:
     elif what == "crops":
         answer(crops(side.open(data, work, int(threads)), work))
     else:
-        epoch, number = side.open(data, work, int(threads)), 0
+        side.start(data, work, int(threads))
         for line in sys.stdin:
-            answer(run_epochs(epoch, work, number, int(line)))
-            number += int(line)
+            side.epochs = int(line)
+            answer(side.turn())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Python's part of a batch, in threads ahead of the loop."""
+"""The part of making a batch that runs in Python, in threads ahead of the loop."""
 
 import dataclasses
 import threading
@@ -8,36 +8,39 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-# How often the loop, while it waits for a batch in work, looks for further ones.
+from forebay.place import Stand
+
+# While the loop waits for a batch in work, it looks for further ones each time this has passed.
 _LOOK_SECONDS = 0.005
 
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """A batch, and what an epoch's place is after it."""
+    """A batch, and where its epoch stands after it."""
 
     batch: Any
-    stand: Any  # epoch.Stand
-    error: BaseException | None = None  # what a function of the user raised in place of a batch
+    stand: Stand
+    # What a function of the user's raised instead of making the batch.
+    error: BaseException | None = None
 
 
 class Deadline:
     """When a wait must end.
 
     Args:
-        seconds: From now on; 0: never.
+        seconds: How long the wait may take from now on; 0: without limit.
     """
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds if seconds > 0 else None
 
     def left(self) -> float | None:
-        """Seconds until then, at least 0; None: there is no limit."""
+        """How many seconds are left, at least 0; None: there is no limit."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     @property
     def is_over(self) -> bool:
-        """Whether it is too late."""
+        """Whether no time is left."""
         return self.left() == 0.0
 
 
@@ -45,8 +48,8 @@ class InTurn:
     """Batches in the feed's order, each made when the loop asks for it.
 
     Args:
-        pull: Gives the feed's next batch, None at the end.
-        finish: Makes the user's batch of it.
+        pull: Returns the feed's next batch, or None at the end.
+        finish: Makes the user's batch from it.
     """
 
     def __init__(
@@ -67,17 +70,17 @@ class InTurn:
         return dataclasses.replace(pulled, batch=self._finish(pulled, None))
 
     def close(self) -> None:
-        """Gives back what it holds, which is nothing."""
+        """Does nothing, as there are no threads to end."""
 
 
 class Ahead:
-    """Batches in the feed's order, up to `depth` further ones in work or ready after each.
+    """Batches in the feed's order; up to `depth` batches after the loop's are in work or ready.
 
     Args:
-        pull: Gives the feed's next batch, None at the end; called by the loop's thread.
+        pull: Returns the feed's next batch, or None at the end; called by the loop's thread.
         is_ready: Whether pull() would not wait.
-        finish: Makes the user's batch of it, in a thread of its own; the event is set when nobody
-            waits for it any more.
+        finish: Makes the user's batch from it, in a thread of its own; the event is set when nobody
+            waits for the batch any more.
         depth: At least 1.
     """
 
@@ -95,7 +98,7 @@ class Ahead:
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(depth, thread_name_prefix="forebay")
         self._coming: deque[tuple[Ready, Future[Any]]] = deque()
-        self._failed: Exception | None = None  # what the feed raised, told in its turn
+        self._failed: Exception | None = None  # what the feed raised, until its turn comes
         self._ended = False
 
     def next(self, deadline: Deadline) -> Ready | None:
@@ -119,15 +122,15 @@ class Ahead:
         return dataclasses.replace(pulled, batch=None if error else made.result(), error=error)
 
     def close(self) -> None:
-        """Ends the threads; a function of the user ends the image that it is at."""
+        """Ends the threads; a function of the user's finishes the image that it is working on."""
         self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _fill(self, deadline: Deadline) -> None:
-        """Begins what there is room for.
+        """Begins as many batches as there is room for.
 
-        The loop waits for its own batch, and for the next one, which is made while the loop has its
-        own; for no other.
+        The loop waits only for its own batch and for the next one, which is made while the loop
+        uses its own.
         """
         while self._failed is None and not self._ended and len(self._coming) <= self._depth:
             if len(self._coming) > 1 and not self._is_ready():
@@ -139,7 +142,7 @@ class Ahead:
             try:
                 pulled = self._pull(deadline)
             except (MemoryError, TimeoutError):
-                if self._coming:  # the loop may let go of one, and has one to wait for
+                if self._coming:  # the loop waits for that one, and may let go of others later
                     return
                 raise
             except Exception as error:

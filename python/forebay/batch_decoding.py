@@ -1,4 +1,4 @@
-"""Encoded images that the caller has in memory to a batch, on a GPU or here."""
+"""From encoded images in the caller's memory to a batch, on a GPU or in this machine's memory."""
 
 import os
 import threading
@@ -15,14 +15,17 @@ from forebay.checks import flag, whole
 from forebay.core_transforms import is_cut
 from forebay.decoding import begin_batch, check_damaged, check_threads, view_of
 from forebay.devices import check_device, open_device
-from forebay.options import dtype_name, feed_options
 from forebay.pipelines import only_in_python, split
 from forebay.pytorch import load_torch
+from forebay.recipes import recipe_of
 from forebay.transform_kinds import Transforms
 
 
 class DecodedBatch:
-    """What a BatchDecoder began. It keeps what a GPU works with until errors() or its own end."""
+    """A batch that a BatchDecoder began.
+
+    It keeps what a GPU works with until errors() returns or the object is gone.
+    """
 
     def __init__(self, images: Any, groups: list[tuple[int, _core.PendingBatch]]) -> None:
         self._images = images
@@ -32,17 +35,17 @@ class DecodedBatch:
 
     @property
     def images(self) -> Any:
-        """The batch; on a GPU for work after it on the same stream. Bad samples are zeros."""
+        """The batch; on a GPU, for later work on the same stream. Bad samples are zeros."""
         return self._images
 
     def errors(self) -> dict[int, str]:
-        """Waits for the batch: what is wrong with its bad samples, by their places in it.
+        """Waits for the batch; returns what is wrong with its bad samples, by their places in it.
 
-        A few files need the CPU though the GPU took them for good, such as those with bytes that do
-        not belong there: they are in the batch after this call, and zeros before it.
+        A few files need the CPU although the GPU took them for good ones, such as those with bytes
+        that do not belong there. They are in the batch after this call, and zeros before it.
 
         Raises:
-            OSError, MemoryError: The GPU's.
+            OSError, MemoryError: The GPU failed, or its memory was not enough.
         """
         with self._lock:
             if self._errors is None:
@@ -58,24 +61,24 @@ class DecodedBatch:
 class BatchDecoder:
     """Makes batches of encoded images that are in memory, for loaders of your own.
 
-    On a GPU a call comes back when all is on its way, on the caller's CUDA stream: of each JPEG the
-    part that its crop needs is sent, and decoded, resized and normalised there. The same pixels as
-    Loader's, wherever they are made.
+    On a GPU a call returns when everything is on its way, on the caller's CUDA stream: the part of
+    each JPEG that its crop needs is sent, decoded, resized and normalised there. The pixels are the
+    same as Loader's, wherever they are made.
 
     Args:
-        transform: Forebay's transforms, or torchvision's that the core runs, at least one. As a
-            call's files may differ in size, they must cut them: by a crop, or by a Resize with both
-            sides.
-        device: "cuda", "cuda:1" or a torch.device; None: the CPU, this machine's memory.
+        transform: Forebay's transforms, or those of torchvision's that the core runs; at least
+            one. As a call's files may differ in size, the transforms must cut them to one size: by
+            a crop, or by a Resize with both sides.
+        device: "cuda", "cuda:1" or a torch.device; None: the CPU, into this machine's memory.
         dtype: Like Loader's.
         channels_last: Whether images are [height, width, 3].
-        seed: The augmentation depends on it.
-        threads: That prepare or decode the files of a call; None: as many as this process may run
-            at once.
-        damaged: The same as decode()'s; with "refuse" a damaged image is a bad sample.
+        seed: What the augmentation depends on, from 0 to 2^64 - 1.
+        threads: How many threads prepare or decode the files of a call; None: as many as this
+            process may run at once.
+        damaged: The same as for decode(); with "refuse" a damaged image is a bad sample.
 
     Raises:
-        ValueError: Options that make no sense, there is no such device, or no PyTorch.
+        ValueError: The options make no sense, there is no such device, or PyTorch is missing.
     """
 
     def __init__(
@@ -100,15 +103,9 @@ class BatchDecoder:
                 "BatchDecoder: transform must cut images to one size: give a crop, or Resize with "
                 "both sides"
             )
-        self._options, _ = feed_options(
-            pipeline.core,
-            dtype,
-            channels_last=flag("channels_last", channels_last),
-            with_image=True,
-            with_file=False,
-            later=[],
-            dataset=None,
-        )
+        recipe = recipe_of(pipeline.core, dtype, channels_last=flag("channels_last", channels_last))
+        assert recipe is not None  # as there is a transform
+        self._recipe = recipe
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._threads = check_threads("BatchDecoder", threads)
         self._damaged = check_damaged(damaged)
@@ -116,27 +113,27 @@ class BatchDecoder:
             raise ValueError("BatchDecoder needs PyTorch: pip install torch")
         self._device = check_device(device)
         self._open()
-        size = self._options.transform.size
+        size = recipe.transform.size
         self._size = (size.width, size.height)
         image = (size.height, size.width)
         self._shape = (*image, 3) if channels_last else (3, *image)
-        self._dtype = dtype_name(self._options.tensor.dtype)
+        self._dtype = recipe.dtype
         self._files = 0
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, where it begins anew."""
+        """For another process, where the decoder begins anew."""
         return partial(BatchDecoder, **self._arguments), ()
 
     def _open(self) -> None:
         device = None if self._device is None else open_device(self._device)
         self._core = _core.BatchDecoder.open(
-            self._options.transform, self._options.tensor, device, self._damaged
+            self._recipe.transform, self._recipe.tensor, device, self._damaged
         )
         self._process = os.getpid()
 
     def _core_here(self) -> _core.BatchDecoder:
-        """In a forked child a new one: the parent's threads may have been at work in the old."""
+        """The core's decoder; a forked child opens its own, as the parent's may be in use."""
         if self._process != os.getpid():
             if self._device is not None:
                 raise RuntimeError(
@@ -149,18 +146,18 @@ class BatchDecoder:
     def store(self, files: Sequence[Any]) -> list[StoredFile]:
         """Copies files to where they are decoded, so that calls with them send nothing of them.
 
-        On a GPU a JPEG that it decodes takes about its own size of the GPU's memory, until none of
-        those that were stored with it is used any more; of others the CPU keeps the bytes. What is
-        wrong with a file shows where it is decoded.
+        A JPEG that the GPU decodes takes about its own size of the GPU's memory, until none of the
+        files that were stored with it is used any more; the CPU keeps the bytes of other files.
+        Errors in a file show when it is decoded.
 
         Args:
-            files: What a call takes.
+            files: The same as a call takes.
 
         Returns:
-            What calls take in their places.
+            What calls take in place of the files.
 
         Raises:
-            OSError, MemoryError: The GPU's.
+            OSError, MemoryError: The GPU failed, or its memory was not enough.
         """
         return self._core_here().store([view_of(file, place) for place, file in enumerate(files)])
 
@@ -177,20 +174,21 @@ class BatchDecoder:
 
         Args:
             files: JPEG, PNG or WebP files' bytes: bytes, or uint8 arrays or CPU tensors of one
-                dimension. Not to be changed before errors() came back or the batch is gone, or
-                the process may crash. Or what store() of this decoder gave.
+                dimension. They must not change before errors() has returned or the batch is gone,
+                or the process may crash. Or what store() of this decoder returned.
             boxes: Whole numbers [files, 4]: the left, top, width and height of what is cut from
                 each image, in pixels, in place of the transform's crop. Flips and erasing stay.
-            drawn_for: What each file's augmentation is drawn for, with seed and epoch: the numbers
-                of samples give those of a Loader. None: counted from the decoder's first file on.
-            epoch: Counted from 0.
+            drawn_for: What each file's augmentation is drawn for, with seed and epoch: whole
+                numbers [files] from 0 to 2^48 - 1. The numbers of samples give a Loader's
+                augmentation. None: files are counted from the decoder's first one on.
+            epoch: From 0 to 2^32 - 1.
             out: Where the batch goes, a tensor of its shape, type and device; None: a new one.
 
         Returns:
             The batch, [files, 3, height, width] or, with channels_last, [files, height, width, 3].
 
         Raises:
-            ValueError: Arguments that do not go together. What is wrong with a file, errors() says.
+            ValueError: The arguments do not go together. errors() says what is wrong with a file.
         """
         core = self._core_here()
         views = [
@@ -198,9 +196,11 @@ class BatchDecoder:
             for place, file in enumerate(files)
         ]
         count = len(views)
-        epoch = whole("epoch", epoch, 0, 2**32 - 1)
+        epoch = whole("epoch", epoch, 0, _core.EPOCH_MAX)
         crops = None if boxes is None else self._crops(boxes, count)
-        numbers = None if drawn_for is None else _numbers("drawn_for", drawn_for, (count,), 2**48)
+        numbers = None
+        if drawn_for is not None:
+            numbers = _numbers("drawn_for", drawn_for, (count,), _core.DRAWN_FOR_MAX + 1)
         images = self._room(count, out)
         if numbers is None:
             with self._lock:
@@ -239,7 +239,7 @@ class BatchDecoder:
         if not out.is_contiguous() or out.is_neg() or out.requires_grad:
             raise ValueError("out must be contiguous, no negated view, and need no gradient")
         torch.autograd.graph.increment_version(out)
-        if out.is_cuda:  # its memory may be another stream's
+        if out.is_cuda:  # another stream may have made the tensor
             out.record_stream(torch.cuda.current_stream(device))
         return out
 
@@ -250,10 +250,10 @@ class BatchDecoder:
 
 
 def _numbers(name: str, values: Any, shape: tuple[int, ...], end: int) -> NDArray[Any]:
-    """Whole numbers from 0 on, below `end`.
+    """Whole numbers of this shape, each at least 0 and below `end`.
 
     Raises:
-        ValueError: Anything else.
+        ValueError: The values are anything else.
     """
     try:
         given = np.asarray(values if hasattr(values, "__array__") else list(values))

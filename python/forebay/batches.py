@@ -1,124 +1,57 @@
-"""From the core's batches to what a Loader's user asked for."""
+"""From the core's batches to the batches that a Loader's user asked for."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.checks import function
-from forebay.choosing import Chosen
-from forebay.dataset import Dataset
-from forebay.mixing import Mixing, check_mixing, mix, no_labels
+from forebay.mixing import mix, no_labels
+from forebay.options import Options
 from forebay.pytorch import load_torch
 from forebay.user_functions import Occasion, UserFunction
 
-# Fields that the core's batches have by themselves.
-_OWN = ("image", "file", "label", "index")
-
 
 class Assembler:
-    """Makes a user's batch of one of the core.
+    """Makes a user's batch from one of the core's.
 
     Args:
-        dataset: Where columns come from.
-        fields: Like Loader's.
-        functions: The user's, for each image in turn.
-        target_transform: Like Loader's.
-        collate_fn: Like Loader's.
-        batch_transform: Like Loader's.
-        seed: What the mixing and the functions draw depends on it.
-        whole: Whether images come one by one, each of its own size.
-        channels_last: Whether images are to be [height, width, 3].
+        options: A Loader's.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        fields: Sequence[str] | Mapping[str, str],
-        functions: list[UserFunction],
-        target_transform: Callable[..., Any] | None,
-        collate_fn: Callable[..., Any] | None,
-        batch_transform: Callable[..., Any] | Mixing | None,
-        *,
-        seed: int,
-        whole: bool,
-        channels_last: bool,
-    ) -> None:
-        if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
-            raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
-        self._fields = list(fields.values() if isinstance(fields, Mapping) else fields)
-        self._names = list(fields) if isinstance(fields, Mapping) else None
-        self._dataset = dataset
-        for field in self._fields:
-            if field not in _OWN and field not in dataset.columns:
-                known = [*_OWN[:2], *dataset.columns]
-                raise ValueError(f"fields: there is no {field!r}; there are {known}")
-        if not self._fields:
-            raise ValueError("fields is empty: a batch would have nothing")
-        if functions and not self.wants("image"):
-            raise ValueError(f"transform: has functions of images, but fields {self._fields} none")
-        mixing = batch_transform if isinstance(batch_transform, Mixing) else None
-        if mixing is not None and not (self.wants("image") and self.wants("label")):
-            raise ValueError(f"batch_transform: mixes images and labels, fields are {self._fields}")
-        if mixing is not None and whole and not functions:
-            raise ValueError("batch_transform: images of their own sizes cannot be mixed")
-        if mixing is not None and collate_fn is not None:
-            raise ValueError("batch_transform: cannot mix what a collate_fn makes")
-        if target_transform is not None and not self.wants("label"):
-            raise ValueError(
-                f"target_transform: is for labels, but fields {self._fields} have none"
-            )
-        if mixing is not None:
-            check_mixing(mixing)
-        # Whether something in Python uses the images, the mixing or the user's functions.
-        self.uses_images = bool(functions or collate_fn or batch_transform)
-        # Whether something in Python takes time.
-        self.runs_python = self.uses_images or target_transform is not None
-        self._functions = functions
-        self._mixing = mixing
-        if target_transform is not None and not callable(target_transform):
-            raise ValueError(
-                f"target_transform is {target_transform!r}, but must be a function, or a type"
-            )
-        self._target_transform = _user_function(target_transform, "target_transform")
-        self._collate_fn = _user_function(collate_fn, "collate_fn")
-        own = None if isinstance(batch_transform, Mixing) else batch_transform
-        self._batch_transform = _user_function(own, "batch_transform")
-        self._seed = seed
-        self._whole = whole
-        self._channels_last = channels_last
+    def __init__(self, options: Options) -> None:
+        self._dataset = options.dataset
+        self._fields = options.fields
+        self._names = options.names
+        # Whether making a batch takes time in Python.
+        self.runs_python = options.runs_python
+        self._functions = options.functions
+        self._target_transform = options.target
+        self._collate_fn = options.collate
+        self._batch_transform = options.batch
+        self._mixing = options.mixing
+        self._seed = options.seed
+        self._whole = options.recipe is None  # images come one by one, each of its own size
+        self._channels_last = options.channels_last
         self._as_tensors = load_torch() is not None
 
-    def wants(self, field: str) -> bool:
-        """Whether batches have it."""
-        return field in self._fields
-
-    def places(self, field: str) -> list[Any]:
-        """Where batches have it: indexes of the tuple, or names of the dict."""
-        names: Sequence[Any] = self._names or range(len(self._fields))
-        return [name for name, one in zip(names, self._fields, strict=True) if one == field]
-
-    def __call__(
-        self, batch: Any, chosen: Chosen | None, stop: threading.Event | None = None
-    ) -> Any:
+    def __call__(self, batch: Any, steps_before: int, stop: threading.Event | None = None) -> Any:
         """The batch for the user.
 
         Args:
             batch: The core's.
-            chosen: The samples that the batch's numbers count; None: the dataset's own.
-            stop: Set when nobody waits for it any more: the functions' next image is not begun.
+            steps_before: How many of the epoch's batches came before the core's first.
+            stop: Set when nobody waits for the batch any more; then no further image is begun.
 
         Raises:
-            CancelledError: It was stopped.
+            CancelledError: `stop` was set.
         """
         valid = batch.valid.view(bool)
         kept = None if valid.all() else np.flatnonzero(valid)
         samples = batch.samples if kept is None else batch.samples[kept]
-        numbers = samples.astype(np.int64) if chosen is None else chosen.samples[samples]
-        step = batch.step + (0 if chosen is None else chosen.steps_before)
+        numbers = samples.astype(np.int64)
+        step = batch.step + steps_before
         names = dict.fromkeys(self._fields)  # each once, in their order
         made = {name: self._value(name, batch, kept, numbers, stop) for name in names}
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
@@ -143,7 +76,7 @@ class Assembler:
             return
         if isinstance(made["label"], list):
             raise ValueError(
-                "batch_transform: mixes labels, but target_transform gives "
+                "batch_transform: it mixes labels, but target_transform gives "
                 f"{type(made['label'][0]).__name__}; it must give whole numbers, or float32 "
                 "[classes]"
             )
@@ -170,7 +103,7 @@ class Assembler:
     ) -> Any:
         if field == "image":
             images = self._images(batch, kept)
-            # Nobody knows what the functions would make of none.
+            # Nobody knows what the functions would make of no images.
             applies = self._functions and len(images) > 0
             if not applies:
                 return images
@@ -185,7 +118,7 @@ class Assembler:
             own = [self._target_transform]
             return self._apply(own, "target_transform", labels.tolist(), batch, kept, stop)
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
-        if column.dtype.kind == "u":  # with which PyTorch does next to nothing
+        if column.dtype.kind == "u":  # PyTorch can do next to nothing with unsigned types
             column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
 
@@ -209,7 +142,7 @@ class Assembler:
         kept: NDArray[np.int64] | None,
         stop: threading.Event | None,
     ) -> "_Made":
-        """What functions make of each of a batch's images, or labels."""
+        """What the functions make of each image, or label, of a batch."""
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
         made = _Made()
         for place, value in enumerate(values):
@@ -245,19 +178,11 @@ class Assembler:
 
 
 class _Made(list[Any]):
-    """What a user's functions made, of each image or label one."""
-
-
-def _user_function(own: Callable[..., Any] | None, name: str) -> UserFunction | None:
-    if own is None:
-        return None
-    if name != "target_transform":  # for which a type such as float will do
-        function(name, own)
-    return UserFunction(own, name)
+    """What a user's functions made: one value for each image or label."""
 
 
 def _stack(made: list[Any]) -> Any:
-    """Images in one where they are arrays, as PyTorch's default_collate does; else the list."""
+    """All images in one array, like PyTorch's default_collate; else the list of them."""
     if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
         return list(made)
     shapes = sorted({tuple(one.shape) for one in made})
@@ -270,7 +195,7 @@ def _stack(made: list[Any]) -> Any:
 
 
 def _collate(made: list[Any]) -> Any:
-    """Labels in one where they are numbers, or arrays of one shape; else the list."""
+    """One array of all labels where they are numbers or arrays of one shape; else the list."""
     if all(isinstance(one, int | float) for one in made):
         kinds = {type(one) for one in made}
         dtype = np.float64 if float in kinds else bool if kinds == {bool} else np.int64

@@ -1,10 +1,10 @@
 """How fast Forebay is on your own data, and what holds it back: `forebay bench PATH`.
 
-Takes some of the images, and runs training's usual epochs over them (random resized crop, flip,
-normalise, batches of float32) in turn: by a Loader on the images where they lie, by one on the same
-images packed, and by torch.utils.data.DataLoader with torchvision (with Pillow where torchvision
-cannot be imported; not at all without PyTorch). All images are in the page cache by then; how fast
-they come from where they lie is told apart. Takes about a minute.
+It takes some of the images and runs the usual epochs of training over them (random resized crop,
+flip, normalise, batches of float32), in turn: by a Loader on the images where they lie, by a Loader
+on the same images packed, and by torch.utils.data.DataLoader with torchvision (with Pillow where
+torchvision cannot be imported; not at all without PyTorch). All images are in the page cache by
+then; how fast they come from where they lie is measured apart. It takes about a minute.
 """
 
 import argparse
@@ -34,12 +34,12 @@ _MEAN = np.array(T.IMAGENET_MEAN, np.float32)
 _STD = np.array(T.IMAGENET_STD, np.float32)
 _SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 
-# Runs an epoch to its end; the number of images.
+# Runs an epoch to its end and returns the number of images.
 Epoch = Callable[[], int]
 
 
 def choose(dataset: Dataset) -> Dataset:
-    """Images from all over the dataset, few enough for a minute's work."""
+    """Some images from all over the dataset, few enough for a minute's work."""
     drawn = np.argsort(np.random.PCG64(0).random_raw(len(dataset)), kind="stable")[:_SAMPLES_MAX]
     fits = np.cumsum(dataset.column("bytes")[drawn]) <= _BYTES_MAX
     fits[:1] = True
@@ -47,7 +47,7 @@ def choose(dataset: Dataset) -> Dataset:
 
 
 def copy_to(folder: Path, dataset: Dataset) -> float:
-    """The images as files by class; how many seconds reading them took."""
+    """Writes the images into files by class; returns how many seconds reading them took."""
     seconds = 0.0
     for i, label in enumerate(dataset.targets):
         begin = time.perf_counter()
@@ -61,7 +61,7 @@ def copy_to(folder: Path, dataset: Dataset) -> float:
 
 
 def pack(folder: Path, out: Path) -> float:
-    """Packs a folder by the `forebay` program; how many seconds it took."""
+    """Packs a folder by the program `forebay`; returns how many seconds it took."""
     program = os.environ.get("FOREBAY_BIN") or shutil.which("forebay")
     if program is None:
         sys.exit("forebay bench: the program forebay is not on PATH; start this by `forebay bench`")
@@ -74,13 +74,13 @@ def pack(folder: Path, out: Path) -> float:
 
 
 def forebay_epoch(dataset: Dataset, size: int, threads: int) -> tuple[Epoch, Loader]:
-    """An epoch by a Loader."""
+    """An epoch by a Loader, and the Loader."""
     loader = Loader(dataset, _BATCH, True, transform=T.train(size), num_workers=threads)
     return lambda: sum(len(images) for images, _ in loader), loader
 
 
 def torch_epoch(folder: Path, size: int, workers: int) -> tuple[Epoch, str] | None:
-    """An epoch by DataLoader, and what its images go through; None without PyTorch."""
+    """An epoch by DataLoader, and the names of what its images go through; None without PyTorch."""
     if find_spec("torch") is None:
         return None
     from torch.utils.data import DataLoader
@@ -88,7 +88,7 @@ def torch_epoch(folder: Path, size: int, workers: int) -> tuple[Epoch, str] | No
     try:
         dataset: Any = _with_torchvision(folder, size)
         what = "DataLoader, torchvision"
-    except Exception:  # also where it is installed for another PyTorch
+    except Exception:  # torchvision is missing, or installed for another PyTorch
         dataset = _Pillow(folder, size)
         what = "DataLoader, Pillow"
     loader: Any = DataLoader(
@@ -113,7 +113,7 @@ def _with_torchvision(folder: Path, size: int) -> Any:
 
 
 class _Pillow:
-    """What ImageFolder with torchvision's transforms does, with Pillow alone."""
+    """Does the same as ImageFolder with torchvision's transforms, with Pillow alone."""
 
     def __init__(self, folder: Path, size: int) -> None:
         from PIL import Image
@@ -148,9 +148,9 @@ class _Pillow:
 
 
 def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
-    """Images per second of each, taken in turn: the best of as many rounds as there is time for."""
+    """Images per second of each epoch, in turn: the best of as many rounds as there is time for."""
     for epoch in epochs.values():
-        epoch()  # starts workers, fills caches
+        epoch()  # this starts workers and fills caches
     best = dict.fromkeys(epochs, 0.0)
     end = time.perf_counter() + seconds
     while True:
@@ -163,7 +163,7 @@ def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
 
 
 def held_back(loader: Loader, threads: int) -> str:
-    """Whether the loader's threads decoded all the time, or waited for what is read."""
+    """What held the loader's threads back: decoding, or waiting for what is read."""
     stats = loader.stats()
     busy = stats["prepare_cpu_seconds"]
     starved = stats["starved_seconds"]
@@ -174,7 +174,14 @@ def held_back(loader: Loader, threads: int) -> str:
 
 
 def run(path: str, size: int, seconds: float, threads: int) -> dict[str, Any]:
-    """All figures."""
+    """Measures all figures.
+
+    Args:
+        path: A folder of images by class, tar shards, or a dataset.
+        size: Pixels a side of a crop.
+        seconds: How long to measure.
+        threads: Of each side.
+    """
     dataset = Dataset(path)
     if len(dataset) == 0:
         sys.exit(f"forebay bench: {path} has no images")
@@ -204,7 +211,7 @@ def run(path: str, size: int, seconds: float, threads: int) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any], threads: int) -> None:
-    """For people."""
+    """Prints the figures for people."""
     print(
         f"{result['path']}: {result['images']} images, {result['bytes_each'] / 1000:.0f} kB each; "
         f"{result['measured']} of them measured, {threads} threads"
@@ -237,7 +244,7 @@ def show(result: dict[str, Any], threads: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser("forebay bench", description=__doc__)
     parser.add_argument("path", help="a folder of images by class, tar shards, or a dataset")
     parser.add_argument("--size", type=int, default=224, help="pixels a side of a crop (224)")

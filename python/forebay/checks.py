@@ -1,14 +1,16 @@
-"""Arguments that are what they should be, or an error that names them."""
+"""Checks of single arguments; an error names the argument and says what it must be."""
 
+import math
 import operator
+from numbers import Real
 from typing import Any
 
 
 def whole(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
-    """A whole number, also of NumPy or PyTorch.
+    """A whole number from `least` to `most`, also one of NumPy or PyTorch.
 
     Raises:
-        ValueError: It is none, or out of bounds.
+        ValueError: The value is no whole number, or out of bounds.
     """
     try:
         if isinstance(value, bool):
@@ -26,7 +28,7 @@ def flag(name: str, value: Any) -> bool:
     """True or False, also NumPy's.
 
     Raises:
-        ValueError: Something else.
+        ValueError: The value is anything else.
     """
     if type(value).__name__ not in ("bool", "bool_"):
         raise ValueError(f"{name} is {value!r}, but must be True or False")
@@ -34,10 +36,22 @@ def flag(name: str, value: Any) -> bool:
 
 
 def function(name: str, value: Any) -> None:
-    """Something to call, that is no class.
+    """Checks that the value can be called and is no class.
 
     Raises:
-        ValueError: Something else.
+        ValueError: The value is anything else.
     """
     if not callable(value) or isinstance(value, type):
         raise ValueError(f"{name} is {value!r}, but must be a function")
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time in seconds, from 0 on.
+
+    Raises:
+        ValueError: The value is no finite number, or below 0.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= float(value) < math.inf:
+        raise ValueError(f"{name} is {value!r}, but must be a number of seconds, at least 0")
+    return float(value)

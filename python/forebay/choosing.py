@@ -1,35 +1,32 @@
-"""Which samples an epoch has, and in which order, where it is not each of a dataset's once."""
+"""Chooses an epoch's samples and their order, where it is not each of a dataset's samples once."""
 
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.checks import whole
+from forebay import _core
 from forebay.dataset import Dataset
 
-_DRAW_MAX = 2**48 - 1  # the largest number that the core names a stream of random numbers by
-# The most samples of a batch, like the core's limit (base/limits.h).
-_BATCH_MAX = 2**20
-_END = object()  # in place of an item where there are no more
-# How many samples are taken of a sampler at once where it does not say how many it gives.
+_END = object()  # stands for an item where there are no more
+# How many samples are taken from a sampler at once where it does not say how many it gives.
 _BLOCK_SAMPLES = 2**16
 
 
 class Chosen:
-    """An epoch's samples, by their numbers in the dataset, in their order; or the next of them.
+    """The next samples of an epoch, or all of them, by their numbers in the dataset.
 
     Args:
-        samples: At least those of a batch, unless nothing follows.
-        draws: What the augmentation of each is drawn for.
+        samples: Their numbers in their order; at least one batch of them, unless nothing follows.
+        draws: The number that each sample's augmentation is drawn for, up to 2^48 - 1.
         ends: Where each batch ends, counted in `samples`; None: all batches have one size.
         before: How many samples of the epoch came before these.
         steps_before: How many batches of the epoch came before these.
-        following: Chooses what comes after them; None: nothing does.
+        following: Chooses the samples that come after these; None: none do.
     """
 
     def __init__(
@@ -42,8 +39,9 @@ class Chosen:
         steps_before: int = 0,
         following: "Callable[[], Chosen] | None" = None,
     ) -> None:
-        self.samples = samples
-        self.draws = draws
+        self.count = len(samples)
+        self._samples = samples
+        self._draws = draws
         self.ends = ends
         self.before = before
         self.steps_before = steps_before
@@ -52,8 +50,13 @@ class Chosen:
 
     @cached_property
     def digest(self) -> str:
-        """What tells them from others."""
-        return hashlib.sha256(self.samples.tobytes()).hexdigest()
+        """A text that tells these samples from others."""
+        return _digest(self._samples)
+
+    def listed(self, end: int) -> _core.SampleList | None:
+        """The first `end` of the samples for the core; None: the core draws them itself."""
+        ends = np.empty(0, np.uint64) if self.ends is None else self.ends
+        return _core.SampleList(self._samples[:end].astype(np.uint64), self._draws[:end], ends)
 
     @property
     def has_following(self) -> bool:
@@ -68,20 +71,46 @@ class Chosen:
         return self._following
 
     def identity(self) -> dict[str, Any]:
-        """What a Loader's state says of them (states.CHOSEN)."""
+        """What a Loader's state says about the samples (states.CHOSEN)."""
         return {
             "sampled": self.digest,
-            "samples": len(self.samples),
+            "samples": self.count,
             "before": self.before,
             "more": self.has_following,
         }
 
 
-class _Draws:
-    """Numbers what the augmentation is drawn for: the sample, and how often it came before.
+class Drawn(Chosen):
+    """An epoch's samples that the core draws by weights.
 
     Args:
-        samples: That the dataset has.
+        count: How many there are.
+        draw: Returns the samples; called where a state has to tell them from others.
+    """
+
+    def __init__(self, count: int, draw: Callable[[], NDArray[np.uint64]]) -> None:
+        super().__init__(np.empty(0, np.int64), np.empty(0, np.uint64))
+        self.count = count
+        self._draw = draw
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that tells these samples from others."""
+        return _digest(self._draw().astype(np.int64))
+
+    def listed(self, end: int) -> None:
+        """There is no list."""
+
+
+def _digest(samples: NDArray[np.int64]) -> str:
+    return hashlib.sha256(samples.tobytes()).hexdigest()
+
+
+class _Draws:
+    """Numbers that augmentation is drawn for, made of the sample and how often it came before.
+
+    Args:
+        samples: How many samples the dataset has.
     """
 
     def __init__(self, samples: int) -> None:
@@ -89,7 +118,7 @@ class _Draws:
         self._came: NDArray[np.int64] | None = None  # how often each sample came, once some did
 
     def number(self, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The numbers of an epoch's next samples."""
+        """The numbers that the augmentation of an epoch's next samples is drawn for."""
         order = np.argsort(chosen, kind="stable")
         ordered = chosen[order]
         at = np.arange(len(chosen))
@@ -98,29 +127,26 @@ class _Draws:
         times[order] = at - np.maximum.accumulate(first)
         if self._came is not None:
             times += self._came[chosen]
-        return ((chosen + times * self._samples) & _DRAW_MAX).astype(np.uint64)
+        return ((chosen + times * self._samples) & _core.DRAWN_FOR_MAX).astype(np.uint64)
 
     def count(self, chosen: NDArray[np.int64]) -> None:
-        """These came, and others follow."""
+        """Counts samples that came, where others follow."""
         now = np.bincount(chosen, minlength=self._samples)
         self._came = now if self._came is None else self._came + now
 
 
 class Weights:
-    """Draws by a dataset's weights, with replacement: a function of the seed and the epoch alone.
+    """Draws samples by a dataset's weights, with replacement, by the seed and the epoch alone.
 
     Args:
-        dataset: One with weights.
-        samples: Drawn in an epoch.
-        seed: Of the draws.
+        dataset: Has weights that are not all 0.
+        samples: How many are drawn in an epoch.
+        seed: From 0 to 2^64 - 1.
     """
 
     def __init__(self, dataset: Dataset, samples: int, seed: int) -> None:
         assert dataset.weights is not None
-        if not dataset.weights.any():
-            raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
-        self._bounds = np.cumsum(dataset.weights / dataset.weights.max())
-        self._dataset = dataset
+        self._weights = _core.SampleWeights(dataset.weights)
         self._samples = samples
         self._seed = seed
 
@@ -128,37 +154,36 @@ class Weights:
         return self._samples
 
     def is_set(self) -> bool:
-        """Whether somebody else set the epoch, which nobody can."""
+        """False: nobody else can set the epoch."""
         return False
 
     def forget(self) -> None:
-        """Does nothing: no epoch can have been set."""
+        """Does nothing, as nobody can have set an epoch."""
 
     def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
-        """The epoch, and its samples; they are drawn as a whole, whatever came before."""
-        bounds = self._bounds
-        raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
-        uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        # Rounding may reach the last bound, after which there is nothing.
-        last = int(np.searchsorted(bounds, bounds[-1]))
-        drawn = np.minimum(np.searchsorted(bounds, uniform * bounds[-1], side="right"), last)
-        return epoch, Chosen(drawn, _Draws(len(self._dataset)).number(drawn))
+        """The epoch and its samples: all of them, whatever came before."""
+        draw = partial(self._weights.draw, self._seed, epoch, self._samples)
+        return epoch, Drawn(self._samples, draw)
+
+    def order(self, samples: int) -> _core.Weighted:
+        """For the core: epochs of the first `samples` draws."""
+        return _core.Weighted(self._weights, samples)
 
 
 class _Ours(int):
-    """An epoch that was set here, not by the sampler's user."""
+    """The number of an epoch that a Loader set, not the sampler's user."""
 
 
 class Sampler:
-    """What a user's sampler gives.
+    """Chooses the samples that a user's sampler gives.
 
-    Its epoch is set where it has a set_epoch(), like DistributedSampler, and its user has not set
-    one since the last epoch.
+    Where the sampler has a set_epoch(), like DistributedSampler, it is called with each epoch's
+    number, unless the sampler's user has called it since the last epoch.
 
     Args:
-        sampler: An iterable of samples' numbers, or of lists of them, one list a batch.
+        sampler: An iterable of samples' numbers, or of lists of them, one list for each batch.
         dataset: Has the samples.
-        batch: Samples of a batch; None: the sampler gives batches.
+        batch: How many samples a batch has; None: the sampler gives batches.
     """
 
     def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
@@ -172,20 +197,20 @@ class Sampler:
         return len(self._sampler)
 
     def is_set(self) -> bool:
-        """Whether its user has set its epoch since the last one was chosen."""
+        """Whether the sampler's user has set its epoch since the last epoch was chosen."""
         own = getattr(self._sampler, "epoch", None)
         return own is not None and not isinstance(own, _Ours) and own != self._unset
 
     def forget(self) -> None:
-        """What was set up to now counts for nothing: the loader was told its place."""
+        """Ignores an epoch that the sampler's user has set so far: the loader was told one."""
         self._unset = getattr(self._sampler, "epoch", None)
 
     def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
-        """The epoch, the loader's unless the sampler's user has set it; its samples.
+        """The epoch (the loader's, unless the sampler's user has set another) and its samples.
 
         Args:
             epoch: From 0.
-            before: How many samples are passed over.
+            before: How many samples are skipped.
             count: How many are chosen at first; None: as many as the sampler says it has.
         """
         if self.is_set():
@@ -203,10 +228,10 @@ class Sampler:
 
 
 class _Stream:
-    """What a sampler gives, block by block, as there may be no end of it."""
+    """Reads what a sampler gives, block by block, as it may have no end."""
 
     def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
-        # Arrays give Python's own numbers, which are faster to go through one by one.
+        # A list of Python's own numbers is faster to go through than an array.
         is_array = hasattr(sampler, "__array__")
         given = np.atleast_1d(np.asarray(sampler)).tolist() if is_array else sampler
         self._items: Iterator[Any] = iter(given)
@@ -214,9 +239,9 @@ class _Stream:
         self._name = "batch_sampler" if batch is None else "sampler"
         self._draws = _Draws(len(dataset))
         self._came = 0  # samples
-        self._batches_came = 0  # where it gives batches
+        self._batches_came = 0  # where the sampler gives batches
         self._batch = batch
-        self._looked_at: Any = _END  # taken of the items to see whether there are more
+        self._looked_at: Any = _END  # an item that was taken to see whether there are more
         try:
             self._block = max(len(sampler), _BLOCK_SAMPLES)
         except TypeError:
@@ -225,7 +250,7 @@ class _Stream:
             self._block = -(-self._block // batch) * batch
 
     def skip(self, count: int) -> None:
-        """Passes over that many samples, which count as having come."""
+        """Skips that many samples, which count as having come."""
         while self._came < count:
             numbers, _ = self._read(min(self._block, count - self._came))
             if len(numbers) == 0:
@@ -234,7 +259,7 @@ class _Stream:
             self._draws.count(numbers)
 
     def take(self, count: int | None = None) -> Chosen:
-        """The next samples: so many, or a block."""
+        """The next `count` samples; where it is None, a block of them."""
         before = self._came
         steps = self._batches_came if self._batch is None else before // self._batch
         numbers, ends = self._read(self._block if count is None else count)
@@ -254,14 +279,14 @@ class _Stream:
         return self._looked_at is not _END
 
     def _items_left(self, count: int) -> Iterator[Any]:
-        """The next items, so many at most."""
+        """The next items, at most `count` of them."""
         if count > 0 and self._has_more():
             item, self._looked_at = self._looked_at, _END
             yield item
             yield from itertools.islice(self._items, count - 1)
 
     def _read(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None]:
-        """At least that many samples, where there are so many; where each batch of them ends."""
+        """The next samples, at least `count` where there are so many, and where each batch ends."""
         if self._batch is not None:
             return self._checked(list(self._items_left(count))), None
         batches: list[NDArray[np.int64]] = []
@@ -280,10 +305,10 @@ class _Stream:
                 "for each batch (for single numbers: sampler)"
             )
         batch = self._checked(list(item))
-        if not 0 < len(batch) <= _BATCH_MAX:
+        if not 0 < len(batch) <= _core.BATCH_MAX:
             raise ValueError(
                 f"batch_sampler: it gives a batch of {len(batch)} samples, but a batch must have "
-                f"from 1 to {_BATCH_MAX}"
+                f"from 1 to {_core.BATCH_MAX}"
             )
         return batch
 
@@ -310,58 +335,19 @@ class _Stream:
 
 
 def make_chooser(
-    dataset: Dataset,
-    sampler: Any,
-    batch_sampler: Any,
-    samples_per_epoch: int | None,
-    *,
-    batch: int,
-    shuffle: bool,
-    seed: int,
+    dataset: Dataset, sampler: Any, batch_sampler: Any, draws: int | None, *, batch: int, seed: int
 ) -> Weights | Sampler | None:
-    """By a Loader's arguments; None: each of the dataset's samples once, which the core chooses."""
-    draws = sampler is None and batch_sampler is None and shuffle and dataset.weights is not None
-    if samples_per_epoch is not None and not draws:
-        raise ValueError("samples_per_epoch: for a dataset with weights and shuffle=True only")
-    for name, one in (("sampler", sampler), ("batch_sampler", batch_sampler)):
-        if one is not None and not hasattr(one, "__iter__"):
-            raise ValueError(f"{name} is {one!r}, but must be an iterable of numbers")
+    """What chooses the samples by a Loader's options; None: the core takes each sample once.
+
+    Args:
+        dataset: Has the samples.
+        sampler, batch_sampler: Loader's, at most one of them.
+        draws: Samples that an epoch draws by the dataset's weights; None: nothing is drawn.
+        batch: Samples of a batch over all ranks.
+        seed: What the draws depend on.
+    """
     if batch_sampler is not None:
         return Sampler(batch_sampler, dataset, None)
     if sampler is not None:
         return Sampler(sampler, dataset, batch)
-    if not draws:
-        return None
-    if samples_per_epoch is None:
-        return Weights(dataset, len(dataset), seed)
-    return Weights(dataset, whole("samples_per_epoch", samples_per_epoch, 0), seed)
-
-
-def check_batch(
-    batch_size: Any,
-    sampler: Any,
-    batch_sampler: Any,
-    *,
-    shuffle: bool,
-    drop_last: bool,
-    has_rank: bool,
-) -> int | None:
-    """A Loader's batch size, None with a batch_sampler.
-
-    Raises:
-        ValueError: The arguments do not go together.
-    """
-    if batch_sampler is None:
-        if sampler is not None and (shuffle or has_rank):
-            raise ValueError(
-                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
-                "rank and world_size"
-            )
-        return whole("batch_size", batch_size, 1, _BATCH_MAX)
-    is_default = batch_size is None or (type(batch_size) is int and batch_size == 1)
-    if not is_default or shuffle or drop_last or sampler is not None or has_rank:
-        raise ValueError(
-            "batch_sampler: it chooses the batches itself; leave out batch_size, shuffle, sampler, "
-            "drop_last, rank and world_size"
-        )
-    return None
+    return None if draws is None else Weights(dataset, draws, seed)

@@ -1,6 +1,6 @@
-"""Arguments that DataLoader has and that mean nothing here."""
+"""Arguments that torch.utils.data.DataLoader has and that mean nothing to a Loader."""
 
-import warnings
+from collections.abc import Mapping
 from typing import Any
 
 _WHY = {
@@ -15,9 +15,9 @@ _WHY = {
 _told: set[str] = set()
 
 
-def tell_unused(**arguments: Any) -> None:
-    """Warns of each that is given, once in this process."""
-    for name, value in arguments.items():
-        if value and name not in _told:
-            _told.add(name)
-            warnings.warn(f"forebay.Loader: {name} is not used: {_WHY[name]}", stacklevel=3)
+def unused(arguments: Mapping[str, Any]) -> list[str]:
+    """Messages about those of a Loader's arguments that mean nothing, each once in this process."""
+    given = {name: arguments[name] for name in _WHY} | {"in_order": not arguments["in_order"]}
+    new = [name for name, value in given.items() if value and name not in _told]
+    _told.update(new)
+    return [f"forebay.Loader: {name} is not used: {_WHY[name]}" for name in new]

@@ -1,4 +1,4 @@
-"""Transforms as the core takes them, and what is wrong with them where it does not."""
+"""From the user's transforms to the core's, with messages about what the core does not run."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from forebay import _core
 from forebay import transform_kinds as kinds
 
-# By torchvision's names and Pillow's numbers.
+# The core's interpolations by torchvision's names and Pillow's numbers.
 _INTERPOLATIONS: dict[Any, Any] = {
     "nearest": _core.Interpolation.NEAREST,
     "bilinear": _core.Interpolation.BILINEAR,
@@ -23,7 +23,7 @@ _BORDERS = {
     "reflect": _core.BorderKind.REFLECT,
     "symmetric": _core.BorderKind.SYMMETRIC,
 }
-# Where each stands in a list; at most one of a kind.
+# The order in which the core runs the kinds of transforms; it runs at most one of each kind.
 _PLACES: dict[type, int] = {
     kinds.Resize: 0,
     kinds.RandomResizedCrop: 1,
@@ -65,7 +65,7 @@ def _check_order(transforms: Sequence[Any]) -> None:
 
 
 def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
-    """Whether samples have one size whatever the images' sizes are."""
+    """Whether the transforms give samples of one size whatever the images' sizes are."""
     return any(
         _PLACES.get(type(one)) == 1 or (isinstance(one, kinds.Resize) and len(_sides(one)) == 2)
         for one in transforms
@@ -75,7 +75,11 @@ def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
 def numbers_of(
     one: Any, name: str, counts: tuple[int, ...], kind: Any = Integral
 ) -> tuple[Any, ...]:
-    """An argument that is a number, or a sequence of as many as `counts` says."""
+    """The numbers of an argument: one number, or a sequence with one of the lengths in `counts`.
+
+    Raises:
+        ValueError: The argument is anything else, or one of the numbers is not finite.
+    """
     value = getattr(one, name)
     several = isinstance(value, Iterable) and not isinstance(value, str)
     numbers: tuple[Any, ...] = tuple(value) if several else (value,)
@@ -162,12 +166,13 @@ def _probability(one: Any) -> float:
 
 
 def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize | None]:
-    """What the core calls them, and how pixels are normalised.
+    """The core's transform, and the Normalize among the transforms or None.
 
-    Where they do not cut (is_cut), the size of samples is left to the caller.
+    Where is_cut() is false, the caller must still set the transform's size.
 
     Raises:
-        ValueError: The core does not run these in this order, or not with these arguments.
+        ValueError: The core does not run these transforms, or not in this order or with these
+            arguments.
     """
     _check_order(transforms)
     out = _core.Transform()

@@ -1,7 +1,6 @@
-"""Datasets: those that `forebay pack` wrote, images in place, and parts and sums of them."""
+"""Datasets: those that `forebay pack` wrote, images in place, selections and concatenations."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral, Real
@@ -14,33 +13,38 @@ from forebay import _core
 from forebay.checks import whole
 from forebay.decoding import Pixels, decode
 
-# What every dataset knows of its samples without reading an index.
+# Columns that every dataset has without reading an index.
 _KNOWN = ("index", "key", "label", "bytes")
-# What the chunks' indexes of a packed dataset say of an image.
+# Columns that the chunks' indexes of a packed dataset have for each image.
 _OF_IMAGES = ("width", "height", "source_path")
 
 
 class Dataset:
-    """A packed dataset, or a folder of images by class or tar shards in place: samples by number.
+    """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
 
-    A packed dataset's are in storage order; a folder's as torchvision's ImageFolder has them (an
-    empty class keeps its number), shards' in the order of their members, with the classes of their
-    .cls files, or else of the folders inside them. Where a key comes in several shards, all are
-    named by shard and key: "shard-000/000000". Data in place is read when it is used. It is listed
-    anew at each opening, unless `forebay index` did it ahead; a UserWarning tells when that no
-    longer holds, and what is left out. It has no checksums without `forebay index --checksums`.
+    The samples of a packed dataset are in storage order. Those of a folder are in the order of
+    torchvision's ImageFolder, where an empty class keeps its number. Those of shards are in the
+    order of their members, with the classes of their .cls files, or else of the folders inside
+    them. Where several shards have the same key, all samples are named by shard and key:
+    "shard-000/000000". Folders and shards are used in place: they are read when they are needed,
+    and listed anew at each opening, unless `forebay index` has listed them before. A UserWarning
+    says when that list no longer holds, and what is left out. They have no checksums without
+    `forebay index --checksums`.
 
     `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
-    none), as torchvision's ImageFolder gives it without a transform; a slice is a list of such.
+    none), the same as from torchvision's ImageFolder without a transform. A slice gives a list of
+    such pairs.
 
     Args:
         path: The dataset's folder, or one with a subfolder of images for each class; a folder of
             .tar files, one of them, or a range of them as in "train-{000..146}.tar".
 
     Raises:
-        FileNotFoundError: There is nothing.
-        ValueError: Neither a dataset nor a folder of folders of images, nor shards with images.
-        DataError: It is damaged; `forebay verify` says where. Or a shard is, as it says.
+        FileNotFoundError: There is nothing at the path.
+        ValueError: The path is neither a dataset nor a folder of folders of images, nor shards with
+            images.
+        DataError: The dataset is damaged (`forebay verify` says where), or a shard that the message
+            names.
     """
 
     weights: NDArray[np.float64] | None = None
@@ -51,7 +55,8 @@ class Dataset:
             name = os.fsdecode(path)
         except TypeError:
             raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
-        # For when the program goes to another folder. abspath() would not follow links before "..".
+        # The path must hold when the program goes to another folder. abspath() would not follow
+        # links before "..".
         self.core = _core.Dataset.open(os.path.join(os.getcwd(), name) if name else name)
 
     def __len__(self) -> int:
@@ -78,7 +83,7 @@ class Dataset:
 
     @property
     def path(self) -> str:
-        """The dataset's folder; those of a concatenation with " + " between."""
+        """The dataset's folder; for a concatenation the folders, with " + " between them."""
         return self.core.path
 
     @cached_property
@@ -98,9 +103,9 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """Of the content alone: equal datasets have equal ones wherever they lie.
+        """A text that depends on the content alone: it is the same wherever equal datasets lie.
 
-        A folder's is of its files' names, classes and sizes.
+        A folder's fingerprint depends on its files' names, classes and sizes.
         """
         return self.core.fingerprint
 
@@ -117,31 +122,31 @@ class Dataset:
         return self.core.find(key)
 
     def read(self, index: int) -> bytes:
-        """A sample's image file as it is stored, its checksum compared where there is one."""
+        """A sample's image file as it is stored. Its checksum is compared where there is one."""
         return self.core.read(self._number(index))
 
     @cached_property
     def columns(self) -> list[str]:
         """The names that `column` takes.
 
-        "index", "key", "label", "bytes" (of the image file); of packed datasets also "width",
-        "height", "source_path", and the fields that the samples had: "class"; of WebDataset shards
-        "json", "text" (their txt) and others.
+        These are "index", "key", "label" and "bytes" (the image file's size). Packed datasets also
+        have "width", "height", "source_path", and the fields that the samples had, such as "class";
+        those from WebDataset shards have "json", "text" (their txt) and others.
         """
         own = self.core.scalar_fields if self.core.has_indexes else []
         known = [*_KNOWN, *(_OF_IMAGES if self.core.has_indexes else ())]
         return [*known, *(name for name in own if name not in known)]
 
     def column(self, name: str) -> NDArray[Any]:
-        """What is known of every sample under a name, without reading an image.
+        """The values that all samples have under a name. Reads no image.
 
         Returns:
-            [samples], not to be written to: numbers (int64, uint32), or objects: texts (JSON as
-            text), None where a sample has none. The first use of one that is not "index", "key",
-            "label" or "bytes" reads all chunks' indexes; they are kept.
+            A read-only array [samples] of numbers (int64, uint32), or of texts (JSON as text) with
+            None where a sample has none. The first use of a column other than "index", "key",
+            "label" and "bytes" reads all chunks' indexes, which are kept.
 
         Raises:
-            ValueError: There is none of that name; see `columns`.
+            ValueError: There is no column of that name; `columns` has the names.
         """
         if name not in self.columns:
             raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
@@ -153,10 +158,11 @@ class Dataset:
     def subset(self, indices: ArrayLike) -> "Dataset":
         """The samples with these numbers, in this order; a number may come several times.
 
-        Nothing is copied. Slices and boolean masks: `dataset.subset(range(100))`, `filter`.
+        Nothing is copied. `dataset.subset(range(100))` takes a slice, and `filter` a boolean mask.
 
         Raises:
-            IndexError: A number that the dataset does not have.
+            IndexError: The dataset has no sample of one of the numbers.
+            ValueError: The numbers are not whole, or not in one dimension.
         """
         numbers = np.asarray(indices)
         if numbers.size == 0:
@@ -176,9 +182,9 @@ class Dataset:
         """The samples for which the condition is true, in their order; reads no image.
 
         Args:
-            condition: Booleans [samples], as `dataset.targets == 3` or
-                `dataset.column("width") >= 64` give them; or a function of one sample's columns,
-                as `lambda sample: "cat" in sample["key"]`.
+            condition: Booleans [samples], such as `dataset.targets == 3` or
+                `dataset.column("width") >= 64`; or a function of one sample's columns, such as
+                `lambda sample: "cat" in sample["key"]`.
         """
         if callable(condition):
             columns = {name: self.column(name) for name in self.columns}
@@ -202,13 +208,14 @@ class Dataset:
         """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
 
         Args:
-            sizes: Numbers of samples (int), or shares of all of them (float, together 1), as for
+            sizes: Numbers of samples (int), or shares of all of them (float, together 1), like
                 torch.utils.data.random_split.
-            seed: Of the choice, which depends on it, the sizes and the number of samples alone.
+            seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes and the number of
+                samples alone.
         """
         seed = whole("split: seed", seed, 0, 2**64 - 1)
         counts = _counts(sizes, len(self))
-        # Raw numbers, as NumPy promises the same ones for ever.
+        # NumPy promises to give the same raw numbers for ever.
         shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
         parts = np.split(shuffled, np.cumsum(counts)[:-1])
         return [self.subset(np.sort(part)) for part in parts]
@@ -217,10 +224,10 @@ class Dataset:
         """The same samples, drawn with these weights where a loader shuffles.
 
         An epoch then has as many draws as the dataset has samples (or Loader's
-        `samples_per_epoch`), with replacement, as torch.utils.data.WeightedRandomSampler's.
+        `samples_per_epoch`), with replacement, like torch.utils.data.WeightedRandomSampler.
 
         Args:
-            weights: [samples], not negative, in any proportion.
+            weights: [samples], not negative, in any proportion, and not all 0.
         """
         own = np.array(weights, dtype=np.float64)  # the caller's may change
         if own.shape != (len(self),):
@@ -232,7 +239,7 @@ class Dataset:
         return out
 
     def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """The column, and others that come with it."""
+        """The column, and other columns that come with it."""
         if name == "index":
             return {name: np.arange(len(self))}
         if name == "label":
@@ -302,7 +309,7 @@ class _Concatenation(Dataset):
         if name in ("index", "label"):
             return super()._read_columns(name)
         ends = np.cumsum([len(part) for part in self._parts])[:-1]
-        labels = np.split(self.targets, ends)  # whose classes have other numbers than in the parts
+        labels = np.split(self.targets, ends)  # the classes have other numbers in the parts
         columns = [
             own if name == part.core.class_field else part.column(name)
             for part, own in zip(self._parts, labels, strict=True)
@@ -311,20 +318,20 @@ class _Concatenation(Dataset):
 
 
 def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
-    """One dataset of several, one after the other; nothing is copied.
+    """One dataset made of several, one after the other; nothing is copied.
 
-    Classes are those of all, by name: a class that two have is one. Columns are those that all
-    have.
+    It has the classes of all, by name: a class that two of them have is one class. It has the
+    columns that all of them have.
 
     Args:
-        datasets: At least one.
+        datasets: At least one dataset.
         weights: How often samples of each are drawn where a loader shuffles, in any proportion,
             whatever their sizes: `concat([photos, drawings], weights=[3, 1])` gives one drawing
             for three photos (Dataset.weighted). None: each sample comes once.
 
     Raises:
-        ValueError: No dataset; as many weights as datasets are needed; one has classes' names, the
-            other only numbers.
+        ValueError: There is no dataset, or not one weight for each; or one dataset has classes'
+            names and another one only numbers.
     """
     if isinstance(datasets, Dataset):
         raise ValueError(f"concat: {datasets!r} alone; give a list of datasets")
@@ -333,11 +340,11 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
         raise ValueError("concat: no datasets")
     for part in parts:
         if not isinstance(part, Dataset):
-            raise ValueError(f"concat: {part!r} is no Dataset; forebay.Dataset(path) opens one")
+            raise ValueError(f"concat: {part!r} is not a Dataset; forebay.Dataset(path) opens one")
     joined = _Concatenation(parts)
     if weights is None:
         if any(part.weights is not None for part in parts):
-            raise ValueError("concat: one of the datasets has weights; give each one's share")
+            raise ValueError("concat: one of the datasets has weights; give weights for all")
         return joined
     try:
         weights = [float(weight) for weight in weights]
@@ -354,21 +361,20 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
     return joined.weighted(np.concatenate(shares))
 
 
-def warn_without_labels(dataset: Dataset) -> None:
-    """Tells the caller's caller, who asks for labels, that all of them are missing."""
+def without_labels(dataset: Dataset) -> str | None:
+    """What to tell someone who asks for labels where all of them are missing; else None."""
     if len(dataset) == 0 or dataset.core.has_labels:
-        return
-    warnings.warn(
+        return None
+    return (
         f"{dataset.path}: no sample has a class, so every label is -1. Classes come from the "
         "samples' .cls files, or, where there are none, from folders: each image in the folder of "
         "its class, also inside tar shards (docs/data.md). "
-        'Loader(…, fields=["image"]) asks for no labels',
-        stacklevel=3,
+        'Loader(…, fields=["image"]) asks for no labels'
     )
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """It is the dataset's own, for everybody who asks."""
+    """Makes an array read-only, as everybody who asks gets the same one."""
     values.flags.writeable = False
     return values
 
@@ -380,7 +386,7 @@ def _objects(values: list[Any]) -> NDArray[Any]:
 
 
 def _counts(sizes: Sequence[float], samples: int) -> list[int]:
-    """How many samples each part gets; what is left over by rounding goes to the first ones."""
+    """How many samples each part gets; what rounding leaves over goes to the first parts."""
     if not all(isinstance(size, Real) and size >= 0 for size in sizes):
         raise ValueError(
             f"split: {list(sizes)}: sizes must be numbers, not negative, given one by one: "
@@ -392,7 +398,7 @@ def _counts(sizes: Sequence[float], samples: int) -> list[int]:
             raise ValueError(f"split: {counts} are {sum(counts)} samples, there are {samples}")
         return counts
     if abs(sum(sizes) - 1) > 1e-6:
-        raise ValueError(f"split: shares {list(sizes)} must be 1 together")
+        raise ValueError(f"split: shares {list(sizes)} must sum to 1")
     counts = [int(samples * float(size)) for size in sizes]
     for i in range(samples - sum(counts)):
         counts[i % len(counts)] += 1

@@ -1,4 +1,4 @@
-"""Encoded images to pixels."""
+"""Decodes images that are in memory."""
 
 import io
 import os
@@ -19,7 +19,7 @@ Pixels = NDArray[np.uint8]
 File = bytes | bytearray | memoryview | NDArray[np.uint8]
 Files = Sequence[File] | Iterator[File]
 
-# Small images are decoded side by side; more at once gain nothing.
+# So many small images are decoded side by side; more at once gain nothing.
 _TOGETHER = 16
 _local = threading.local()
 
@@ -28,10 +28,10 @@ _DAMAGED = {"refuse": _core.Damaged.REFUSE, "decode": _core.Damaged.DECODE}
 
 
 def check_damaged(damaged: str) -> _core.Damaged:
-    """What becomes of damaged images, for the core.
+    """The core's value for `damaged`.
 
     Raises:
-        ValueError: There is no such way.
+        ValueError: `damaged` is neither "refuse" nor "decode".
     """
     if damaged not in _DAMAGED:
         raise ValueError(f"damaged is {damaged!r}, but must be one of {list(_DAMAGED)}")
@@ -46,15 +46,15 @@ def _decode(damaged: _core.Damaged, files: list[bytes], first: int = 0) -> list[
 
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """For this process: a child that was forked has none of its parent's threads."""
+    """Threads of this process: a forked child has none of its parent's."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"forebay-decode-{process}")
 
 
 def check_threads(name: str, threads: int | None) -> int:
-    """How many work at the same time; None: as many as this process may run at once.
+    """How many threads work at the same time; None: as many as this process may run at once.
 
     Raises:
-        ValueError: Fewer than one.
+        ValueError: `threads` is no whole number above 0.
     """
     return _core.usable_cores() if threads is None else whole(f"{name}: threads", threads, 1)
 
@@ -78,18 +78,19 @@ def decode(
     device: Any = None,
     damaged: str = "refuse",
 ) -> Any:
-    """Decodes a JPEG, PNG or WebP file's bytes, or several files'.
+    """Decodes the bytes of a JPEG, PNG or WebP file, or of several files.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
-    transparency is dropped, orientation tags are not applied.
+    transparency is dropped, and orientation tags are not applied.
 
     Args:
-        data: A file's bytes, also as a uint8 array or CPU tensor of one dimension, or several
-            files'.
-        threads: For several: how many work at the same time; None: as many as this process may
-            run at once. No more are started than there is work for.
-        device: "cuda", "cuda:1" or a torch.device, which decodes JPEGs that it can (packed ones,
-            and others with restart markers; the CPU the rest) on PyTorch's current stream.
+        data: A file's bytes, also as a uint8 array or CPU tensor of one dimension, or a sequence of
+            such files.
+        threads: How many threads decode several files at the same time; None: as many as this
+            process may run at once. No more are started than there is work for.
+        device: "cuda", "cuda:1" or a torch.device, which decodes the JPEGs that it can (packed
+            ones, and others with restart markers) on PyTorch's current stream; the CPU decodes the
+            rest.
         damaged: "refuse" raises DataError where the pixels' data is damaged or incomplete; with
             "decode" a JPEG becomes what libjpeg-turbo makes of it, with grey where rows are
             missing. What damage is: docs/images.md.
@@ -99,7 +100,7 @@ def decode(
         with a `device` tensors there.
 
     Raises:
-        DataError: Not a whole image of these formats; the message names which.
+        DataError: A file is no whole image of these formats; the message names which.
         ValueError: There is no such device, or `data` or `damaged` is something else.
     """
     torch_device = check_device(device)
@@ -124,7 +125,7 @@ def decode(
 
 
 def _is_one(data: Any) -> bool:
-    """Whether it is to be a file's bytes, rather than several files'."""
+    """Whether the data is one file's bytes, rather than several files."""
     if isinstance(data, np.ndarray):
         return data.dtype != object
     return (
@@ -135,10 +136,14 @@ def _is_one(data: Any) -> bool:
 
 
 def view_of(file: Any, place: int) -> NDArray[np.uint8]:
-    """A file's bytes, or a uint8 array or CPU tensor of one dimension, without a copy.
+    """A file's bytes as an array, uint8 [bytes], without a copy.
+
+    Args:
+        file: Bytes, or a uint8 array or CPU tensor of one dimension.
+        place: The file's place among several, for messages.
 
     Raises:
-        ValueError: Anything else.
+        ValueError: The file is anything else.
     """
     try:
         array = file.numpy() if hasattr(file, "numpy") else file
@@ -169,16 +174,26 @@ def begin_batch(
     """Begins a batch in groups, by several threads, on the device's current stream.
 
     Args:
-        outs: Addresses of the samples in `images`, which live as long as somebody writes there.
+        core: Makes the batch.
+        files: What the core's decoder takes.
+        outs: Addresses of the samples in `images`.
+        images: Is kept as long as somebody writes there.
+        drawn_for: What each file's augmentation is drawn for, [files].
+        crops: [files, 6]: left, top, width and height of the crop, width and height of the sample,
+            in pixels; None: as the transform draws them.
+        seed: From 0 to 2^64 - 1.
+        epoch: From 0 to 2^32 - 1.
+        device: A torch.device; None: the CPU.
+        threads: How many begin groups at the same time.
 
     Returns:
-        Each group's first place, and what was begun.
+        Each group's first place in the batch, and what was begun.
     """
     stream = 0
     at_once = _TOGETHER
     if device is not None:
         stream = current_stream(device)
-        at_once = max(at_once, -(-len(files) // threads))  # a GPU would rather have few large ones
+        at_once = max(at_once, -(-len(files) // threads))  # few large groups suit a GPU better
 
     def begin(first: int, keeps: Any = images) -> tuple[int, _core.PendingBatch]:
         part = slice(first, first + at_once)
@@ -230,7 +245,7 @@ def _size_of(file: NDArray[np.uint8], number: int) -> tuple[int, int]:
 
 @cache
 def _whole_images(device: Any, damaged: _core.Damaged, process: int) -> _core.BatchDecoder:
-    """Makes each image as it is; for this process alone, like _pool."""
+    """Decodes each image as it is; of this process alone, like _pool."""
     transform, tensor = _core.Transform(), _core.TensorOptions()
     transform.flip = 0
     tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC

@@ -1,28 +1,31 @@
-"""GPUs, and batches in page-locked memory and there, ahead of the loop."""
+"""Takes batches into page-locked memory and to GPUs, ahead of the loop."""
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from forebay import _core
 from forebay.pytorch import load_torch
+from forebay.recipes import tensor_options
+from forebay.transform_kinds import Normalize
 
 _DECODE = {"auto": _core.Decode.AUTO, "cpu": _core.Decode.HOST, "gpu": _core.Decode.GPU}
+# What a user is told who asks for page-locked memory where can_pin() is false.
+NO_GPU_TO_PIN_FOR = (
+    "forebay: pin_memory is set, but PyTorch sees no GPU: batches stay in ordinary memory"
+)
 
 
 class Normalizing:
-    """What is left to do on the device: (pixel / 255 - mean) / std, of the bytes that came there.
+    """Normalises on the device: (pixel / 255 - mean) / std, from the bytes that came there.
 
     Args:
-        mean, std: Of red, green and blue.
-        dtype: "float32", "bfloat16" or "float16", of the result.
+        mean, std: For red, green and blue, on the scale where a pixel is 0 to 1.
+        dtype: The result's type: "float32", "bfloat16" or "float16".
         channels_last: Whether images are [samples, height, width, 3].
-        fields: Where the batch has images: indexes of a tuple, or names of a dict.
+        fields: Where a batch has images: indexes of a tuple, or names of a dict.
     """
 
     def __init__(
@@ -36,10 +39,8 @@ class Normalizing:
         self._channel = 3 if channels_last else 1
         self._fields = fields
         self._dtype = dtype
-        # As the core: floats' parameters, computed in double, rounded once.
-        means, stds = (np.array(values, np.float32).astype(np.float64) for values in (mean, std))
-        levels = np.arange(256)[None, :] / 255
-        self._values = ((levels - means[:, None]) / stds[:, None]).astype(np.float32)
+        tensor = tensor_options(Normalize(mean, std), dtype, channels_last=channels_last)
+        self._values = _core.normalized_values(tensor)
         self._tables: dict[Any, Any] = {}  # by device
 
     def __call__(self, batch: Any) -> Any:
@@ -53,7 +54,7 @@ class Normalizing:
         import torch
 
         if pixels.device not in self._tables:
-            values = torch.from_numpy(self._values).to(getattr(torch, self._dtype))
+            values = torch.from_numpy(self._values).view(getattr(torch, self._dtype))
             self._tables[pixels.device] = values.to(pixels.device)
         table = self._tables[pixels.device]
         out = torch.empty(pixels.shape, dtype=table.dtype, device=pixels.device)
@@ -66,7 +67,7 @@ class Normalizing:
 
 @dataclasses.dataclass(frozen=True)
 class _Sent:
-    """A batch on its way; what comes after `event` may use it."""
+    """A batch on its way; work that waits for `event` may use it."""
 
     batch: Any
     event: Any
@@ -75,12 +76,12 @@ class _Sent:
 class Mover:
     """Takes batches to page-locked memory, or through it to a device, beside the loop's own work.
 
-    A stream of its own copies and normalises, so that neither waits for what the loop does on the
-    device, nor the other way round.
+    Copying and normalising have a stream of their own, so that they and the loop's work on the
+    device do not wait for each other.
 
     Args:
-        device: Where to, a torch.device; None: only into page-locked memory.
-        normalizing: What is done there.
+        device: The torch.device that batches go to; None: they only go into page-locked memory.
+        normalizing: What is done to the images there; None: nothing.
     """
 
     def __init__(self, device: Any, normalizing: Normalizing | None = None) -> None:
@@ -94,12 +95,12 @@ class Mover:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """What is done to tensors on the device inside is done before they are sent."""
+        """Work on the device inside the `with` is done before the batch is sent."""
         with self._cuda.device(self._device), self._cuda.stream(self._stream):
             yield
 
     def send(self, batch: Any) -> Any:
-        """Begins the copy; for a thread ahead of the loop."""
+        """Begins the copy. A thread ahead of the loop calls it; receive() takes what it returns."""
         with self.working():
             sent = _map(batch, self._pinned if self._stream is None else self._copied)
             if self._stream is None:
@@ -108,11 +109,11 @@ class Mover:
                 sent = self._normalizing(sent)
             event = self._stream.record_event()
             if any(tensor.is_cuda for tensor in _tensors(batch)):
-                event.synchronize()  # the core's memory, which it uses again
+                event.synchronize()  # the core uses this memory again
             return _Sent(sent, event)
 
     def receive(self, sent: Any) -> Any:
-        """The batch, for whatever the calling thread does next on its own current stream."""
+        """The batch, ready for what the calling thread does next on its own current stream."""
         if self._stream is None:
             return sent
         stream = self._cuda.current_stream(self._device)
@@ -133,10 +134,10 @@ class Mover:
 def check_device(device: Any) -> Any:
     """Loader's `device` as a torch.device; None where batches stay in this machine's memory.
 
-    "cuda" is the current device of now, whichever is the current one later.
+    "cuda" means the device that is the current one now, whichever is the current one later.
 
     Raises:
-        ValueError: There is no such device here.
+        ValueError: There is no such device on this machine, or no PyTorch.
     """
     if device is None:
         return None
@@ -160,15 +161,15 @@ def check_device(device: Any) -> Any:
     return asked if asked.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
-def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
-    """Where Loader's `decode` has the images made; None: by the CPU, in this machine's memory.
+def check_decode(decode: Any, device: Any) -> str:
+    """Loader's `decode`.
 
     Args:
-        decode: As Loader's.
-        device: Where the core's images may go at once, a torch.device; None: nowhere.
+        decode: What the user gave.
+        device: The torch.device where the core's images may go at once; None: nowhere.
 
     Raises:
-        ValueError: Nothing that `decode` can be, or it cannot be "gpu".
+        ValueError: `decode` is none of "auto", "cpu" and "gpu", or is "gpu" without a device.
     """
     if decode not in _DECODE:
         raise ValueError(f"decode is {decode!r}, but must be 'auto', 'cpu' or 'gpu'")
@@ -177,6 +178,19 @@ def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] 
             "decode is 'gpu', which goes with device='cuda', a transform, and no function of yours "
             "(transform, collate_fn, batch_transform)"
         )
+    return decode
+
+
+def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
+    """Where the core makes the images; None: the CPU makes them, in this machine's memory.
+
+    Args:
+        decode: What check_decode() returned.
+        device: The torch.device where the core's images may go at once; None: nowhere.
+
+    Raises:
+        ValueError: `decode` is "gpu", but the device cannot be used.
+    """
     if device is None or decode == "cpu":
         return None
     try:
@@ -188,31 +202,26 @@ def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] 
 
 
 def open_device(device: Any) -> _core.Device:
-    """The core's, of a torch.device.
+    """The core's device for a torch.device.
 
     Raises:
-        OSError, FileNotFoundError, DataError: It cannot be used, or the package has no CUDA.
+        OSError, FileNotFoundError, DataError: The device cannot be used, or the package has no
+            CUDA.
     """
     return _core.Device.open(device.index)
 
 
 def current_stream(device: Any) -> int:
-    """PyTorch's, of a torch.device: a cudaStream_t."""
+    """PyTorch's current stream of a torch.device, a cudaStream_t."""
     import torch
 
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
 def can_pin() -> bool:
-    """Whether there is what page-locked memory is for; else warns, as DataLoader does."""
+    """Whether PyTorch sees a GPU, which page-locked memory is for."""
     torch = load_torch()
-    if torch is not None and torch.cuda.is_available():
-        return True
-    warnings.warn(
-        "forebay: pin_memory is set, but PyTorch sees no GPU: batches stay in ordinary memory",
-        stacklevel=3,
-    )
-    return False
+    return torch is not None and torch.cuda.is_available()
 
 
 def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
@@ -225,7 +234,7 @@ def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
         made = {name: _map(value, function) for name, value in batch.items()}
         if not isinstance(batch, MutableMapping) or type(batch) is dict:
             return made
-        own = copy.copy(batch)  # of its own kind, with what else it has
+        own = copy.copy(batch)  # a copy keeps the mapping's own type and whatever else it has
         own.update(made)
         return own
     if isinstance(batch, tuple | list):

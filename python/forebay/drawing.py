@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-# PyTorch's functions that draw random numbers, and take a generator.
+# PyTorch's functions that draw random numbers and take a generator.
 _DRAWING = frozenset(
     ["rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"]
     + ["uniform_", "normal_", "random_", "bernoulli_", "exponential_"]
@@ -16,10 +16,10 @@ _LIKE = {"rand_like": torch.rand, "randn_like": torch.randn}
 
 
 class Drawing(TorchFunctionMode):
-    """Within it, what its thread draws from PyTorch's global generator comes from another.
+    """While it is entered, its thread draws from another generator than PyTorch's global one.
 
     Args:
-        generator: A torch.Generator of the CPU.
+        generator: The torch.Generator to draw from, of the CPU.
     """
 
     def __init__(self, generator: Any) -> None:
@@ -33,7 +33,7 @@ class Drawing(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Calls a function of PyTorch's."""
+        """Calls a function of PyTorch's, with the generator where the function takes one."""
         given = dict(kwargs or {})
         name = getattr(called, "__name__", "")
         if name in _LIKE:

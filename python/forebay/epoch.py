@@ -1,6 +1,5 @@
 """One epoch on its way from the feed to the loop."""
 
-import dataclasses
 import json
 import math
 import threading
@@ -12,39 +11,20 @@ from forebay.ahead import Ahead, Deadline, InTurn, Ready
 from forebay.batches import Assembler
 from forebay.choosing import Chosen
 from forebay.devices import Mover
-from forebay.states import POSITION
+from forebay.place import Stand
 
 _MS_MAX = 2**31 - 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Stand:
-    """Where an epoch stands, after one of its batches or at its beginning."""
-
-    state: str  # the feed's
-    bad: int  # bad samples that it lists
-    chosen: Chosen | None  # the samples that the feed has, where they are not the dataset's own
-    bad_before: list[dict[str, Any]]  # those listed when that feed began
-
-    def place(self) -> dict[str, Any]:
-        """The same as in a Loader's state."""
-        now = json.loads(self.state)
-        if self.chosen is not None:
-            for bad in now["bad"][len(self.bad_before) :]:
-                bad["sample"] = int(self.chosen.samples[bad["sample"]])
-            now["bad"][: len(self.bad_before)] = [dict(bad) for bad in self.bad_before]
-            now |= self.chosen.identity()
-        return now
 
 
 class Epoch:
     """What one iter() of a Loader gives, until something newer ends it.
 
     Args:
-        feed: Holds its samples; begins here.
-        begun: Where it begins, like a Loader's state.
-        chosen: The samples, where they are not the dataset's, each once.
-        is_empty: Whether there is no batch in it.
+        feed: Makes the batches. Its turn for this epoch begins here.
+        begun: The state at which the epoch begins.
+        chosen: The samples; None: each of the dataset's once.
+        listed: The same for the core; None: the core knows them.
+        is_empty: Whether the epoch has no batches.
     """
 
     def __init__(
@@ -52,20 +32,15 @@ class Epoch:
         feed: _core.Feed,
         begun: dict[str, Any],
         chosen: Chosen | None,
+        listed: _core.SampleList | None,
         *,
         is_empty: bool,
     ) -> None:
-        state = json.dumps({name: begun[name] for name in POSITION})
         self.begun = begun
-        self.is_taken = False  # whether the loop got a batch, or saw that there is none
-        self.stand = Stand(
-            state, len(begun["bad"]), chosen, begun["bad"]
-        )  # after the loop's last batch
+        self.is_empty = is_empty
         self.feed: _core.Feed | None = feed  # None when the epoch was ended
-        self._turn = feed.start(state)
+        self._turn = feed.start(Stand.at(begun, chosen).state, listed)
         self._chosen = chosen
-        self._bad_before = begun["bad"]
-        self._is_empty = is_empty
 
     def end(self) -> None:
         """There are no further batches; a thread that waits for one gets the error at once."""
@@ -73,8 +48,19 @@ class Epoch:
         if feed is not None and feed.is_here:
             feed.end(self._turn)
 
+    def go_on(
+        self, state: dict[str, Any], following: Chosen, listed: _core.SampleList | None
+    ) -> None:
+        """The feed goes on at a state, with the samples that follow those chosen so far.
+
+        Raises:
+            RuntimeError: The epoch was ended.
+        """
+        self._turn = self.current_feed().start(json.dumps(state), listed)
+        self._chosen = following
+
     def current_feed(self) -> _core.Feed:
-        """The feed.
+        """The feed that makes the epoch's batches.
 
         Raises:
             RuntimeError: The epoch was ended.
@@ -87,46 +73,41 @@ class Epoch:
             )
         return feed
 
-    def now(self) -> dict[str, Any]:
-        """Where the loop is, like a Loader's state."""
-        if self._is_empty and self.is_taken:  # its end, which no position tells
-            bad = [dict(bad) for bad in self.begun["bad"]]
-            return {"epoch": self.begun["epoch"] + 1, "position": 0, "bad": bad}
-        return self.stand.place()
-
     def batches(
         self,
         assemble: Assembler,
         mover: Mover | None,
         depth: int,
-        open_feed: Callable[["Epoch", Chosen], _core.Feed],
+        go_on: Callable[["Epoch", dict[str, Any], Chosen], None],
     ) -> Ahead | InTurn:
-        """In their order; what takes time in Python is done in threads ahead of the loop.
+        """The batches in their order; threads ahead of the loop do what takes time in Python.
 
         Args:
             assemble: Makes the user's batches of the core's.
-            mover: Takes them to where they shall be; its receive() is left to the loop.
-            depth: Further ones in work or ready after each.
-            open_feed: Makes the feed of the samples that follow those chosen so far, sets it as
-                `feed`, and gives it; raises RuntimeError where the epoch was ended.
+            mover: Takes batches to page-locked memory or a device; the loop calls its receive().
+            depth: How many further batches are in work or ready after each.
+            go_on: Calls go_on() for a state and the samples that follow those chosen so far, while
+                nothing can end the epoch; raises RuntimeError where it was ended.
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
+            chosen = pulled.stand.chosen
+            steps_before = 0 if chosen is None else chosen.steps_before
             if mover is None:
-                return assemble(pulled.batch, pulled.stand.chosen, stop)
+                return assemble(pulled.batch, steps_before, stop)
             with mover.working():
-                made = assemble(pulled.batch, pulled.stand.chosen, stop)
+                made = assemble(pulled.batch, steps_before, stop)
             return mover.send(made)
 
         def pull(deadline: Deadline) -> Ready | None:
-            return self._pull(deadline, open_feed)
+            return self._pull(deadline, go_on)
 
         if mover is None and not assemble.runs_python:
             return InTurn(pull, finish)
         return Ahead(pull, self._is_ready, finish, depth)
 
     def _pull(
-        self, deadline: Deadline, open_feed: Callable[["Epoch", Chosen], _core.Feed]
+        self, deadline: Deadline, go_on: Callable[["Epoch", dict[str, Any], Chosen], None]
     ) -> Ready | None:
         """The feed's next batch; None at the epoch's end."""
         while True:
@@ -137,22 +118,19 @@ class Epoch:
                         raise TimeoutError
                 batch, state, bad = feed.next(turn)
             except RuntimeError:
-                self.current_feed()  # tells it where the epoch was ended meanwhile
+                self.current_feed()  # says so where the epoch was ended meanwhile
                 raise
-            stand = Stand(state, bad, self._chosen, self._bad_before)
+            stand = Stand(state, bad, self._chosen)
             if batch is not None:
                 return Ready(batch, stand)
             if self._chosen is None or not self._chosen.has_following:
                 return None
-            place, following = stand.place(), self._chosen.following()
-            feed = open_feed(self, following)
-            self._chosen, self._bad_before = following, place["bad"]
-            self._turn = feed.start(json.dumps({**place, "position": 0}))
+            go_on(self, {**json.loads(state), "position": 0}, self._chosen.following())
 
     def _is_ready(self) -> bool:
         try:
             return self.current_feed().wait_ms(self._turn, 0)
-        except RuntimeError:  # the epoch was ended, which the next pull tells
+        except RuntimeError:  # the epoch was ended, as the next pull will say
             return True
 
 

@@ -1,4 +1,4 @@
-"""What iter() of a Loader gives."""
+"""What iter() of a Loader returns."""
 
 import contextlib
 import warnings
@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from forebay.ahead import Ahead, Deadline, InTurn, Ready
+from forebay.choosing import Chosen
 from forebay.devices import Mover
-from forebay.epoch import Epoch, Stand
+from forebay.epoch import Epoch
 from forebay.locks import ProcessLock
 from forebay.monitor import BottleneckWarning, Monitor
+from forebay.place import Stand
 
-# In warnings.warn(): the line of the loop, seen from _tell().
+# The stack level of warnings.warn() that names the line of the loop, seen from _tell().
 _LOOP = 3
 
 
@@ -21,9 +23,11 @@ class Batches(Iterator[Any]):
     """One epoch's batches. Threads may share them: each batch goes to one.
 
     Args:
-        epoch: Gives them.
-        source: Makes what `epoch.batches()` gives; called by the first next().
-        mover: What takes them to a device or into page-locked memory, or None.
+        epoch: Gives the batches.
+        source: Calls `epoch.batches()`; called by the first next().
+        take: Is told where the epoch stands after each batch that the loop gets.
+        finish: Is told of the epoch's end, and where it stands after batches that failed last.
+        mover: Takes batches to a device or into page-locked memory; None: they stay.
         bar: Makes the progress bar, or None; called by the first next().
         monitor: Counts the loop's waits.
         timeout: Seconds that the loop waits for a batch; 0: without limit.
@@ -34,6 +38,8 @@ class Batches(Iterator[Any]):
         epoch: Epoch,
         source: Callable[[], Ahead | InTurn],
         *,
+        take: Callable[[Stand], None],
+        finish: Callable[[Stand | None], None],
         mover: Mover | None,
         bar: Callable[[], Any],
         monitor: Monitor,
@@ -41,6 +47,8 @@ class Batches(Iterator[Any]):
     ) -> None:
         self._epoch = epoch
         self._make_source = source
+        self._take = take
+        self._finish = finish
         self._mover = mover
         self._make_bar = bar
         self._monitor = monitor
@@ -48,9 +56,10 @@ class Batches(Iterator[Any]):
         self._lock = ProcessLock()
         self._source: Ahead | InTurn | None = None
         self._bar: Any = None
-        self._told = len(epoch.begun["bad"])  # bad samples that were warned of
-        self._next: Ready | None = None  # taken, and not given while its warnings are errors
-        self._failed: Stand | None = None  # after a batch that a function failed for
+        self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
+        # Pulled, but not given to the loop while a filter makes errors of its warnings.
+        self._next: Ready | None = None
+        self._failed: Stand | None = None  # after a batch for which a function of the user's failed
         self._is_done = False
 
     def __iter__(self) -> "Batches":
@@ -61,20 +70,19 @@ class Batches(Iterator[Any]):
 
         Raises:
             RuntimeError: Something newer ended the epoch, or no batch came within `timeout`.
-            DataError, OSError: What the core met; the epoch is over.
+            DataError, OSError: The core met it while it read or decoded; the epoch is over.
             MemoryError: The caller holds too many batches; later the same batch is tried again.
-            Exception: What a function of the user raised for this batch; the next call goes on
+            Exception: What a function of the user's raised for this batch; the next call goes on
                 with the batch after it.
         """
         with self._lock.here():
             if self._is_done:
                 raise StopIteration
             if self._next is None:
-                self._next = self._take()
+                self._next = self._pull()
             if self._next is None:
                 # Batches that failed since the last good one are over with the epoch.
-                self._epoch.stand = self._failed or self._epoch.stand
-                self._epoch.is_taken = True
+                self._finish(self._failed)
                 self.close()
                 raise StopIteration
             self._tell(self._next)
@@ -84,7 +92,7 @@ class Batches(Iterator[Any]):
                 raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
             if one.error is not None:
                 raise one.error
-            self._epoch.stand, self._epoch.is_taken = one.stand, True
+            self._take(one.stand)
             if self._bar is not None:
                 self._bar.update()
             return one.batch if self._mover is None else self._mover.receive(one.batch)
@@ -103,7 +111,7 @@ class Batches(Iterator[Any]):
         with contextlib.suppress(AttributeError):  # where __init__ did not come to its end
             self.close()
 
-    def _take(self) -> Ready | None:
+    def _pull(self) -> Ready | None:
         try:
             feed = self._epoch.current_feed()
             if self._source is None:
@@ -128,27 +136,29 @@ class Batches(Iterator[Any]):
             warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
         if one.stand.bad <= self._told:
             return
-        for bad in one.stand.place()["bad"][self._told :]:
-            self._told += 1  # told, also where the warning is an error
+        for bad in one.stand.as_state()["bad"][self._told :]:
+            self._told += 1  # also where a filter makes an error of the warning
             warnings.warn(
                 f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
             )
 
 
-def progress_bar(epoch: Epoch, total: int | None, batch: int) -> Any:
-    """A bar of the package tqdm that begins where the epoch stands.
+def progress_bar(
+    begun: dict[str, Any], chosen: Chosen | None, total: int | None, batch: int
+) -> Any:
+    """A bar of the package tqdm that begins where the epoch does.
 
     Args:
-        epoch: Gives the batches.
-        total: How many it has as a whole; None: nobody knows.
-        batch: Samples of one over all ranks, where all have as many.
+        begun: The state at which the epoch begins.
+        chosen: Its samples; None: each of the dataset's once.
+        total: How many batches the whole epoch has; None: nobody knows.
+        batch: Samples of a batch over all ranks, where all batches have as many.
     """
     from tqdm.auto import tqdm
 
-    chosen, now = epoch.stand.chosen, epoch.now()
-    done = now["position"] // batch
+    done = begun["position"] // batch
     if chosen is not None:
         if chosen.ends is not None:
-            done = int(np.searchsorted(chosen.ends, now["position"], side="right"))
+            done = int(np.searchsorted(chosen.ends, begun["position"], side="right"))
         done += chosen.steps_before
-    return tqdm(total=total, initial=done, desc=f"epoch {now['epoch']}", unit="batch")
+    return tqdm(total=total, initial=done, desc=f"epoch {begun['epoch']}", unit="batch")

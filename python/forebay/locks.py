@@ -5,11 +5,11 @@ import threading
 
 
 class ProcessLock:
-    """A reentrant lock of each process's own: a child's is free when the child begins."""
+    """A reentrant lock for each process: a forked child's lock is free when the child begins."""
 
     def __init__(self) -> None:
         self._locks: dict[int, threading.RLock] = {}
 
     def here(self) -> threading.RLock:
-        """This process's lock, for `with`."""
+        """This process's lock, to be used in a `with`."""
         return self._locks.setdefault(os.getpid(), threading.RLock())

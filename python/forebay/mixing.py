@@ -14,14 +14,15 @@ from forebay.checks import whole
 
 @dataclass(frozen=True, kw_only=True)
 class MixUp:
-    """Each image becomes a mean of itself and the one before it in the batch, and so its label.
+    """Mixes each image with the one before it in the batch, and their labels likewise.
 
-    Its own weight is drawn for each batch, from the distribution Beta(alpha, alpha) (Zhang et al.,
-    "mixup: Beyond Empirical Risk Minimization", 2018). The first image's partner is the last one.
+    The result is a weighted mean. The weight of the image itself is drawn for each batch, from the
+    distribution Beta(alpha, alpha) (Zhang et al., "mixup: Beyond Empirical Risk Minimization",
+    2018). The first image is mixed with the last one.
 
     Args:
-        alpha: Above 0.
-        num_classes: Of the labels; None: they are soft ones already.
+        alpha: Above 0; the larger it is, the more equal are the weights.
+        num_classes: How many classes the labels have; None: the labels are soft ones already.
     """
 
     alpha: float = 1.0
@@ -30,15 +31,16 @@ class MixUp:
 
 @dataclass(frozen=True, kw_only=True)
 class CutMix:
-    """A box of each image is that of the one before it in the batch.
+    """Replaces a box of each image by the same box of the image before it in the batch.
 
-    The box is drawn for each batch, and is the same for all of its images: 1 minus a number from
-    Beta(alpha, alpha) is its share of the area, before what lies outside is cut off (Yun et al.,
-    "CutMix: Regularization Strategy to Train Strong Classifiers", 2019). Labels are mixed by area.
+    The box is drawn for each batch, and is the same for all of its images: its share of the area is
+    1 minus a number from Beta(alpha, alpha), before what lies outside the image is cut off (Yun et
+    al., "CutMix: Regularization Strategy to Train Strong Classifiers", 2019). Labels are mixed by
+    area.
 
     Args:
-        alpha: Above 0.
-        num_classes: Of the labels; None: they are soft ones already.
+        alpha: Above 0; the larger it is, the more equal are the weights.
+        num_classes: How many classes the labels have; None: the labels are soft ones already.
     """
 
     alpha: float = 1.0
@@ -47,11 +49,11 @@ class CutMix:
 
 @dataclass(frozen=True)
 class RandomChoice:
-    """One of several MixUp and CutMix for each batch.
+    """Applies one of several MixUp and CutMix to each batch.
 
     Args:
-        transforms: With the same num_classes.
-        p: The weight of each; None: equal ones.
+        transforms: MixUp and CutMix with the same num_classes.
+        p: How often each is chosen, in any proportion; None: all equally often.
     """
 
     transforms: Sequence[MixUp | CutMix]
@@ -62,7 +64,7 @@ Mixing = MixUp | CutMix | RandomChoice
 
 
 def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
-    """What the core chooses from, and the number of classes."""
+    """What the core chooses from, and the number of classes; None: labels are soft already."""
     if isinstance(mixing, (MixUp, CutMix)):
         members: Sequence[Any] = (mixing,)
         weights: Sequence[float] = (1.0,)
@@ -110,30 +112,30 @@ def check_mixing(mixing: Mixing) -> None:
 
 
 def no_labels(mixing: Mixing) -> np.ndarray:
-    """What mix() makes of the labels of no samples."""
+    """The labels of a batch without samples, float32 [0, classes]."""
     return np.empty((0, _choices(mixing)[1] or 0), np.float32)
 
 
 def draw(mixing: Mixing, height: int, width: int, *, seed: int, epoch: int, step: int) -> Any:
-    """What is drawn for a batch of images of height x width pixels, the same on every machine.
+    """Draws how a batch of images of height x width pixels is mixed, the same on every machine.
 
     Returns:
-        `own`: the weight of each image's own label. `box`: CutMix's (x, y, width, height), in
-        pixels, or None where nothing is cut.
+        An object with `own`, the weight of each image's own label, and `box`, which is CutMix's (x,
+        y, width, height) in pixels, or None where nothing is cut.
     """
     return _draw(_choices(mixing)[0], height, width, seed, epoch, step)
 
 
 def _draw(choices: list[Any], height: int, width: int, seed: int, epoch: int, step: int) -> Any:
-    for name, value, bits in (
-        ("height", height, 31),
-        ("width", width, 31),
-        ("seed", seed, 64),
-        ("epoch", epoch, 32),
-        ("step", step, 48),
+    for name, value, least, most in (
+        ("height", height, 1, 2**31 - 1),
+        ("width", width, 1, 2**31 - 1),
+        ("seed", seed, 0, 2**64 - 1),
+        ("epoch", epoch, 0, _core.EPOCH_MAX),
+        ("step", step, 0, _core.DRAWN_FOR_MAX),
     ):
-        if not 0 <= value < 2**bits or (bits == 31 and value == 0):
-            least = 1 if bits == 31 else 0
+        if not least <= value <= most:
+            bits = most.bit_length()
             raise ValueError(f"mix: {name} is {value}, but must be from {least} to 2^{bits} - 1")
     return _core.draw_mix(choices, height, width, seed, epoch, step)
 
@@ -150,40 +152,27 @@ def mix(
 ) -> tuple[Any, Any]:
     """Mixes a batch in place.
 
-    What is drawn depends on the seed, the epoch and the step alone: on all ranks it is the same.
+    The mixing depends on the seed, the epoch and the step alone, and is the same on all ranks.
 
     Args:
-        mixing: What is done.
+        mixing: How the batch is mixed.
         images: A contiguous tensor or array in this machine's memory, [samples, 3, height, width];
             float32, bfloat16 or float16, for CutMix also uint8.
         labels: Integers [samples] from 0 to num_classes - 1, or float32 [samples, classes].
-        seed: As Loader's.
-        epoch: From 0.
-        step: The batch's number in its epoch, from 0.
+        seed: From 0 to 2^64 - 1, like Loader's.
+        epoch: From 0 to 2^32 - 1.
+        step: The batch's number in its epoch, from 0 to 2^48 - 1.
         channels_last: Whether images are [samples, height, width, 3].
 
     Returns:
-        `images`, and labels as float32 [samples, classes]: of the kind that `labels` is.
+        `images`, and labels as float32 [samples, classes], a tensor or an array like `labels`.
 
     Raises:
-        ValueError: Images or labels of another kind; a label that is no class (-1: none).
+        ValueError: Images or labels are of another kind, or a label is no class (-1 means none).
     """
     choices, classes = _choices(mixing)
     as_tensor = not isinstance(labels, np.ndarray)
-    soft = np.asarray(labels)
-    if soft.ndim == 1:
-        soft = _one_hot(soft, classes)
-    elif soft.ndim == 2 and soft.dtype == np.float32:
-        if classes is not None and soft.shape[1] != classes:
-            raise ValueError(
-                f"mix: labels are of {soft.shape[1]} classes, num_classes is {classes}"
-            )
-        soft = np.array(soft, order="C")
-    else:
-        raise ValueError(
-            f"mix: labels are {soft.dtype} {list(soft.shape)}, but must be integers [samples] or "
-            "float32 [samples, classes]"
-        )
+    soft = _soft(labels, classes)
     if not hasattr(images, "shape"):
         raise ValueError(
             f"mix: images are a {type(images).__name__}, but must be one tensor or array"
@@ -209,6 +198,23 @@ def mix(
 
         return images, torch.from_numpy(soft)
     return images, soft
+
+
+def _soft(labels: Any, classes: int | None) -> np.ndarray:
+    """A copy of the labels as float32 [samples, classes]."""
+    soft = np.asarray(labels)
+    if soft.ndim == 1:
+        return _one_hot(soft, classes)
+    if soft.ndim == 2 and soft.dtype == np.float32:
+        if classes is not None and soft.shape[1] != classes:
+            raise ValueError(
+                f"mix: labels are of {soft.shape[1]} classes, num_classes is {classes}"
+            )
+        return np.array(soft, order="C")
+    raise ValueError(
+        f"mix: labels are {soft.dtype} {list(soft.shape)}, but must be integers [samples] or "
+        "float32 [samples, classes]"
+    )
 
 
 def _one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:

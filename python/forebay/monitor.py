@@ -1,4 +1,4 @@
-"""What a loader's time goes into, and when to say so."""
+"""Where a loader's time goes, and when to warn of it."""
 
 import contextlib
 import time
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from forebay import _core
 
-# A warning is worth it when the loop lost that much, and that share of its time, to waiting.
+# There is a warning when the loop has waited at least so long, and for this share of its time.
 _LOST_SECONDS_MIN = 10.0
 _LOST_SHARE_MIN = 0.2
-# Of the wait: for the user's functions, rather than for what is decoded.
+# Python is the bottleneck from this share of the wait on: for functions of the user's and copies.
 _PYTHON_SHARE_MIN = 0.5
-# Of the decoding threads' time: waiting for what is read, rather than decoding.
+# Reading is the bottleneck where the decoding threads waited for it this share of their time.
 _STARVED_SHARE_MIN = 0.3
 
 
@@ -20,7 +20,11 @@ class BottleneckWarning(UserWarning):
 
 
 class Monitor:
-    """Counts the loop's wait, and watches an epoch's stats; one warning at most."""
+    """Counts how long the loop waits, and warns at most once of what holds batches back.
+
+    Args:
+        threads: How many threads decode.
+    """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -29,7 +33,7 @@ class Monitor:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """The loop waits for a batch inside."""
+        """Counts the time inside the `with`, where the loop waits for a batch."""
         begin = time.perf_counter()
         try:
             yield
@@ -37,7 +41,7 @@ class Monitor:
             self._wait_seconds += time.perf_counter() - begin
 
     def stats(self, feed: _core.Feed) -> dict[str, float]:
-        """As Loader.stats() says."""
+        """The figures that Loader.stats() describes."""
         core = feed.stats()
         return {
             "wait_seconds": self._wait_seconds,
@@ -54,12 +58,12 @@ class Monitor:
         }
 
     def begin(self, feed: _core.Feed) -> None:
-        """An epoch begins."""
+        """Watches the epoch that begins now."""
         self._began = time.monotonic()
         self._before = self.stats(feed)
 
     def bottleneck(self, feed: _core.Feed) -> str | None:
-        """What to warn of now, if anything."""
+        """The warning that is due now, or None."""
         if self._told:
             return None
         now = self.stats(feed)
@@ -73,9 +77,9 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
     """What holds batches back; None when nothing does, or it is too early to say.
 
     Args:
-        stats: As Loader.stats(), of these seconds alone.
-        seconds: How long.
-        threads: That decode.
+        stats: The figures of Loader.stats(), counted over `seconds` alone.
+        seconds: How long the epoch has run.
+        threads: How many threads decode.
     """
     lost = stats["wait_seconds"]
     if lost < _LOST_SECONDS_MIN or lost < _LOST_SHARE_MIN * seconds:

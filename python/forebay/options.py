@@ -1,59 +1,200 @@
-"""From a Loader's arguments to the core's options: what is made of a sample."""
+"""A Loader's arguments, checked: the only place that looks at them as the user wrote them."""
 
-import math
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 from forebay import _core
-from forebay.checks import whole
-from forebay.core_transforms import is_cut, to_core
-from forebay.dataset import Dataset
-from forebay.decoding import view_of
-from forebay.devices import Normalizing
-from forebay.transforms import RandomErasing, Transform
+from forebay.checks import flag, function, seconds, whole
+from forebay.compatibility import unused
+from forebay.dataset import Dataset, without_labels
+from forebay.decoding import check_damaged
+from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_device
+from forebay.mixing import Mixing, check_mixing
+from forebay.pipelines import split
+from forebay.ranks import check_world, own_world, threads_of
+from forebay.recipes import Recipe, recipe_of
+from forebay.user_functions import UserFunction
 
-# The most images whose headers are tried for their size.
-_FIRST_MAX = 100
-
-_DTYPES = {
-    "uint8": _core.DType.UINT8,
-    "float32": _core.DType.FLOAT32,
-    "bfloat16": _core.DType.BFLOAT16,
-    "float16": _core.DType.FLOAT16,
-}
+# Fields that the core's batches have by themselves, whatever the dataset's columns are.
+_CORE_FIELDS = ("image", "file", "label", "index")
 
 
-def dtype_name(dtype: _core.DType) -> str:
-    """Like Loader's dtype, and PyTorch's."""
-    return next(name for name, value in _DTYPES.items() if value == dtype)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a Loader does. Names that Loader's arguments have mean the same here.
+
+    Attributes:
+        batch_size: Samples of a batch on this rank; None: a batch_sampler chooses the batches.
+        draws: Samples that an epoch draws by the dataset's weights; None: nothing is drawn.
+        asked_world: Rank and world size as they were given; None: ranks.own_world() says them.
+        world: Rank and world size now.
+        fields: The fields of a batch, in their order.
+        names: The names of the fields in a batch that is a dict; None: batches are tuples.
+        recipe: What the core makes of each image; None: images stay as they are.
+        functions: What Python runs on each image after that, in turn.
+        target: The function of each label, or None.
+        collate: The function of a batch's samples, or None.
+        batch: The function of a whole batch, or None.
+        mixing: What mixes a whole batch, or None.
+        device: A torch.device; None: batches stay in this machine's memory.
+        gpu: The device, where the core's images may go there at once; else None.
+        told: What the user is to be warned of.
+    """
+
+    dataset: Dataset
+    batch_size: int | None
+    shuffle: bool
+    sampler: Any
+    batch_sampler: Any
+    draws: int | None
+    drop_last: bool
+    even_batches: bool
+    seed: int
+    asked_world: tuple[int, int] | None
+    world: tuple[int, int]
+    fields: list[str]
+    names: list[str] | None
+    recipe: Recipe | None
+    functions: list[UserFunction]
+    target: UserFunction | None
+    collate: UserFunction | None
+    batch: UserFunction | None
+    mixing: Mixing | None
+    channels_last: bool
+    device: Any
+    gpu: Any
+    decode: str
+    pin_memory: bool
+    num_workers: int
+    prefetch_factor: int
+    timeout: float
+    replace_bad: bool
+    damaged: _core.Damaged
+    bad_samples_max: int
+    memory_bytes_max: int
+    progress: bool
+    told: tuple[str, ...]
+
+    def wants(self, field: str) -> bool:
+        """Whether batches have this field."""
+        return field in self.fields
+
+    def places(self, field: str) -> list[Any]:
+        """Where batches have this field: indexes of the tuple, or names of the dict."""
+        names: Sequence[Any] = self.names or range(len(self.fields))
+        return [name for name, one in zip(names, self.fields, strict=True) if one == field]
+
+    @property
+    def uses_images(self) -> bool:
+        """Whether the mixing or a function of the user's, in Python, uses the images."""
+        return bool(self.functions or self.collate or self.batch or self.mixing)
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether making a batch takes time in Python."""
+        return self.uses_images or self.target is not None
 
 
-def first_size(dataset: Dataset) -> _core.Size:
-    """The size of a dataset's first image, by its header; of a damaged one's successor instead.
+def check(arguments: Mapping[str, Any]) -> Options:
+    """Checks all arguments of a Loader.
+
+    Args:
+        arguments: By name, but for `self`.
 
     Raises:
-        DataError: None of the first ones can be read.
+        ValueError: Options that make no sense; the message names them.
+        FileNotFoundError, DataError: The same as Dataset's.
     """
-    failed = None
-    for number in range(min(len(dataset), _FIRST_MAX)):
-        try:
-            width, height = _core.read_size(view_of(dataset.read(number), number))
-        except _core.DataError as error:
-            failed = failed or error
-        else:
-            return _core.Size(width=width, height=height)
-    if failed is not None:
-        raise failed
-    return _core.Size(width=1, height=1)  # there are no samples
+    given = SimpleNamespace(**arguments)
+    dataset = given.dataset if isinstance(given.dataset, Dataset) else Dataset(given.dataset)
+    told: list[str] = []
+    made = (
+        {"dataset": dataset}
+        | _order(given, dataset, told)
+        | _running(given, told)
+        | _content(given, dataset, told)
+    )
+    on_bad = _on_bad(given.on_bad)
+    made["replace_bad"] = made["shuffle"] if on_bad is None else on_bad == "replace"
+    return Options(**made, told=(*unused(arguments), *told))
 
 
-def seed_of(seed: int | None, generator: Any) -> int:
-    """The seed by Loader's arguments.
+def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:
+    """The options that say which samples a rank gets, and in which batches."""
+    shuffle = flag("shuffle", bool(given.shuffle) if given.shuffle is None else given.shuffle)
+    drop_last = flag("drop_last", given.drop_last)
+    batch_size = _batch_size(given, shuffle=shuffle, drop_last=drop_last)
+    chooses = given.sampler is not None or given.batch_sampler is not None
+    asked_world = (0, 1) if chooses else check_world(given.rank, given.world_size)
+    world = asked_world or own_world()
+    batch = whole("batch_size x world_size", (batch_size or 1) * world[1], 1, 2**32 - 1)
+    draws = _draws(given, dataset, shuffle=shuffle)
+    for name in ("sampler", "batch_sampler"):
+        one = getattr(given, name)
+        if one is not None and not hasattr(one, "__iter__"):
+            raise ValueError(f"{name} is {one!r}, but must be an iterable of numbers")
+    if drop_last and not chooses and draws is None and 0 < len(dataset) < batch:
+        told.append(
+            f"forebay.Loader: {dataset.path} has {len(dataset)} samples, fewer than one batch of "
+            f"all ranks ({batch}), and drop_last leaves them out: epochs have no batches"
+        )
+    return {
+        "batch_size": batch_size,
+        "shuffle": shuffle,
+        "sampler": given.sampler,
+        "batch_sampler": given.batch_sampler,
+        "draws": draws,
+        "drop_last": drop_last,
+        "even_batches": (
+            shuffle if given.even_batches is None else flag("even_batches", given.even_batches)
+        ),
+        "seed": _seed(given.seed, given.generator),
+        "asked_world": asked_world,
+        "world": world,
+    }
 
-    Raises:
-        ValueError: It is no whole number from 0 to 2^64 - 1, or `generator` is no torch.Generator.
-    """
+
+def _batch_size(given: SimpleNamespace, *, shuffle: bool, drop_last: bool) -> int | None:
+    """Samples of a batch on this rank; None with a batch_sampler."""
+    has_rank = given.rank is not None or given.world_size is not None
+    if given.batch_sampler is None:
+        if given.sampler is not None and (shuffle or has_rank):
+            raise ValueError(
+                "sampler: it chooses the order and this rank's samples itself; leave out shuffle, "
+                "rank and world_size"
+            )
+        return whole("batch_size", given.batch_size, 1, _core.BATCH_MAX)
+    size = given.batch_size
+    is_default = size is None or (type(size) is int and size == 1)
+    if not is_default or shuffle or drop_last or given.sampler is not None or has_rank:
+        raise ValueError(
+            "batch_sampler: it chooses the batches itself; leave out batch_size, shuffle, sampler, "
+            "drop_last, rank and world_size"
+        )
+    return None
+
+
+def _draws(given: SimpleNamespace, dataset: Dataset, *, shuffle: bool) -> int | None:
+    """Samples that an epoch draws by the dataset's weights; None where nothing is drawn."""
+    chooses = given.sampler is not None or given.batch_sampler is not None
+    weights = dataset.weights
+    if chooses or not shuffle or weights is None:
+        if given.samples_per_epoch is not None:
+            raise ValueError(
+                "samples_per_epoch: it goes only with a dataset with weights and shuffle=True"
+            )
+        return None
+    if not weights.any():
+        raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
+    if given.samples_per_epoch is None:
+        return len(dataset)
+    return whole("samples_per_epoch", given.samples_per_epoch, 0)
+
+
+def _seed(seed: Any, generator: Any) -> int:
     if seed is None and generator is not None:
         if not hasattr(generator, "initial_seed"):
             raise ValueError(f"generator is {generator!r}, but must be a torch.Generator")
@@ -61,77 +202,109 @@ def seed_of(seed: int | None, generator: Any) -> int:
     return 0 if seed is None else whole("seed", seed, 0, 2**64 - 1)
 
 
-def seconds(name: str, value: Any) -> float:
-    """A time from 0 on.
-
-    Raises:
-        ValueError: It is none.
-    """
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(value) < math.inf:
-        raise ValueError(f"{name} is {value!r}, but must be a number of seconds, at least 0")
-    return float(value)
+def _on_bad(on_bad: Any) -> str | None:
+    if on_bad not in (None, "replace", "skip"):
+        raise ValueError(f"on_bad is {on_bad!r}, but must be 'replace' or 'skip'")
+    return on_bad
 
 
-def feed_options(
-    transform: list[Transform] | None,
-    dtype: str | None,
-    *,
-    channels_last: bool,
-    with_image: bool,
-    with_file: bool,
-    later: Sequence[Any],
-    dataset: Dataset | None,
-) -> tuple[_core.FeedOptions, Normalizing | None]:
-    """The core's options, as far as they say what is made of a sample; what is left to a device.
+def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
+    """The options that say how the work is done."""
+    prefetch = 2 if given.prefetch_factor is None else given.prefetch_factor
+    if flag("progress", given.progress) and find_spec("tqdm") is None:
+        raise ValueError("progress: the bar needs the package tqdm: pip install tqdm")
+    pin_memory = flag("pin_memory", given.pin_memory)
+    if pin_memory and not can_pin():
+        pin_memory = False
+        told.append(NO_GPU_TO_PIN_FOR)
+    return {
+        "num_workers": threads_of(given.num_workers),
+        "prefetch_factor": whole("prefetch_factor", prefetch, 1, _core.PREFETCH_MAX),
+        "timeout": seconds("timeout", given.timeout),
+        "damaged": check_damaged(given.damaged),
+        "bad_samples_max": whole("bad_samples_max", given.bad_samples_max, 0),
+        "memory_bytes_max": whole("memory_bytes_max", given.memory_bytes_max, 1),
+        "pin_memory": pin_memory,
+        "progress": given.progress,
+    }
 
-    Args:
-        transform: What the core runs; None: images as they are.
-        dtype: Like Loader's.
-        channels_last: Like Loader's.
-        with_image: Whether batches have images.
-        with_file: Whether batches have image files.
-        later: The fields whose images a device may normalise; it does not where something comes
-            after Normalize.
-        dataset: Its first image has the size of all where the transform does not cut them; None:
-            it does.
 
-    Raises:
-        ValueError: A transform or dtype that does not go.
-    """
-    options = _core.FeedOptions()
-    options.files = with_file
-    options.images = (
-        _core.Images.NONE
-        if not with_image
-        else _core.Images.TENSOR
-        if transform is not None
-        else _core.Images.WHOLE
-    )
-    if transform is None:
-        if dtype not in (None, "uint8"):
-            raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
-        return options, None
-    made, normalize = to_core(transform)
-    if dataset is not None and with_image and not is_cut(transform):
-        made.size = _core.resized_size(made.crop.resize, first_size(dataset))
-    options.transform = made
-    dtype = dtype or ("uint8" if normalize is None else "float32")
-    if dtype not in _DTYPES:
-        raise ValueError(f"dtype is {dtype!r}, but must be one of {list(_DTYPES)}")
-    if (dtype == "uint8") != (normalize is None):
+def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:
+    """The options that say what a batch consists of, and where it goes."""
+    channels_last = flag("channels_last", given.channels_last)
+    pipeline = split(given.transform, channels_last=channels_last)
+    if pipeline.in_python is not None:
+        told.append(f"forebay.Loader: transform: {pipeline.in_python}")
+    fields, names = _fields(given.fields, dataset)
+    if pipeline.functions and "image" not in fields:
         raise ValueError(
-            f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize "
-            "(or torchvision's ToTensor or ToDtype) in Forebay's core"
+            f"transform: it has functions of images, but the fields {fields} have none"
         )
-    tensor = _core.TensorOptions()
-    tensor.dtype = _DTYPES[dtype]
-    tensor.layout = _core.Layout.NHWC if channels_last else _core.Layout.NCHW
-    normalizing = None
-    if normalize is not None:
-        tensor.mean, tensor.std = list(normalize.mean), list(normalize.std)
-        if later and not isinstance(transform[-1], RandomErasing):
-            normalizing = Normalizing(tensor.mean, tensor.std, dtype, channels_last, later)
-            tensor.dtype = _core.DType.UINT8
-    options.tensor = tensor
-    return options, normalizing
+    mixing = given.batch_transform if isinstance(given.batch_transform, Mixing) else None
+    if mixing is not None:
+        is_whole = pipeline.core is None and not pipeline.functions
+        _check_mixing(mixing, fields, is_whole=is_whole, collates=given.collate_fn is not None)
+    _check_target(given.target_transform, fields)
+    if "label" in fields and (message := without_labels(dataset)) is not None:
+        told.append(message)
+    recipe = recipe_of(pipeline.core, given.dtype, channels_last=channels_last)
+    device = check_device(given.device)
+    uses_images = pipeline.functions or given.collate_fn or given.batch_transform
+    gpu = None if uses_images or recipe is None or "image" not in fields else device
+    return {
+        "fields": fields,
+        "names": names,
+        "recipe": recipe,
+        "functions": pipeline.functions,
+        "target": _user_function("target_transform", given.target_transform),
+        "collate": _user_function("collate_fn", given.collate_fn),
+        "batch": None if mixing else _user_function("batch_transform", given.batch_transform),
+        "mixing": mixing,
+        "channels_last": channels_last,
+        "device": device,
+        "gpu": gpu,
+        "decode": check_decode(given.decode, gpu),
+    }
+
+
+def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]:
+    """The fields of a batch, and their names where it is a dict."""
+    if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
+        raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
+    wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
+    for field in wanted:
+        if field not in _CORE_FIELDS and field not in dataset.columns:
+            known = [*_CORE_FIELDS[:2], *dataset.columns]
+            raise ValueError(f"fields: there is no {field!r}; there are {known}")
+    if not wanted:
+        raise ValueError("fields is empty: a batch would have nothing")
+    return wanted, list(fields) if isinstance(fields, Mapping) else None
+
+
+def _check_mixing(mixing: Mixing, fields: list[str], *, is_whole: bool, collates: bool) -> None:
+    if not ("image" in fields and "label" in fields):
+        raise ValueError(
+            f"batch_transform: it mixes images and labels, but the fields are {fields}"
+        )
+    if is_whole:
+        raise ValueError("batch_transform: images of their own sizes cannot be mixed")
+    if collates:
+        raise ValueError("batch_transform: it cannot mix what a collate_fn makes")
+    check_mixing(mixing)
+
+
+def _check_target(target: Any, fields: list[str]) -> None:
+    if target is None:
+        return
+    if "label" not in fields:
+        raise ValueError(f"target_transform: it is for labels, but the fields {fields} have none")
+    if not callable(target):
+        raise ValueError(f"target_transform is {target!r}, but must be a function, or a type")
+
+
+def _user_function(name: str, own: Callable[..., Any] | None) -> UserFunction | None:
+    if own is None:
+        return None
+    if name != "target_transform":  # which may also be a type, such as float
+        function(name, own)
+    return UserFunction(own, name)

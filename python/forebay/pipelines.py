@@ -1,10 +1,10 @@
-"""From a Loader's `transform` to what the core runs and what Python runs after it.
+"""Splits a Loader's `transform` into what the core runs and what Python runs after it.
 
 A transform is a list of members: Forebay's transforms, torchvision's, and functions of the user's
-own. The core runs as many from the beginning as it can. The rest runs in Python, member by member,
-on what the members got where their user wrote them: a function in Forebay's list gets a tensor of
-the batch's layout; torchvision's transforms, and functions within its Compose, get a Pillow image
-until ToTensor, ToImage or PILToTensor, then tensors [3, height, width].
+own. The core runs as many from the beginning as it can. The rest runs in Python, member by member.
+Each member gets what it would get where the user wrote it: a function in Forebay's list gets a
+tensor of the batch's layout; torchvision's transforms, and functions within its Compose, get a
+Pillow image until ToTensor, ToImage or PILToTensor, and then tensors [3, height, width].
 """
 
 import functools
@@ -21,20 +21,20 @@ from forebay.torchvision_transforms import CONVERSIONS, CorePart, NotInCoreError
 from forebay.transform_kinds import Transform
 from forebay.user_functions import TorchvisionFunction, UserFunction, name_of
 
-# torchvision's transforms that make tensors of Pillow images; some take nothing else.
+# torchvision's transforms that make tensors of Pillow images; some of them take nothing else.
 _FROM_PILLOW = ("ToTensor", "PILToTensor", "ToImage")
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What becomes of a transform.
+    """A transform, split.
 
     Attributes:
-        core: What the core runs; None: images as they are. Where it is empty, images become
-            tensors all the same, and must be of one size.
+        core: What the core runs; None: images stay as they are. Where it is empty, images become
+            tensors all the same, and must have one size.
         functions: What Python runs on each of the core's images, in turn.
-        names: What these are, by their user's names.
-        in_python: Why torchvision's transforms are among the functions; None: none is.
+        names: The functions' names, for messages.
+        in_python: Why transforms of torchvision are among the functions; None: there are none.
     """
 
     core: list[Transform] | None
@@ -46,14 +46,14 @@ class Pipeline:
 @dataclass(frozen=True)
 class _Member:
     value: Any
-    is_theirs: bool  # torchvision's, or within its Compose
+    is_theirs: bool  # whether it is torchvision's, or within its Compose
 
     def name(self) -> str:
         return name_of(self.value)
 
 
 def from_torchvision(transform: Any) -> list[Transform]:
-    """Forebay's transforms for torchvision's, all of which the core must run.
+    """The transforms of Forebay that do the same as torchvision's; the core must run all of them.
 
     A Loader's `transform` takes torchvision's objects themselves; this shows what becomes of them.
     ToImage, PILToTensor, ToTensor and ToDtype(torch.float32, scale=True) are part of what Forebay
@@ -67,8 +67,8 @@ def from_torchvision(transform: Any) -> list[Transform]:
             transforms; or one.
 
     Raises:
-        ValueError: A member, its arguments or its place have no counterpart in Forebay's core; it
-            is named.
+        ValueError: A member, its arguments or its place have no counterpart in Forebay's core; the
+            message names it.
     """
     pipeline = split(transform, channels_last=False)
     if pipeline.functions:
@@ -77,7 +77,7 @@ def from_torchvision(transform: Any) -> list[Transform]:
 
 
 def only_in_python(pipeline: Pipeline) -> str:
-    """What a pipeline has that the core does not run."""
+    """What in the pipeline the core does not run, for messages."""
     if pipeline.in_python is not None:
         return pipeline.in_python
     return f"{pipeline.names[0]} is a function, which runs in Python"
@@ -91,7 +91,7 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
         channels_last: Whether the core's images are [height, width, 3].
 
     Raises:
-        ValueError: Something that is no transform, or an order that makes no sense.
+        ValueError: A member is no transform, or the order makes no sense.
     """
     if transform is None:
         return Pipeline(None, [], [])
@@ -105,7 +105,7 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
     _check_rest(rest, members[:count])
     has_ours = any(isinstance(one.value, Transform) for one in members)
     if rest and count > 0 and not has_ours and not is_cut(core):
-        # They may make images of different sizes one size, so that the core must not refuse any.
+        # The rest may bring images to one size, so that the core must not refuse other sizes.
         reason = reason or (
             f"nothing before {rest[0].name()} cuts images to one size, as Resize((height, width)) "
             "would"
@@ -117,7 +117,7 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
 
 
 def _flat(one: Any, is_inside: bool) -> Iterator[_Member]:
-    """The members of a transform, those of torchvision's Compose one by one."""
+    """The members of a transform; those of torchvision's Compose one by one."""
     if isinstance(one, functools.partial) and one.func.__module__ == (
         "torchvision.transforms._presets"
     ):
@@ -153,7 +153,7 @@ def _core_part(members: list[_Member]) -> tuple[CorePart, int, str | None]:
 
 
 def _told(rest: list[_Member], reason: str | None, has_core: bool) -> str | None:
-    """What a user is told of torchvision's transforms that run in Python."""
+    """The message about torchvision's transforms that run in Python; None: there are none."""
     slow = [one.name() for one in rest if is_torchvision(one.value)]
     if not slow:
         return None
@@ -163,7 +163,7 @@ def _told(rest: list[_Member], reason: str | None, has_core: bool) -> str | None
 
 
 def _conversion(part: CorePart, rest: list[_Member], members: list[_Member]) -> Any:
-    """The member that made a tensor of the Pillow image before `rest`; None: it is Pillow's there.
+    """The member before `rest` that made a tensor of the Pillow image; None: it still is Pillow's.
 
     Forebay's own transforms give tensors, unless something after them asks for a Pillow image.
     """
@@ -175,7 +175,7 @@ def _conversion(part: CorePart, rest: list[_Member], members: list[_Member]) -> 
 
 
 def _check_rest(rest: list[_Member], before: list[_Member]) -> None:
-    """Refuses members that cannot run in Python, after the core's."""
+    """Raises ValueError where a member cannot run in Python after the members `before`."""
     for member in rest:
         if isinstance(member.value, Transform):
             raise ValueError(
@@ -191,7 +191,7 @@ def _check_rest(rest: list[_Member], before: list[_Member]) -> None:
 
 
 def _functions(rest: list[_Member], conversion: Any, channels_last: bool) -> list[UserFunction]:
-    """What Python runs, with what brings images from one kind of member to the other."""
+    """What Python runs, with steps that convert images between the kinds of members."""
     out: list[UserFunction] = []
     is_theirs = False
     for place, member in enumerate(rest):
@@ -215,7 +215,7 @@ def _step(own: Callable[[Any], Any]) -> UserFunction:
 
 
 def _entering(conversion: Any, channels_last: bool) -> Callable[[Any], Any]:
-    """Makes what torchvision's transforms would have got of an image of the core's.
+    """A function that turns an image of the core's into what torchvision's transforms would get.
 
     Args:
         conversion: The member that made a tensor of the Pillow image; None: it is still Pillow's.
@@ -223,7 +223,7 @@ def _entering(conversion: Any, channels_last: bool) -> Callable[[Any], Any]:
     """
 
     def enter(image: Any) -> Any:
-        if not hasattr(image, "permute"):  # a function of the user's own gave something else
+        if not hasattr(image, "permute"):  # a function of the user's made it
             return image
         planes = image.permute(2, 0, 1) if channels_last else image
         if conversion is None and str(planes.dtype) == "torch.uint8":
@@ -237,7 +237,7 @@ def _entering(conversion: Any, channels_last: bool) -> Callable[[Any], Any]:
 
 
 def _leaving(channels_last: bool) -> Callable[[Any], Any]:
-    """Makes a tensor of the batch's layout of what torchvision's transforms gave."""
+    """A function that turns what torchvision's transforms gave into a tensor of the batch."""
 
     def leave(image: Any) -> Any:
         torch = load_torch()

@@ -1,4 +1,4 @@
-"""PyTorch, imported when it is first needed: whole, or not at all."""
+"""Imports PyTorch when it is first needed, so that it is imported as a whole or not at all."""
 
 import signal
 import sys
@@ -10,9 +10,10 @@ from typing import Any
 
 
 def load_torch() -> Any:
-    """The module, also while another thread imports it; None where PyTorch is not installed.
+    """The module torch, or None where PyTorch is not installed. Any thread may call this.
 
-    Ctrl-C during the import counts after it, as a half-imported PyTorch cannot be imported again.
+    A Ctrl-C during the import takes effect after it, as a half-imported PyTorch cannot be imported
+    again.
     """
     found = sys.modules.get("torch")
     if found is not None and not getattr(found.__spec__, "_initializing", False):
@@ -28,7 +29,7 @@ def load_torch() -> Any:
 def _interrupts_later() -> Iterator[None]:
     handler = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or not callable(handler):  # elsewhere no Ctrl-C arrives
+    if not is_main or not callable(handler):  # no Ctrl-C arrives in other threads
         yield
         return
     came: list[tuple[int, Any]] = []

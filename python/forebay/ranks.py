@@ -6,32 +6,36 @@ from forebay import _core
 from forebay.checks import whole
 from forebay.pytorch import load_torch
 
-# As the core's limits (base/limits.h, feed/options.cc).
-_THREADS_MAX = 1024
-WORLD_SIZE_MAX = 2**16
-
 
 def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
-    """The two, where a Loader's user says them; None: own_world() does."""
+    """Rank and world size where a Loader's user gives them; None: own_world() tells them.
+
+    Raises:
+        ValueError: Only one of them is given, or one is out of range.
+    """
     if (rank is None) != (world_size is None):
         raise ValueError(
-            f"rank is {rank}, world_size is {world_size}: give both, or neither for those of "
-            "torch.distributed"
+            f"rank is {rank}, world_size is {world_size}: give both, or neither to "
+            "take those of torch.distributed"
         )
     if rank is None or world_size is None:
         return None
-    world_size = whole("world_size", world_size, 1, WORLD_SIZE_MAX)
+    world_size = whole("world_size", world_size, 1, _core.WORLD_SIZE_MAX)
     return whole("rank", rank, 0, world_size - 1), world_size
 
 
 def own_world() -> tuple[int, int]:
-    """Rank and world size of torch.distributed, else of the environment (torchrun), else alone."""
+    """Rank and world size of torch.distributed, else of the environment (torchrun), else (0, 1).
+
+    Raises:
+        ValueError: The environment's RANK or WORLD_SIZE makes no sense.
+    """
     torch = load_torch()
     if torch is not None and torch.distributed.is_available():
         distributed = torch.distributed
         if distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
-    if "RANK" not in os.environ:  # Lightning's processes have WORLD_SIZE alone until they meet
+    if "RANK" not in os.environ:  # Lightning's processes have only WORLD_SIZE until they meet
         return 0, 1
     rank, world_size = _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
     if rank >= world_size:
@@ -49,7 +53,7 @@ def _from_environment(name: str, default: str, least: int) -> int:
 
 
 def threads_of(num_workers: int | None) -> int:
-    """Threads that decode, by Loader's num_workers."""
-    if num_workers is not None and whole("num_workers", num_workers, 0, _THREADS_MAX):
+    """How many threads decode, at least 1, by Loader's num_workers."""
+    if num_workers is not None and whole("num_workers", num_workers, 0, _core.THREADS_MAX):
         return int(num_workers)
     return max(1, _core.usable_cores() // _from_environment("LOCAL_WORLD_SIZE", "1", 1))

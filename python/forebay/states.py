@@ -1,31 +1,33 @@
-"""What Loader.state_dict() gives, and whether what load_state_dict() gets is one."""
+"""The fields of Loader.state_dict(), and the check of what load_state_dict() gets."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from forebay import _core
 from forebay.checks import whole
 
 VERSION = 0
-# Where an epoch stands: its number, the samples consumed over all ranks, and the bad ones so far.
+# Fields that say where an epoch stands: its number, how many samples all ranks have consumed, and
+# the bad samples so far.
 POSITION = ("epoch", "position", "bad")
-# Also in states of chosen samples: which they are (Chosen.digest), how many, how many of the epoch
-# came before them, and whether others follow.
+# Further fields where Python chooses the samples: which samples they are (Chosen.digest), how many,
+# how many samples of the epoch came before them, and whether others follow.
 CHOSEN = ("sampled", "samples", "before", "more")
 _OF_BAD = {"sample": int, "chunk": str, "key": str, "reason": str}
 
 
 def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """A Loader's state, which fits; its numbers as Python's own.
+    """A Loader's state that is sound and belongs to this loader, with Python's own numbers.
 
     Args:
-        state: From outside.
-        identity: What the loader's own states say but for where it stands.
+        state: What the user gave.
+        identity: The fields by which a state must agree with the loader.
 
     Raises:
-        ValueError: It is not; the message says what of it.
+        ValueError: The state is not sound or belongs to another loader; the message says why.
     """
     if not isinstance(state, Mapping):
-        raise ValueError(f"load_state_dict: {state!r} is no state of a Loader")
+        raise ValueError(f"load_state_dict: {state!r} is not a state of a Loader")
     missing = {*identity, *POSITION} - set(state)
     if missing:
         raise ValueError(f"load_state_dict: not a Loader's state, {sorted(missing)} is missing")
@@ -35,12 +37,13 @@ def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
                 f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is {value!r}"
             )
     out = dict(state)
-    most_of = {"epoch": 2**32 - 2, **dict.fromkeys(("position", "samples", "before"), 2**63 - 1)}
+    most_of = dict.fromkeys(("position", "samples", "before"), 2**63 - 1)
+    most_of["epoch"] = _core.EPOCH_MAX - 1  # so that there is a next one
     for name, most in most_of.items():
         if name in out:
             out[name] = whole(f"load_state_dict: the state's {name}", out[name], 0, most)
     if not isinstance(out["bad"], list) or not all(map(_is_bad, out["bad"])):
-        raise ValueError("load_state_dict: the state's bad is no list of bad samples")
+        raise ValueError("load_state_dict: the state's bad is not a list of bad samples")
     return out
 
 

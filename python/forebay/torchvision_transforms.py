@@ -1,6 +1,6 @@
-"""Which of torchvision's transforms the core runs, and what they are called there.
+"""From torchvision's transforms to Forebay's, where the core runs them.
 
-Forebay does not import torchvision: its objects are recognised by the module of their type.
+Forebay does not import torchvision, but recognises its objects by the module of their type.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from forebay import transform_kinds as kinds
 from forebay.core_transforms import numbers_of, to_core
 
 _FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
-# The arguments that Forebay's transform takes from torchvision's one of the same name.
+# The arguments that Forebay's transform takes over from torchvision's of the same name.
 _COPIED: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
     "RandomCrop": ("size", "pad_if_needed", "fill", "padding_mode"),
@@ -23,11 +23,11 @@ _COPIED: dict[str, tuple[str, ...]] = {
     "Normalize": ("mean", "std"),
     "RandomErasing": ("p", "scale", "ratio"),
 }
-# These make numbers from 0 to 1 of bytes.
+# These turn bytes into numbers from 0 to 1.
 _SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
-# These need nothing done: samples are RGB tensors from the beginning.
+# For these nothing needs to be done, as samples are RGB tensors from the beginning.
 _IGNORED = ("Identity", "PILToTensor", "ToImage", "ToPureTensor")
-# After these an image is a tensor, before them it is Pillow's.
+# An image is Pillow's before these and a tensor after them.
 CONVERSIONS = (*_SCALING, "PILToTensor", "ToImage", "ToPureTensor")
 
 
@@ -42,7 +42,7 @@ def is_torchvision(one: Any) -> bool:
 
 
 class CorePart:
-    """The members of a transform, from its beginning on, that the core runs."""
+    """The first members of a transform, as many as the core runs."""
 
     def __init__(self) -> None:
         self._taken: list[Any] = []
@@ -67,8 +67,8 @@ class CorePart:
             later: The members after it.
 
         Raises:
-            NotInCoreError: It is torchvision's, and the core does not do it, or not at this place.
-            ValueError: Torchvision could not do it either.
+            NotInCoreError: The core does not run this member of torchvision's, or not here.
+            ValueError: Torchvision could not run it either.
         """
         if isinstance(member, kinds.Transform):
             self._taken.append(member)
@@ -89,12 +89,12 @@ class CorePart:
             self.conversion = member
 
     def _converted(self, member: Any, later: Sequence[Any]) -> list[kinds.Transform]:
-        """Forebay's transforms for one of torchvision's."""
+        """The transforms of Forebay that do the same as one of torchvision's."""
         name = type(member).__name__
         if name in _IGNORED or name in _SCALING:
             _scales(member, self._scaled)
             return []
-        if name == "ImageClassification":  # the preset of a model's weights, for Pillow's images
+        if name == "ImageClassification":  # a model's preset, which gets Pillow's images
             return [
                 kinds.Resize(member.resize_size, member.interpolation),
                 kinds.CenterCrop(member.crop_size),
@@ -152,7 +152,7 @@ def _is_scaling(member: Any) -> bool:
 
 
 def _scales(member: Any, scaled: bool) -> bool:
-    """Whether a member makes numbers from 0 to 1 of bytes; `scaled`: they are that already."""
+    """Whether a member makes pixels numbers from 0 to 1; `scaled`: they were so before it."""
     name = type(member).__name__
     if name == "ImageClassification":
         return True
@@ -175,7 +175,7 @@ def _scales(member: Any, scaled: bool) -> bool:
 
 
 def _padding(member: Any) -> Any:
-    """The constructor's argument: v2 keeps left, right, top and bottom, v1 what it was given."""
+    """The constructor's `padding`: v1 keeps it; v2 keeps left, right, top and bottom instead."""
     padding = member.padding
     if ".v2." not in type(member).__module__ or padding is None:
         return padding or None

@@ -1,4 +1,4 @@
-"""The transforms as their user writes them; forebay.transforms has them all."""
+"""The classes of transforms that users write; forebay.transforms exports them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Size = int | Sequence[int]
 
 
 class Transform:
-    """Something that the core does to each sample."""
+    """A transform of one sample, which the core runs."""
 
 
 # What a Loader takes: Forebay's transforms, torchvision's, and functions of the user's own.
@@ -20,12 +20,13 @@ Transforms = Sequence[Transform | Callable[..., Any]] | Transform | Callable[...
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Transform):
-    """A random part of the image, resized.
+    """Cuts a random part out of the image and resizes it.
 
     Args:
-        size: The sample's.
-        scale: Bounds of the part's share of the image's area, above 0, up to 1.
-        ratio: Bounds of the part's width to its height.
+        size: The sample's size, in pixels.
+        scale: The least and the largest share of the image's area that the part has, above 0, up
+            to 1.
+        ratio: The least and the largest ratio of the part's width to its height.
         interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
         antialias: True.
     """
@@ -39,19 +40,20 @@ class RandomResizedCrop(Transform):
 
 @dataclass(frozen=True)
 class RandomCrop(Transform):
-    """A random part of the image, with a border around it, in the image's own pixels.
+    """Cuts a random part out of the image with a border around it, without scaling.
 
-    An image that is too small for it cannot be used (a bad sample), unless `pad_if_needed`, or
+    An image that is too small cannot be used (it is a bad sample), unless `pad_if_needed` is set or
     Resize comes before.
 
     Args:
-        size: The sample's.
+        size: The sample's size, in pixels.
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom; None: no border.
-        pad_if_needed: Whether the border is widened, on both sides, where an image is too small.
+        pad_if_needed: Whether the border is widened on both sides where an image is too small.
         fill: A constant border's colour: a whole number from 0 to 255, or three.
-        padding_mode: "constant"; "edge" repeats the last pixel; "reflect" mirrors the image without
-            its last pixel, "symmetric" with it; these two at most once.
+        padding_mode: "constant" fills the border with `fill`; "edge" repeats the last pixel;
+            "reflect" mirrors the image without its last pixel and "symmetric" with it, at most
+            once.
     """
 
     size: Size
@@ -63,12 +65,12 @@ class RandomCrop(Transform):
 
 @dataclass(frozen=True)
 class Resize(Transform):
-    """The whole image, resized.
+    """Resizes the whole image.
 
     Args:
-        size: The short side's, the other one as the image's shape gives, rounded down; or
-            (height, width), whatever the shape.
-        interpolation: Like RandomResizedCrop's.
+        size: The short side's pixels, where the other side follows from the image's shape, rounded
+            down; or (height, width), whatever the image's shape.
+        interpolation: The same as for RandomResizedCrop.
         max_size: None.
         antialias: True.
     """
@@ -81,31 +83,32 @@ class Resize(Transform):
 
 @dataclass(frozen=True)
 class CenterCrop(Transform):
-    """The image's middle; where the image is smaller, it lies in the middle of black."""
+    """Cuts out the image's middle; an image that is smaller lies in the middle of black pixels."""
 
     size: Size
 
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(Transform):
-    """Mirrored left to right with probability `p`."""
+    """Mirrors the image left to right with probability `p`, from 0 to 1."""
 
     p: float = 0.5
 
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(Transform):
-    """Mirrored top to bottom with probability `p`."""
+    """Mirrors the image top to bottom with probability `p`, from 0 to 1."""
 
     p: float = 0.5
 
 
 @dataclass(frozen=True)
 class Normalize(Transform):
-    """Floating-point numbers: (pixel / 255 - mean) / std, for red, green and blue.
+    """Makes floating-point numbers, (pixel / 255 - mean) / std, of red, green and blue.
 
-    Unlike torchvision's it takes the bytes from 0 to 255 themselves: it is ToDtype(torch.float32,
-    scale=True) and Normalize in one. mean=(0, 0, 0) and std=(1, 1, 1) give the range from 0 to 1.
+    Unlike torchvision's Normalize it takes the bytes from 0 to 255 themselves: it is
+    ToDtype(torch.float32, scale=True) and Normalize in one. mean=(0, 0, 0) and std=(1, 1, 1) give
+    the range from 0 to 1.
     """
 
     mean: Sequence[float] = IMAGENET_MEAN
@@ -114,15 +117,15 @@ class Normalize(Transform):
 
 @dataclass(frozen=True)
 class RandomErasing(Transform):
-    """With probability `p` a random rectangle becomes one colour, or noise.
+    """Replaces a random rectangle by one colour, or by noise.
 
     Args:
-        p: From 0 to 1.
-        scale: Bounds of its share of the area, above 0, up to 1.
-        ratio: Bounds of its height to its width.
-        value: What it becomes, one number or three, on the scale after Normalize (without that,
-            whole numbers from 0 to 255); "random", with Normalize: for each pixel and channel a
-            number of the standard normal distribution.
+        p: The probability, from 0 to 1, that a sample gets such a rectangle.
+        scale: The least and the largest share of the area that the rectangle has, above 0, up to 1.
+        ratio: The least and the largest ratio of its height to its width.
+        value: The colour, one number or three, on the scale after Normalize (without Normalize,
+            whole numbers from 0 to 255). "random", which needs Normalize: each pixel and channel
+            gets a number of the standard normal distribution.
     """
 
     p: float = 0.5

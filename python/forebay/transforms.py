@@ -1,17 +1,17 @@
-"""What happens to a sample between its file and the batch: torchvision v2's names and parameters.
+"""Transforms of samples and batches, with torchvision v2's names and parameters.
 
-A loader takes a sequence of these, in this order: how the sample is cut from its image
-(RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, each if wanted; without a crop, and
-without a Resize with both sides, all images must come out at one size); then RandomHorizontalFlip
-and RandomVerticalFlip, Normalize and RandomErasing, each if wanted. They are run by Forebay's core
-in one pass, with the distributions of torchvision.transforms.v2, the randomness drawn from the
-seed, the epoch and the sample alone. Pixels are those of torchvision v2 on uint8 tensors; resizing
-is always antialiased. A loader takes torchvision's own objects too: from_torchvision() shows what
-becomes of them.
+A loader takes a sequence of these in this order. First come those that cut the sample from its
+image: RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, each if wanted. Without a crop,
+and without a Resize with both sides, all images must come out at one size. Then come
+RandomHorizontalFlip and RandomVerticalFlip, Normalize and RandomErasing, each if wanted. Forebay's
+core runs them in one pass, with the distributions of torchvision.transforms.v2; the random numbers
+depend on the seed, the epoch and the sample alone. Pixels are those of torchvision v2 on uint8
+tensors; resizing is always antialiased. A loader takes torchvision's own objects too:
+from_torchvision() shows what becomes of them.
 
-MixUp, CutMix and RandomChoice of them act on whole batches (forebay.mixing).
+MixUp, CutMix and a RandomChoice of them act on whole batches (forebay.mixing).
 
-A `size` is a number of pixels, for squares, or (height, width).
+A `size` is (height, width) in pixels, or one number for a square.
 """
 
 from forebay.mixing import CutMix, MixUp, RandomChoice
@@ -53,10 +53,10 @@ __all__ = [
 
 
 def train(size: Size = 224) -> list[Transform]:
-    """The usual ones for training on photographs: random resized crop, flip, ImageNet's mean."""
+    """The usual transforms for training: random resized crop, flip, ImageNet's mean."""
     return [RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()]
 
 
 def evaluate(size: Size = 224, resize: Size = 256) -> list[Transform]:
-    """The usual ones for validation: the middle of the resized image, ImageNet's mean."""
+    """The usual transforms for validation: the resized image's middle, ImageNet's mean."""
     return [Resize(resize), CenterCrop(size), Normalize()]

@@ -1,7 +1,7 @@
 """Functions that the user brings, and the random numbers that they ask for.
 
-What a function draws depends on what it is called for alone, so that it is the same for any number
-of threads and ranks, and after any resuming.
+The random numbers depend only on what a function is called for, so that they are the same for any
+number of threads and ranks, and after resuming anywhere.
 """
 
 import functools
@@ -18,13 +18,13 @@ from forebay.pytorch import load_torch
 
 
 class Occasion:
-    """What a function is called for; its random numbers are drawn from this alone.
+    """What a function is called for; its random numbers depend on this alone.
 
     Args:
-        seed: The loader's.
+        seed: The loader's seed.
         epoch: From 0.
-        numbers: What the samples' augmentation is drawn for [samples]: of one sample, or of all of
-            a batch.
+        numbers: The numbers that the augmentation of the samples is drawn for, [samples]: of one
+            sample, or of all samples of a batch.
         step: The batch's number in its epoch; None: the function is for one sample.
     """
 
@@ -34,7 +34,7 @@ class Occasion:
         self._seed, self._epoch, self._numbers, self._step = seed, epoch, numbers, step
 
     def digest(self, name: str) -> bytes:
-        """32 bytes for the function of this name, unrelated to those of any other occasion."""
+        """32 bytes for the function of this name, unrelated to the bytes of any other occasion."""
         text = f"forebay {name}, seed {self._seed}, epoch {self._epoch}, step {self._step}:"
         return hashlib.sha256(text.encode() + self._numbers.astype("<u8").tobytes()).digest()
 
@@ -42,16 +42,16 @@ class Occasion:
 class UserFunction:
     """A function of one value, called with the generators that it has parameters for.
 
-    A parameter `generator` gets a torch.Generator, one called `rng` a numpy.random.Generator. Both
-    are the function's until it returns. Any thread may call it.
+    A parameter `generator` gets a torch.Generator, and a parameter `rng` a numpy.random.Generator.
+    Both belong to the function until it returns. Any thread may call it.
 
     Args:
         own: The user's function.
-        name: The Loader's parameter that it was given as.
-        place: Its place among several; each draws numbers of its own.
+        name: The Loader's parameter that the function was given as.
+        place: Its place among several functions; each draws numbers of its own.
 
     Raises:
-        ValueError: It asks for a torch.Generator, and PyTorch is missing.
+        ValueError: The function asks for a torch.Generator, but PyTorch is missing.
     """
 
     def __init__(self, own: Callable[..., Any], name: str, place: int = 0) -> None:
@@ -73,9 +73,9 @@ class UserFunction:
 
 
 class TorchvisionFunction(UserFunction):
-    """A transform of torchvision, which draws from PyTorch's global generator by itself.
+    """A transform of torchvision, which would draw from PyTorch's global generator.
 
-    Here its draws come from a generator of the occasion, and the global one stays as it is.
+    Here it draws from a generator of the occasion, and the global one stays as it is.
     """
 
     def __call__(self, value: Any, occasion: Occasion) -> Any:
@@ -86,16 +86,16 @@ class TorchvisionFunction(UserFunction):
 
 
 def name_of(own: Any) -> str:
-    """What messages call a function or a transform."""
+    """The name of a function or a transform in messages."""
     return getattr(own, "__name__", type(own).__name__)
 
 
 def _generators_of(own: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of the generators a function has parameters for, after its first one."""
+    """Which of the generators a function has parameters for, after its first parameter."""
     bound = set()
     target: Any = own
     while isinstance(target, functools.partial):
-        bound |= set(target.keywords)  # what the user gave stays
+        bound |= set(target.keywords)  # the user has given these arguments
         target = target.func
     torch = load_torch()
     if torch is not None and isinstance(own, torch.nn.Module):
@@ -118,14 +118,14 @@ _of_thread = threading.local()
 
 
 def _torch_generator(digest: bytes) -> Any:
-    """The thread's own one, which is costly to make, seeded anew."""
+    """The thread's own generator, seeded anew, as it is costly to make one."""
     if not hasattr(_of_thread, "generator"):
         _of_thread.generator = load_torch().Generator()
     return _of_thread.generator.manual_seed(int.from_bytes(digest[:8], "little"))
 
 
 def _numpy_generator(digest: bytes) -> np.random.Generator:
-    # PCG64, not default_rng(): NumPy promises its bits for ever.
+    # This is PCG64 and not default_rng(), as NumPy promises that its bits never change.
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[8:24], "little")))
 
 

@@ -3,7 +3,7 @@
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
-#include "store/indexing.h"
+#include "store/source/index_file.h"
 
 namespace forebay::apps {
 

@@ -1,7 +1,8 @@
 #include <charconv>
 
 #include "commands.h"
-#include "store/inspect.h"
+#include "io/file_system.h"
+#include "store/check/inspect.h"
 
 namespace forebay::apps {
 

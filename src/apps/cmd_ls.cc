@@ -2,7 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "store/inspect.h"
+#include "io/file_system.h"
+#include "store/check/inspect.h"
 
 namespace forebay::apps {
 

@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
-#include "store/pack.h"
+#include "store/pack/pack.h"
 
 namespace forebay::apps {
 

@@ -2,8 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "io/file_system.h"
 #include "io/machine.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
 
 namespace forebay::apps {
 

@@ -1,4 +1,5 @@
-// Bytes in and out: spans, little-endian numbers, checked sums and products, a bounded reader.
+// Bytes in memory: spans, little-endian numbers, checked sums and products, a reader that never
+// leaves its bounds, and a writer. Reading and writing files is in io/.
 #pragma once
 
 #include <bit>
@@ -42,7 +43,7 @@ void store_le(uint8_t* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
-// a + b and a * b; empty when the result does not fit 64 bits.
+// Return a + b and a * b, or nothing when the result does not fit 64 bits.
 inline std::optional<uint64_t> checked_add(uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
@@ -69,7 +70,7 @@ class ByteWriter {
     store_le(out_->data() + at, value);
   }
   void bytes(Bytes data) { out_->insert(out_->end(), data.begin(), data.end()); }
-  // A u32 length, then the bytes.
+  // Writes a u32 length, then the bytes.
   void sized(std::string_view text) {
     number(static_cast<uint32_t>(text.size()));
     bytes(as_bytes(text));
@@ -104,7 +105,7 @@ class ByteReader {
     position_ += out.size();
     return out;
   }
-  // A u32 length of at most `limit`, then that many bytes.
+  // Reads a u32 length of at most `limit`, then that many bytes.
   std::string_view sized(size_t limit) {
     const auto length = number<uint32_t>();
     if (length > limit) ok_ = false;
@@ -117,10 +118,10 @@ class ByteReader {
   bool ok_ = true;
 };
 
-// 1536 -> "1.5 KB", 64000000 -> "64.0 MB": decimal units, for messages.
+// Formats a size for messages in decimal units: 1536 becomes "1.5 KB", 64000000 becomes "64.0 MB".
 std::string human_bytes(uint64_t bytes);
-// "1 chunk", "2 chunks", "3 classes": a number and an English noun with a regular plural, for
-// messages.
+// Formats a number with an English noun for messages: "1 chunk", "2 chunks", "3 classes". The
+// plural must be regular.
 std::string counted(uint64_t number, std::string_view noun);
 
 }  // namespace forebay::base

@@ -1,4 +1,5 @@
-// Checksums: CRC32C against damage (ISA-L), SHA-256 as the name of content (OpenSSL).
+// Checksums: CRC32C detects damage (computed by ISA-L), SHA-256 names content (computed by
+// OpenSSL).
 #pragma once
 
 #include <array>
@@ -8,18 +9,18 @@
 
 namespace forebay::base {
 
-// CRC-32C (Castagnoli) of `data`, as iSCSI and Parquet count it; `seed` is the CRC of what came
-// before.
+// Returns the CRC-32C (Castagnoli) of `data`, the variant that iSCSI and Parquet use. `seed` is the
+// CRC of the bytes before `data`.
 uint32_t crc32c(Bytes data, uint32_t seed = 0);
 
 using Sha256 = std::array<uint8_t, 32>;
 
 Sha256 sha256(Bytes data);
 std::string to_hex(Bytes data);
-// 64 hexadecimal digits in lower case; anything else is an error.
+// Parses 64 hexadecimal digits in lower case. kCorrupt for anything else.
 Result<Sha256> sha256_from_hex(std::string_view text);
 
-// SHA-256 of bytes that come in pieces.
+// Computes the SHA-256 of bytes that arrive in pieces.
 class Sha256Stream {
  public:
   Sha256Stream();
@@ -27,7 +28,7 @@ class Sha256Stream {
   Sha256Stream(Sha256Stream&&) noexcept;
   Sha256Stream& operator=(Sha256Stream&&) noexcept;
   void add(Bytes data);
-  Sha256 finish();  // once
+  Sha256 finish();  // may be called once
 
  private:
   struct State;

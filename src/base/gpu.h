@@ -1,4 +1,5 @@
-// What code needs that runs on a GPU and, for its tests, on the host.
+// The mark of functions that run on a GPU and also, so that tests need no GPU, on the host. It has
+// no dependencies, because nvcc compiles it.
 #pragma once
 
 #ifdef __CUDACC__

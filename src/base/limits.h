@@ -10,14 +10,16 @@ namespace forebay::base {
 inline constexpr uint32_t kImageSideMax = 16384;          // pixels
 inline constexpr uint64_t kImagePixelsMax = 64ull << 20;  // pixels
 inline constexpr uint64_t kImageBytesMax = 64ull << 20;   // an encoded image
-inline constexpr int kJpegScansMax = 100;                 // more is a scan bomb
+inline constexpr int kJpegScansMax = 100;                 // more scans are a scan bomb
 inline constexpr int kJpegComponentsMax = 4;
+inline constexpr uint32_t kMcuBlocksMax = 10;  // of an interleaved scan (T.81 B.2.3)
+inline constexpr double kAspectRatioMax = 64;  // of a random crop or erased part
 
 // Samples
 inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kFieldNameBytesMax = 128;
-inline constexpr size_t kClassNameBytesMax = 255;        // what file systems give a folder's name
-inline constexpr size_t kFieldsMax = 64;                 // fields in a dataset
+inline constexpr size_t kClassNameBytesMax = 255;  // file systems allow a folder's name as much
+inline constexpr size_t kFieldsMax = 64;           // fields in a dataset
 inline constexpr uint64_t kFieldBytesMax = 64ull << 20;  // one stored file
 inline constexpr size_t kScalarBytesMax = 1u << 20;      // one text or json value
 inline constexpr size_t kClassesMax = 1u << 20;
@@ -28,16 +30,18 @@ inline constexpr uint64_t kChunkBytesMin = 64ull << 10;  // the smallest target 
 inline constexpr uint32_t kChunkSamplesMax = 1u << 20;
 inline constexpr uint64_t kChunkIndexBytesMax = 256ull << 20;
 inline constexpr uint64_t kSnapshotRootBytesMax = 64ull << 20;
-inline constexpr uint32_t kPartSamplesMax = 1u << 20;  // a part holds at most this many
+inline constexpr uint32_t kPartSamplesMax = 1u << 20;  // samples in one part
 inline constexpr uint64_t kSamplesMax = 1ull << 40;
 // Enough for the block checksums of the largest part: a million keys of 1024 bytes.
 inline constexpr uint32_t kPartHeaderBytesMax = 1u << 20;
-inline constexpr uint64_t kHeadBytesMax = 4096;  // the file HEAD
+inline constexpr uint64_t kHeadBytesMax = 4096;                   // the file HEAD
+inline constexpr uint64_t kSnapshotFileBytesMax = 4ull << 30;     // what verify reads to hash it
+inline constexpr uint64_t kTarMemberBytesMax = (1ull << 33) - 1;  // 11 octal digits
 
 // Sources
 inline constexpr uint64_t kSourceEntriesMax = 100'000'000;  // files or tar members listed
 inline constexpr size_t kSourcePathBytesMax = 4096;
-inline constexpr int kFolderDepthMax = 32;  // a link that leads to a folder above nests for ever
+inline constexpr int kFolderDepthMax = 32;  // a link to a folder above would nest forever
 inline constexpr size_t kShardsMax = 1u << 20;
 inline constexpr size_t kTarNameBytesMax = 4096;
 inline constexpr size_t kTarExtendedBytesMax = 1u << 20;  // one pax or GNU extended header
@@ -48,16 +52,26 @@ inline constexpr size_t kInPlaceNotesMax = 16;
 inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 
 // Weights
-inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; the format's own limit
+inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; set by the format
 inline constexpr uint64_t kSafetensorsFileMax = 16'000'000'000;  // bytes that we read into memory
 inline constexpr size_t kSafetensorsRankMax = 16;
 inline constexpr int kSafetensorsJsonDepthMax = 4;
 
 // Running
 inline constexpr int kThreadsMax = 1024;
-inline constexpr int kLockTriesMax = 100;  // of a lock whose file was replaced meanwhile
+inline constexpr int kLockTriesMax = 100;  // attempts when the lock's file keeps being replaced
 inline constexpr int kWorldSizeMax = 1 << 16;
-inline constexpr size_t kTraceEventsMax = 1'000'000;  // of a trace: some 200 MB of text
+inline constexpr size_t kTraceEventsMax = 1'000'000;  // in one trace, about 200 MB of text
 inline constexpr uint32_t kBatchMax = 1u << 20;       // samples in a global batch
+inline constexpr int kPrefetchMax = 1024;             // batches prepared ahead
+inline constexpr uint32_t kEpochMax = 0xffff'ffff;
+// The largest number that an augmentation is drawn for: it names a stream of random numbers.
+inline constexpr uint64_t kDrawnForMax = (1ull << 48) - 1;
+inline constexpr uint32_t kLanesMax = 1u << 16;
+inline constexpr uint64_t kGroupBytesMax = 1ull << 42;  // chunks shuffled together in a lane
+
+// Training
+inline constexpr uint64_t kTrainingEpochsMax = 1'000'000;
+inline constexpr int64_t kModelWidthMax = 1024;  // resnet9: half the channels of a layer
 
 }  // namespace forebay::base

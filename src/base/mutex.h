@@ -1,8 +1,10 @@
-// A mutex whose use clang checks at compile time (-Wthread-safety); std::mutex carries no marks.
+// A mutex and a condition variable whose use clang checks at compile time (-Wthread-safety).
+// std::mutex has no such annotations in libstdc++.
 #pragma once
 
 #include <pthread.h>
 
+#include <cstdint>
 #include <ctime>
 #include <mutex>
 
@@ -40,8 +42,9 @@ class FOREBAY_ANNOTATE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// wait() is called with the mutex held, in a loop that checks its condition. POSIX's own, as
-// libstdc++'s has a symbol of g++ 12, the one thing that would keep wheels from glibc 2.34.
+// Call wait() with the mutex held, in a loop that checks the condition. This class uses POSIX
+// directly because std::condition_variable of g++ 12 needs a symbol that systems with glibc 2.34
+// may lack, and wheels must run there.
 class CondVar {
  public:
   CondVar() = default;
@@ -51,17 +54,14 @@ class CondVar {
   void wait(Mutex& mutex) REQUIRES(mutex) {
     pthread_cond_wait(&condition_, mutex.mutex_.native_handle());
   }
-  // False when nobody notified in that time.
-  bool wait_ms(Mutex& mutex, int ms) REQUIRES(mutex) {
-    constexpr long kNsMax = 1'000'000'000;
-    timespec until{};
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1'000'000L;
-    until.tv_sec += until.tv_nsec / kNsMax;
-    until.tv_nsec %= kNsMax;
+  // The same until the system's monotonic clock reads `deadline_ns`, and then returns false.
+  // io::Clock is what a caller waits through.
+  bool wait_until(Mutex& mutex, int64_t deadline_ns) REQUIRES(mutex) {
+    constexpr int64_t kNsPerSecond = 1'000'000'000;
+    const timespec deadline{.tv_sec = static_cast<time_t>(deadline_ns / kNsPerSecond),
+                            .tv_nsec = static_cast<long>(deadline_ns % kNsPerSecond)};
     return pthread_cond_clockwait(&condition_, mutex.mutex_.native_handle(), CLOCK_MONOTONIC,
-                                  &until) == 0;
+                                  &deadline) == 0;
   }
   void notify_one() { pthread_cond_signal(&condition_); }
   void notify_all() { pthread_cond_broadcast(&condition_); }

@@ -1,5 +1,5 @@
-// From 16 to 8 bits as the processors' own instructions do it. Included once for each instruction
-// set.
+// Packs 16-bit numbers to bytes in the lane order of the processor's own pack instructions.
+// Included once for each instruction set of Highway.
 #if defined(FOREBAY_BASE_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOREBAY_BASE_PACK_INL_H_
 #undef FOREBAY_BASE_PACK_INL_H_
@@ -13,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace forebay::base::HWY_NAMESPACE {
 namespace {
 
-// Two vectors of int16 to bytes, saturated: in each 128-bit block those of `a` before those of `b`.
+// Packs two vectors of int16 to bytes with saturation. In each 128-bit block, the bytes of `a` come
+// before those of `b`.
 template <class D8, class V16>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D8> pack([[maybe_unused]] D8 d8, V16 a, V16 b) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -6,7 +6,7 @@
 
 namespace forebay::base {
 
-// In place: every row moves towards the front.
+// Every row moves towards the front, so no row overwrites one that is still needed.
 void Pixels::crop(const Rect& region) {
   FOREBAY_CHECK(region.inside(width, height));
   const size_t from_stride = size_t{width} * 3;

@@ -1,4 +1,4 @@
-// Decoded pixels and regions of them.
+// Decoded pixels, regions of an image, and the interface through which a decoder delivers rows.
 #pragma once
 
 #include <array>
@@ -30,35 +30,36 @@ struct Pixels {
   uint32_t height = 0;
   ByteVector rgb;
 
-  // Makes room for width * height pixels; what was there is lost, its memory is kept.
+  // Makes room for width * height pixels. The old pixels are lost, but their memory is reused.
   void reset(uint32_t new_width, uint32_t new_height) {
     width = new_width;
     height = new_height;
     rgb.resize(size_t{width} * height * 3);
   }
-  // Keeps `region`, which is inside.
+  // Crops in place to `region`, which must be inside.
   void crop(const Rect& region);
 };
 
-// A row as one for each channel. kPlanarPadding bytes behind each may be read.
+// One row of pixels, stored as a separate row for each channel. The kPlanarPadding bytes after each
+// of these may be read.
 using PlanarRow = std::array<const uint8_t*, 3>;
 inline constexpr size_t kPlanarPadding = 64;
 
-// The rows of a decoded region, made when they are asked for. Not empty.
+// The rows of a decoded region, which are made on demand. There is at least one row.
 class Rows {
  public:
   virtual uint32_t width() const = 0;
   virtual uint32_t height() const = 0;
-  // Row `y`; good until the next call.
+  // Returns row `y`. It stays valid until the next call.
   virtual PlanarRow row(uint32_t y) = 0;
-  // All rows. Afterwards there are none.
+  // Moves all rows to `out`. No rows are left afterwards.
   virtual void move_to(Pixels* out) = 0;
 
  protected:
   ~Rows() = default;
 };
 
-// Those of pixels that are there already.
+// Rows of pixels that are already in memory.
 class PixelRows final : public Rows {
  public:
   uint32_t width() const override { return pixels.width; }
@@ -72,7 +73,7 @@ class PixelRows final : public Rows {
   ByteVector row_;
 };
 
-// kTooBig when an image is above the limits; `what` begins the message: "JPEG".
+// Returns kTooBig when a size is above the limits. The message begins with `what`, such as "JPEG".
 Status check_image_size(std::string_view what, uint32_t width, uint32_t height);
 
 }  // namespace forebay::base

@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include "base/limits.h"
 #include "base/status.h"
 
 namespace forebay::base {
@@ -30,12 +31,13 @@ std::array<uint32_t, 2> make_key(uint64_t seed, Purpose purpose) {
 
 }  // namespace
 
-// Counter words: [0] and the low half of [1] count blocks, the rest names the stream.
+// Words of the counter: word 0 and the low half of word 1 count blocks; the other bits name the
+// stream.
 Random::Random(uint64_t seed, Purpose purpose, uint64_t a, uint64_t b)
     : counter_{0, static_cast<uint32_t>(b >> 32) << 16, static_cast<uint32_t>(b),
                static_cast<uint32_t>(a)},
       key_(make_key(seed, purpose)) {
-  FOREBAY_CHECK(a >> 32 == 0 && b >> 48 == 0);
+  FOREBAY_CHECK(a <= kEpochMax && b <= kDrawnForMax);
 }
 
 uint32_t Random::next_u32() {

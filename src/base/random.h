@@ -1,6 +1,6 @@
-// Seeded random numbers that are the same with any compiler, machine, thread and device:
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
-// a counter-based generator, so that the n-th number of a stream needs no number before it.
+// Seeded random numbers that are the same with any compiler, machine, thread and device. The
+// generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011). It is counter-based: the n-th number of a stream does not depend on the numbers before it.
 #pragma once
 
 #include <array>
@@ -10,31 +10,32 @@
 
 namespace forebay::base {
 
-// One block of Philox4x32-10: 128 random bits from a 128-bit counter and a 64-bit key.
+// Returns one block of Philox4x32-10: 128 random bits from a 128-bit counter and a 64-bit key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// What a stream is drawn for; streams of different purposes never overlap.
+// The purpose of a stream. Streams of different purposes never overlap.
 enum class Purpose : uint32_t {
   kPackOrder = 1,
   kChunkOrder = 2,
   kGroupOrder = 3,
   kAugment = 4,
   kMix = 5,
+  kDraw = 6,
   kTest = 100,
+  kSimulation = 101,
 };
 
-// The stream of random numbers that belongs to (seed, purpose, a, b).
-// `a` and `b` name what it is drawn for: an epoch and a sample, say. `a` below 2^32, `b` below
-// 2^48.
+// The stream of random numbers that belongs to (seed, purpose, a, b). `a` and `b` name what is
+// drawn, for example an epoch and a sample. `a` must be below 2^32, `b` below 2^48.
 class Random {
  public:
   Random(uint64_t seed, Purpose purpose, uint64_t a = 0, uint64_t b = 0);
   uint32_t next_u32();
   uint64_t next_u64();
-  // Uniform in [0, bound), without bias; bound > 0. (Lemire, "Fast random integer generation
-  // in an interval", 2019.)
+  // Returns a number that is uniform in [0, bound), without bias; bound > 0 (Lemire, "Fast random
+  // integer generation in an interval", 2019).
   uint64_t below(uint64_t bound);
-  // Uniform in [0, 1): a multiple of 2^-53.
+  // Returns a number that is uniform in [0, 1), a multiple of 2^-53.
   double uniform();
 
  private:
@@ -44,7 +45,7 @@ class Random {
   uint32_t used_ = 4;
 };
 
-// Fisher–Yates.
+// Shuffles in place by the Fisher–Yates algorithm.
 template <class T>
 void shuffle(std::span<T> items, Random& random) {
   for (size_t left = items.size(); left > 1; --left) {

@@ -27,6 +27,12 @@ std::string_view code_name(Code code) {
       return "no_memory";
     case Code::kIo:
       return "io";
+    case Code::kTruncated:
+      return "truncated";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kTimedOut:
+      return "timed_out";
     case Code::kBusy:
       return "busy";
     case Code::kCancelled:

@@ -1,8 +1,8 @@
-// Errors as values: Status and Result<T>. Only bindings turn them into exceptions.
-// What a message holds, and the list of codes with what to do: docs/errors.md.
+// Errors as values: Status and Result<T>. Only the Python bindings turn them into exceptions. What
+// a message contains, and the list of codes with what to do about each, is in docs/errors.md.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>
@@ -14,21 +14,24 @@ namespace forebay::base {
 enum class Code : unsigned char {
   kOk,
   kInvalid,      // the caller asked for something that makes no sense
-  kNotFound,     // a file, chunk, sample or field that is named is not there
-  kExists,       // something is there already that would be overwritten
-  kCorrupt,      // stored bytes are not what they should be
+  kNotFound,     // a named file, chunk, sample or field does not exist
+  kExists,       // something exists that would be overwritten
+  kCorrupt,      // stored bytes are damaged or malformed
   kUnsupported,  // valid, but not something that Forebay reads
   kTooBig,       // above a limit of base/limits.h
   kNoSpace,      // the disk is full
   kNoMemory,     // the memory cap is reached
   kIo,           // the operating system could not read or write
+  kTruncated,    // a file ended before the bytes that were asked for
+  kUnavailable,  // the other side is gone, or refuses for now
+  kTimedOut,     // not done before its deadline
   kBusy,         // another process holds the dataset
   kCancelled,    // stopped on request
 };
 
 std::string_view code_name(Code code);
 
-// The outcome of something that may fail: ok, or a code and a message for people.
+// The outcome of an operation that may fail: ok, or a code with a message for people.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -40,7 +43,7 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // The same error with "where: " before its message; ok stays ok.
+  // Returns the same error with "where: " before its message. An ok status stays ok.
   Status at(std::string_view where) const;
 
  private:
@@ -51,7 +54,7 @@ class [[nodiscard]] Status {
 template <class T>
 using Result = tl::expected<T, Status>;
 
-// An error to return from a function whose type is Status or Result<T>.
+// Makes an error to return from a function whose type is Status or Result<T>.
 template <class... Args>
 tl::unexpected<Status> fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return tl::unexpected<Status>(Status(code, fmt::format(format, std::forward<Args>(args)...)));
@@ -63,7 +66,7 @@ Status status_of(const Result<T>& result) {
   return result ? Status() : result.error();
 }
 
-// Ends the program with a message: for errors of the programmer, never for input.
+// Ends the program with a message. For programming errors, never for bad input.
 [[noreturn]] void die(const char* file, int line, const char* what);
 
 }  // namespace forebay::base
@@ -79,7 +82,8 @@ Status status_of(const Result<T>& result) {
     }                                                                     \
   } while (false)
 
-// ASSIGN_OR_RETURN(auto file, fs.open(path)): the value, or out with the error.
+// ASSIGN_OR_RETURN(auto file, fs.open(path)) assigns the value of the result, or returns its error
+// from the enclosing function.
 #define ASSIGN_OR_RETURN(lhs, expr)                            \
   auto FOREBAY_CONCAT(result_, __LINE__) = (expr);             \
   if (!FOREBAY_CONCAT(result_, __LINE__)) {                    \

@@ -7,7 +7,7 @@
 namespace forebay::base {
 namespace {
 
-// Of the character that begins at `i`; 0 where none does.
+// Returns the length in bytes of the character that begins at `i`, or 0 when none does.
 size_t length_at(std::string_view text, size_t i) {
   const auto byte = [&](size_t at) {
     return at < text.size() ? static_cast<uint8_t>(text[at]) : 0;

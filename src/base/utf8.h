@@ -1,4 +1,4 @@
-// Whether bytes are UTF-8, and what to show of those that are not.
+// Checks whether bytes are UTF-8, and makes other bytes printable.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace forebay::base {
 
-// Well-formed UTF-8 without surrogates: Unicode 15, table 3-7.
+// Whether the text is well-formed UTF-8 without surrogates (Unicode 15, table 3-7).
 bool is_utf8(std::string_view text);
-// The text where it is; what is none as \xNN.
+// Returns the text with every byte that is not part of UTF-8 written as \xNN.
 std::string to_utf8(std::string_view text);
 
 }  // namespace forebay::base

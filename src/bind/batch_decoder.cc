@@ -19,7 +19,7 @@ using File = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::c
 using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Crops = nb::ndarray<const uint32_t, nb::shape<-1, 6>, nb::c_contig, nb::device::cpu>;
 
-using Stored = std::shared_ptr<image::StoredFile>;
+using Stored = std::shared_ptr<image::ResidentFile>;
 using AnyFile = std::variant<Stored, File>;
 
 image::Bytes bytes_of(const File& file) { return {file.data(), file.size()}; }
@@ -106,14 +106,14 @@ void bind_batch_decoder(nb::module_& m) {
   nb::class_<Pending>(m, "PendingBatch", "A batch on its way; one thread at a time.")
       .def("finish", &finish,
            "Waits. Each bad sample's place, and what is wrong with it. Errors: the device's.");
-  nb::class_<image::StoredFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
+  nb::class_<image::ResidentFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
       .def_prop_ro(
           "nbytes",
-          [](const image::StoredFile& self) {
+          [](const image::ResidentFile& self) {
             return self.jpeg ? self.jpeg->bits_bytes : uint64_t{self.file.size()};
           },
           "Bytes that it takes: of the GPU's memory, or of this machine's where `on_gpu` is False.")
-      .def_prop_ro("on_gpu", [](const image::StoredFile& self) { return self.jpeg.has_value(); });
+      .def_prop_ro("on_gpu", [](const image::ResidentFile& self) { return self.jpeg.has_value(); });
   nb::class_<image::BatchDecoder>(m, "BatchDecoder", "Any thread may call it.")
       .def_static(
           "open",

@@ -32,10 +32,12 @@ std::string name_of(const nb::str& name);
 void warn(const std::string& message);
 
 void bind_errors(nb::module_& m);
+void bind_limits(nb::module_& m);
 void bind_decode(nb::module_& m);
 void bind_dataset(nb::module_& m);
 void bind_transforms(nb::module_& m);
 void bind_mix(nb::module_& m);
+void bind_order(nb::module_& m);
 void bind_feed(nb::module_& m);
 void bind_batch_decoder(nb::module_& m);
 

@@ -1,28 +1,19 @@
 #include "bind/dataset.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bind/bind.h"
+#include "bind/arrays.h"
+#include "io/file_system.h"
 #include "store/columns.h"
-#include "store/in_place.h"
+#include "store/in_place_dataset.h"
 #include "store/view.h"
 
 namespace forebay::bind {
 namespace {
 
-template <class T>
-using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 using Indices = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-Array<T> to_array(std::vector<T>&& values) {
-  auto* const out = new std::vector<T>(std::move(values));
-  const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Array<T>(out->data(), {out->size()}, owner);
-}
 
 nb::list names(const std::vector<std::string>& values) {
   nb::list out;
@@ -131,7 +122,7 @@ nb::bytes read(const Dataset& dataset, uint64_t sample) {
   base::ByteVector file;
   {
     const WithoutInterpreter released;
-    check(store::read_file_at(io::posix_file_system(), opened, opened.location(sample), &file)
+    check(opened.read_file(opened.location(sample), &file)
               .at(fmt::format("{}: sample {}", opened.path(), sample)));
   }
   return nb::bytes(file.data(), file.size());

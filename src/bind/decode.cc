@@ -1,4 +1,4 @@
-#include "image/decode.h"
+#include "image/codec/decode.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>

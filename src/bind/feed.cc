@@ -2,20 +2,18 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
 #include "bind/dataset.h"
 #include "feed/shared_feed.h"
-#include "feed/state.h"
 #include "io/machine.h"
 
 namespace forebay::bind {
 namespace {
 
 using feed::FeedOptions;
-
-using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr int kSignalsMs = 50;  // how long Ctrl-C waits at most
 
@@ -56,7 +54,6 @@ struct Batch {
   std::shared_ptr<const Owner> owner;
   image::TensorOptions tensor;
   Where where;
-  std::shared_ptr<const std::vector<uint64_t>> drawn_for;  // FeedOptions::drawn_for
 
   const feed::Batch& batch() const { return ***owner; }
 };
@@ -122,37 +119,21 @@ nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
 }
 
-// What each sample's augmentation is drawn for; 0 where there is no sample.
-nb::ndarray<nb::numpy, uint64_t> drawn_for(const Batch& self) {
-  auto* const out = new std::vector<uint64_t>(self.batch().samples);
-  const nb::capsule owner(out,
-                          [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
-  for (uint64_t& number : *out) {
-    if (number == feed::kNoSample) {
-      number = 0;
-    } else if (!self.drawn_for->empty()) {
-      number = self.drawn_for->at(number);
-    }
-  }
-  return nb::ndarray<nb::numpy, uint64_t>(out->data(), {out->size()}, owner);
-}
-
 // A feed; any thread may call anything. In a forked child it is no use: every turn is over there.
 class Feed {
  public:
   using Turn = feed::SharedFeed::Turn;
 
   Feed(const Dataset& dataset, const FeedOptions& options)
-      : feed_(std::make_unique<feed::SharedFeed>(
-            unwrap(feed::Feed::open(io::posix_file_system(), dataset.opened, options)))),
+      : feed_(
+            std::make_unique<feed::SharedFeed>(unwrap(feed::Feed::open(dataset.opened, options)))),
         tensor_(options.tensor),
-        where_(where_are(options.device)),
-        drawn_for_(std::make_shared<const std::vector<uint64_t>>(options.drawn_for)) {}
+        where_(where_are(options.device)) {}
 
   bool is_here() const { return feed_.is_here(); }
-  Turn start(const std::string& state) {
+  Turn start(const std::string& state, std::shared_ptr<feed::SampleList> list) {
     const WithoutInterpreter released;
-    return unwrap(feed().start(unwrap(feed::decode_state(state))));
+    return unwrap(feed().start(unwrap(feed::decode_state(state)), std::move(list)));
   }
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
@@ -185,8 +166,7 @@ class Feed {
     }
     std::optional<Batch> batch;
     if (taken->batch != nullptr) {
-      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_,
-                    drawn_for_};
+      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_};
     }
     return nb::make_tuple(std::move(batch), taken->state, taken->bad_samples);
   }
@@ -197,12 +177,9 @@ class Feed {
   InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
-  std::shared_ptr<const std::vector<uint64_t>> drawn_for_;
 };
 
-}  // namespace
-
-void bind_feed(nb::module_& m) {
+void bind_options(nb::module_& m) {
   nb::enum_<feed::Images>(m, "Images")
       .value("NONE", feed::Images::kNone)
       .value("TENSOR", feed::Images::kTensor)
@@ -226,27 +203,22 @@ void bind_feed(nb::module_& m) {
       .def_rw("world_size", &FeedOptions::world_size)
       .def_rw("seed", &FeedOptions::seed)
       .def(
-          "set_drawn_for",
-          [](FeedOptions& self, const Numbers& numbers) {
-            self.drawn_for.assign(numbers.data(), numbers.data() + numbers.size());
+          "set_order",
+          [](FeedOptions& self, std::variant<feed::Shuffled, feed::Stored, feed::Weighted> order) {
+            std::visit([&](auto& source) { self.order = std::move(source); }, order);
           },
-          nb::arg("numbers"),
-          "The numbers that each sample's augmentation is drawn for; empty: its own number.")
-      .def_rw("shuffle", &FeedOptions::shuffle)
+          nb::arg("order"), "What samples epochs have, and in which order.")
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
       .def_rw("even_ranks", &FeedOptions::even_ranks)
-      .def(
-          "set_step_ends",
-          [](FeedOptions& self, const Numbers& ends) {
-            self.step_ends.assign(ends.data(), ends.data() + ends.size());
-          },
-          nb::arg("ends"), "Where each step ends; empty: steps of a global batch.")
       .def_rw("next_epoch", &FeedOptions::next_epoch)
       .def_rw("threads", &FeedOptions::threads)
       .def_rw("prefetch", &FeedOptions::prefetch)
       .def_rw("memory_bytes_max", &FeedOptions::memory_bytes_max)
       .def_rw("bad_samples_max", &FeedOptions::bad_samples_max);
+}
+
+void bind_batch(nb::module_& m) {
   nb::class_<Batch>(m, "Batch")
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
                    "[samples, 3, height, width] or [samples, height, width, 3].")
@@ -260,14 +232,23 @@ void bind_feed(nb::module_& m) {
           "samples", [](const Batch& self) { return column(self, self.batch().samples); },
           nb::rv_policy::automatic,
           "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
-      .def_prop_ro("drawn_for", &drawn_for, nb::rv_policy::automatic,
-                   "uint64 [samples]: what each sample's augmentation is drawn for, with seed and "
-                   "epoch; 0 where there is no sample.")
+      .def_prop_ro(
+          "drawn_for", [](const Batch& self) { return column(self, self.batch().drawn_for); },
+          nb::rv_policy::automatic,
+          "uint64 [samples]: what each sample's augmentation is drawn for, with seed and epoch; 0 "
+          "where there is no sample.")
       .def_prop_ro("epoch", [](const Batch& self) { return self.batch().epoch; })
       .def_prop_ro("step", [](const Batch& self) { return self.batch().step; })
       .def_prop_ro(
           "valid", [](const Batch& self) { return column(self, self.batch().valid); },
           nb::rv_policy::automatic, "uint8 [samples]; 0 where there is no sample.");
+}
+
+}  // namespace
+
+void bind_feed(nb::module_& m) {
+  bind_options(m);
+  bind_batch(m);
   nb::class_<feed::FeedStats>(m, "FeedStats")
       .def_ro("samples", &feed::FeedStats::samples)
       .def_ro("bytes_read", &feed::FeedStats::bytes_read)
@@ -282,8 +263,9 @@ void bind_feed(nb::module_& m) {
   nb::class_<Feed>(m, "Feed", "An epoch in motion; any thread may call anything.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
-      .def("start", &Feed::start, nb::arg("state"),
-           "Goes on at `state` (JSON) and ends earlier turns; gives the number of this turn.")
+      .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none() = nb::none(),
+           "Goes on at `state` (JSON) and ends earlier turns; gives the number of this turn. "
+           "`samples`: those of this turn; None: FeedOptions say which there are.")
       .def("end", &Feed::end, nb::arg("turn"), "Ends this turn, if it is not over yet.")
       .def("is_over", &Feed::is_over, nb::arg("turn"), "Whether a newer turn or a fork ended it.")
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),

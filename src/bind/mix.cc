@@ -1,4 +1,4 @@
-#include "image/mix.h"
+#include "image/transform/mix.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>

@@ -1,3 +1,4 @@
+#include "base/limits.h"
 #include "bind/bind.h"
 
 namespace forebay::bind {
@@ -28,8 +29,12 @@ PyObject* exception_of(base::Code code) {
       return PyExc_MemoryError;
     case base::Code::kNoSpace:
     case base::Code::kIo:
+    case base::Code::kTruncated:
+    case base::Code::kUnavailable:
     case base::Code::kBusy:
       return PyExc_OSError;
+    case base::Code::kTimedOut:
+      return PyExc_TimeoutError;
     case base::Code::kCorrupt:
     case base::Code::kUnsupported:
     case base::Code::kTooBig:
@@ -84,6 +89,15 @@ void bind_errors(nb::module_& m) {
   });
 }
 
+void bind_limits(nb::module_& m) {
+  m.attr("BATCH_MAX") = base::kBatchMax;
+  m.attr("DRAWN_FOR_MAX") = base::kDrawnForMax;
+  m.attr("EPOCH_MAX") = base::kEpochMax;
+  m.attr("PREFETCH_MAX") = base::kPrefetchMax;
+  m.attr("THREADS_MAX") = base::kThreadsMax;
+  m.attr("WORLD_SIZE_MAX") = base::kWorldSizeMax;
+}
+
 }  // namespace forebay::bind
 
 NB_MODULE(_core, m) {
@@ -96,10 +110,12 @@ NB_MODULE(_core, m) {
       "At the interpreter's end, writes to stderr what is still alive; for tests.");
   m.doc() = "Forebay's C++ core; use the package `forebay`.";
   forebay::bind::bind_errors(m);
+  forebay::bind::bind_limits(m);
   forebay::bind::bind_decode(m);
   forebay::bind::bind_dataset(m);
   forebay::bind::bind_transforms(m);
   forebay::bind::bind_mix(m);
+  forebay::bind::bind_order(m);
   forebay::bind::bind_feed(m);
   forebay::bind::bind_batch_decoder(m);
 }

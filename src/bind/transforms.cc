@@ -1,13 +1,32 @@
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/variant.h>
+
+#include <cstring>
 
 #include "bind/bind.h"
 #include "image/prepare.h"
 
 namespace forebay::bind {
+namespace {
 
-void bind_transforms(nb::module_& m) {
+using Bytes = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
+
+// uint8 [3, 256 x bytes of the type]: the type's bytes of what each byte value becomes.
+Bytes normalized_values(const image::TensorOptions& options) {
+  const size_t bytes = image::dtype_bytes(options.dtype);
+  const auto numbers = image::TensorWriter(options).numbers();
+  auto* const out = new std::vector<uint8_t>(numbers.size() * bytes);
+  const nb::capsule owner(out,
+                          [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::memcpy(out->data() + i * bytes, &numbers[i], bytes);  // little-endian: the low bytes
+  }
+  return Bytes(out->data(), {3, 256 * bytes}, owner);
+}
+
+void bind_crops(nb::module_& m) {
   using namespace image;
   nb::enum_<Interpolation>(m, "Interpolation")
       .value("NEAREST", Interpolation::kNearest)
@@ -60,6 +79,10 @@ void bind_transforms(nb::module_& m) {
         return unwrap(resized_size(resize, image));
       },
       nb::arg("resize").none(), nb::arg("image"), "Of an image, once it is resized.");
+}
+
+void bind_tensors(nb::module_& m) {
+  using namespace image;
   nb::class_<RandomErasing>(m, "RandomErasing")
       .def(nb::init<>())
       .def_rw("probability", &RandomErasing::probability)
@@ -89,6 +112,16 @@ void bind_transforms(nb::module_& m) {
       .def_rw("layout", &TensorOptions::layout)
       .def_rw("mean", &TensorOptions::mean)
       .def_rw("std", &TensorOptions::std);
+  m.def("normalized_values", &normalized_values, nb::arg("tensor"),
+        "What each byte value becomes in a tensor, for red, green and blue: the bytes of 256 "
+        "numbers of its type each, as uint8 [3, 256 x bytes of the type].");
+}
+
+}  // namespace
+
+void bind_transforms(nb::module_& m) {
+  bind_crops(m);
+  bind_tensors(m);
 }
 
 }  // namespace forebay::bind

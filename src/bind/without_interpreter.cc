@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "io/clock.h"
 #include "io/machine.h"
 
 namespace forebay::bind {
@@ -18,7 +19,8 @@ void wait_ms(int ms) {
   base::Mutex mutex;
   base::CondVar nobody;
   base::MutexLock lock(mutex);
-  nobody.wait_ms(mutex, ms);
+  const io::Clock& clock = io::monotonic_clock();
+  clock.wait_until(mutex, nobody, clock.now_ns() + ms * int64_t{1'000'000});
 }
 
 }  // namespace

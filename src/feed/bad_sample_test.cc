@@ -1,7 +1,7 @@
 // feed/: what a damaged sample, chunk or disk does to an epoch.
 #include <gmock/gmock.h>
 
-#include "feed/test_feed.h"
+#include "feed/testing/feed_fixture.h"
 #include "io/faulty.h"
 
 namespace forebay::feed {
@@ -13,8 +13,8 @@ using testing::HasSubstr;
 TEST_F(FeedTest, BadSamplesAreReplacedTheSameEverywhere) {
   const Order expected = order(0);
   std::set<uint64_t> bad;
-  // 3 and 9, 251 and 257, 470 and 476 follow each other in a lane; 499 and 500 are past the
-  // last step, and only come as replacements.
+  // Positions 3 and 9, 251 and 257, 470 and 476 follow each other in a lane; 499 and 500 are after
+  // the last step and come only as replacements.
   for (const uint64_t position : {3u, 9u, 100u, 251u, 257u, 470u, 476u, 500u, 499u}) {
     const uint64_t sample = expected.sample_at(position);
     bad.insert(sample);
@@ -88,7 +88,7 @@ TEST_F(FeedTest, TooManyBadSamplesStopTheRun) {
 }
 
 TEST_F(FeedTest, ATruncatedChunkLosesOnlyItsLastSamples) {
-  auto& content = fs_.content(dataset_->chunk_path(4));
+  auto& content = fs_.content(dataset_->chunk_label(4));
   content.resize(content.size() - 3 * FakeDataset::kSlotBytes);
   std::set<uint64_t> bad;
   const Epoch epoch = run(validation(), 2, {}, &bad);
@@ -96,11 +96,28 @@ TEST_F(FeedTest, ATruncatedChunkLosesOnlyItsLastSamples) {
   EXPECT_TRUE(epoch[140].valid);
 }
 
+// Over a network a dropped connection once would have replaced samples without a word.
+TEST_F(FeedTest, AReadThatIsShortLateOrRefusedIsAnErrorAndNoBadSample) {
+  for (const Code code : {Code::kTruncated, Code::kTimedOut, Code::kUnavailable}) {
+    for (const int64_t at : {0, 1, 6, 17}) {
+      io::FaultyFileSystem faulty(
+          fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = code});
+      const auto feed = Feed::open(dataset_->through(faulty), options()).value();
+      ASSERT_TRUE(feed->start({}).ok());
+      Result<std::shared_ptr<const Batch>> batch = feed->next();
+      while (batch && *batch != nullptr) batch = feed->next();
+      ASSERT_FALSE(batch);
+      EXPECT_EQ(batch.error().code(), code);
+      EXPECT_TRUE(feed->state().bad.empty());
+    }
+  }
+}
+
 TEST_F(FeedTest, ADiskThatFailsIsAnErrorAndNoBadSample) {
   for (const int64_t at : {0, 5, 17}) {
     io::FaultyFileSystem faulty(
         fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kIo});
-    const auto feed = Feed::open(faulty, dataset_, options()).value();
+    const auto feed = Feed::open(dataset_->through(faulty), options()).value();
     ASSERT_TRUE(feed->start({}).ok());
     Result<std::shared_ptr<const Batch>> batch = feed->next();
     while (batch && *batch != nullptr) batch = feed->next();
@@ -108,21 +125,21 @@ TEST_F(FeedTest, ADiskThatFailsIsAnErrorAndNoBadSample) {
     EXPECT_EQ(batch.error().code(), Code::kIo);
     EXPECT_TRUE(feed->state().bad.empty());
   }
-  // Where there is no more memory than has to be: others must not wait for what the failed one had.
+  // With the least memory that works, the other loads must not wait for what the failed one held.
   FeedOptions tight = options(3);
   tight.memory_bytes_max = 0;
   while (!open(tight)->start({}).ok()) tight.memory_bytes_max += 1000;
   for (int64_t at = 0; at < 24; ++at) {
     io::FaultyFileSystem faulty(
         fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kIo});
-    const auto feed = Feed::open(faulty, dataset_, tight).value();
+    const auto feed = Feed::open(dataset_->through(faulty), tight).value();
     ASSERT_TRUE(feed->start({}).ok());
     Result<std::shared_ptr<const Batch>> batch = feed->next();
     while (batch && *batch != nullptr) batch = feed->next();
     ASSERT_FALSE(batch) << at;
     EXPECT_EQ(batch.error().code(), Code::kIo);
   }
-  ASSERT_TRUE(fs_.remove(dataset_->chunk_path(4)).ok());
+  ASSERT_TRUE(fs_.remove(dataset_->chunk_label(4)).ok());
   const auto feed = open(validation());
   ASSERT_TRUE(feed->start({}).ok());
   Result<std::shared_ptr<const Batch>> batch = feed->next();

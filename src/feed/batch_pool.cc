@@ -26,6 +26,7 @@ std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   if (shape_.files) batch->files.resize(shape_.samples);
   batch->labels.resize(shape_.samples);
   batch->samples.resize(shape_.samples);
+  batch->drawn_for.resize(shape_.samples);
   batch->valid.resize(shape_.samples);
   return batch;
 }
@@ -44,7 +45,7 @@ std::shared_ptr<Batch> BatchPool::take() {
   }
   try {
     if (batch == nullptr) batch = allocate();
-  } catch (const std::bad_alloc&) {  // as where it gave none
+  } catch (const std::bad_alloc&) {  // the same as a null batch
   }
   if (batch == nullptr) {
     MutexLock lock(mutex_);
@@ -61,7 +62,7 @@ size_t BatchPool::in_use() {
   return in_use_;
 }
 
-// Images and files go at once: those of the next batch have other sizes.
+// Frees images and files now, because those of the next batch have other sizes.
 void BatchPool::give_back(std::unique_ptr<Pooled> batch) {
   for (base::Pixels& pixels : batch->whole) pixels = {};
   for (base::ByteVector& file : batch->files) file = {};
@@ -79,13 +80,13 @@ void BatchPool::count(Batch& batch, uint64_t bytes) {
   bytes_peak_ = std::max(bytes_peak_, used());
 }
 
-Status BatchPool::reserve(Batch& batch, uint64_t turn, uint64_t bytes,
+Status BatchPool::reserve(Batch& batch, uint64_t block, uint64_t bytes,
                           const std::function<void()>& on_shortage) {
   MutexLock lock(mutex_);
-  while (!stopped_ && turn_ != turn) room_.wait(mutex_);
+  while (!stopped_ && block_ != block) room_.wait(mutex_);
   while (!stopped_ && used() + bytes > bytes_max_) {
     const bool is_new = !shortage_;
-    shortage_ = {turn, bytes, used()};
+    shortage_ = {block, bytes, used()};
     if (is_new) {
       mutex_.unlock();
       on_shortage();
@@ -100,17 +101,17 @@ Status BatchPool::reserve(Batch& batch, uint64_t turn, uint64_t bytes,
   return {};
 }
 
-void BatchPool::end_turn(uint64_t turn) {
+void BatchPool::end_block(uint64_t block) {
   MutexLock lock(mutex_);
-  if (turn < turn_) return;
-  ended_.insert(turn);
-  while (ended_.erase(turn_) != 0) ++turn_;
+  if (block < block_) return;
+  ended_.insert(block);
+  while (ended_.erase(block_) != 0) ++block_;
   room_.notify_all();
 }
 
-bool BatchPool::turns_ended(uint64_t count) {
+bool BatchPool::blocks_ended(uint64_t count) {
   MutexLock lock(mutex_);
-  return turn_ >= count;
+  return block_ >= count;
 }
 
 void BatchPool::add(Batch& batch, uint64_t bytes) {

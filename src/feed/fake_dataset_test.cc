@@ -1,4 +1,4 @@
-#include "feed/fake_dataset.h"
+#include "feed/testing/fake_dataset.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
@@ -51,13 +51,24 @@ FakeDataset::FakeDataset(io::MemoryFileSystem& fs, const std::vector<uint32_t>& 
                             .label = static_cast<int32_t>(sample % 10)});
     }
     chunks_.push_back(chunk);
-    auto file = fs.create(chunk_path(number)).value();
+    auto file = fs.create(chunk_label(number)).value();
     FOREBAY_CHECK(file->append(data).ok());
   }
 }
 
-std::string FakeDataset::chunk_path(uint32_t number) const {
+std::string FakeDataset::chunk_label(uint32_t number) const {
   return fmt::format("{}/{}.tar", path_, number);
+}
+
+base::Result<std::unique_ptr<io::ReadableFile>> FakeDataset::open_chunk(
+    uint32_t number, store::Caching caching) const {
+  return store::open_cached(*origin_, chunk_label(number), caching);
+}
+
+std::shared_ptr<FakeDataset> FakeDataset::through(const io::Origin& origin) const {
+  auto copy = std::make_shared<FakeDataset>(*this);
+  copy->origin_ = &origin;
+  return copy;
 }
 
 base::Result<std::string> FakeDataset::key(uint64_t sample) const {
@@ -72,18 +83,18 @@ base::Result<store::ChunkIndex> FakeDataset::read_chunk_index(uint32_t) const {
 
 base::Bytes FakeDataset::file(uint64_t sample) const {
   const store::Location& location = locations_[sample];
-  return base::Bytes(fs_.content(chunk_path(location.chunk)))
+  return base::Bytes(fs_.content(chunk_label(location.chunk)))
       .subspan(location.offset, location.length);
 }
 
 void FakeDataset::damage(uint64_t sample) {
   const store::Location& location = locations_[sample];
-  fs_.content(chunk_path(location.chunk))[location.offset + location.length / 2] ^= 1;
+  fs_.content(chunk_label(location.chunk))[location.offset + location.length / 2] ^= 1;
 }
 
 void FakeDataset::make_undecodable(uint64_t sample) {
   store::Location& location = locations_[sample];
-  uint8_t* at = fs_.content(chunk_path(location.chunk)).data() + location.offset;
+  uint8_t* at = fs_.content(chunk_label(location.chunk)).data() + location.offset;
   std::fill(at + 8, at + location.length, uint8_t{7});
   location.crc32c = base::crc32c({at, location.length});
 }

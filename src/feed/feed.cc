@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/mutex.h"
-#include "feed/options.h"
 #include "feed/pipeline.h"
 #include "feed/slot_writer.h"
 #include "io/machine.h"
@@ -19,24 +18,20 @@ namespace {
 constexpr Trace::Track kLoop{.name = "loop"};
 constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
 
-// One sample may have several numbers in a view.
+// A sample's name in BadSample lists; in a view one sample may have several numbers.
 std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
 
 class FeedImpl final : public Feed {
  public:
-  FeedImpl(const io::FileSystem& fs, std::shared_ptr<const store::Dataset> dataset,
-           const FeedOptions& options)
-      : fs_(fs), dataset_(std::move(dataset)), options_(options), planner_(dataset_, options) {
-    shape_ = {.samples = static_cast<uint32_t>(planner_.share().batch()),
-              .sample_bytes = SlotWriter(options).sample_bytes(),
-              .size = options.transform.size,
-              .device = options.device,
-              .whole = options.images == Images::kWhole,
-              .files = options.files};
-  }
+  FeedImpl(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)
+      : dataset_(std::move(dataset)),
+        options_(options),
+        own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
+        sample_bytes_(SlotWriter(options).sample_bytes()),
+        planner_(own_planner_) {}
 
-  uint64_t steps() const override { return planner_.share().steps(); }
-  Status start(const FeedState& state) override;
+  uint64_t steps() const override { return planner_->steps().count(); }
+  Status start(const FeedState& state, std::shared_ptr<const SampleList> list) override;
   bool wait_ms(int ms) override;
   Result<std::shared_ptr<const Batch>> next() override;
   FeedState state() const override { return state_; }
@@ -44,58 +39,75 @@ class FeedImpl final : public Feed {
   Trace& trace() override { return trace_; }
 
  private:
-  Status check_position(const FeedState& state) const;
+  BatchPool::Shape shape() const;
+  static Status check_position(const FeedState& state, const Steps& steps);
   Pipeline::Start next_batch() const;
   Status begin();
   void end_pipeline() EXCLUDES(mutex_);
   void add_wait(int64_t since_ns) EXCLUDES(mutex_);
   Status add_bad(std::vector<BadSample> bad);
 
-  const io::FileSystem& fs_;
   const std::shared_ptr<const store::Dataset> dataset_;
   const FeedOptions options_;
-  const Planner planner_;
-  BatchPool::Shape shape_;
+  const std::shared_ptr<const Planner> own_planner_;  // of the epochs of FeedOptions::order
+  const size_t sample_bytes_;
+  std::shared_ptr<const Planner> planner_;  // of the epoch that was started last
   bool started_ = false;
   FeedState state_;
-  std::set<std::string> bad_;  // the names of state_.bad's
+  std::set<std::string> bad_;  // the names of the samples in state_.bad
   Trace trace_;
-  // Of what stats() reads; the consumer alone changes it.
+  // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
-  FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and the consumer's own
-  std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_
+  FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and of the consumer
+  Crews crews_;
+  std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
 };
 
-Status FeedImpl::check_position(const FeedState& state) const {
+BatchPool::Shape FeedImpl::shape() const {
+  return {.samples = static_cast<uint32_t>(planner_->steps().batch()),
+          .sample_bytes = sample_bytes_,
+          .size = options_.transform.size,
+          .device = options_.device,
+          .whole = options_.images == Images::kWhole,
+          .files = options_.files};
+}
+
+Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
   if (state.epoch >> 32 != 0) return fail(Code::kInvalid, "feed: epoch {} is too far", state.epoch);
-  const Share& share = planner_.share();
-  if (share.step_at(state.position)) return {};
+  if (steps.step_at(state.position)) return {};
   return fail(Code::kInvalid,
               "feed: cannot start at position {}: no step begins there; with the global batch {} "
               "and the epoch's end {}, {}",
-              state.position, options_.global_batch, share.end,
-              share.step_ends.empty() ? "positions are multiples of the batch"
+              state.position, steps.global_batch, steps.end,
+              steps.step_ends.empty() ? "positions are multiples of the batch"
                                       : "each step has a size of its own");
 }
 
-// The batch that comes after state_; at an epoch's end the next epoch's first.
+// The batch that comes after state_; at an epoch's end the first of the next epoch.
 Pipeline::Start FeedImpl::next_batch() const {
-  const Share& share = planner_.share();
-  const uint64_t step = share.step_at(state_.position).value();
-  if (step == share.steps()) return {.epoch = state_.epoch + 1, .step = 0};
+  const Steps& steps = planner_->steps();
+  const uint64_t step = steps.step_at(state_.position).value();
+  if (step == steps.count()) return {.epoch = state_.epoch + 1, .step = 0};
   return {.epoch = state_.epoch, .step = step};
 }
 
-Status FeedImpl::start(const FeedState& state) {
-  RETURN_IF_ERROR(check_position(state));
+Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList> list) {
+  std::shared_ptr<const Planner> planner = own_planner_;
+  if (list != nullptr) {
+    RETURN_IF_ERROR(check_list(options_, *list, dataset_->sample_count()).at("feed"));
+    planner = std::make_shared<const Planner>(dataset_, options_, std::move(list));
+  }
+  RETURN_IF_ERROR(check_position(state, planner->steps()));
+  const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_;
   const Pipeline::Start before = next_batch();
   state_ = state;
   bad_.clear();
   for (const BadSample& bad : state.bad) bad_.insert(name_of(bad));
   started_ = true;
-  // What is prepared already is what is asked for: go on.
-  if (pipeline_ != nullptr && options_.next_epoch && next_batch() == before) return {};
+  // The pipeline goes on if it prepares the wanted batches already.
+  if (may_go_on && next_batch() == before) return {};
   end_pipeline();
+  planner_ = std::move(planner);
   return begin();
 }
 
@@ -103,14 +115,14 @@ Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
   if (steps() == 0 || start.epoch >> 32 != 0) return {};
   ASSIGN_OR_RETURN(auto pipeline,
-                   Pipeline::open(fs_, *dataset_, options_, planner_, shape_, start, trace_));
+                   Pipeline::open(*dataset_, options_, *planner_, shape(), start, crews_, trace_));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
   return {};
 }
 
 void FeedImpl::end_pipeline() {
-  std::unique_ptr<Pipeline> ended;  // outside the lock, as it waits for its threads
+  std::unique_ptr<Pipeline> ended;  // destroyed without the lock, because it waits for its threads
   base::MutexLock lock(mutex_);
   if (pipeline_ != nullptr) pipeline_->add_to(&stats_);
   ended = std::exchange(pipeline_, nullptr);
@@ -122,8 +134,8 @@ void FeedImpl::add_wait(int64_t since_ns) {
 }
 
 bool FeedImpl::wait_ms(int ms) {
-  if (!started_ || state_.position == planner_.share().end) return true;
-  // Behind an error it begins again. What goes wrong now next() meets too, and tells.
+  if (!started_ || state_.position == planner_->steps().end) return true;
+  // After an error it begins again. If that fails, next() will fail too and return the error.
   if (pipeline_ == nullptr && !begin().ok()) return true;
   if (pipeline_ == nullptr) return true;
   const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().step);
@@ -135,13 +147,13 @@ bool FeedImpl::wait_ms(int ms) {
 
 Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   if (!started_) return fail(Code::kInvalid, "feed: next() before start()");
-  if (state_.position == planner_.share().end) return nullptr;
+  if (state_.position == planner_->steps().end) return nullptr;
   if (pipeline_ == nullptr) RETURN_IF_ERROR(begin());
   const int64_t begin_ns = io::monotonic_ns();
   Result<Prepared> prepared = pipeline_->next();
   add_wait(begin_ns);
   if (!prepared) {
-    // A later call tries from the same position again.
+    // A later call tries again from the same position.
     if (pipeline_->ended()) end_pipeline();
     return tl::unexpected(prepared.error());
   }
@@ -149,7 +161,7 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
     end_pipeline();
     return tl::unexpected(status);
   }
-  state_.position = planner_.share().end_of(prepared->batch->step);
+  state_.position = planner_->steps().end_of(prepared->batch->step);
   base::MutexLock lock(mutex_);
   stats_.samples += static_cast<uint64_t>(
       std::ranges::count_if(prepared->batch->valid, [](uint8_t valid) { return valid != 0; }));
@@ -189,17 +201,12 @@ FeedStats FeedImpl::stats() const {
 
 }  // namespace
 
-Result<std::unique_ptr<Feed>> Feed::open(const io::FileSystem& fs,
-                                         std::shared_ptr<const store::Dataset> dataset,
+Result<std::unique_ptr<Feed>> Feed::open(std::shared_ptr<const store::Dataset> dataset,
                                          const FeedOptions& options) {
   RETURN_IF_ERROR(check_options(options).at("feed"));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
-  if (!options.drawn_for.empty() && options.drawn_for.size() != dataset->sample_count()) {
-    return fail(Code::kInvalid, "feed: drawn_for has {} numbers, {} has {} samples",
-                options.drawn_for.size(), dataset->path(), dataset->sample_count());
-  }
-  RETURN_IF_ERROR(check_step_ends(options, dataset->sample_count()).at("feed"));
-  return std::make_unique<FeedImpl>(fs, std::move(dataset), options);
+  RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
+  return std::make_unique<FeedImpl>(std::move(dataset), options);
 }
 
 }  // namespace forebay::feed

@@ -1,5 +1,5 @@
-// feed/: the same batches whatever prepares them, at any world size, after any restart; memory;
-// stopping.
+// The feed: batches are the same whatever prepares them, at any world size and after any restart;
+// memory is limited; it can be stopped at any time.
 #include "feed/feed.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "feed/state.h"
-#include "feed/test_feed.h"
+#include "feed/testing/feed_fixture.h"
 
 namespace forebay::feed {
 namespace {
@@ -88,36 +88,41 @@ TEST_F(FeedTest, EvenRanksRepeatTheEpochsFirstSamplesInTheLastBatch) {
 }
 
 TEST_F(FeedTest, StepsMayHaveSizesOfTheirOwn) {
-  FeedOptions wanted = validation();
-  wanted.step_ends = {1, 25, 26, 40, 64, 88, 501};
-  EXPECT_EQ(Feed::open(fs_, dataset_, wanted).error().code(), Code::kInvalid);  // above the batch
-  wanted.step_ends.clear();
-  for (uint64_t end = 0; end < 501;) {
-    end = std::min<uint64_t>(501, end + 1 + end % 7);
-    wanted.step_ends.push_back(end);
+  const uint64_t count = dataset_->sample_count();
+  SampleList list;
+  for (uint64_t sample = 0; sample < count; ++sample) list.samples.push_back(sample);
+  for (uint64_t end = 0; end < count;) {
+    end = std::min<uint64_t>(count, end + 1 + end % 7);
+    list.step_ends.push_back(end);
   }
-  const auto feed = open(wanted);
-  EXPECT_EQ(feed->steps(), wanted.step_ends.size());
-  for (size_t from = 0; from < wanted.step_ends.size(); from += 20) {
-    const uint64_t begin = from == 0 ? 0 : wanted.step_ends[from - 1];
-    ASSERT_TRUE(feed->start({.epoch = from, .position = begin}).ok());
+  const auto given = std::make_shared<const SampleList>(list);
+  const auto feed = open(validation());
+  for (size_t from = 0; from < list.step_ends.size(); from += 20) {
+    const uint64_t begin = from == 0 ? 0 : list.step_ends[from - 1];
+    ASSERT_TRUE(feed->start({.epoch = from, .position = begin}, given).ok());
+    EXPECT_EQ(feed->steps(), list.step_ends.size());
     uint64_t position = begin;
-    for (size_t step = from; step < wanted.step_ends.size(); ++step) {
+    for (size_t step = from; step < list.step_ends.size(); ++step) {
       const auto batch = feed->next().value();
       ASSERT_EQ(batch->step, step);
-      for (size_t slot = 0; slot < kBatch; ++slot) {
-        const bool valid = position + slot < wanted.step_ends[step];
+      ASSERT_EQ(batch->valid.size(), list.largest_step());
+      for (size_t slot = 0; slot < batch->valid.size(); ++slot) {
+        const bool valid = position + slot < list.step_ends[step];
         ASSERT_EQ(batch->valid[slot] != 0, valid);
         ASSERT_EQ(batch->samples[slot], valid ? position + slot : kNoSample);
       }
-      position = wanted.step_ends[step];
+      position = list.step_ends[step];
       ASSERT_EQ(feed->state().position, position);
     }
     EXPECT_EQ(feed->next().value(), nullptr);
   }
-  EXPECT_EQ(feed->start({.position = 2}).code(), Code::kInvalid);  // the steps end at 1, 3, …
-  wanted.step_ends.back() = 500;
-  EXPECT_EQ(Feed::open(fs_, dataset_, wanted).error().code(), Code::kInvalid);
+  EXPECT_EQ(feed->start({.position = 2}, given).code(), Code::kInvalid);  // steps end at 1, 3, …
+  list.step_ends.back() = count - 1;
+  const auto short_steps = std::make_shared<const SampleList>(list);
+  EXPECT_EQ(feed->start({}, short_steps).code(), Code::kInvalid);
+  FeedOptions dropping = validation();
+  dropping.drop_last = true;
+  EXPECT_EQ(open(dropping)->start({}, given).code(), Code::kInvalid);
 }
 
 TEST_F(FeedTest, ResumingAnywhereAtAnyWorldSizeGoesOnTheSame) {
@@ -228,8 +233,8 @@ TEST_F(FeedTest, MemoryIsRecycled) {
   EXPECT_LE(memory.size(), 4u);
 }
 
-// With the least memory that start() takes, a caller that keeps every batch gets an error, and all
-// the rest of the epoch once it lets go of them.
+// With the smallest limit that start() accepts, a caller that keeps every batch gets an error, and
+// the rest of the epoch after it has released them.
 TEST_F(FeedTest, TheMemoryCapIsKeptAndSaysWhatHelps) {
   FeedOptions small = options();
   small.memory_bytes_max = 1000;
@@ -258,7 +263,7 @@ TEST_F(FeedTest, TheMemoryCapIsKeptAndSaysWhatHelps) {
   EXPECT_EQ(epoch, expected);
 }
 
-// With the least memory: what is read before the first batch does not grow with the dataset.
+// Reading before the first batch must not grow with the dataset, even at the smallest memory limit.
 TEST_F(FeedTest, TheFirstBatchNeedsASmallPartOfAnEpoch) {
   uint64_t dataset_bytes = 0;
   for (const ChunkSize& chunk : chunk_sizes()) dataset_bytes += chunk.bytes;
@@ -280,7 +285,7 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   const auto message = [&](auto change) {
     FeedOptions wrong = options();
     change(wrong);
-    const auto feed = Feed::open(fs_, dataset_, wrong);
+    const auto feed = Feed::open(dataset_, wrong);
     return feed ? std::string() : feed.error().message();
   };
   EXPECT_THAT(message([](auto& o) { o.global_batch = 0; }), HasSubstr("global_batch"));
@@ -289,7 +294,7 @@ TEST_F(FeedTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](auto& o) { o.lanes = 0; }), HasSubstr("lanes"));
   EXPECT_THAT(message([](auto& o) { o.threads = -1; }), HasSubstr("threads"));
   EXPECT_THAT(message([](auto& o) { o.prefetch = 0; }), HasSubstr("prefetch"));
-  EXPECT_THAT(message([](auto& o) { o.drawn_for = {1}; }), HasSubstr("drawn_for"));
+  EXPECT_THAT(message([](auto& o) { o.order = Weighted{}; }), HasSubstr("weights"));
   EXPECT_THAT(message([](auto& o) { o.transform = image::Transform{.size = {}, .crop = {}}; }),
               HasSubstr("size"));
   const auto erasing = [&](const image::RandomErasing& wrong) {

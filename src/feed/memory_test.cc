@@ -1,13 +1,13 @@
-// Images of their own sizes and files under memory_bytes_max: what is counted, who waits, and that
-// nobody waits for ever.
+// Files, and images in their own sizes, under memory_bytes_max: what is counted, who waits, and
+// that nobody waits for ever.
 #include <gmock/gmock.h>
 
 #include <deque>
 #include <thread>
 
 #include "feed/batch_pool.h"
-#include "feed/test_feed.h"
-#include "image/decode.h"
+#include "feed/testing/feed_fixture.h"
+#include "image/codec/decode.h"
 
 namespace forebay::feed {
 namespace {
@@ -25,7 +25,7 @@ uint64_t bytes_of(const Batch& batch) {
 
 class MemoryTest : public FeedTest {
  protected:
-  // Whole images and files; one group in memory at a time, about.
+  // Options for whole images and files, with about one group in memory at a time.
   static FeedOptions wanted(Images images = Images::kWhole) {
     FeedOptions out = options();
     out.images = images;
@@ -36,8 +36,7 @@ class MemoryTest : public FeedTest {
     out.next_epoch = false;
     return out;
   }
-  // Bytes that chunks take at least: the smallest limit with which a feed of no fixed batches
-  // begins.
+  // The fewest bytes that chunks take: the smallest limit with which a feed without tensors begins.
   uint64_t chunk_bytes(FeedOptions options) const {
     options.images = Images::kNone;
     for (options.memory_bytes_max = FakeDataset::kSlotBytes;;
@@ -45,11 +44,11 @@ class MemoryTest : public FeedTest {
       if (open(options)->start({}).ok()) return options.memory_bytes_max;
     }
   }
-  // The limit that leaves this much to batches, as chunks take half of what they do not need.
+  // The limit that leaves this much to batches: chunks take half of what they do not need.
   uint64_t limit_for(const FeedOptions& options, uint64_t batch_bytes) const {
     return chunk_bytes(options) + 2 * batch_bytes;
   }
-  // The samples of an epoch, by a consumer that holds this many batches besides the newest.
+  // The samples that a consumer gets in an epoch while it holds so many batches besides the newest.
   std::vector<uint64_t> run_epoch(Feed& feed, size_t held_max, uint64_t* largest = nullptr) {
     std::vector<uint64_t> samples;
     Held held;
@@ -72,7 +71,7 @@ TEST_F(MemoryTest, BatchesAheadWaitForRoom) {
     const auto roomy = open(options);
     ASSERT_TRUE(roomy->start({}).ok());
     const auto expected = run_epoch(*roomy, 0, &largest);
-    // Memory for tensors is set aside for as many batches as may be needed.
+    // Memory for the tensors of all batches that may be needed is set aside.
     const uint64_t tensors = images == Images::kTensor ? 10 * kBatch * kSampleBytes : 0;
     const uint64_t for_batches = tensors + 2 * largest;
     for (const int threads : {1, 3}) {
@@ -87,7 +86,7 @@ TEST_F(MemoryTest, BatchesAheadWaitForRoom) {
   }
 }
 
-// With more room all batches ahead are made; with little, as many as fit.
+// With enough room all batches ahead are made; with little room, as many as fit.
 TEST_F(MemoryTest, AsMuchIsMadeAheadAsFits) {
   FeedOptions options = wanted();
   uint64_t largest = 0;
@@ -152,7 +151,7 @@ TEST_F(MemoryTest, ABatchThatNeverFitsIsSaidSo) {
   }
 }
 
-// A consumer on a thread of its own lets go of batches late.
+// A consumer on its own thread releases batches late.
 TEST_F(MemoryTest, RoomThatComesLateIsUsed) {
   FeedOptions options = wanted();
   uint64_t largest = 0;
@@ -199,19 +198,19 @@ TEST(BatchPool, BlocksReserveInTheirOrder) {
   const auto told = [&] { ++shortages; };
   std::thread later([&] {
     EXPECT_TRUE(pool->reserve(*second, 1, 30, told).ok());  // when `first` is gone
-    pool->end_turn(1);
+    pool->end_block(1);
     EXPECT_EQ(pool->reserve(*second, 2, 80, told).code(), Code::kCancelled);
   });
   EXPECT_TRUE(pool->reserve(*first, 0, 80, told).ok());
-  EXPECT_FALSE(pool->turns_ended(1));
-  pool->end_turn(0);
+  EXPECT_FALSE(pool->blocks_ended(1));
+  pool->end_block(0);
   while (shortages == 0) std::this_thread::yield();
   const auto shortage = pool->shortage();
   ASSERT_TRUE(shortage);
-  EXPECT_EQ(shortage->turn, 1u);
+  EXPECT_EQ(shortage->block, 1u);
   EXPECT_EQ(shortage->used, 80u);
   first.reset();
-  while (!pool->turns_ended(2)) std::this_thread::yield();
+  while (!pool->blocks_ended(2)) std::this_thread::yield();
   EXPECT_EQ(pool->bytes_peak(), 80u);
   while (shortages == 1) std::this_thread::yield();
   pool->stop();

@@ -5,13 +5,7 @@
 
 namespace forebay::feed {
 
-namespace {
-
-constexpr uint32_t kLanesMax = 1u << 16;
-constexpr int kPrefetchMax = 1024;
-constexpr uint64_t kGroupBytesMax = 1ull << 42;
-
-}  // namespace
+namespace {}  // namespace
 
 Status check_options(const FeedOptions& options) {
   using image::check_range;
@@ -23,33 +17,18 @@ Status check_options(const FeedOptions& options) {
     return base::fail(base::Code::kInvalid, "global_batch {} is no multiple of world_size {}",
                       options.global_batch, options.world_size);
   }
-  RETURN_IF_ERROR(check_range("lanes", options.lanes, 1u, kLanesMax));
-  RETURN_IF_ERROR(check_range("group_bytes", options.group_bytes, uint64_t{1}, kGroupBytesMax));
+  RETURN_IF_ERROR(check_range("lanes", options.lanes, 1u, base::kLanesMax));
+  RETURN_IF_ERROR(
+      check_range("group_bytes", options.group_bytes, uint64_t{1}, base::kGroupBytesMax));
   RETURN_IF_ERROR(check_range("threads", options.threads, 0, base::kThreadsMax));
-  RETURN_IF_ERROR(check_range("prefetch", options.prefetch, 1, kPrefetchMax));
+  RETURN_IF_ERROR(check_range("prefetch", options.prefetch, 1, base::kPrefetchMax));
   return {};
 }
 
-Status check_step_ends(const FeedOptions& options, uint64_t samples) {
-  const auto& ends = options.step_ends;
-  if (ends.empty()) return {};
-  if (options.world_size != 1 || options.shuffle || options.drop_last) {
-    return base::fail(base::Code::kInvalid,
-                      "step_ends go with one rank, storage order, and every sample");
-  }
-  uint64_t begin = 0;
-  for (const uint64_t end : ends) {
-    if (end <= begin || end - begin > options.global_batch) {
-      return base::fail(base::Code::kInvalid,
-                        "a step goes from position {} to {}; it must have from 1 to global_batch "
-                        "({}) samples",
-                        begin, end, options.global_batch);
-    }
-    begin = end;
-  }
-  if (begin == samples) return {};
-  return base::fail(base::Code::kInvalid,
-                    "the steps end at position {}, the dataset has {} samples", begin, samples);
+Status check_list(const FeedOptions& options, const SampleList& list, uint64_t samples) {
+  RETURN_IF_ERROR(check_list(list, samples));
+  if (list.step_ends.empty() || (options.world_size == 1 && !options.drop_last)) return {};
+  return base::fail(base::Code::kInvalid, "step_ends go with one rank, and every sample");
 }
 
 }  // namespace forebay::feed

@@ -17,10 +17,7 @@ namespace {
 // A group's number and its lane share the 48 bits that name a stream of random numbers.
 constexpr uint32_t kGroupBits = 24;
 
-// Nothing is shuffled in it: enough for readers to be ahead.
-constexpr uint64_t kGroupBytesInOrder = 4'000'000;
-
-// The estimate by which groups are cut: good enough, and known without reading anything.
+// The estimate by which groups are cut. It is known without reading anything, and good enough.
 uint64_t bytes_per_sample(const ChunkSize& chunk) {
   return std::max<uint64_t>(1, chunk.bytes / chunk.samples);
 }
@@ -61,7 +58,7 @@ class Order::Cutter {
     uint64_t index = 0;
     while (left > 0) {
       Group group{.lane = lane, .number = number, .first_index = index};
-      group.first_part = out_.parts_.size();
+      group.first_stretch = out_.stretches_.size();
       fill(&group, number == 0 ? first_budget : budget, left);
       left -= group.count;
       index += group.count;
@@ -70,12 +67,12 @@ class Order::Cutter {
     }
   }
 
-  // All in order: whole chunks, small ones together.
+  // One lane in storage order: groups of whole chunks, small ones together.
   void cut_in_order(uint64_t budget) {
     uint64_t index = 0;
     for (uint32_t number = 0; at_ < line_.size(); ++number) {
       Group group{.lane = 0, .number = number, .first_index = index};
-      group.first_part = out_.parts_.size();
+      group.first_stretch = out_.stretches_.size();
       uint64_t bytes = 0;
       do {
         bytes += chunks_[line_[at_]].bytes;
@@ -86,14 +83,14 @@ class Order::Cutter {
     }
   }
 
-  // Adds a group that repeats the lane's first samples, from the beginning again where it has
-  // fewer.
+  // Adds a group that repeats the lane's first samples; where the lane has fewer, it begins
+  // again and again.
   void repeat_lane(uint32_t lane, uint64_t repeats) {
     if (repeats == 0) return;
     Group group{.lane = lane, .first_index = out_.lane_size(lane), .count = repeats};
     group.number = static_cast<uint32_t>(out_.groups_.size() - out_.lane_groups_[lane]);
-    group.first_part = out_.parts_.size();
-    group.part_count = repeats;
+    group.first_stretch = out_.stretches_.size();
+    group.stretch_count = repeats;
     group.in_order = true;
     for (size_t from = out_.lane_groups_[lane]; repeats > 0; ++from) {
       if (from == out_.groups_.size()) from = out_.lane_groups_[lane];
@@ -110,10 +107,11 @@ class Order::Cutter {
   void repeat(const Group& source, std::span<const uint32_t> permutation, uint64_t at,
               Group* group) {
     const Place place = out_.place(source, permutation, at);
-    out_.parts_.push_back({.chunk = out_.parts(source)[place.part].chunk,
-                           .first_sample = place.sample,
-                           .count = 1,
-                           .before = out_.parts_.size() - group->first_part});
+    out_.stretches_.push_back({.chunk = out_.stretches(source)[place.stretch].chunk,
+                               .first_sample = place.sample,
+                               .last_sample = place.sample,
+                               .count = 1,
+                               .before = out_.stretches_.size() - group->first_stretch});
   }
 
   void fill(Group* group, uint64_t budget, uint64_t left) {
@@ -132,11 +130,13 @@ class Order::Cutter {
 
   void take(Group* group, uint32_t count) {
     const ChunkSize& chunk = chunks_[line_[at_]];
-    out_.parts_.push_back({.chunk = line_[at_],
-                           .first_sample = chunk.first_sample + taken_,
-                           .count = count,
-                           .before = group->count});
-    ++group->part_count;
+    const uint64_t first = chunk.first_sample + taken_;
+    out_.stretches_.push_back({.chunk = line_[at_],
+                               .first_sample = first,
+                               .last_sample = first + count - 1,
+                               .count = count,
+                               .before = group->count});
+    ++group->stretch_count;
     group->count += count;
     taken_ += count;
     if (taken_ == chunk.samples) {
@@ -150,6 +150,72 @@ class Order::Cutter {
   Order& out_;
   size_t at_ = 0;       // in line_
   uint32_t taken_ = 0;  // of the samples of that chunk
+};
+
+// Cuts a list into stretches, and these into groups of a budget of bytes.
+class Order::ListCutter {
+ public:
+  ListCutter(const store::Dataset& dataset, uint64_t budget, uint64_t stretch_bytes_max, Order* out)
+      : dataset_(dataset), budget_(budget), stretch_bytes_max_(stretch_bytes_max), out_(*out) {}
+
+  // The next sample of the list.
+  void add(uint64_t sample) {
+    const store::Location next = dataset_.location(sample);
+    const uint64_t end = next.offset + next.length;
+    if (!joins(next)) {
+      finish_stretch();
+      stretch_ = {.chunk = next.chunk, .first_sample = sample};
+      begin_ = next.offset;
+    }
+    ++stretch_.count;
+    stretch_.last_sample = sample;
+    end_ = end;
+  }
+
+  // There are no further samples.
+  void finish() {
+    finish_stretch();
+    finish_group();
+  }
+
+ private:
+  bool joins(const store::Location& next) const {
+    return stretch_.count > 0 && next.chunk == stretch_.chunk && next.offset >= end_ &&
+           next.offset - end_ <= kGapBytes &&
+           next.offset + next.length - begin_ <= stretch_bytes_max_;
+  }
+
+  void finish_stretch() {
+    if (stretch_.count == 0) return;
+    const uint64_t bytes = end_ - begin_;
+    if (group_.count > 0 && bytes_ + bytes > budget_) finish_group();
+    stretch_.before = group_.count;
+    out_.stretches_.push_back(stretch_);
+    ++group_.stretch_count;
+    group_.count += stretch_.count;
+    bytes_ += bytes;
+    stretch_ = {};
+  }
+
+  void finish_group() {
+    if (group_.count == 0) return;
+    out_.groups_.push_back(group_);
+    group_ = {.number = group_.number + 1,
+              .first_index = group_.first_index + group_.count,
+              .first_stretch = out_.stretches_.size(),
+              .in_order = true};
+    bytes_ = 0;
+  }
+
+  const store::Dataset& dataset_;
+  const uint64_t budget_;
+  const uint64_t stretch_bytes_max_;
+  Order& out_;
+  Group group_{.in_order = true};
+  uint64_t bytes_ = 0;  // of the group
+  Stretch stretch_;     // the one that samples join
+  uint64_t begin_ = 0;  // of the stretch, in its chunk's file
+  uint64_t end_ = 0;    // of its last sample
 };
 
 Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions& options,
@@ -183,6 +249,22 @@ Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions&
   return order;
 }
 
+Order Order::make_listed(const store::Dataset& dataset, std::shared_ptr<const SampleList> list,
+                         const OrderOptions& options, uint64_t stretch_bytes_max) {
+  Order order;
+  order.size_ = list->samples.size();
+  order.shuffle_ = false;
+  order.list_ = std::move(list);
+  const std::vector<uint64_t>& samples = order.list_->samples;
+  ListCutter cutter(dataset, std::min(kGroupBytesInOrder, options.group_bytes), stretch_bytes_max,
+                    &order);
+  const uint64_t end = samples.empty() ? 0 : samples.size() + options.repeats;
+  for (uint64_t at = 0; at < end; ++at) cutter.add(samples[at % samples.size()]);
+  cutter.finish();
+  order.lane_groups_ = {0, order.groups_.size()};
+  return order;
+}
+
 uint64_t Order::lane_size(uint32_t lane) const {
   return size_ <= lane ? 0 : (size_ - lane + lanes_ - 1) / lanes_;
 }
@@ -193,8 +275,8 @@ uint64_t Order::repeats_of(uint32_t lane, uint64_t repeats) const {
   return size_ == 0 ? 0 : (end - lane + lanes_ - 1) / lanes_ - lane_size(lane);
 }
 
-std::span<const Part> Order::parts(const Group& group) const {
-  return std::span(parts_).subspan(group.first_part, group.part_count);
+std::span<const Stretch> Order::stretches(const Group& group) const {
+  return std::span(stretches_).subspan(group.first_stretch, group.stretch_count);
 }
 
 size_t Order::group_of(uint32_t lane, uint64_t index) const {
@@ -218,20 +300,25 @@ std::vector<uint32_t> Order::permutation(const Group& group) const {
 Order::Place Order::place(const Group& group, std::span<const uint32_t> permutation,
                           uint64_t at) const {
   const uint64_t ordinal = permutation.empty() ? at : permutation[at];
-  const auto all = parts(group);
-  const auto after =
-      std::upper_bound(all.begin(), all.end(), ordinal,
-                       [](uint64_t value, const Part& part) { return value < part.before; });
-  const Part& part = *(after - 1);
-  return {.part = static_cast<size_t>(after - all.begin()) - 1,
-          .sample = part.first_sample + ordinal - part.before};
+  const auto all = stretches(group);
+  const auto after = std::ranges::upper_bound(all, ordinal, {}, &Stretch::before);
+  const Stretch& stretch = *(after - 1);
+  const uint64_t sample = list_ != nullptr ? list_->samples[(group.first_index + ordinal) % size_]
+                                           : stretch.first_sample + ordinal - stretch.before;
+  return {.stretch = static_cast<size_t>(after - all.begin()) - 1, .sample = sample};
 }
 
 uint64_t Order::sample_at(uint64_t position) const {
+  if (list_ != nullptr) return list_->samples[position % size_];
   const auto lane = static_cast<uint32_t>(position % lanes_);
   const uint64_t index = position / lanes_;
   const Group& group = groups_[group_of(lane, index)];
   return place(group, permutation(group), index - group.first_index).sample;
+}
+
+uint64_t Order::drawn_for(uint64_t position, uint64_t sample) const {
+  if (list_ == nullptr || list_->drawn_for.empty()) return sample;
+  return list_->drawn_for[position % size_];
 }
 
 }  // namespace forebay::feed

@@ -85,15 +85,15 @@ TEST(OrderTest, HoldsItsPropertiesOnRandomDatasets) {
       if (group.number == 0) {
         EXPECT_LE(group.count * kSlot, std::max(budget / order.lanes() * (group.lane + 1), kSlot));
       }
-      uint64_t in_parts = 0;
-      for (const Part& part : order.parts(group)) {
-        EXPECT_EQ(part.before, in_parts);
-        in_parts += part.count;
-        EXPECT_GE(part.first_sample, chunks[part.chunk].first_sample);
-        EXPECT_LE(part.first_sample + part.count,
-                  chunks[part.chunk].first_sample + chunks[part.chunk].samples);
+      uint64_t in_stretches = 0;
+      for (const Stretch& stretch : order.stretches(group)) {
+        EXPECT_EQ(stretch.before, in_stretches);
+        in_stretches += stretch.count;
+        EXPECT_GE(stretch.first_sample, chunks[stretch.chunk].first_sample);
+        EXPECT_LE(stretch.first_sample + stretch.count,
+                  chunks[stretch.chunk].first_sample + chunks[stretch.chunk].samples);
       }
-      EXPECT_EQ(in_parts, group.count);
+      EXPECT_EQ(in_stretches, group.count);
     }
     for (uint32_t lane = 0; lane < order.lanes(); ++lane) {
       EXPECT_EQ(lane_samples[lane], order.lane_size(lane));

@@ -1,7 +1,7 @@
-// feed/: what a batch holds of its samples besides tensors, and epochs over views.
+// What a batch holds of its samples besides tensors, and epochs over views.
 #include <gmock/gmock.h>
 
-#include "feed/test_feed.h"
+#include "feed/testing/feed_fixture.h"
 #include "store/view.h"
 
 namespace forebay::feed {
@@ -19,7 +19,7 @@ TEST_F(FeedTest, GivesWholeImagesAndFiles) {
     wanted.images = images;
     wanted.files = images != Images::kWhole;
     const auto feed = open(wanted);
-    // The second epoch's batches are the first one's memory.
+    // The second epoch's batches use the memory of the first epoch's.
     for (uint64_t epoch = 0; epoch < 2; ++epoch) {
       ASSERT_TRUE(feed->start({.epoch = epoch, .position = 0}).ok());
       while (const auto batch = feed->next().value()) {
@@ -64,7 +64,7 @@ TEST_F(FeedTest, ASelectionIsReadInItsOrder) {
   FeedOptions wanted = validation();
   wanted.global_batch = 4;
   wanted.files = true;
-  const auto feed = Feed::open(fs_, view, wanted).value();
+  const auto feed = Feed::open(view, wanted).value();
   ASSERT_TRUE(feed->start({}).ok());
   size_t at = 0;
   while (const auto batch = feed->next().value()) {
@@ -107,10 +107,10 @@ TEST_F(FeedTest, ABadSampleOfASelectionCountsOnce) {
   dataset_->damage(9);
   const auto view = store::select(dataset_, {9, 3, 9, 4, 5, 9}).value();
   FeedOptions wanted = options();
-  wanted.shuffle = false;
+  wanted.order = Stored{};
   wanted.global_batch = 3;
   wanted.bad_samples_max = 2;
-  const auto feed = Feed::open(fs_, view, wanted).value();
+  const auto feed = Feed::open(view, wanted).value();
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
     ASSERT_TRUE(feed->start({.epoch = epoch, .position = 0, .bad = feed->state().bad}).ok());
     while (const auto batch = feed->next().value()) {

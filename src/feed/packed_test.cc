@@ -5,17 +5,19 @@
 #include <filesystem>
 #include <set>
 
-#include "feed/fake_dataset.h"
 #include "feed/feed.h"
+#include "feed/testing/fake_dataset.h"
 #include "io/memory.h"
-#include "store/pack.h"
+#include "store/pack/pack.h"
+#include "store/testing/dataset_samples.h"
+#include "store/view.h"
 
 namespace forebay::feed {
 namespace {
 
 constexpr uint64_t kSamples = 300;
 
-// Writes a folder by class with the fake dataset's images.
+// Writes a folder of classes with the fake dataset's images.
 void write_folder(io::FileSystem& fs, const std::string& root) {
   io::MemoryFileSystem from;
   const FakeDataset images(from, {kSamples});
@@ -28,6 +30,23 @@ void write_folder(io::FileSystem& fs, const std::string& root) {
   }
 }
 
+std::shared_ptr<const store::Dataset> pack_images(io::FileSystem& fs) {
+  write_folder(fs, "/source");
+  EXPECT_TRUE(fs.make_dirs("/packed").ok());
+  store::PackOptions options;
+  options.chunk_bytes = 64 << 10;
+  EXPECT_TRUE(store::pack(fs, "/source", "/packed", options));
+  return store::open_packed(fs, "/packed").value();
+}
+
+FeedOptions small_images() {
+  FeedOptions options;
+  options.transform = image::Transform{.size = image::square(8), .crop = {}};
+  options.global_batch = 20;
+  options.threads = 2;
+  return options;
+}
+
 TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   io::MemoryFileSystem fs;
   write_folder(fs, "/source");
@@ -36,7 +55,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   pack_options.chunk_bytes = 64 << 10;
   const auto report = store::pack(fs, "/source", "/packed", pack_options);
   ASSERT_TRUE(report) << report.error().message();
-  const auto dataset = store::Dataset::open(fs, "/packed");
+  const auto dataset = store::open_packed(fs, "/packed");
   ASSERT_TRUE(dataset) << dataset.error().message();
   ASSERT_EQ((*dataset)->sample_count(), kSamples);
   EXPECT_GT((*dataset)->chunk_count(), 1u);
@@ -45,10 +64,10 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
     FeedOptions options;
     options.transform = image::Transform{.size = image::square(8), .crop = {}};
     options.global_batch = 20;
-    options.shuffle = shuffle;
+    if (!shuffle) options.order = Stored{};
     options.drop_last = shuffle;
     options.threads = 2;
-    const auto feed = Feed::open(fs, *dataset, options);
+    const auto feed = Feed::open(*dataset, options);
     ASSERT_TRUE(feed) << feed.error().message();
     ASSERT_TRUE((*feed)->start({}).ok());
     std::set<std::string> keys;
@@ -73,7 +92,7 @@ std::pair<std::vector<base::ByteVector>, uint64_t> epoch(
   options.global_batch = 20;
   options.group_bytes = 100'000;
   options.uncached = uncached;
-  const auto feed = Feed::open(io::posix_file_system(), dataset, options).value();
+  const auto feed = Feed::open(dataset, options).value();
   EXPECT_TRUE(feed->start({}).ok());
   std::vector<base::ByteVector> images;
   while (const auto batch = feed->next().value()) {
@@ -91,13 +110,68 @@ TEST(PackedTest, ReadingAroundThePageCacheChangesNothing) {
   pack_options.chunk_bytes = 64 << 10;
   ASSERT_TRUE(store::pack(fs, root + "/source", root + "/packed", pack_options));
   const std::shared_ptr<const store::Dataset> dataset =
-      store::Dataset::open(fs, root + "/packed").value();
+      store::open_packed(fs, root + "/packed").value();
   const auto [cached, cached_bytes] = epoch(dataset, false);
   const auto [uncached, uncached_bytes] = epoch(dataset, true);
   EXPECT_EQ(cached.size(), kSamples / 20);
   EXPECT_TRUE(cached == uncached);
   EXPECT_GT(uncached_bytes, 100'000u);
   std::filesystem::remove_all(root);
+}
+
+TEST(PackedTest, APositionHoldsWhenPartsAreDividedOtherwise) {
+  io::MemoryFileSystem fs;
+  const auto whole = pack_images(fs);
+  ASSERT_GT(whole->chunk_count(), 2u);
+  std::vector<store::Chunk> chunks;
+  for (uint32_t i = 0; i < whole->chunk_count(); ++i) {
+    chunks.push_back({whole->chunk(i), whole->read_chunk_index(i).value(), {}});
+  }
+  ASSERT_TRUE(store::write_in_parts(fs, "/packed", whole->schema(), chunks, 2).ok());
+  const auto divided = store::open_packed(fs, "/packed").value();
+  ASSERT_EQ(divided->fingerprint(), whole->fingerprint());
+
+  const auto before = Feed::open(whole, small_images()).value();
+  ASSERT_TRUE(before->start({}).ok());
+  for (int batch = 0; batch < 3; ++batch) ASSERT_NE(before->next().value(), nullptr);
+  const auto after = Feed::open(divided, small_images()).value();
+  ASSERT_TRUE(after->start(before->state()).ok());
+  size_t batches = 0;
+  while (const auto expected = before->next().value()) {
+    const auto batch = after->next().value();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ(batch->samples, expected->samples);
+    EXPECT_EQ(batch->labels, expected->labels);
+    ++batches;
+  }
+  EXPECT_EQ(after->next().value(), nullptr);
+  EXPECT_EQ(batches, kSamples / 20 - 3);
+}
+
+TEST(PackedTest, PartsOfAMixtureMayHaveDifferentOrigins) {
+  io::MemoryFileSystem here;
+  io::MemoryFileSystem there;
+  const auto both = store::concat({pack_images(here), pack_images(there)}).value();
+  // Another origin's chunk lies under the same path: only the right origin has the right bytes.
+  const std::string path = both->chunk_label(0);
+  ASSERT_EQ(both->chunk_label(both->chunk_count() / 2), path);
+  there.content(path).clear();
+  FeedOptions options = small_images();
+  options.drop_last = false;
+  const auto feed = Feed::open(both, options).value();
+  ASSERT_TRUE(feed->start({}).ok());
+  std::multiset<uint64_t> seen;
+  while (const auto batch = feed->next().value()) {
+    seen.insert(batch->samples.begin(), batch->samples.end());
+  }
+  const auto bad = feed->state().bad;
+  const store::ChunkInfo& emptied = both->chunk(both->chunk_count() / 2);
+  EXPECT_EQ(bad.size(), emptied.samples);
+  for (const BadSample& sample : bad) {
+    EXPECT_GE(sample.sample, emptied.first_sample);
+    EXPECT_LT(sample.sample, emptied.first_sample + emptied.samples);
+  }
+  EXPECT_EQ(seen.size(), 2 * kSamples);
 }
 
 }  // namespace

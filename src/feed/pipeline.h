@@ -1,10 +1,10 @@
-// Threads that prepare batches from one position on, epoch after epoch, a few ahead of the
-// consumer. To go on elsewhere, destroy it and open another.
+// Prepares batches from one position on, epoch after epoch, a few ahead of the consumer. To
+// continue at another position, destroy the pipeline and open another with the same threads.
 #pragma once
 
 #include "feed/batch_pool.h"
-#include "feed/gpu_share.h"
 #include "feed/sample_maker.h"
+#include "feed/share_gpu.h"
 
 namespace forebay::feed {
 
@@ -14,43 +14,47 @@ struct Prepared {
   std::vector<BadSample> bad;  // in the order of their positions
 };
 
-// One consumer thread calls everything here. What open() is given outlives it, but not the pool.
+// Threads that work for one pipeline after another.
+struct Crews {
+  base::Crew decoders;
+  ReadingCrews reading;
+};
+
+// One consumer thread calls everything. What open() is given outlives the pipeline.
 class Pipeline {
  public:
   struct Start {
     uint64_t epoch = 0;
-    uint64_t step = 0;  // below Share::steps()
+    uint64_t step = 0;  // below Steps::count()
     bool operator==(const Start&) const = default;
   };
 
-  // kNoMemory when the options cannot work within memory_bytes_max.
-  static Result<std::unique_ptr<Pipeline>> open(const io::FileSystem& fs,
-                                                const store::Dataset& dataset,
+  // Errors: kNoMemory when the options cannot work within memory_bytes_max.
+  static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
                                                 const BatchPool::Shape& shape, const Start& start,
-                                                Trace& trace);
-  // Ends all work at once and waits for the threads.
+                                                Crews& crews, Trace& trace);
+  // Ends all work at once and waits until no thread works for the pipeline.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Waits for what next() would wait for, at most that long; false when it is not there yet.
+  // Waits at most `ms` milliseconds until next() would not wait; false when it still would.
   bool wait_ms(int ms) EXCLUDES(mutex_);
-  // The next batch. An error is final and ends the pipeline, but for kNoMemory because the batch
-  // does not fit beside those that the user holds.
+  // The next batch. An error is final and ends the pipeline (ended()), except kNoMemory because the
+  // batch does not fit beside those that the user holds.
   Result<Prepared> next() EXCLUDES(mutex_);
   bool ended() const { return ended_; }
   // Adds what was done so far.
   void add_to(FeedStats* stats) const;
 
  private:
-  // A batch in the making.
-  struct Pending {
-    std::shared_ptr<EpochPlan> plan;
+  struct UnfinishedBatch {
+    std::shared_ptr<EpochData> epoch;
     uint64_t step = 0;
     std::shared_ptr<Batch> batch;
     uint32_t taken = 0;                               // slots handed out
-    uint64_t turns_end = 0;                           // after the numbers of their blocks
+    uint64_t blocks_end = 0;                          // the number after those of its blocks
     uint32_t finished = 0;                            // slots filled
     std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
     Status status;                                    // of the first slot that failed
@@ -58,8 +62,8 @@ class Pipeline {
   };
   // Slots of a batch that one thread fills.
   struct Block {
-    std::shared_ptr<Pending> pending;
-    uint64_t turn = 0;  // its number
+    std::shared_ptr<UnfinishedBatch> of;
+    uint64_t number = 0;  // from 0 in the pipeline
     uint32_t first = 0;
     uint32_t count = 0;
     std::vector<Task> tasks;
@@ -68,12 +72,12 @@ class Pipeline {
     uint32_t failed_slot = 0;
   };
 
-  // A block's share of the pool.
+  // What a block reserves of the pool's memory.
   class BlockRoom final : public Room {
    public:
     BlockRoom(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
     Status reserve(uint64_t bytes) override;
-    void end() override { pipeline_.end_turn(block_.turn); }
+    void end() override { pipeline_.end_block(block_.number); }
     void add(uint64_t bytes) override;
 
    private:
@@ -81,9 +85,10 @@ class Pipeline {
     const Block& block_;
   };
 
-  Pipeline(const io::FileSystem& fs, const store::Dataset& dataset, const FeedOptions& options,
-           const Planner& planner, const BatchPool::Shape& shape, const Start& start,
-           std::shared_ptr<EpochPlan> first, uint64_t window_bytes, Trace& trace);
+  Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
+           const BatchPool::Shape& shape, const Start& start,
+           const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max, Crews& crews,
+           Trace& trace);
   void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
@@ -91,48 +96,47 @@ class Pipeline {
   bool front_is_ready() const REQUIRES(mutex_);
   std::optional<BatchPool::Shortage> front_shortage() const REQUIRES(mutex_);
   Status no_room(const BatchPool::Shortage& shortage) const;
-  void end_turn(uint64_t turn) EXCLUDES(mutex_);
+  void end_block(uint64_t number) EXCLUDES(mutex_);
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
   Status begin_tasks(SampleMaker& maker, Block* block) const;
   void finish(Block* block) EXCLUDES(mutex_);
 
-  const io::FileSystem& fs_;
   const store::Dataset& dataset_;
   const FeedOptions& options_;
   const Planner& planner_;
+  Crews& crews_;
   Trace& trace_;
   const size_t sample_bytes_;
-  const bool varies_;  // whether batches have images of their own sizes, or files
+  const bool varies_;  // whether batches have images in their own sizes, or files
   const uint64_t batch_bytes_max_;
   const uint32_t batch_size_;
   uint32_t block_size_ = 1;
   bool ended_ = false;
   std::shared_ptr<BatchPool> pool_;
-  Window window_;
+  ReadingStage reading_;
 
   base::Mutex mutex_;
   base::CondVar work_;  // for the threads
   base::CondVar done_;  // for the consumer
   bool stopped_ GUARDED_BY(mutex_) = false;
-  bool beginning_ GUARDED_BY(mutex_) = false;  // a thread makes the next batch
-  bool no_memory_ GUARDED_BY(mutex_) = false;  // it found none for it
-  bool complete_ GUARDED_BY(mutex_) = false;   // there is no next batch: it ends with this epoch
-  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // times that the consumer asked for a batch
-  bool waited_ GUARDED_BY(mutex_) = false;     // it has waited for the next one
+  bool beginning_ GUARDED_BY(mutex_) = false;  // a thread is making room for the next batch
+  bool no_memory_ GUARDED_BY(mutex_) = false;  // there was none for the next batch
+  bool complete_ GUARDED_BY(mutex_) = false;   // all batches have begun; no epoch follows
+  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // how often the consumer asked for a batch
+  bool waited_ GUARDED_BY(mutex_) = false;     // the consumer has waited for the next batch
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
   uint64_t next_step_ GUARDED_BY(mutex_) = 0;
-  uint64_t next_turn_ GUARDED_BY(mutex_) = 0;
-  std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
-  std::shared_ptr<Pending> current_ GUARDED_BY(mutex_);  // the one with slots to hand out
+  uint64_t next_block_ GUARDED_BY(mutex_) = 0;
+  std::deque<std::shared_ptr<UnfinishedBatch>> unfinished_ GUARDED_BY(mutex_);
+  std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // with slots to hand out
 
   GpuShare gpu_share_;
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<uint64_t> made_on_gpu_ = 0;
   std::atomic<int64_t> prepare_ns_ = 0;
   std::atomic<int64_t> idle_ns_ = 0;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace forebay::feed

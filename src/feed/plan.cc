@@ -7,40 +7,36 @@ namespace forebay::feed {
 
 namespace {
 
-// Where most samples are read one by one in any group (files, scattered ones of a view): small
-// groups begin sooner and take less memory.
-constexpr uint64_t kGroupBytesOfFiles = 4'000'000;
-
 // The indices of a lane that belong to a rank: first, first + stride, …
 struct Uses {
   uint64_t first = 0;
   uint64_t stride = 1;
   bool any = false;
 
-  // How many lie below `index`.
+  // How many of them are below `index`.
   uint64_t below(uint64_t index) const {
     return index <= first ? 0 : (index - first - 1) / stride + 1;
   }
   uint64_t at(uint64_t number) const { return first + number * stride; }
 };
 
-// Position index * lanes + lane is to be `rank` modulo the world's size.
-Uses uses_of_lane(const Share& share, uint64_t lanes, uint64_t lane) {
-  Uses uses{.first = 0, .stride = share.world_size / std::gcd(lanes, share.world_size)};
+// The indices for which the position, index * lanes + lane, is `rank` modulo the world size.
+Uses uses_of_lane(const Steps& steps, uint64_t lanes, uint64_t lane) {
+  Uses uses{.first = 0, .stride = steps.world_size / std::gcd(lanes, steps.world_size)};
   for (; uses.first < uses.stride; ++uses.first) {
-    uses.any = (uses.first * lanes + lane) % share.world_size == share.rank;
+    uses.any = (uses.first * lanes + lane) % steps.world_size == steps.rank;
     if (uses.any) break;
   }
   return uses;
 }
 
-// Indices of `lane` whose position is below `position`.
+// How many indices of `lane` have a position below `position`.
 uint64_t index_of(uint64_t position, uint64_t lanes, uint64_t lane) {
   return position <= lane ? 0 : (position - lane + lanes - 1) / lanes;
 }
 
-// Positions that an epoch uses: whole global batches, or all samples, or so many more that each
-// rank gets as many.
+// The number of positions that an epoch uses: whole global batches only, or all samples, or also
+// the repeated samples that give every rank the same number.
 uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
   if (options.drop_last) return samples / options.global_batch * options.global_batch;
   if (!options.even_ranks || samples == 0) return samples;
@@ -48,16 +44,16 @@ uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
   return (samples + ranks - 1) / ranks * ranks;
 }
 
-// One group of a lane is in use at a time, so what is needed at a load's first use is the sum of
-// the lanes' current groups.
+// Each lane uses one group at a time, so the memory needed at a load's first use is the sum of the
+// lanes' current groups.
 uint64_t bytes_needed(const EpochPlan& plan) {
   std::vector<uint64_t> in_lane(plan.order.lanes());
   uint64_t now = 0;
   uint64_t most = 0;
-  for (const auto& load : plan.loads) {
-    uint64_t& lane = in_lane[plan.order.groups()[load->group].lane];
-    now = now - lane + load->bytes;
-    lane = load->bytes;
+  for (const Load& load : plan.loads) {
+    uint64_t& lane = in_lane[plan.order.groups()[load.group].lane];
+    now = now - lane + load.bytes;
+    lane = load.bytes;
     most = std::max(most, now);
   }
   return most;
@@ -65,99 +61,99 @@ uint64_t bytes_needed(const EpochPlan& plan) {
 
 }  // namespace
 
-PartBytes span_of(const store::Dataset& dataset, const Part& part) {
-  const store::Location first = dataset.location(part.first_sample);
-  const store::Location last = dataset.location(part.first_sample + part.count - 1);
-  const store::ChunkInfo& chunk = dataset.chunk(part.chunk);
+FileRange range_of(const store::Dataset& dataset, const Stretch& stretch) {
+  const store::Location first = dataset.location(stretch.first_sample);
+  const store::Location last = dataset.location(stretch.last_sample);
+  const store::ChunkInfo& chunk = dataset.chunk(stretch.chunk);
   const uint64_t end = std::min(last.offset + last.length, chunk.offset + chunk.bytes);
-  // Samples lie in the order of their numbers; what breaks that is read one by one.
+  // Samples usually lie in the order of their numbers; where they do not, they are read one by one.
   if (first.offset >= end) return {};
-  return {.offset = first.offset, .length = end - first.offset, .data = nullptr, .memory = {}};
+  return {.offset = first.offset, .length = end - first.offset};
 }
 
-uint64_t Share::steps() const {
-  if (!step_ends.empty()) return step_ends.size();
-  return (end + global_batch - 1) / global_batch;
-}
-
-uint64_t Share::begin_of(uint64_t step) const {
-  if (step_ends.empty()) return step * global_batch;
-  return step == 0 ? 0 : step_ends[step - 1];
-}
-
-uint64_t Share::end_of(uint64_t step) const {
-  return step_ends.empty() ? std::min((step + 1) * global_batch, end) : step_ends[step];
-}
-
-std::optional<uint64_t> Share::step_at(uint64_t position) const {
-  if (position >= end) return position == end ? std::optional(steps()) : std::nullopt;
-  uint64_t step = position / global_batch;
-  if (!step_ends.empty()) {
-    const auto after = std::ranges::upper_bound(step_ends, position);
-    step = static_cast<uint64_t>(after - step_ends.begin());
-  }
-  return begin_of(step) == position ? std::optional(step) : std::nullopt;
-}
-
-Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)
+Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
+                 OrderSource source)
     : dataset_(std::move(dataset)),
-      order_{.seed = options.seed,
-             .shuffle = options.shuffle,
-             .lanes = options.lanes,
-             .group_bytes = options.group_bytes,
-             .repeats = 0},
-      share_{.global_batch = options.global_batch,
+      source_(std::move(source)),
+      order_{.seed = options.seed, .lanes = options.lanes, .group_bytes = options.group_bytes},
+      steps_{.global_batch = options.global_batch,
              .rank = static_cast<uint64_t>(options.rank),
              .world_size = static_cast<uint64_t>(options.world_size),
-             .end = end_of_epoch(options, dataset_->sample_count()),
-             .step_ends = options.step_ends},
+             .end = end_of_epoch(options, epoch_samples(source_, dataset_->sample_count())),
+             .step_ends = {}},
       goes_on_(options.next_epoch) {
-  for (uint32_t number = 0; number < dataset_->chunk_count(); ++number) {
-    const store::ChunkInfo& chunk = dataset_->chunk(number);
-    chunks_.push_back(
-        {.first_sample = chunk.first_sample, .samples = chunk.samples, .bytes = chunk.bytes});
-    bytes_ += chunks_.back().bytes;
+  const uint64_t samples = epoch_samples(source_, dataset_->sample_count());
+  order_.repeats = steps_.end > samples ? steps_.end - samples : 0;
+  const SampleList* list = list_of(source_);
+  if (list == nullptr) return;
+  goes_on_ = false;
+  steps_.step_ends = list->step_ends;
+  if (!steps_.step_ends.empty()) steps_.global_batch = list->largest_step();
+}
+
+// What any weighted epoch may need: each has other samples, and must fit into the memory that the
+// first one was given. A group has kGroupBytesInOrder at most, or one sample; of a small epoch it
+// has all samples with the gaps between them.
+uint64_t Planner::drawn_bytes_needed() const {
+  uint64_t largest = 0;
+  for (uint64_t sample = 0; sample < dataset_->sample_count(); ++sample) {
+    largest = std::max<uint64_t>(largest, dataset_->location(sample).length);
   }
-  const uint64_t size = dataset_->sample_count();
-  if (size < 2 * chunks_.size()) {
-    order_.group_bytes = std::min(order_.group_bytes, kGroupBytesOfFiles);
-  }
-  order_.repeats = share_.end > size ? share_.end - size : 0;
+  const auto all = base::checked_mul(largest + kGapBytes, steps_.end);
+  return std::max(largest, std::min(kGroupBytesInOrder, all.value_or(kGroupBytesInOrder)));
 }
 
 uint64_t Planner::bytes_of(const Order& order, const Group& group) const {
-  uint64_t bytes = group.count * sizeof(uint32_t);  // its permutation
-  for (const Part& part : order.parts(group)) bytes += span_of(*dataset_, part).length;
+  uint64_t bytes = order.is_shuffled() ? group.count * sizeof(uint32_t) : 0;  // its permutation
+  for (const Stretch& stretch : order.stretches(group)) {
+    bytes += range_of(*dataset_, stretch).length;
+  }
   return bytes;
 }
 
-Result<std::shared_ptr<EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start) const {
+// An epoch of each sample once reads whole chunks; another one what was chosen, which may be little
+// of many chunks.
+uint64_t Planner::bytes_of(const Order& order) const {
+  uint64_t bytes = 0;
+  if (order.is_listed()) {
+    for (const Group& group : order.groups()) bytes += bytes_of(order, group);
+  } else {
+    for (uint32_t number = 0; number < dataset_->chunk_count(); ++number) {
+      bytes += dataset_->chunk(number).bytes;
+    }
+  }
+  return bytes;
+}
+
+Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start) const {
   auto plan = std::make_shared<EpochPlan>();
   plan->epoch = epoch;
-  ASSIGN_OR_RETURN(plan->order, Order::make(chunks_, order_, epoch));
+  ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch));
   const Order& order = plan->order;
-  plan->load_of_group.resize(order.groups().size());
+  plan->load_of_group.resize(order.groups().size(), kNoLoad);
   for (size_t number = 0; number < order.groups().size(); ++number) {
     const Group& group = order.groups()[number];
-    const Uses uses = uses_of_lane(share_, order.lanes(), group.lane);
+    const Uses uses = uses_of_lane(steps_, order.lanes(), group.lane);
     const uint64_t last =
-        std::min(group.first_index + group.count, index_of(share_.end, order.lanes(), group.lane));
+        std::min(group.first_index + group.count, index_of(steps_.end, order.lanes(), group.lane));
     const uint64_t from = uses.below(group.first_index);
     const uint64_t to = uses.below(last);
     if (!uses.any || from >= to) continue;
     const uint64_t done =
         std::clamp(uses.below(index_of(start, order.lanes(), group.lane)), from, to);
-    auto load = std::make_unique<Load>();
-    load->group = number;
-    load->first_position = uses.at(from) * order.lanes() + group.lane;
-    load->bytes = bytes_of(order, group);
-    load->uses_left = to - done;
-    plan->loads.push_back(std::move(load));
+    plan->loads.push_back({.group = number,
+                           .first_position = uses.at(from) * order.lanes() + group.lane,
+                           .uses = to - done,
+                           .bytes = bytes_of(order, group)});
   }
-  std::ranges::sort(plan->loads, {}, [](const auto& load) { return load->first_position; });
+  std::ranges::sort(plan->loads, {}, &Load::first_position);
   plan->bytes_needed = bytes_needed(*plan);
-  std::erase_if(plan->loads, [](const auto& load) { return load->uses_left == 0; });
-  for (const auto& load : plan->loads) plan->load_of_group[load->group] = load.get();
+  if (std::holds_alternative<Weighted>(source_)) {
+    plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
+  }
+  plan->bytes = bytes_of(order);
+  std::erase_if(plan->loads, [](const Load& load) { return load.uses == 0; });
+  for (size_t i = 0; i < plan->loads.size(); ++i) plan->load_of_group[plan->loads[i].group] = i;
   return plan;
 }
 

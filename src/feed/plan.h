@@ -1,92 +1,72 @@
-// What one rank needs of an epoch, and when: its positions, and the groups to load for them.
+// What one rank needs of an epoch, and when: its positions, and the groups to load for them. Plain
+// data; what is in memory is the business of feed/reading.h.
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <vector>
 
-#include "feed/feed.h"
+#include "feed/options.h"
 #include "feed/order.h"
-#include "io/large_buffer.h"
+#include "feed/steps.h"
+#include "store/dataset.h"
 
 namespace forebay::feed {
-
-// Which positions each step takes, and which of them are this rank's: those that are `rank` modulo
-// `world_size`. Steps take the positions below `end` one after the other.
-struct Share {
-  uint64_t global_batch = 1;
-  uint64_t rank = 0;
-  uint64_t world_size = 1;
-  uint64_t end = 0;
-  std::vector<uint64_t> step_ends;  // empty: each step takes a global batch, the last what is left
-
-  // Slots of a step on this rank.
-  uint64_t batch() const { return global_batch / world_size; }
-  uint64_t steps() const;
-  uint64_t begin_of(uint64_t step) const;
-  uint64_t end_of(uint64_t step) const;
-  // The position of a slot; at end_of(step) or after it where the slot is empty.
-  uint64_t position(uint64_t step, uint64_t slot) const {
-    return begin_of(step) + slot * world_size + rank;
-  }
-  // The step that begins at a position, steps() at the end; empty where none begins.
-  std::optional<uint64_t> step_at(uint64_t position) const;
-};
-
-// The bytes of a part of a chunk; `data` is null where they could not be read in one piece.
-struct PartBytes {
-  uint64_t offset = 0;  // in the chunk's file
-  uint64_t length = 0;
-  const uint8_t* data = nullptr;  // in `memory`
-  io::LargeBuffer memory;
-};
 
 // A group that this rank needs, from its first use to its last.
 struct Load {
   size_t group = 0;             // in Order::groups()
-  uint64_t first_position = 0;  // of this rank's uses
-  uint64_t bytes = 0;
-  // The rest belongs to the window (feed/window.h).
-  std::atomic<uint64_t> uses_left = 0;
-  std::atomic<bool> loaded = false;  // and then, until uses_left is 0, these do not change:
-  Status status;
-  std::vector<PartBytes> parts;
-  std::vector<uint32_t> permutation;
+  uint64_t first_position = 0;  // the first of the epoch at which this rank uses the group
+  uint64_t uses = 0;            // this rank's positions in the group, from the plan's start on
+  uint64_t bytes = 0;           // of memory
 };
 
-// One epoch of one rank.
+inline constexpr size_t kNoLoad = SIZE_MAX;
+
+// One epoch of one rank. Never changed once it is made.
 struct EpochPlan {
   uint64_t epoch = 0;
   Order order;
-  std::vector<std::unique_ptr<Load>> loads;  // in the order of their first use
-  std::vector<Load*> load_of_group;          // empty where this rank does not need the group
-  // The most bytes of groups that are in use at the same moment, from the epoch's beginning.
+  std::vector<Load> loads;            // by first_position
+  std::vector<size_t> load_of_group;  // in `loads`; kNoLoad where this rank needs nothing of it
+  // The most bytes of groups that are in use at the same moment, from the epoch's beginning on. It
+  // is the same for all epochs of a weighted order.
   uint64_t bytes_needed = 0;
+  // Bytes of everything that the epoch reads, on all ranks.
+  uint64_t bytes = 0;
 };
 
-// Plans epochs; what does not change between them is kept.
+// Plans epochs, and keeps what does not change between them. Any thread may call anything.
 class Planner {
  public:
-  Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options);
-  const Share& share() const { return share_; }
+  // The source suits the dataset (check_source).
+  Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
+          OrderSource source);
+  const Steps& steps() const { return steps_; }
   // Whether an epoch is prepared after this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
-  // Of all chunks that an epoch reads.
-  uint64_t bytes() const { return bytes_; }
-  // Without the loads that only positions below `start` need.
-  Result<std::shared_ptr<EpochPlan>> plan(uint64_t epoch, uint64_t start) const;
+  // Leaves out the loads that only positions below `start` need. Errors: those of Order::make().
+  Result<std::shared_ptr<const EpochPlan>> plan(uint64_t epoch, uint64_t start) const;
 
  private:
   uint64_t bytes_of(const Order& order, const Group& group) const;
+  uint64_t bytes_of(const Order& order) const;
+  uint64_t drawn_bytes_needed() const;
 
   std::shared_ptr<const store::Dataset> dataset_;
+  OrderSource source_;
   OrderOptions order_;
-  Share share_;
-  std::vector<ChunkSize> chunks_;
+  Steps steps_;
   bool goes_on_ = true;
-  uint64_t bytes_ = 0;
 };
 
-// The bytes of a chunk from the first to the last image of a part.
-PartBytes span_of(const store::Dataset& dataset, const Part& part);
+// A run of bytes in a chunk's file.
+struct FileRange {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+// Where the images of a stretch lie, from the first to the last; empty if they must be read one by
+// one.
+FileRange range_of(const store::Dataset& dataset, const Stretch& stretch);
 
 }  // namespace forebay::feed

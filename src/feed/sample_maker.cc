@@ -15,14 +15,16 @@ using base::Random;
 
 namespace {
 
-// What is wrong with this one sample, as opposed to the disk, the machine or the options.
+// Whether an error concerns this one sample, and not the disk, the network, the machine or the
+// options.
 bool is_bad_sample(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig ||
          code == Code::kInvalid;
 }
 
-// The `next`-th position to take a sample from instead: the others of the lane, round its end, then
-// the lanes behind it. `next` from 1, below the order's size.
+// The `next`-th position from which a replacement is taken: first the other positions of the lane,
+// from its end on at its beginning, then those of the lanes after it. `next` is at least 1 and
+// below the order's size.
 uint64_t position_instead(const Order& order, uint64_t position, uint64_t next) {
   const uint64_t lanes = order.lanes();
   const auto lane = static_cast<uint32_t>(position % lanes);
@@ -36,7 +38,7 @@ uint64_t position_instead(const Order& order, uint64_t position, uint64_t next) 
   }
 }
 
-// What it gives, and kNoMemory when there is none.
+// What `function` returns; kNoMemory when there is no memory for it.
 template <class Function>
 Status guarded(Function function) {
   try {
@@ -48,62 +50,64 @@ Status guarded(Function function) {
 
 }  // namespace
 
-SampleMaker::SampleMaker(const io::FileSystem& fs, const store::Dataset& dataset,
-                         const FeedOptions& options, size_t tasks_max, Trace& trace,
-                         const Trace::Track& track)
-    : fs_(fs),
-      dataset_(dataset),
-      options_(options),
-      trace_(trace),
-      track_(track),
-      writer_(options) {
+SampleMaker::SampleMaker(const store::Dataset& dataset, const FeedOptions& options,
+                         size_t tasks_max, Trace& trace, const Trace::Track& track)
+    : dataset_(dataset), options_(options), trace_(trace), track_(track), writer_(options) {
   begun_.reserve(tasks_max);
   requests_.reserve(tasks_max);
 }
 
-void SampleMaker::make(const EpochPlan& plan, Window& window, std::span<Task> tasks, bool on_gpu,
+void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> tasks, bool on_gpu,
                        Room& room) {
-  const Order& order = plan.order;
+  const Order& order = epoch.plan->order;
   bool good = true;
   for (Task& task : tasks) {
     const auto lane = static_cast<uint32_t>(task.position % order.lanes());
     const uint64_t index = task.position / order.lanes();
     const size_t number = order.group_of(lane, index);
-    Load& load = *plan.load_of_group[number];
-    // There may be no room for it before the groups in use here are gone.
-    if (!load.loaded) good = finish(plan, window, on_gpu, room) && good;
-    Status status = wait(window, load);
+    const size_t load = epoch.plan->load_of_group[number];
+    // The group may need the memory of groups that are in use here.
+    if (!epoch.loads[load].loaded) good = finish(epoch, reading, on_gpu, room) && good;
+    Status status = wait(reading, epoch, load);
     if (status.code() == Code::kCancelled) {
       task.status = std::move(status);
       break;
     }
     if (good && status.ok()) {
       const uint64_t at = index - order.groups()[number].first_index;
-      status = guarded([&] { return begin(plan, load, at, &task); });
+      status = guarded([&] { return begin(epoch, load, at, &task); });
       if (status.ok()) continue;
     }
     if (good) task.status = std::move(status);
     good = false;
-    window.release(load);
+    reading.release(epoch, load);
   }
-  finish(plan, window, on_gpu, room, true);
+  finish(epoch, reading, on_gpu, room, true);
 }
 
-Status SampleMaker::wait(Window& window, const Load& load) const {
-  if (load.loaded) return window.wait(load);
-  const Trace::Span span(trace_, "wait for reading", track_, "group", load.group);
-  return window.wait(load);
+Status SampleMaker::wait(ReadingStage& reading, const EpochData& epoch, size_t load) const {
+  const LoadedGroup& group = epoch.loads[load];
+  if (group.loaded) return reading.wait(group);
+  const Trace::Span span(trace_, "wait for reading", track_, "group",
+                         epoch.plan->loads[load].group);
+  return reading.wait(group);
 }
 
-// `at`: in the group. On an error nothing has begun.
-Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* task) {
-  const Group& group = plan.order.groups()[load.group];
-  const Order::Place place = plan.order.place(group, load.permutation, at);
+// `at` counts from the group's beginning. After an error nothing has begun.
+Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task* task) {
+  const EpochPlan& plan = *epoch.plan;
+  const LoadedGroup& data = epoch.loads[load];
+  const Group& group = plan.order.groups()[plan.loads[load].group];
+  const Order::Place place = plan.order.place(group, data.permutation, at);
   const store::Location location = dataset_.location(place.sample);
-  Begun begun{.task = task, .load = &load, .sample = place.sample, .label = location.label};
-  auto file = find(place, location, &begun);
+  Begun begun{.task = task,
+              .load = load,
+              .sample = place.sample,
+              .drawn_for = plan.order.drawn_for(task->position, place.sample),
+              .label = location.label};
+  auto file = find(data.stretches[place.stretch], location, &begun);
   if (file) {
-    requests_.push_back({*file, random_of(plan, place.sample), task->slot});
+    requests_.push_back({*file, random_of(plan, begun), task->slot});
   } else {
     begun.unusable = std::move(file.error());
   }
@@ -111,20 +115,20 @@ Status SampleMaker::begin(const EpochPlan& plan, Load& load, uint64_t at, Task* 
   return {};
 }
 
-// Its bytes, checked.
-Result<Bytes> SampleMaker::find(const Order::Place& place, const store::Location& location,
+// The sample's bytes, checked.
+Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location& location,
                                 Begun* begun) {
-  const PartBytes& part = begun->load->parts[place.part];
-  const bool here = part.data != nullptr && location.offset >= part.offset &&
-                    base::in_bounds(location.offset - part.offset, location.length, part.length);
+  const FileRange& range = bytes.range;
+  const bool here = bytes.data != nullptr && location.offset >= range.offset &&
+                    base::in_bounds(location.offset - range.offset, location.length, range.length);
   if (!here) return read(location, &begun->file);
-  const Bytes file(part.data + (location.offset - part.offset), location.length);
+  const Bytes file(bytes.data + (location.offset - range.offset), location.length);
   RETURN_IF_ERROR(store::check_file(file, location));
   return file;
 }
 
 Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVector* file) {
-  RETURN_IF_ERROR(store::read_file_at(fs_, dataset_, location, file));
+  RETURN_IF_ERROR(dataset_.read_file(location, file));
   bytes_read_ += location.length;
   return Bytes(*file);
 }
@@ -139,9 +143,9 @@ Status SampleMaker::reserve(Room& room) {
   return bytes == 0 ? Status() : room.reserve(bytes);
 }
 
-// `last`: nothing else of the block will need room. False when a task failed. No group is in use
-// any more afterwards.
-bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Room& room,
+// Finishes what has begun and releases its groups. `last`: nothing else of the block will need
+// room. False when a task failed.
+bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Room& room,
                          bool last) {
   const Status prepared = guarded([&] {
     Status reserved = reserve(room);
@@ -151,7 +155,7 @@ bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Roo
   });
   bool good = true;
   auto request = requests_.begin();
-  for (Begun& begun : begun_) window.release(*begun.load);
+  for (const Begun& begun : begun_) reading.release(epoch, begun.load);
   for (Begun& begun : begun_) {
     Task& task = *begun.task;
     Status status = begun.unusable;
@@ -159,8 +163,9 @@ bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Roo
       begun.bytes = request->bytes;
       status = std::move((request++)->status);
     }
-    task.status =
-        !prepared.ok() ? prepared : guarded([&] { return settle(plan, begun, status, room); });
+    task.status = !prepared.ok()
+                      ? prepared
+                      : guarded([&] { return settle(*epoch.plan, begun, status, room); });
     good &= task.status.ok();
   }
   begun_.clear();
@@ -168,23 +173,24 @@ bool SampleMaker::finish(const EpochPlan& plan, Window& window, bool on_gpu, Roo
   return good;
 }
 
-// `status`: of the sample.
+// `status` says whether the sample could be prepared.
 Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room) {
   const Slot& slot = begun.task->slot;
   if (status.ok()) {
     *slot.label = begun.label;
     *slot.sample = begun.sample;
+    *slot.drawn_for = begun.drawn_for;
     *slot.valid = 1;
     return {};
   }
   if (!is_bad_sample(status.code())) return status;
   begun.task->bad = describe(begun.sample, status);
   if (options_.replace_bad) return replace(plan, begun, room);
-  return leave_empty(slot, begun.sample);
+  return leave_empty(slot, begun.sample, begun.drawn_for);
 }
 
-// The next good sample, prepared as the position's own would have been. More tries than samples may
-// be bad are of no use: as many bad ones stop the run anyway.
+// Prepares the next good sample in the way in which the position's own would have been. It tries no
+// more samples than may be bad, because so many bad ones stop the run anyway.
 Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& room) {
   const Order& order = plan.order;
   const Task& task = *begun.task;
@@ -192,11 +198,12 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
       std::min(order.size() - 1, std::max<uint64_t>(1, options_.bad_samples_max));
   for (uint64_t next = 1; next <= tries; ++next) {
     // Its group may not be this rank's, or be gone already.
-    const uint64_t other = order.sample_at(position_instead(order, task.position, next));
+    const uint64_t position = position_instead(order, task.position, next);
+    const uint64_t other = order.sample_at(position);
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
     SlotRequest request{.file = file.value_or(Bytes()),
-                        .random = random_of(plan, begun.sample),
+                        .random = random_of(plan, begun),
                         .slot = task.slot,
                         .bytes = file ? writer_.bytes_of(*file) : 0,
                         .status = base::status_of(file)};
@@ -208,6 +215,7 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
     if (request.bytes > begun.bytes) room.add(request.bytes - begun.bytes);
     *task.slot.label = location.label;
     *task.slot.sample = other;
+    *task.slot.drawn_for = order.drawn_for(position, other);
     *task.slot.valid = 1;
     return {};
   }
@@ -217,9 +225,8 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
               tries + 1, plan.epoch, task.position, task.bad->key, task.bad->reason);
 }
 
-Random SampleMaker::random_of(const EpochPlan& plan, uint64_t sample) const {
-  const uint64_t drawn_for = options_.drawn_for.empty() ? sample : options_.drawn_for[sample];
-  return {options_.seed, Purpose::kAugment, plan.epoch, drawn_for};
+Random SampleMaker::random_of(const EpochPlan& plan, const Begun& begun) const {
+  return {options_.seed, Purpose::kAugment, plan.epoch, begun.drawn_for};
 }
 
 BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {

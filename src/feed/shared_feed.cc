@@ -1,7 +1,5 @@
 #include "feed/shared_feed.h"
 
-#include "feed/state.h"
-
 namespace forebay::feed {
 
 using base::Code;
@@ -13,12 +11,13 @@ Status SharedFeed::check(Turn turn) const {
   return fail(Code::kCancelled, "feed: this epoch was ended by a newer one");
 }
 
-Result<SharedFeed::Turn> SharedFeed::start(const FeedState& state) {
-  // Counted before the lock is there, so that whoever waits inside lets go of it.
+Result<SharedFeed::Turn> SharedFeed::start(const FeedState& state,
+                                           std::shared_ptr<const SampleList> list) {
+  // Counted before the lock is taken, so that whoever holds it while waiting releases it.
   const Turn turn = ++turn_;
   MutexLock lock(mutex_);
-  // A still newer start() may have come first; it is the one that counts.
-  if (!is_over(turn)) RETURN_IF_ERROR(feed_->start(state));
+  // If a newer start() got the lock first, its turn is the one that counts.
+  if (!is_over(turn)) RETURN_IF_ERROR(feed_->start(state, std::move(list)));
   return turn;
 }
 

@@ -1,5 +1,5 @@
-// A feed that several threads may use: whoever starts an epoch ends the one before it, also while
-// another thread waits for a batch of that one.
+// A feed that several threads may use: whoever starts an epoch ends the one before it, even while
+// another thread waits for a batch of the earlier epoch.
 #pragma once
 
 #include <atomic>
@@ -21,23 +21,24 @@ struct Taken {
 // Any thread may call anything.
 class SharedFeed {
  public:
-  // Names what one start() began.
+  // Names what one call of start() began.
   using Turn = uint64_t;
 
   explicit SharedFeed(std::unique_ptr<Feed> feed) : feed_(std::move(feed)) {}
 
-  // Begins at `state` and ends every earlier turn; a call that waits for a batch of one gives way
-  // within its `ms`. Errors: as Feed::start().
-  Result<Turn> start(const FeedState& state) EXCLUDES(mutex_);
+  // Begins at `state` and ends every earlier turn; a call that waits for a batch of an earlier turn
+  // returns within its `ms`. Arguments and errors: like Feed::start().
+  Result<Turn> start(const FeedState& state, std::shared_ptr<const SampleList> list = nullptr)
+      EXCLUDES(mutex_);
   // Ends this turn, if it is not over yet.
   void end(Turn turn);
   bool is_over(Turn turn) const { return turn_ != turn; }
 
-  // Waits for what next() would wait for, at most that long; false when it is not there yet.
+  // Waits at most `ms` milliseconds until next() would not wait; false when it still would. Errors:
   // kCancelled when the turn is over.
   Result<bool> wait_ms(Turn turn, int ms) EXCLUDES(mutex_);
-  // The turn's next batch. Call it after wait_ms() gave true: it holds up other threads while it
-  // waits. kCancelled when the turn is over; else as Feed::next().
+  // The turn's next batch. Call it after wait_ms() returned true, because other threads wait while
+  // it waits. Errors: kCancelled when the turn is over; those of Feed::next().
   Result<Taken> next(Turn turn) EXCLUDES(mutex_);
 
   FeedStats stats() const { return feed_->stats(); }
@@ -47,7 +48,7 @@ class SharedFeed {
   Status check(Turn turn) const;
 
   std::atomic<Turn> turn_ = 0;
-  base::Mutex mutex_;                 // held by the one thread that uses the feed as its consumer
+  base::Mutex mutex_;  // held by the thread that is the feed's consumer at the moment
   const std::unique_ptr<Feed> feed_;  // stats() and trace() need no lock
 };
 

@@ -1,10 +1,9 @@
-// feed/shared_feed.h: several threads begin epochs, take batches and look at figures at once.
+// Several threads begin epochs, take batches and look at statistics at the same time.
 #include "feed/shared_feed.h"
 
 #include <thread>
 
-#include "feed/state.h"
-#include "feed/test_feed.h"
+#include "feed/testing/feed_fixture.h"
 
 namespace forebay::feed {
 namespace {

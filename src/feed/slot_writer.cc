@@ -67,17 +67,18 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
     request.status = std::move(status);
     if (!request.status.ok()) return;
     rows.move_to(request.slot.whole);
-    request.slot.whole->rgb.shrink_to_fit();  // its memory may have been a larger image's
+    request.slot.whole->rgb.shrink_to_fit();  // the memory may have been made for a larger image
   });
 }
 
-Status SlotWriter::clear(const Slot& slot, uint64_t sample) {
+Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {
   if (slot.image != nullptr && gpu_) RETURN_IF_ERROR(gpu_->clear(slot.image));
   if (slot.image != nullptr && !gpu_) std::memset(slot.image, 0, sample_bytes_);
   if (slot.whole != nullptr) slot.whole->reset(0, 0);
   if (slot.file != nullptr) slot.file->clear();
   *slot.label = -1;
   *slot.sample = sample;
+  *slot.drawn_for = drawn_for;
   *slot.valid = 0;
   return {};
 }

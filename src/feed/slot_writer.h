@@ -1,20 +1,21 @@
-// From a sample's file to what its slot of a batch holds of it: a tensor, pixels, the file itself.
+// Turns a sample's file into what its slot of a batch holds: a tensor, pixels, or the file itself.
 #pragma once
 
 #include <optional>
 
-#include "feed/feed.h"
+#include "feed/options.h"
 #include "image/prepare_gpu.h"
 
 namespace forebay::feed {
 
-// What is written for a slot of a batch.
+// Where the data of one sample of a batch is written; null where the batch has no such data.
 struct Slot {
-  uint8_t* image = nullptr;          // Images::kTensor; in FeedOptions::device's memory
+  uint8_t* image = nullptr;          // Images::kTensor; in the memory of FeedOptions::device
   base::Pixels* whole = nullptr;     // Images::kWhole
   base::ByteVector* file = nullptr;  // FeedOptions::files
   int32_t* label = nullptr;
   uint64_t* sample = nullptr;
+  uint64_t* drawn_for = nullptr;
   uint8_t* valid = nullptr;
 };
 
@@ -23,25 +24,26 @@ struct SlotRequest {
   base::Random random;
   Slot slot;
   uint64_t bytes = 0;  // SlotWriter::bytes_of()
-  Status status = {};  // afterwards; on an error nothing in the slot may be used
+  Status status = {};  // the outcome; after an error nothing in the slot may be used
 };
 
-// Keeps its buffers between samples. One thread at a time.
+// Keeps its buffers from one sample to the next. One thread at a time.
 class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
 
-  // What a sample's image of its own size and its file will take in a batch; 0 where a batch has
-  // neither.
+  // Bytes that a sample's file, and its image in its own size, will take in a batch; 0 where a
+  // batch has neither.
   uint64_t bytes_of(base::Bytes file) const;
-  // Images and files; labels and what else is known without the file are the caller's. Errors as
-  // image::Preparer::prepare. Small images are faster several at once. `on_gpu`: where there is
-  // one, it makes the tensors.
+  // Writes images and files; the caller writes labels and what else is known without the file.
+  // Several small images at once are faster. With `on_gpu` the GPU, if there is one, makes the
+  // tensors. Errors: like image::Preparer::prepare().
   void write(std::span<SlotRequest> requests, bool on_gpu);
-  // A slot without a sample; `sample` is kept. Errors: the device's.
-  Status clear(const Slot& slot, uint64_t sample);
+  // Empties a slot that has no valid sample; the two numbers are written to it. Errors: the
+  // device's.
+  Status clear(const Slot& slot, uint64_t sample, uint64_t drawn_for);
 
-  // Of a slot's tensor; 0 when there is none.
+  // Bytes of a slot's tensor; 0 when there is none.
   size_t sample_bytes() const { return sample_bytes_; }
   uint64_t made_on_gpu() const { return gpu_ ? gpu_->made_on_gpu() : 0; }
 
@@ -51,13 +53,13 @@ class SlotWriter {
 
   const Images images_;
   const bool files_;
-  // One of them, for tensors.
+  // For tensors one of the two is set.
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;
   image::ImageDecoder decoder_;
   std::vector<image::DecodeRequest> decodes_;
-  std::vector<size_t> numbers_;  // of decodes_, among all requests
+  std::vector<size_t> numbers_;  // the request that each of decodes_ is for
   size_t sample_bytes_ = 0;
 };
 

@@ -46,7 +46,8 @@ std::string encode_state(const FeedState& state) {
                    {"reason", sample.reason}});
   }
   const json out = {{"epoch", state.epoch}, {"position", state.position}, {"bad", bad}};
-  // Chunks and keys are UTF-8 already; what is none of a reason is only ever shown.
+  // Chunks and keys are UTF-8 already; bytes of a reason that are not may be replaced, because a
+  // reason is only shown.
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

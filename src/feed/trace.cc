@@ -45,7 +45,7 @@ void Trace::add(const char* name, const Track& track, int64_t begin_ns, int64_t 
   }
 }
 
-// All names are literals of our own: nothing in them needs escaping.
+// All names are our own literals, in which nothing needs escaping.
 std::string Trace::json() {
   MutexLock lock(mutex_);
   std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";

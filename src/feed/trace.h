@@ -11,10 +11,10 @@
 
 namespace forebay::feed {
 
-// Any thread may call anything. Costs nothing to speak of while it is off.
+// Any thread may call anything. It costs next to nothing while it is off.
 class Trace {
  public:
-  // What a span was on. Decoding and reading threads are numbered from 0.
+  // Who did it: a line of the timeline. Decoding and reading threads are numbered from 0.
   struct Track {
     const char* name = "";
     uint32_t number = 0;
@@ -25,14 +25,15 @@ class Trace {
   void stop() { on_ = false; }
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  // `name` and the track's live for ever. `detail`: a number to show, named `what`.
+  // `name`, `what` and the track's name are string literals. `detail` is a number to show, and
+  // `what` its name.
   void add(const char* name, const Track& track, int64_t begin_ns, int64_t end_ns, const char* what,
            uint64_t detail) EXCLUDES(mutex_);
-  // {"traceEvents": [...]}; times from start() on. Spans past a limit were dropped: their number is
-  // told in it ("dropped").
+  // {"traceEvents": [...], "dropped": …}; times count from start(). "dropped" is the number of
+  // spans beyond base::kTraceEventsMax, which are left out.
   std::string json() EXCLUDES(mutex_);
 
-  // From its making to its end, where the trace is on at both.
+  // Records the time from its construction to its destruction if the trace is on at both.
   class Span {
    public:
     Span(Trace& trace, const char* name, const Track& track, const char* what, uint64_t detail);

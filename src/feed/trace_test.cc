@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "feed/test_feed.h"
+#include "feed/testing/feed_fixture.h"
 
 namespace forebay::feed {
 namespace {

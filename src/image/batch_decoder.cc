@@ -7,8 +7,8 @@
 namespace forebay::image {
 namespace {
 
-// That nobody uses but that keep their memory, work of theirs that may still run.
-constexpr size_t kIdleMax = 16;
+// How many unused preparers keep their memory. Their last work may still run.
+constexpr size_t kIdleKept = 16;
 
 }  // namespace
 
@@ -41,12 +41,12 @@ std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRe
   return pending;
 }
 
-// The one that is done first of those that were there before, or a new one.
+// Takes the first unused preparer whose work is done, or makes a new one.
 std::unique_ptr<GpuPreparer> BatchDecoder::take() {
   {
     const base::MutexLock lock(mutex_);
     auto one = std::ranges::find_if(idle_, [](const auto& idle) { return idle->is_done(); });
-    if (one == idle_.end() && idle_.size() >= kIdleMax) one = idle_.begin();
+    if (one == idle_.end() && idle_.size() >= kIdleKept) one = idle_.begin();
     if (one != idle_.end()) {
       auto taken = std::move(*one);
       idle_.erase(one);
@@ -58,7 +58,7 @@ std::unique_ptr<GpuPreparer> BatchDecoder::take() {
 
 void BatchDecoder::give_back(std::unique_ptr<GpuPreparer> preparer) {
   const base::MutexLock lock(mutex_);
-  if (idle_.size() < kIdleMax) idle_.push_back(std::move(preparer));
+  if (idle_.size() < kIdleKept) idle_.push_back(std::move(preparer));
 }
 
 std::unique_ptr<Preparer> BatchDecoder::take_host() {
@@ -73,14 +73,14 @@ std::unique_ptr<Preparer> BatchDecoder::take_host() {
   return std::make_unique<Preparer>(transform_, options_, damaged_);
 }
 
-Result<std::vector<std::shared_ptr<StoredFile>>> BatchDecoder::store(
+Result<std::vector<std::shared_ptr<ResidentFile>>> BatchDecoder::store(
     std::span<const Bytes> files) const {
-  std::vector<std::shared_ptr<StoredFile>> all;
-  std::vector<size_t> ends;  // of their bits
+  std::vector<std::shared_ptr<ResidentFile>> all;
+  std::vector<size_t> ends;  // where the data of each file ends in `bits`
   base::ByteVector bits;
   jpeg::gpu::Plan plan;
   for (const Bytes file : files) {
-    auto stored = std::make_shared<StoredFile>();
+    auto stored = std::make_shared<ResidentFile>();
     const auto source = read_header(file);
     if (device_ != nullptr && source && source->format == Format::kJpeg) {
       stored->jpeg = plan.store(file, source->jpeg, &bits);

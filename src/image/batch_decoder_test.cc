@@ -1,10 +1,10 @@
-// Batches of files in memory and of stored ones, made by the host and by the kernels.
+// Batches of files in memory and of resident files, made by the host and by the kernels.
 #include "image/batch_decoder.h"
 
 #include <gtest/gtest.h>
 
-#include "image/test_devices.h"
-#include "jpeg/jpeg_samples.h"
+#include "image/testing/devices.h"
+#include "jpeg/testing/jpeg_samples.h"
 
 namespace forebay::image {
 namespace {
@@ -37,7 +37,7 @@ struct Made {
   std::vector<Status> statuses;
 };
 
-// What is made of the files in a device's memory, or in the host's own way.
+// Makes samples of files in the memory of a device, or with the host's own code.
 class Maker {
  public:
   explicit Maker(std::shared_ptr<gpu::Device> device)

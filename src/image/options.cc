@@ -12,18 +12,18 @@ using base::fail;
 
 namespace {
 
-// Of a random rectangle: a RandomResizedCrop or a RandomErasing.
+// Checks the options of a random rectangle: of a RandomResizedCrop or a RandomErasing.
 template <class Options>
 Status check_shape(const char* what, const Options& options) {
-  // Negated, so that a NaN does not pass.
+  // The condition is negated so that a NaN does not pass.
   if (!(options.scale_min > 0 && options.scale_min <= options.scale_max &&
         options.scale_max <= 1)) {
     return fail(Code::kInvalid, "{} scales {} to {} must be ascending, above 0, up to 1", what,
                 options.scale_min, options.scale_max);
   }
-  constexpr double kRatioMax = 64;  // what exact_log is made for
-  if (!(options.ratio_min >= 1 / kRatioMax && options.ratio_min <= options.ratio_max &&
-        options.ratio_max <= kRatioMax)) {
+  constexpr double kMost = base::kAspectRatioMax;
+  if (!(options.ratio_min >= 1 / kMost && options.ratio_min <= options.ratio_max &&
+        options.ratio_max <= kMost)) {
     return fail(Code::kInvalid, "{} ratios {} to {} must be ascending, from 1/64 to 64", what,
                 options.ratio_min, options.ratio_max);
   }
@@ -49,7 +49,7 @@ Status check_resize(const std::optional<Resize>& resize) {
 
 Status check_crop(const RandomResizedCrop& crop) { return check_shape("crop", crop); }
 
-// What the padding is too much for is known with each image.
+// Whether the padding is too large for an image is known only with each image.
 Status check_crop(const RandomCrop& crop) {
   const Padding& p = crop.padding;
   const uint32_t most = std::max(std::max(p.left, p.right), std::max(p.top, p.bottom));

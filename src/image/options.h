@@ -1,11 +1,11 @@
-// Whether what is asked of samples makes sense.
+// Checks that the options for samples make sense.
 #pragma once
 
 #include "image/prepare.h"
 
 namespace forebay::image {
 
-// kInvalid where an option is not from `min` to `max`.
+// Returns kInvalid when an option is not from `min` to `max`.
 template <class T>
 Status check_range(const char* name, T value, T min, T max) {
   if (value >= min && value <= max) return {};
@@ -13,7 +13,7 @@ Status check_range(const char* name, T value, T min, T max) {
                     max);
 }
 
-// kInvalid, naming the option.
+// Returns kInvalid with the name of the first bad option.
 Status check_options(const Transform& transform, const TensorOptions& tensor);
 
 }  // namespace forebay::image

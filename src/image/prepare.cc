@@ -7,11 +7,12 @@ namespace {
 
 Rect whole(Size image) { return {0, 0, image.width, image.height}; }
 
-// What is seen through a window of an image that is resized to `resized`, or has that size.
-Draw draw_of(Size image, Size resized, const Window& window, const Border& border) {
-  Draw out{
-      .region = whole(image), .resized = resized, .kept = part_shown(resized, window, border.kind)};
-  if (!window.inside(resized)) out.outside = {resized, window, border};
+// Returns the draw for a viewport of an image that is resized to `resized`, or has that size.
+Draw draw_of(Size image, Size resized, const Viewport& viewport, const Border& border) {
+  Draw out{.region = whole(image),
+           .resized = resized,
+           .kept = part_shown(resized, viewport, border.kind)};
+  if (!viewport.inside(resized)) out.outside = {resized, viewport, border};
   if (image == resized) {
     out.region = out.kept;
     out.resized = {out.kept.width, out.kept.height};
@@ -29,13 +30,13 @@ Result<Draw> draw_crop_for(const RandomResizedCrop& crop, Size size, Size image,
 
 Result<Draw> draw_crop_for(const RandomCrop& crop, Size size, Size image, base::Random& random) {
   ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
-  ASSIGN_OR_RETURN(const Window window, draw_window(crop, resized, size, random));
-  return draw_of(image, resized, window, crop.border);
+  ASSIGN_OR_RETURN(const Viewport viewport, draw_viewport(crop, resized, size, random));
+  return draw_of(image, resized, viewport, crop.border);
 }
 
 Result<Draw> draw_crop_for(const CentreCrop& crop, Size size, Size image, base::Random&) {
   ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
-  return draw_of(image, resized, centre_window(resized, size), {});
+  return draw_of(image, resized, centre_viewport(resized, size), {});
 }
 
 Result<Draw> draw_crop_for(const WholeImage& crop, Size size, Size image, base::Random&) {
@@ -53,12 +54,12 @@ Result<Draw> draw_fixed(const FixedCrop& crop, Size image) {
   return Draw{.region = region, .resized = crop.size, .kept = whole(crop.size)};
 }
 
-// From the next number of the stream.
+// Draws from the next number of the stream.
 bool draw_flip(double probability, base::Random& random) {
   return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
 }
 
-// The scaled pixels in which a region lies.
+// Returns the scaled pixels that contain a region.
 Rect scaled_region(const Rect& region, uint32_t scale) {
   const uint32_t x = region.x / scale;
   const uint32_t y = region.y / scale;
@@ -66,7 +67,7 @@ Rect scaled_region(const Rect& region, uint32_t scale) {
           jpeg::divide_up(region.y + region.height, scale) - y};
 }
 
-// The region in these pixels.
+// Returns the region as a box in the pixels of scaled_region().
 Box box_in_scaled(const Rect& region, uint32_t scale) {
   const double pixels = scale;
   return {region.x % scale / pixels, region.y % scale / pixels, region.width / pixels,
@@ -91,7 +92,7 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
   return out;
 }
 
-// The largest at which a region has at least the pixels that it is resized to.
+// Returns the largest scale at which the region still has the pixels that it is resized to.
 uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn) {
   const bool may_scale =
       source.format == Format::kJpeg && source.jpeg.coding != jpeg::Coding::kLossless;
@@ -160,7 +161,7 @@ void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, ui
   if (!drawn.outside) {
     resizer_.resize(decoded, box, drawn.resized, drawn.kept, write);
   } else {
-    view_.begin(drawn.outside->image, drawn.outside->window, drawn.outside->border);
+    view_.begin(drawn.outside->image, drawn.outside->viewport, drawn.outside->border);
     view_.each_empty(write);
     const uint32_t top = view_.part().y;
     resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {

@@ -5,12 +5,12 @@
 namespace forebay::image {
 namespace {
 
-// Of a round; what needs more alone is left to the host.
-constexpr size_t kSamplesMax = 1024;
-constexpr uint64_t kSentMin = uint64_t{4} << 20;         // bytes
-constexpr uint64_t kSentMax = uint64_t{64} << 20;        // bytes
-constexpr uint64_t kWorkMax = uint64_t{128} << 20;       // bytes
-constexpr uint64_t kWorkMaxAlone = uint64_t{512} << 20;  // bytes, of a single sample
+// The limits of a round. The host decodes what needs more than these alone.
+constexpr size_t kRoundSamples = 1024;
+constexpr uint64_t kFirstSentBytes = uint64_t{4} << 20;    // bytes
+constexpr uint64_t kRoundSentBytes = uint64_t{64} << 20;   // bytes
+constexpr uint64_t kRoundWorkBytes = uint64_t{128} << 20;  // bytes
+constexpr uint64_t kAloneWorkBytes = uint64_t{512} << 20;  // bytes, for a single sample
 
 Transform without_erasing(Transform transform) {
   transform.erasing.probability = 0;
@@ -23,7 +23,8 @@ GpuPreparer::GpuPreparer(const Transform& transform, const TensorOptions& option
                          std::shared_ptr<gpu::Device> device, Damaged damaged)
     : transform_(transform),
       sample_bytes_(TensorWriter(options).sample_bytes(transform.size)),
-      // Crops and flips are drawn before what is erased.
+      // Crops and flips are drawn before the erased part, so leaving out erasing does not change
+      // them.
       host_(without_erasing(transform), {.dtype = DType::kUint8, .layout = options.layout},
             damaged),
       device_(std::move(device)),
@@ -59,7 +60,7 @@ void GpuPreparer::begin(std::span<PrepareRequest> requests, bool on_gpu) {
     const auto begun = begin_one(request);
     request.status = base::status_of(begun);
     if (!begun) {
-      if (round_samples() == kSamplesMax) run(requests);
+      if (round_samples() == kRoundSamples) run(requests);
       zeros_.push_back({sample_size(transform_, request), request.out});
       continue;
     }
@@ -74,7 +75,7 @@ void GpuPreparer::begin(std::span<PrepareRequest> requests, bool on_gpu) {
 }
 
 void GpuPreparer::finish(std::span<PrepareRequest> requests) {
-  // What runs ends, also behind an error.
+  // Waits for all runs, also after an error.
   if (queue_ != nullptr) {
     Status ended = collect();
     if (failed_.ok()) failed_ = std::move(ended);
@@ -121,9 +122,9 @@ GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request
                                               : round_.lay_out(*request.stored, drawn);
   if (!room) return Added::kNo;
   const bool alone = round_samples() == 0;
-  const bool fits = room->sent + on_host_bytes_ <= kSentMax &&
-                    room->work <= (alone ? kWorkMaxAlone : kWorkMax) &&
-                    round_samples() < kSamplesMax;
+  const bool fits = room->sent + on_host_bytes_ <= kRoundSentBytes &&
+                    room->work <= (alone ? kAloneWorkBytes : kRoundWorkBytes) &&
+                    round_samples() < kRoundSamples;
   if (!fits) return alone ? Added::kNo : Added::kNoRoom;
   if (!reserve(room->sent, 0).ok()) return Added::kNo;
   if (request.stored != nullptr) {
@@ -139,14 +140,14 @@ void GpuPreparer::add_on_host(std::span<PrepareRequest> requests, size_t number,
                               const Draw& drawn) {
   const uint64_t bytes = gpu::Round::made_bytes(drawn);
   const bool alone = round_samples() == 0;
-  if (!alone && (on_host_bytes_ + bytes > kSentMax || round_samples() == kSamplesMax)) {
+  if (!alone && (on_host_bytes_ + bytes > kRoundSentBytes || round_samples() == kRoundSamples)) {
     run(requests);
   }
   on_host_.push_back({number, drawn});
   on_host_bytes_ += bytes;
 }
 
-// What was added, and begins anew.
+// Runs the current round and begins a new one.
 void GpuPreparer::run(std::span<PrepareRequest> requests) {
   if (failed_.ok()) failed_ = make_on_host(requests);
   if (failed_.ok()) failed_ = run_round();
@@ -194,28 +195,28 @@ Status GpuPreparer::run_round() {
   if (round_.samples() == 0) return {};
   const auto room = round_.room();
   RETURN_IF_ERROR(reserve(room.sent, room.work));
-  gpu::Run run = round_.write(here());
-  run.sent_begin = sent_begin_;
+  gpu::KernelArguments arguments = round_.write(here());
+  arguments.sent_begin = sent_begin_;
   running_.insert(running_.end(), regions_.begin(), regions_.end());
   made_on_gpu_ += regions_.size();
   sent_begin_ += room.sent;
-  RETURN_IF_ERROR(queue_->run(run));
-  // The next one finds room behind it, or waits.
-  if (sent_begin_ <= kSentMax && running_.size() + kSamplesMax <= gpu::Queue::kRegionsMax)
+  RETURN_IF_ERROR(queue_->run(arguments));
+  // The next round finds room after this one, or waits.
+  if (sent_begin_ <= kRoundSentBytes && running_.size() + kRoundSamples <= gpu::Queue::kRegionSlots)
     return {};
   sent_begin_ = 0;
   return collect();
 }
 
-// Room of these bytes, of what is sent from the round's beginning on.
+// Makes room for these bytes; `sent` counts from the beginning of the round.
 Status GpuPreparer::reserve(uint64_t sent, uint64_t work) {
   sent += sent_begin_;
   if (sent <= sent_room_ && work <= work_room_) return {};
   RETURN_IF_ERROR(collect());
   const uint64_t sent_room =
-      sent <= sent_room_ ? sent_room_ : std::max({sent, 2 * sent_room_, kSentMin});
+      sent <= sent_room_ ? sent_room_ : std::max({sent, 2 * sent_room_, kFirstSentBytes});
   const uint64_t work_room = work <= work_room_ ? work_room_ : std::max(work, work_room_ * 3 / 2);
-  // Where that fails, what was there may be gone.
+  // When that fails, the old memory may be gone.
   sent_room_ = 0;
   work_room_ = 0;
   ASSIGN_OR_RETURN(memory_, queue_->reserve(sent_room, work_room));
@@ -224,12 +225,12 @@ Status GpuPreparer::reserve(uint64_t sent, uint64_t work) {
   return {};
 }
 
-// The memory from the round's beginning on.
+// Returns the memory from the beginning of the round on.
 gpu::Queue::Memory GpuPreparer::here() const {
   return {memory_.host + sent_begin_, memory_.sent + sent_begin_, memory_.work};
 }
 
-// Waits for all that runs.
+// Waits for all runs, and collects what they found malformed.
 Status GpuPreparer::collect() {
   flags_.assign(running_.size(), 0);
   RETURN_IF_ERROR(queue_->wait(flags_.data()));

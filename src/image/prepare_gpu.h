@@ -1,50 +1,51 @@
-// A sample's whole way from encoded bytes to its place in a batch, on a GPU; the twin of prepare.h.
-// Samples are the same, bit for bit, as those that the host makes.
+// Makes samples from encoded bytes on a GPU; the twin of prepare.h. The samples equal those that
+// the host makes, bit for bit.
 #pragma once
 
-#include "image/gpu_round.h"
+#include "image/round_gpu.h"
 
 namespace forebay::image {
 
-// Keeps its buffers between samples. One thread at a time.
+// Keeps its buffers between samples. Used by one thread at a time.
 class GpuPreparer {
  public:
   GpuPreparer(const Transform& transform, const TensorOptions& options,
               std::shared_ptr<gpu::Device> device, Damaged damaged = Damaged::kRefuse);
 
-  // Same contract as Preparer::prepare(), but `out` points to device memory. The host decodes what
-  // a GPU cannot take or finds malformed, and says what is wrong with it; without `on_gpu` it
+  // Same contract as Preparer::prepare(), but `out` points to device memory. The host decodes
+  // images that a GPU cannot take or finds malformed, and reports their errors; without `on_gpu` it
   // decodes everything. Further errors: kIo and kNoMemory of the device.
   void prepare(std::span<PrepareRequest> requests, bool on_gpu);
 
-  // The same in two steps. begin() comes back when all is on its way, and with the errors that are
-  // known by then; what is behind it in its stream finds the samples, and zeros where one is not in
-  // order. finish() waits and mends these, or says what is wrong with them. Between the two the
-  // requests and their files stay as they are.
+  // Does the same in two steps. begin() returns when all work is started, with the errors that are
+  // known by then. Later work in the stream finds the samples, and zeros for malformed images.
+  // finish() waits and then replaces these zeros by samples, or reports errors. Between the two
+  // calls the requests and their files must stay unchanged.
   void begin(std::span<PrepareRequest> requests, bool on_gpu);
   void finish(std::span<PrepareRequest> requests);
-  // Whether finish() would not wait for the GPU.
+  // Whether finish() would return without waiting for the GPU.
   bool is_done();
-  // Where everything goes from the next begin() on: as gpu::Queue's.
+  // Sets the stream for everything from the next begin() on; same meaning as
+  // gpu::Queue::use_stream().
   void use_stream(void* stream) { stream_ = stream; }
 
-  // Zeros in place of a sample of the transform's size.
+  // Writes zeros in place of a sample of the transform's size.
   Status clear(uint8_t* out);
   size_t sample_bytes() const { return sample_bytes_; }
 
-  // Samples that the GPU made, so far.
+  // The number of samples that the GPU has made so far.
   uint64_t made_on_gpu() const { return made_on_gpu_; }
 
  private:
   enum class Added : uint8_t {
     kYes,
-    kNoRoom,  // beside the others
-    kNo,      // it is left to the host
+    kNoRoom,  // not in this round
+    kNo,      // the host must decode it
   };
   struct OnHost {
-    size_t number;  // of the request
+    size_t number;  // the number of the request
     Draw drawn;
-    uint64_t at = 0;  // Round::take_made()
+    uint64_t at = 0;  // the result of Round::take_made()
   };
   struct Zeros {
     Size size;
@@ -67,26 +68,26 @@ class GpuPreparer {
 
   const Transform transform_;
   const size_t sample_bytes_;
-  Preparer host_;  // makes bytes, and erases nothing
+  Preparer host_;  // makes bytes, and does not erase
   const std::shared_ptr<gpu::Device> device_;
-  std::unique_ptr<gpu::Queue> queue_;  // from the first request on
-  std::optional<void*> stream_;        // none: the queue's own
+  std::unique_ptr<gpu::Queue> queue_;  // opened by the first request
+  std::optional<void*> stream_;        // unset: the stream of the queue
   gpu::Queue::Memory memory_;
   uint64_t sent_room_ = 0;
   uint64_t work_room_ = 0;
 
   gpu::Round round_;
-  uint64_t sent_begin_ = 0;      // where the round's memory begins
-  std::vector<size_t> regions_;  // of the round: their requests' numbers
-  std::vector<OnHost> on_host_;  // of the round
+  uint64_t sent_begin_ = 0;      // where the memory of the round begins
+  std::vector<size_t> regions_;  // the requests of the round's regions
+  std::vector<OnHost> on_host_;  // those of the round
   uint64_t on_host_bytes_ = 0;
-  std::vector<Zeros> zeros_;  // of the round
+  std::vector<Zeros> zeros_;  // those of the round
   std::vector<PrepareRequest> host_requests_;
-  std::vector<base::ByteVector> restored_;  // their files, of those that are stored
-  std::vector<size_t> running_;             // requests whose regions run, in the order of the runs
+  std::vector<base::ByteVector> restored_;  // files of resident JPEGs for host_requests_
+  std::vector<size_t> running_;             // requests whose regions run, in order
   std::vector<size_t> bad_;                 // requests that the GPU found malformed
   std::vector<uint32_t> flags_;
-  Status failed_;  // of the device, since begin()
+  Status failed_;  // the first error of the device since begin()
   uint64_t made_on_gpu_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Samples made by the GPU's kernels, on the host and where there is a GPU on that, are those that
-// the host's own way makes, bit for bit.
+// Samples made by the GPU's kernels, run on the host and, where there is one, on a GPU, equal the
+// samples of the host's own code bit for bit.
 #include "image/prepare_gpu.h"
 
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "image/test_devices.h"
-#include "jpeg/jpeg_samples.h"
+#include "image/testing/devices.h"
+#include "jpeg/testing/jpeg_samples.h"
 
 namespace forebay::image {
 namespace {
@@ -17,7 +17,7 @@ using base::ByteVector;
 using base::Purpose;
 using base::Random;
 
-// What is prepared, the host's own way and by the kernels.
+// Prepares the same requests with the host's own code and with the kernels, and compares.
 class BothWays {
  public:
   BothWays(const Transform& transform, const TensorOptions& options,
@@ -28,7 +28,7 @@ class BothWays {
     }
   }
 
-  // Gives how many of the files the kernels decoded.
+  // Returns how many of the files the kernels decoded.
   uint64_t check(const std::vector<ByteVector>& files, uint64_t seed,
                  const std::optional<FixedCrop>& crop = {}) {
     const size_t bytes = host_.sample_bytes();
@@ -79,7 +79,7 @@ class BothWays {
   std::vector<Way> ways_;
 };
 
-// Of all kinds of sampling that a GPU takes, sizes and restart intervals.
+// Files of all kinds of subsampling that a GPU accepts, with various sizes and restart intervals.
 std::vector<ByteVector> make_files() {
   std::vector<ByteVector> files;
   Random random(7, Purpose::kTest);
@@ -115,7 +115,7 @@ TEST(PrepareGpu, MakesTheHostsSamples) {
   }
 }
 
-// All crops, borders, flips and erasing.
+// Covers all crops, borders, flips and erasing.
 TEST(PrepareGpu, MakesTheHostsSamplesOfEveryTransform) {
   const auto files = make_files();
   std::vector<Transform> transforms;
@@ -140,13 +140,13 @@ TEST(PrepareGpu, MakesTheHostsSamplesOfEveryTransform) {
     BothWays ways(transforms[i], {.dtype = halves ? DType::kFloat16 : DType::kFloat32,
                                   .layout = halves ? Layout::kNhwc : Layout::kNchw});
     for (uint64_t seed = 0; seed < 4; ++seed) {
-      // Some images are too small for some borders, on the host as on the GPU.
+      // Some images are too small for some borders, both on the host and on the GPU.
       EXPECT_GT(ways.check(files, seed), files.size() / 2);
     }
   }
 }
 
-// Crops that are given; not all images have these pixels.
+// Given crops; not all images contain them.
 TEST(PrepareGpu, CutsWhatItIsTold) {
   const auto files = make_files();
   BothWays ways({.size = {20, 20}, .vertical_flip = 0.5}, {.dtype = DType::kUint8});
@@ -158,7 +158,7 @@ TEST(PrepareGpu, CutsWhatItIsTold) {
   EXPECT_EQ(ways.check(files, 1, FixedCrop{{~0u, 0, 2, 2}, {20, 20}}), 0u);
 }
 
-// What a GPU does not decode the host does.
+// The host decodes what a GPU does not.
 TEST(PrepareGpu, LeavesTheRestToTheHost) {
   const std::vector<ByteVector> files = {
       jpeg::make_jpeg({.width = 90, .height = 70, .progressive = true}),
@@ -174,7 +174,8 @@ TEST(PrepareGpu, LeavesTheRestToTheHost) {
   scaled.check(make_files(), 3);
 }
 
-// Any bytes may be wrong: the host's pixels, or its error, and the others' samples unharmed.
+// With any wrong bytes, the result is the host's pixels or its error, and other samples are
+// unharmed.
 TEST(PrepareGpu, MeetsDamageAsTheHostDoes) {
   const auto good = make_files();
   Random random(11, Purpose::kTest);
@@ -196,22 +197,22 @@ TEST(PrepareGpu, MeetsDamageAsTheHostDoes) {
   }
 }
 
-// What the fuzzers' searches begin with, and some of it damaged.
+// Uses the corpus of the fuzzer, and damaged copies of some of it.
 TEST(PrepareGpu, MeetsTheFuzzCorpusAsTheHostDoes) {
-  constexpr uint64_t kPixelsMax = 1 << 20;
+  constexpr uint64_t kMostPixels = 1 << 20;
   std::vector<ByteVector> files;
   Random random(13, Purpose::kTest);
   for (const auto& entry : std::filesystem::directory_iterator(FOREBAY_FUZZ_CORPUS_DIR)) {
     std::ifstream in(entry.path(), std::ios::binary);
     const ByteVector file(std::istreambuf_iterator<char>(in), {});
     const auto source = read_header(file);
-    if (!source || uint64_t{source->size.width} * source->size.height > kPixelsMax) continue;
+    if (!source || uint64_t{source->size.width} * source->size.height > kMostPixels) continue;
     files.push_back(file);
     for (int i = 0; i < 20; ++i) {
       files.push_back(file);
       files.back()[random.below(file.size())] = static_cast<uint8_t>(random.below(256));
       const auto damaged = read_header(files.back());
-      if (damaged && uint64_t{damaged->size.width} * damaged->size.height > kPixelsMax) {
+      if (damaged && uint64_t{damaged->size.width} * damaged->size.height > kMostPixels) {
         files.pop_back();
       }
     }
@@ -221,7 +222,7 @@ TEST(PrepareGpu, MeetsTheFuzzCorpusAsTheHostDoes) {
   EXPECT_GT(ways.check(files, 1), 10u);
 }
 
-// More than go at once.
+// Needs more samples than one round holds.
 TEST(PrepareGpu, GoesOnInSeveralRounds) {
   const std::vector<ByteVector> many(1100, jpeg::make_jpeg({.width = 20, .height = 19}));
   BothWays ways({.size = {16, 16}}, {});
@@ -231,8 +232,8 @@ TEST(PrepareGpu, GoesOnInSeveralRounds) {
   EXPECT_EQ(ways.check(large, 1, FixedCrop{{0, 0, 2200, 2000}, {16, 16}}), large.size());
 }
 
-// The host in place of a GPU whose memory is sometimes full: then what was there before is partly
-// gone too, as on a GPU.
+// Stands in for a GPU whose memory is sometimes full. Like on a GPU, part of the old memory is then
+// gone too.
 class FullQueue final : public gpu::Queue {
  public:
   explicit FullQueue(const uint64_t& fails) : fails_(fails) {}
@@ -243,7 +244,7 @@ class FullQueue final : public gpu::Queue {
     if (fails) return base::fail(base::Code::kNoMemory, "GPU: full");
     return Memory{sent_.data(), sent_.data(), work_.get()};
   }
-  base::Status run(const gpu::Run& run) override { return host_->run(run); }
+  base::Status run(const gpu::KernelArguments& arguments) override { return host_->run(arguments); }
   void use_stream(void*) override {}
   bool is_done() override { return true; }
   base::Status wait(uint32_t* bad) override { return host_->wait(bad); }
@@ -286,7 +287,7 @@ TEST(PrepareGpu, GoesOnWhereMemoryWasFull) {
   uint64_t full = 0;
   for (int round = 0; round < 16; ++round) {
     fails = round % 4 == 3 ? 0 : random.next_u64();
-    files.push_back(large);  // a little more room each time
+    files.push_back(large);  // needs slightly more room each time
     ByteVector made(files.size() * bytes);
     std::vector<PrepareRequest> requests;
     for (size_t i = 0; i < files.size(); ++i) {
@@ -309,11 +310,11 @@ TEST(PrepareGpu, GoesOnWhereMemoryWasFull) {
   EXPECT_GT(full, 0u);
 }
 
-// What is behind begin() finds all samples, but for those that finish() mends.
-TEST(PrepareGpu, HasSamplesBehindItsBeginning) {
+// Later work in the stream finds all samples after begin(), except those that finish() repairs.
+TEST(PrepareGpu, HasSamplesAfterItsBeginning) {
   const std::vector<ByteVector> good = {jpeg::make_jpeg({.width = 50, .height = 40, .restart = 2}),
                                         jpeg::make_jpeg({.width = 60, .height = 30})};
-  // Whose last segment lacks what is behind its first bytes.
+  // The last segment of this file lacks everything after its first bytes.
   ByteVector damaged = good[0];
   damaged.resize(damaged.size() - 12);
   damaged.push_back(0xFF);
@@ -341,7 +342,7 @@ TEST(PrepareGpu, HasSamplesBehindItsBeginning) {
   for (const auto& device : devices()) {
     SCOPED_TRACE(device->number());
     GpuPreparer gpu(whole, {.dtype = DType::kUint8}, device);
-    gpu.use_stream(nullptr);  // CUDA's own, which copies wait for
+    gpu.use_stream(nullptr);  // the default stream of CUDA, which copies wait for
     const DeviceBytes memory(*device, ByteVector(expected.size(), 0xA5));
     auto on_gpu = requests(memory.data());
     gpu.begin(on_gpu, true);

@@ -1,10 +1,10 @@
-// prepare: from the bytes of a JPEG to the tensor, against Pillow's pixels and PyTorch's resize.
+// Preparer, from the bytes of a JPEG to the tensor, gives Pillow's pixels with PyTorch's resize.
 #include "image/prepare.h"
 
 #include <map>
 
 #include "base/checksum.h"
-#include "image/test_images.h"
+#include "image/testing/image_samples.h"
 
 namespace forebay::image {
 namespace {
@@ -18,7 +18,7 @@ Interpolation interpolation_of(const std::string& name) {
   return name == "bicubic" ? Interpolation::kBicubic : Interpolation::kNearest;
 }
 
-// The first half of the sample's digest, as in the golden file.
+// Returns the first half of the sample's digest, like in the golden file.
 std::string digest_of(Bytes file, const Transform& transform, DType dtype, const Random& random) {
   Preparer preparer(transform, {.dtype = dtype});
   ByteVector out(preparer.sample_bytes());
@@ -54,7 +54,7 @@ TEST(Prepare, EqualsPillowAndPyTorch) {
     }
     uint32_t size = 0;
     std::string mode;
-    uint32_t number = 0;  // the sample's, or the side that is resized to
+    uint32_t number = 0;  // the number of the sample, or the resized side
     line >> size >> mode >> number;
     Transform transform{.size = square(size), .interpolation = interpolation_of(mode)};
     if (kind != "train") {

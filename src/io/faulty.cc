@@ -11,20 +11,20 @@ Status FaultyFileSystem::step(Fault::On on, std::string_view what, const std::st
   return fail(fault_.code, "cannot {} {}: injected fault at operation {}", what, path, now);
 }
 
-class FaultyFileSystem::Reader final : public RandomFile {
+class FaultyFileSystem::Reader final : public ReadableFile {
  public:
-  Reader(const FaultyFileSystem& fs, std::unique_ptr<RandomFile> below)
+  Reader(const FaultyFileSystem& fs, std::unique_ptr<ReadableFile> below)
       : fs_(fs), below_(std::move(below)) {}
   const std::string& path() const override { return below_->path(); }
-  Result<uint64_t> size() const override { return below_->size(); }
-  Status read(uint64_t offset, MutableBytes out) const override {
+  const Identity& identity() const override { return below_->identity(); }
+  Status read(uint64_t offset, MutableBytes out, const ReadOptions& options) const override {
     RETURN_IF_ERROR(fs_.step(Fault::On::kRead, "read", path()));
-    return below_->read(offset, out);
+    return below_->read(offset, out, options);
   }
 
  private:
   const FaultyFileSystem& fs_;
-  std::unique_ptr<RandomFile> below_;
+  std::unique_ptr<ReadableFile> below_;
 };
 
 class FaultyFileSystem::Writer final : public WritableFile {
@@ -33,7 +33,7 @@ class FaultyFileSystem::Writer final : public WritableFile {
       : fs_(fs), below_(std::move(below)), path_(std::move(path)) {}
   Status append(Bytes data) override {
     const Status status = fs_.step(Fault::On::kWrite, "write", path_);
-    // A full disk takes a part of what it is given.
+    // A full disk still takes a part of the data.
     if (!status.ok()) {
       RETURN_IF_ERROR(below_->append(data.first(data.size() / 2)));
       return status;
@@ -52,7 +52,7 @@ class FaultyFileSystem::Writer final : public WritableFile {
   std::string path_;
 };
 
-Result<std::unique_ptr<RandomFile>> FaultyFileSystem::open(const std::string& path) const {
+Result<std::unique_ptr<ReadableFile>> FaultyFileSystem::open(const std::string& path) const {
   RETURN_IF_ERROR(step(Fault::On::kRead, "open", path));
   ASSIGN_OR_RETURN(auto file, below_.open(path));
   return std::make_unique<Reader>(*this, std::move(file));

@@ -1,5 +1,5 @@
 // A file system that fails on purpose: the n-th operation that changes or reads something gives
-// the error that the test asked for, once or for ever after.
+// the error that the test asked for, once or from then on.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class FaultyFileSystem final : public FileSystem {
  public:
   struct Fault {
     enum class On : uint8_t { kWrite, kRead } on = On::kWrite;
-    // The operation that fails, counted from 0; -1 never.
+    // The number of the operation that fails, counted from 0; with -1 none does.
     int64_t at = -1;
     bool for_ever = true;
     base::Code code = base::Code::kNoSpace;
@@ -20,10 +20,10 @@ class FaultyFileSystem final : public FileSystem {
 
   FaultyFileSystem(FileSystem& below, Fault fault) : below_(below), fault_(fault) {}
 
-  // Operations of the fault's kind seen so far, those that failed among them.
+  // Operations of the fault's kind so far, including those that failed.
   int64_t operations() const { return operations_; }
 
-  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
                                                   uint64_t keep_bytes) override;

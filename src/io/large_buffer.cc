@@ -14,11 +14,11 @@ constexpr size_t kHugePage = 2u << 20;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// From here on memory is mapped for itself.
+// From this size on a buffer has a mapping of its own.
 constexpr size_t kMappedMin = kHugePage / 2;
 
-// A mapping begins at any small page: one huge page more, and what is left over at both ends goes
-// back.
+// A mapping may begin at any small page. So this maps one huge page more, and gives back what is
+// left over at both ends.
 uint8_t* map_huge(size_t bytes) {
   const size_t mapped = bytes + kHugePage;
   void* const at =
@@ -49,7 +49,7 @@ LargeBuffer::LargeBuffer(size_t bytes) {
 }
 
 void LargeBuffer::Release::operator()(uint8_t* memory) const {
-  if (bytes >= kHugePage) {  // never of the other kind
+  if (bytes >= kHugePage) {  // mapped, since smaller buffers are never this large
     ::munmap(memory, bytes);
   } else {
     std::free(memory);

@@ -1,6 +1,6 @@
 // Memory that is used as a whole again and again: aligned for reads around the page cache, and in
-// huge pages where the system has them. Direct reads into small ones are several times slower, and
-// code that goes to many places at once runs out of address translations.
+// huge pages where the system has them. Direct reads into small pages are several times slower, and
+// code that works in many places at once runs out of address translations with small pages.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace forebay::io {
 
-// What direct reads need of positions in files and of addresses.
+// Direct reads need positions in files and addresses that are multiples of this.
 inline constexpr size_t kDirectAlignment = 4096;
 
 class LargeBuffer {
  public:
   LargeBuffer() = default;
-  // Not initialised. Throws std::bad_alloc.
+  // The memory is not initialised. Throws std::bad_alloc.
   explicit LargeBuffer(size_t bytes);
 
   uint8_t* data() const { return memory_.get(); }
-  // At least what was asked for.
+  // At least the number of bytes that was asked for.
   size_t size() const { return memory_ ? memory_.get_deleter().bytes : 0; }
 
  private:

@@ -20,7 +20,7 @@ int64_t clock_ns(clockid_t clock) {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-// Cores by the quota of one cgroup folder (v2's cpu.max or v1's two files); 0 where there is none.
+// The cores that one cgroup folder's quota allows (v2's cpu.max or v1's two files); 0 without one.
 double quota_cores(const std::string& folder) {
   double quota = 0;
   double period = 0;
@@ -33,7 +33,7 @@ double quota_cores(const std::string& folder) {
   return 0;
 }
 
-// Bytes by the limit of one cgroup folder (v2's or v1's file); 0 where there is none ("max").
+// The bytes that one cgroup folder's limit allows (v2's or v1's file); 0 without one ("max").
 double limit_bytes(const std::string& folder) {
   double limit = 0;
   for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
@@ -42,7 +42,8 @@ double limit_bytes(const std::string& folder) {
   return 0;
 }
 
-// The least that `limit_of` gives for this process's cgroup and those above it; 0 for no limit.
+// The smallest limit that `limit_of` gives for this process's cgroup and those above it; 0 where
+// there is none.
 double least_cgroup_limit(const std::string& controller, double (*limit_of)(const std::string&)) {
   double least = 0;
   std::ifstream groups("/proc/self/cgroup");
@@ -70,7 +71,7 @@ int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-// A system that refuses is no reason to stop.
+// If the system refuses, the thread works all the same.
 void work_in_background() {
   const sched_param none{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);

@@ -7,27 +7,27 @@ namespace forebay::io {
 
 // Nanoseconds on a clock that only goes forward.
 int64_t monotonic_ns();
-// CPU time of this process, all threads, in nanoseconds.
+// CPU time of all threads of this process, in nanoseconds.
 int64_t process_cpu_ns();
 // CPU time of the calling thread, in nanoseconds.
 int64_t thread_cpu_ns();
 
-// How many threads can run at once here: the affinity mask and the cgroup's CPU quota (v1 or v2,
+// How many threads can run at once: the affinity mask or the cgroup's CPU quota (v1 or v2,
 // rounded up), whichever is less; at least 1.
 int usable_cores();
 
-// Makes the calling thread one that works in the background: when it wakes it takes an idle core or
-// its turn, and interrupts nobody. Its share of the processor does not change.
+// Makes the calling thread work in the background: when it wakes, it takes an idle core or waits
+// for its turn, and interrupts nobody. Its share of the processor does not change.
 void work_in_background();
 
-// Bytes that can be had without swapping, now: what the system says, and at most what the cgroup's
-// memory limit allows.
+// Bytes that can be allocated now without swapping: what the system says, and at most what the
+// cgroup's memory limit allows.
 uint64_t available_memory_bytes();
 
-// Bytes of this process that are in memory, now.
+// Bytes of this process that are in memory now.
 uint64_t resident_bytes();
 
-// This process; a forked child has another one, and none of its parent's threads.
+// This process's id. A forked child has another one, and none of its parent's threads.
 int64_t process_id();
 
 // Whether standard error is a terminal.

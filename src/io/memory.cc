@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "io/blocking_file.h"
+
 namespace forebay::io {
 
 using base::ByteVector;
@@ -25,29 +27,25 @@ struct MemoryFileSystem::State {
   std::set<std::string> locks GUARDED_BY(mutex);
 };
 
-class MemoryFileSystem::Reader final : public RandomFile {
+class MemoryFileSystem::Reader final : public BlockingFile {
  public:
-  Reader(std::shared_ptr<State> state, std::shared_ptr<File> file, std::string path)
-      : state_(std::move(state)), file_(std::move(file)), path_(std::move(path)) {}
-  const std::string& path() const override { return path_; }
-  Result<uint64_t> size() const override {
-    MutexLock lock(state_->mutex);
-    return file_->data.size();
-  }
-  Status read(uint64_t offset, MutableBytes out) const override {
-    MutexLock lock(state_->mutex);
-    if (!base::in_bounds(offset, out.size(), file_->data.size())) {
-      return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} were expected", path_,
-                  file_->data.size(), offset + out.size());
-    }
-    std::copy_n(file_->data.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
-    return {};
-  }
+  Reader(std::shared_ptr<State> state, std::shared_ptr<File> file, std::string path,
+         Identity identity)
+      : BlockingFile(std::move(path), std::move(identity)),
+        state_(std::move(state)),
+        file_(std::move(file)) {}
 
  private:
+  Result<size_t> read_some(uint64_t offset, MutableBytes out) const override {
+    MutexLock lock(state_->mutex);
+    if (offset >= file_->data.size()) return size_t{0};
+    const size_t length = std::min<uint64_t>(out.size(), file_->data.size() - offset);
+    std::copy_n(file_->data.begin() + static_cast<ptrdiff_t>(offset), length, out.begin());
+    return length;
+  }
+
   std::shared_ptr<State> state_;
   std::shared_ptr<File> file_;
-  std::string path_;
 };
 
 class MemoryFileSystem::Writer final : public WritableFile {
@@ -88,13 +86,16 @@ class MemoryFileSystem::Lock final : public FileLock {
 MemoryFileSystem::MemoryFileSystem() : state_(std::make_shared<State>()) {}
 MemoryFileSystem::~MemoryFileSystem() = default;
 
-Result<std::unique_ptr<RandomFile>> MemoryFileSystem::open(const std::string& path) const {
+Result<std::unique_ptr<ReadableFile>> MemoryFileSystem::open(const std::string& path) const {
   MutexLock lock(state_->mutex);
   const auto found = state_->files.find(path);
   if (found == state_->files.end()) {
     return fail(Code::kNotFound, "cannot open {}: no such file", path);
   }
-  return std::make_unique<Reader>(state_, found->second, path);
+  const File& file = *found->second;
+  return std::make_unique<Reader>(
+      state_, found->second, path,
+      Identity{.size = file.data.size(), .modified_ns = file.modified_ns});
 }
 
 Result<std::unique_ptr<WritableFile>> MemoryFileSystem::create(const std::string& path) {

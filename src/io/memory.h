@@ -1,5 +1,5 @@
 // A file system in memory that knows what has been synced: after power_loss() only that is left.
-// For tests; reading and writing behave as posix.cc does.
+// It is for tests; reading and writing behave like posix.cc.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem();
   ~MemoryFileSystem() override;
 
-  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
                                                   uint64_t keep_bytes) override;
@@ -27,14 +27,14 @@ class MemoryFileSystem final : public FileSystem {
   std::string canonical(const std::string& path) const override { return path; }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
-  // What a disk that keeps only what was asked of it holds after the power goes: the names as of
-  // each directory's last sync, the bytes as of each file's last sync, and of the bytes after
-  // those, `torn_bytes` at the most. Locks are gone.
+  // Leaves what a disk that keeps only what was asked of it holds after the power is gone: the
+  // names at each directory's last sync, the bytes at each file's last sync, and at most
+  // `torn_bytes` of the bytes after those. Locks are gone.
   void power_loss(uint64_t torn_bytes = 0);
 
-  // A file's bytes, to damage them.
+  // A file's bytes, which a test may damage.
   base::ByteVector& content(const std::string& path);
-  // Of a file or folder; times of change are 0 until set.
+  // Sets the time of change of a file or folder; it is 0 before.
   void set_modified(const std::string& path, int64_t modified_ns);
 
  private:

@@ -1,5 +1,5 @@
-// The real file system, through POSIX calls. Reads are pread and never a mapping: a mapped file
-// that somebody truncates kills the process.
+// The real file system, through POSIX calls. Files are read with pread and never mapped: if
+// somebody truncates a mapped file, the process dies.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/limits.h"
+#include "io/blocking_file.h"
 #include "io/file_system.h"
 #include "io/large_buffer.h"
 
@@ -75,69 +76,49 @@ FileType type_of(mode_t mode) {
   return FileType::kOther;
 }
 
-tl::unexpected<Status> fail_truncated(const std::string& path, uint64_t offset, size_t missing) {
-  return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected", path,
-              offset, missing);
+int64_t modified_ns(const struct stat& info) {
+  return info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-class PosixRandomFile final : public RandomFile {
+Identity identity_of(const struct stat& info) {
+  return {.size = static_cast<uint64_t>(info.st_size), .modified_ns = modified_ns(info)};
+}
+
+class PosixFile final : public BlockingFile {
  public:
-  PosixRandomFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  const std::string& path() const override { return path_; }
-
-  Result<uint64_t> size() const override {
-    struct stat info{};
-    if (::fstat(fd_.get(), &info) != 0) return fail_errno("stat", path_);
-    return static_cast<uint64_t>(info.st_size);
-  }
-
-  Status read(uint64_t offset, MutableBytes out) const override {
-    while (!out.empty()) {
-      const size_t step = std::min<size_t>(out.size(), 1u << 30);
-      const ssize_t got = ::pread(fd_.get(), out.data(), step, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail_errno("read", path_);
-      if (got == 0) return fail_truncated(path_, offset, out.size());
-      offset += static_cast<uint64_t>(got);
-      out = out.subspan(static_cast<size_t>(got));
-    }
-    return {};
-  }
+  PosixFile(int fd, std::string path, Identity identity)
+      : BlockingFile(std::move(path), std::move(identity)), fd_(fd) {}
 
  private:
+  Result<size_t> read_some(uint64_t offset, MutableBytes out) const override {
+    for (;;) {
+      const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) return fail_errno("read", path());
+    }
+  }
+
   Descriptor fd_;
-  std::string path_;
 };
 
-// Reads around the page cache (O_DIRECT): whole blocks, to aligned addresses. What is not so goes
-// through a buffer.
-class DirectRandomFile final : public RandomFile {
+// Reads around the page cache (O_DIRECT), which works in whole blocks and to aligned addresses.
+// Everything else goes through a buffer.
+class DirectFile final : public BlockingFile {
  public:
-  DirectRandomFile(int fd, std::string path) : plain_(fd, std::move(path)), fd_(fd) {}
-  const std::string& path() const override { return plain_.path(); }
-  Result<uint64_t> size() const override { return plain_.size(); }
-
-  Status read(uint64_t offset, MutableBytes out) const override {
-    while (!out.empty()) {
-      ASSIGN_OR_RETURN(const size_t got, read_some(offset, out));
-      if (got == 0) return fail_truncated(path(), offset, out.size());
-      offset += got;
-      out = out.subspan(got);
-    }
-    return {};
-  }
+  DirectFile(int fd, std::string path, Identity identity)
+      : BlockingFile(std::move(path), std::move(identity)), fd_(fd) {}
 
  private:
   static constexpr size_t kBounceBytes = 1u << 20;
 
-  // Some of it; 0 at the file's end.
-  Result<size_t> read_some(uint64_t offset, MutableBytes out) const {
+  Result<size_t> read_some(uint64_t offset, MutableBytes out) const override {
     const bool aligned = offset % kDirectAlignment == 0 && out.size() >= kDirectAlignment &&
                          reinterpret_cast<uintptr_t>(out.data()) % kDirectAlignment == 0;
     if (aligned) {
       return read_blocks(offset, out.first(out.size() / kDirectAlignment * kDirectAlignment));
     }
-    // To the next place from which blocks can be read straight, or through the buffer all the way.
+    // Goes through the buffer to the next place from which blocks can be read straight, or all the
+    // way.
     const uint64_t first = offset / kDirectAlignment * kDirectAlignment;
     const size_t skipped = static_cast<size_t>(offset - first);
     const bool fits = (reinterpret_cast<uintptr_t>(out.data()) - skipped) % kDirectAlignment == 0;
@@ -156,21 +137,19 @@ class DirectRandomFile final : public RandomFile {
   Result<size_t> read_blocks(uint64_t offset, MutableBytes out) const {
     bool plain = false;
     while (true) {
-      const size_t step = std::min<size_t>(out.size(), 1u << 30);
-      const ssize_t got = ::pread(fd_, out.data(), step, static_cast<off_t>(offset));
+      const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (got >= 0) return static_cast<size_t>(got);
       if (errno == EINTR) continue;
       if (errno != EINVAL || std::exchange(plain, true)) return fail_errno("read", path());
-      // The file system wants larger blocks than ours, or only said that it could.
-      const int flags = ::fcntl(fd_, F_GETFL);
-      if (flags < 0 || ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT) != 0) {
+      // The file system wants larger blocks than ours, or accepted O_DIRECT without supporting it.
+      const int flags = ::fcntl(fd_.get(), F_GETFL);
+      if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) != 0) {
         return fail_errno("read", path());
       }
     }
   }
 
-  const PosixRandomFile plain_;
-  const int fd_;  // plain_'s
+  Descriptor fd_;
 };
 
 class PosixWritableFile final : public WritableFile {
@@ -213,7 +192,7 @@ class PosixLock final : public FileLock {
 
 class PosixFileSystem final : public FileSystem {
  public:
-  Result<std::unique_ptr<RandomFile>> open(const std::string& path) const override {
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const override {
     // Without O_NONBLOCK, opening a FIFO waits for a writer for ever.
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
     if (fd.get() < 0) return fail_errno("open", path);
@@ -222,17 +201,17 @@ class PosixFileSystem final : public FileSystem {
     if (io::type_of(info.st_mode) != FileType::kFile) {
       return fail(Code::kUnsupported, "cannot open {}: not a regular file", path);
     }
-    return std::make_unique<PosixRandomFile>(fd.release(), path);
+    return std::make_unique<PosixFile>(fd.release(), path, identity_of(info));
   }
 
-  Result<std::unique_ptr<RandomFile>> open_uncached(const std::string& path) const override {
-    // Not every file system knows O_DIRECT; what else is wrong, open() says.
+  Result<std::unique_ptr<ReadableFile>> open_uncached(const std::string& path) const override {
+    // Not every file system knows O_DIRECT; open() reports everything else that is wrong.
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK | O_DIRECT));
     struct stat info{};
     const bool usable = fd.get() >= 0 && ::fstat(fd.get(), &info) == 0 &&
                         io::type_of(info.st_mode) == FileType::kFile;
     if (!usable) return open(path);
-    return std::make_unique<DirectRandomFile>(fd.release(), path);
+    return std::make_unique<DirectFile>(fd.release(), path, identity_of(info));
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
@@ -305,7 +284,7 @@ class PosixFileSystem final : public FileSystem {
     if (::stat(path.c_str(), &info) != 0) return fail_errno("stat", path);
     return FileInfo{.type = type_of(info.st_mode),
                     .size = static_cast<uint64_t>(info.st_size),
-                    .modified_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                    .modified_ns = io::modified_ns(info),
                     .allocated = static_cast<uint64_t>(info.st_blocks) * 512};
   }
 
@@ -329,8 +308,8 @@ class PosixFileSystem final : public FileSystem {
         return fail(Code::kBusy, "{} is held by process {}; wait for it to end, or stop it", path,
                     length > 0 ? holder : "(unknown)");
       }
-      // Another holder may have removed the file after it was opened here: this lock would be on
-      // a file that nobody else finds.
+      // Another holder may have removed the file after it was opened here; then this lock would be
+      // on a file that nobody else finds.
       if (!is_at(fd.get(), path)) continue;
       const std::string self = std::to_string(::getpid());
       if (::ftruncate(fd.get(), 0) != 0 ||

@@ -11,7 +11,7 @@ using base::Pixels;
 using base::Rect;
 
 struct Decoder::State {
-  // An image that goes our own way.
+  // A request that our own decoder handles, until its batch is full.
   struct Waiting {
     size_t number = 0;
     Scan scan;
@@ -20,12 +20,12 @@ struct Decoder::State {
   explicit State(const DecoderOptions& options)
       : choose(options.turbo_where_faster),
         damaged(options.damaged),
-        scan_decoder(options.kernel),
+        region_batch(options.kernel),
         turbo(options.damaged) {}
 
-  void decode(std::span<const DecodeRequest> all, const Take& to);
+  void decode(std::span<const RegionRequest> all, const Take& to);
   void begin();
-  Status check(const DecodeRequest& request) const;
+  Status check(const RegionRequest& request) const;
   bool add(size_t number, const Scan& scan);
   void run();
   void finish(size_t image);
@@ -33,27 +33,28 @@ struct Decoder::State {
 
   const bool choose;
   const Damaged damaged;
-  std::span<const DecodeRequest> requests;
+  std::span<const RegionRequest> requests;
   const Take* take = nullptr;
-  ScanDecoder scan_decoder;
+  RegionBatch region_batch;
   std::vector<Waiting> waiting;
   RowMaker rows;
   TurboDecoder turbo;
   base::PixelRows turbo_rows;
 };
 
-void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) {
+void Decoder::State::decode(std::span<const RegionRequest> all, const Take& to) {
   requests = all;
   take = &to;
   begin();
   for (size_t number = 0; number < requests.size(); ++number) {
-    const DecodeRequest& request = requests[number];
+    const RegionRequest& request = requests[number];
     if (Status status = check(request); !status.ok()) {
       to(number, std::move(status), turbo_rows);
       continue;
     }
     auto scan = read_scan(request.file, request.header, request.scale);
-    // What turbo gives for a damaged image may depend on more than the region.
+    // For a damaged image, the result of libjpeg-turbo may depend on more than the region, so all
+    // damage in the needed segments must be found.
     if (scan) scan->whole_segments = damaged == Damaged::kDecode;
     if (!scan || !add(number, *scan)) decode_by_turbo(number);
   }
@@ -61,11 +62,11 @@ void Decoder::State::decode(std::span<const DecodeRequest> all, const Take& to) 
 }
 
 void Decoder::State::begin() {
-  scan_decoder.begin();
+  region_batch.begin();
   waiting.clear();
 }
 
-Status Decoder::State::check(const DecodeRequest& request) const {
+Status Decoder::State::check(const RegionRequest& request) const {
   const auto& [file, header, region, scale] = request;
   if (scale != 1 && scale != 2 && scale != 4 && scale != 8) {
     return fail(Code::kInvalid, "scale {} is none of 1, 2, 4 and 8", scale);
@@ -78,32 +79,32 @@ Status Decoder::State::check(const DecodeRequest& request) const {
 }
 
 bool Decoder::State::add(size_t number, const Scan& scan) {
-  const DecodeRequest& request = requests[number];
+  const RegionRequest& request = requests[number];
   const bool may_build = !choose || scan.header.mcu_count() >= kPrivateTablesMcusMin;
-  auto added = scan_decoder.add(scan, request.file, request.region, may_build);
-  if (added == ScanDecoder::Added::kNoRoom) {
+  auto added = region_batch.add(scan, request.file, request.region, may_build);
+  if (added == RegionBatch::Added::kNoRoom) {
     run();
-    added = scan_decoder.add(scan, request.file, request.region, may_build);
+    added = region_batch.add(scan, request.file, request.region, may_build);
   }
-  if (added != ScanDecoder::Added::kYes) return false;
+  if (added != RegionBatch::Added::kYes) return false;
   waiting.push_back({number, scan});
-  if (!scan_decoder.wants_more()) run();
+  if (!region_batch.wants_more()) run();
   return true;
 }
 
 void Decoder::State::run() {
-  scan_decoder.run();
+  region_batch.run();
   for (size_t image = 0; image < waiting.size(); ++image) finish(image);
   begin();
 }
 
 void Decoder::State::finish(size_t image) {
   const Waiting& done = waiting[image];
-  if (!scan_decoder.good(image)) {
+  if (!region_batch.good(image)) {
     decode_by_turbo(done.number);
     return;
   }
-  rows.begin(done.scan, scan_decoder, image, requests[done.number].region);
+  rows.begin(done.scan, region_batch, image, requests[done.number].region);
   (*take)(done.number, {}, rows);
 }
 
@@ -118,13 +119,13 @@ Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
-void Decoder::decode(std::span<const DecodeRequest> requests, const Take& take) {
+void Decoder::decode(std::span<const RegionRequest> requests, const Take& take) {
   state_->decode(requests, take);
 }
 
 Status Decoder::decode(Bytes file, const std::optional<Rect>& region, Pixels* out) {
   ASSIGN_OR_RETURN(const Header header, parse_header(file));
-  const DecodeRequest request{file, header,
+  const RegionRequest request{file, header,
                               region.value_or(Rect{0, 0, header.width, header.height})};
   Status result;
   decode({&request, 1}, [&](size_t, Status status, base::Rows& rows) {

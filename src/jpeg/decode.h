@@ -1,38 +1,40 @@
-// From JPEGs to pixels, those of libjpeg-turbo's accurate integer path (islow, fancy upsampling).
-// Sequential Huffman images of one scan are decoded here; libjpeg-turbo decodes all others, and
-// those that are damaged. Which one it is depends on the image alone, never on those beside it.
+// Decodes JPEGs to exactly the pixels of libjpeg-turbo's accurate integer path (islow, fancy
+// upsampling). Sequential Huffman images with one scan are decoded by our own code. libjpeg-turbo
+// decodes all other images, and damaged ones. The choice depends only on the image, never on the
+// other images of a batch. A picture of the stages is in README.md beside this file.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 
-#include "jpeg/entropy.h"
-#include "jpeg/header.h"
+#include "jpeg/format/header.h"
+#include "jpeg/kernels/entropy.h"
 
 namespace forebay::jpeg {
 
 struct DecoderOptions {
-  // Unset: the fastest.
+  // The kernel for entropy decoding; when unset, the fastest is chosen.
   std::optional<EntropyKernel> kernel = {};
-  // Whether images that libjpeg-turbo decodes faster go its way; else, those that it alone can.
+  // Whether libjpeg-turbo decodes images for which it is faster. Otherwise it decodes only images
+  // that our own code cannot.
   bool turbo_where_faster = true;
-  // kDecode: what is damaged is decoded by libjpeg-turbo from its beginning, so that a region's
-  // pixels are those of the whole image, cropped.
+  // With kDecode, libjpeg-turbo decodes a damaged image from its beginning, so that the pixels of a
+  // region equal the whole image, cropped.
   Damaged damaged = Damaged::kRefuse;
 };
 
-struct DecodeRequest {
+struct RegionRequest {
   Bytes file;
-  Header header;      // the file's
+  Header header;      // the header of `file`
   base::Rect region;  // in pixels of the scaled image
-  // 1, 2, 4 or 8: made smaller by so much while it is decoded, to the width and height divided,
-  // rounded up. A pixel is about the mean of those in its place.
+  // By how much the image is made smaller while it is decoded: 1, 2, 4 or 8. Width and height are
+  // divided by it and rounded up. A pixel is about the mean of the pixels that it replaces.
   uint32_t scale = 1;
 };
 
-// Keeps its buffers between images. One thread at a time. An image that fails never affects the
-// next one.
+// Keeps its buffers between images. Used by one thread at a time. An image that fails never affects
+// the next image.
 class Decoder {
  public:
   explicit Decoder(const DecoderOptions& options = {});
@@ -40,17 +42,18 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  // What becomes of a request, by its number: an error, or rows, which are good until the call
-  // returns.
+  // Receives the outcome of the request with this number: an error, or rows, which stay valid until
+  // the call returns.
   using Take = std::function<void(size_t request, Status status, base::Rows& rows)>;
 
-  // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted as Pillow does. The
+  // Decodes regions to RGB: grey is repeated, CMYK and YCCK are converted like in Pillow. The
   // pixels equal those of a full decode, cropped. Calls `take` once for each request, in any order.
-  // Errors: kCorrupt (the pixels' data is damaged, with DecoderOptions::damaged so badly that
-  // libjpeg-turbo gives up; what the region does not need may go unseen), kTooBig, kUnsupported,
-  // kInvalid (the region is not inside the scaled image, or the scale is none of these).
-  void decode(std::span<const DecodeRequest> requests, const Take& take);
-  // One image; all of it when `region` is unset.
+  // Errors: kCorrupt (the entropy-coded data is damaged; with Damaged::kDecode, so badly that
+  // libjpeg-turbo gives up; damage that the region does not need may go unseen), kTooBig,
+  // kUnsupported, kInvalid (the region is not inside the scaled image, or the scale is not one of
+  // the four).
+  void decode(std::span<const RegionRequest> requests, const Take& take);
+  // Decodes one image; the whole image when `region` is unset.
   Status decode(Bytes file, const std::optional<base::Rect>& region, base::Pixels* out);
 
  private:

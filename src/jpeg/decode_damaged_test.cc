@@ -1,15 +1,15 @@
-// Odd files whose pixels are whole, and damaged ones: what is taken, and that damaged images become
-// what libjpeg-turbo makes of them, whichever kernel, region or scale is asked for.
+// Odd files whose pixels are complete are decoded without an error. Damaged files become what
+// libjpeg-turbo makes of them, for any kernel, region and scale.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
 #include "jpeg/decode.h"
-#include "jpeg/jpeg_samples.h"
-#include "jpeg/kernel_samples.h"
-#include "jpeg/markers.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/format/markers.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/jpeg_samples.h"
+#include "jpeg/testing/kernel_samples.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -31,7 +31,7 @@ ByteVector inserted(Bytes file, size_t at, const ByteVector& more) {
   return joined({file.first(at), more, file.subspan(at)});
 }
 
-// The first marker of a kind; its position and its payload's.
+// The position of the first marker of a kind, and of its payload.
 struct Found {
   size_t offset = 0;
   size_t payload = 0;
@@ -53,8 +53,8 @@ ByteVector ascending(size_t count) {
   return out;
 }
 
-// The whole image by plain libjpeg, as a program that ignores its warnings decodes it. Empty where
-// libjpeg gives up.
+// Decodes the whole image with plain libjpeg, like a program that ignores warnings. Returns nothing
+// when libjpeg gives up.
 class PlainTurbo {
  public:
   static ByteVector decode(Bytes file, uint32_t scale = 1) {
@@ -103,7 +103,7 @@ ByteVector cropped(Bytes rgb, uint32_t width, const Rect& region) {
   return out;
 }
 
-// Files that differ from `plain` in what does not touch pixels, by what is odd.
+// Returns files that differ from `plain` only in what does not affect pixels, by what is odd.
 std::map<std::string, ByteVector> odd_files(const ByteVector& plain) {
   const Found jfif = find(plain, kApp0);
   const size_t end = plain.size() - 2;
@@ -149,7 +149,7 @@ TEST(DecodeOdd, WhatDoesNotTouchPixelsCostsNothing) {
       const Rect region{5, 3, 20, 9};
       ASSERT_TRUE(decoder.decode(file, region, &out).ok());
       EXPECT_TRUE(out.rgb == cropped(expected.rgb, sample.width, region));
-      // Rewritten without loss, or left as it is.
+      // The file is rewritten without loss, or kept unchanged.
       const auto rewritten = rewrite(file);
       if (!rewritten) {
         EXPECT_TRUE(rewritten.error().code() == Code::kUnsupported ||
@@ -163,7 +163,7 @@ TEST(DecodeOdd, WhatDoesNotTouchPixelsCostsNothing) {
   }
 }
 
-// Where the encoder left bytes before its restart markers.
+// The encoder of these files left bytes before restart markers.
 TEST(DecodeOdd, BytesBeforeRestartMarkersCostNothing) {
   const ByteVector plain = make_jpeg({.width = 200, .height = 100, .restart = 8});
   ByteVector file = plain;
@@ -178,7 +178,7 @@ TEST(DecodeOdd, BytesBeforeRestartMarkersCostNothing) {
   EXPECT_TRUE(out.rgb == expected.rgb);
 }
 
-// libjpeg takes an unknown transform for YCbCr.
+// libjpeg treats an unknown transform like YCbCr.
 TEST(DecodeOdd, UnknownAdobeTransformIsYcc) {
   const ByteVector plain = make_jpeg({.width = 40, .height = 30});
   const Found jfif = find(plain, kApp0);
@@ -246,7 +246,8 @@ ByteVector damage(ByteVector file, Random& random) {
   return file;
 }
 
-// Decodes a damaged file in every way. True when it is refused where damage is not wanted.
+// Decodes a damaged file in every way. Returns true when it is refused by a decoder that does not
+// accept damage.
 bool check_damaged(const ByteVector& file, std::span<Decoder> decoders, Random& random) {
   const Header header = *parse_header(file);
   const Rect whole{0, 0, header.width, header.height};
@@ -255,8 +256,8 @@ bool check_damaged(const ByteVector& file, std::span<Decoder> decoders, Random& 
   Pixels good;
   Pixels expected_quarter;
   const bool refused = !decode(refusing, {file, header, whole}, &good).ok();
-  // Where nothing shows that it is damaged, coefficients that leave 16 bits may differ from
-  // turbo's.
+  // When the damage is not detectable, coefficients that exceed 16 bits may give other pixels than
+  // libjpeg-turbo.
   const ByteVector expected = refused ? PlainTurbo::decode(file) : good.rgb;
   if (!decode(refusing, {file, header, quarter, 4}, &expected_quarter).ok()) {
     expected_quarter.rgb = PlainTurbo::decode(file, 4);
@@ -296,7 +297,7 @@ TEST(DecodeDamaged, EqualsWhatTurboMakesOfIt) {
   EXPECT_GT(refused, files / 2);
 }
 
-// A wrong bit may leave some of a scan's data over. That must not pass for bytes that were added.
+// A wrong bit may leave data of the scan over. Such data must not pass for bytes that were added.
 TEST(DecodeDamaged, TheRestOfADamagedScanIsNotTakenForPadding) {
   Random random(32, Purpose::kTest);
   int taken = 0;

@@ -1,9 +1,9 @@
-// Images of every size up to 130 x 130 in every subsampling: all kernels against libjpeg-turbo.
+// All kernels equal libjpeg-turbo on images of every size up to 130 x 130 in every subsampling.
 #include <algorithm>
 #include <cstdlib>
 
-#include "jpeg/decode_batch.h"
-#include "jpeg/jpeg_samples.h"
+#include "jpeg/testing/decode_batch.h"
+#include "jpeg/testing/jpeg_samples.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 using base::Purpose;
 using base::Random;
 
-constexpr uint32_t kSideMax = 130;
-// Of the sizes above kSmall one in so many is decoded, each width and each height at least once
-// (multiples of 7 have all remainders); with FOREBAY_TEST_ALL, all are.
+constexpr uint32_t kLargestSide = 130;
+// Above kSmall, one size in kShare is decoded, with each width and each height at least once
+// (multiples of 7 have all remainders). With FOREBAY_TEST_ALL, all sizes are decoded.
 constexpr uint32_t kShare = 97;
 constexpr uint32_t kSmall = 12;
 
@@ -45,7 +45,7 @@ const Sampling kSamplings[] = {
     {"FineBlue", {.down = 2, .chroma = {{{4, 1}, {1, 1}}}}},
 };
 
-// Smooth, or noise, or both; wraps around, so that there are edges.
+// Makes a smooth image, noise, or both. Values wrap around, so that there are edges.
 std::vector<uint8_t> random_rows(const Sample& sample, Random& random) {
   const auto channels = static_cast<uint32_t>(sample.components);
   std::array<uint32_t, 4> right{};
@@ -71,7 +71,8 @@ std::vector<uint8_t> random_rows(const Sample& sample, Random& random) {
   return rows;
 }
 
-// Most begin and end where blocks do: samples beyond the border count there.
+// Draws a crop. Most crops begin and end at borders of blocks, where samples beyond the border
+// matter.
 base::Rect random_crop(uint32_t width, uint32_t height, Random& random) {
   const base::Rect any = random_region(width, height, random);
   const uint32_t unit = 1u << random.below(6);
@@ -92,11 +93,11 @@ TEST_P(DecodeSizes, EqualTurbo) {
   const bool all = std::getenv("FOREBAY_TEST_ALL") != nullptr;
   DecodeBatch batch;
   size_t count = 0;
-  for (uint32_t width = 1; width <= kSideMax; ++width) {
-    for (uint32_t height = 1; height <= kSideMax; ++height) {
+  for (uint32_t width = 1; width <= kLargestSide; ++width) {
+    for (uint32_t height = 1; height <= kLargestSide; ++height) {
       const bool chosen = (width + 7 * height) % kShare == number;
       if (!all && !chosen && std::max(width, height) > kSmall) continue;
-      // One image does not depend on which others are decoded.
+      // The content of an image does not depend on which others are decoded.
       Random random(number, Purpose::kTest, width, height);
       Sample sample = GetParam().sample;
       sample.width = width;

@@ -1,15 +1,16 @@
-// The decoder's kernels against libjpeg-turbo, pixel for pixel, and against each other. All sizes
-// and subsamplings: decode_sizes_test.cc; files that no encoder makes: decode_unusual_test.cc.
+// The decoder's kernels give libjpeg-turbo's pixels, and the same pixels as each other.
+// decode_sizes_test.cc covers all sizes and subsamplings, decode_unusual_test.cc files that no
+// encoder makes.
 #include "jpeg/decode.h"
 
 #include <gtest/gtest.h>
 
-#include "jpeg/decode_batch.h"
-#include "jpeg/jpeg_samples.h"
-#include "jpeg/keep_to.h"
-#include "jpeg/rewrite.h"
-#include "jpeg/scan_decoder.h"
-#include "jpeg/stuffing.h"
+#include "jpeg/kernels/stuffing.h"
+#include "jpeg/region_batch.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/decode_batch.h"
+#include "jpeg/testing/jpeg_samples.h"
+#include "jpeg/testing/keep_to.h"
 #include "jpeg/turbo_decode.h"
 
 namespace forebay::jpeg {
@@ -25,9 +26,9 @@ using base::Rect;
 struct Decoders {
   struct Ours {
     explicit Ours(EntropyKernel kernel)
-        : decoder({.kernel = kernel, .turbo_where_faster = false}), scan_decoder(kernel) {}
+        : decoder({.kernel = kernel, .turbo_where_faster = false}), region_batch(kernel) {}
     Decoder decoder;
-    ScanDecoder scan_decoder;
+    RegionBatch region_batch;
   };
   std::vector<std::unique_ptr<Ours>> ours;
   TurboDecoder turbo;
@@ -38,17 +39,17 @@ struct Decoders {
     for (const EntropyKernel kernel : kernels()) ours.push_back(std::make_unique<Ours>(kernel));
   }
 
-  // Whether our own way takes the file, and pixels equal libjpeg-turbo's for `region`.
+  // Checks that our own code decodes the file, and that pixels equal libjpeg-turbo's for `region`.
   void check(Bytes file, const Rect& region, uint32_t scale = 1) {
     const Header header = *parse_header(file);
     ASSERT_TRUE(turbo.decode(file, header, region, &expected, scale).ok());
     const auto scan = read_scan(file, header, scale);
     ASSERT_TRUE(scan);
     for (const auto& each : ours) {
-      each->scan_decoder.begin();
-      ASSERT_EQ(each->scan_decoder.add(*scan, file, region, true), ScanDecoder::Added::kYes);
-      each->scan_decoder.run();
-      ASSERT_TRUE(each->scan_decoder.good(0));
+      each->region_batch.begin();
+      ASSERT_EQ(each->region_batch.add(*scan, file, region, true), RegionBatch::Added::kYes);
+      each->region_batch.run();
+      ASSERT_TRUE(each->region_batch.good(0));
       ASSERT_TRUE(decode(each->decoder, {file, header, region, scale}, &out).ok());
       ASSERT_TRUE(out.rgb == expected.rgb);
     }
@@ -81,7 +82,7 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   }
 }
 
-// Of samples of 2 x 2: chroma that is finer one way, or differs.
+// For luma of 2 x 2: chroma that is finer in one direction, or differs between components.
 constexpr decltype(Sample::chroma) kChromaFactors[] = {
     {{{1, 2}, {1, 2}}}, {{{2, 1}, {1, 2}}}, {{{2, 2}, {1, 1}}}};
 
@@ -116,7 +117,7 @@ void compare_scales() {
   }
 }
 
-// What our own way leaves to libjpeg-turbo is scaled too, and regions of it are as of the whole.
+// Images that are left to libjpeg-turbo are scaled too, and their regions equal the whole.
 
 TEST(DecodeKernels, EqualTurboAtEveryScale) {
   for (const EntropyKernel kernel : {EntropyKernel::kAvx2, EntropyKernel::kAvx512}) {
@@ -164,7 +165,7 @@ TEST(Decode, RefusesOtherScalesAndRegionsOutsideTheScaledImage) {
   }
 }
 
-// Large enough to be split.
+// These images are large enough to be split.
 TEST(DecodeKernels, EqualTurboOnLargeImagesWithoutRestartMarkers) {
   Decoders decoders;
   Random random(19, Purpose::kTest);
@@ -202,7 +203,7 @@ TEST(DecodeKernels, EqualTurboWithAnyHuffmanTables) {
   }
 }
 
-// All codes of 13 bits but the first: too long for a lookup, and not behind five ones.
+// All codes except the first have 13 bits: too long for a lookup, and not after five ones.
 TEST(DecodeKernels, EqualTurboWithLongCodesOfAnyPrefix) {
   Decoders decoders;
   const auto long_codes = [](bool ac) {
@@ -228,7 +229,7 @@ TEST(DecodeKernels, EqualTurboWithLongCodesOfAnyPrefix) {
   }
 }
 
-// A table of one symbol: difference 0, and end of block.
+// The table has one symbol: difference 0, and end of block.
 TEST(DecodeKernels, EqualTurboWithTablesOfOneSymbol) {
   Decoders decoders;
   const ByteVector grey = make_jpeg({.width = 90, .height = 70, .plain = {128, 128, 128}});
@@ -250,7 +251,7 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
                                  .progressive = i % 31 == 0,
                                  .restart = i % 5 == 0 ? 1 : 0},
                                 random.next_u64());
-    // Some have tables that no other has, some are damaged.
+    // Some files have tables of their own, some are damaged.
     if (i % 3 == 0) file = with_tables(file, 0, [&](bool ac) { return random_table(ac, random); });
     if (i % 13 == 5) file.erase(file.end() - 9, file.end());
     files.push_back(file);
@@ -258,7 +259,7 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
   Decoder alone;
   for (const EntropyKernel kernel : kernels()) {
     Decoder decoder({.kernel = kernel, .turbo_where_faster = false});
-    std::vector<DecodeRequest> requests;
+    std::vector<RegionRequest> requests;
     for (const ByteVector& file : files) {
       const Header header = *parse_header(file);
       requests.push_back({file, header, {0, 0, header.width, header.height}});
@@ -277,7 +278,8 @@ TEST(DecodeKernels, ManyImagesAtOnceAreEachAsAlone) {
   }
 }
 
-// Where a 0xFF stands, by itself and against the vectors' borders, and what follows it.
+// Places 0xFF at different positions relative to the vectors' borders, with different bytes after
+// it.
 TEST(Stuffing, EqualsAByteByByteCopy) {
   Random random(18, Purpose::kTest);
   for (int i = 0; i < 3000; ++i) {
@@ -308,9 +310,10 @@ TEST(Stuffing, EqualsAByteByByteCopy) {
   }
 }
 
-// What libjpeg-turbo calls damaged, so do we. Where damage leaves a valid file, its coefficients
-// may be beyond what libjpeg-turbo's SIMD code and its plain code agree on; the kernels do agree,
-// and the fuzzer (tests/fuzz/jpeg_header.cc) compares them with the plain code.
+// Our code reports damage for the same files as libjpeg-turbo. Where damage leaves a valid file,
+// its coefficients may exceed what libjpeg-turbo's SIMD code and its plain code agree on. Our
+// kernels agree with each other, and the fuzzer (tests/fuzz/jpeg_header.cc) compares them with the
+// plain code.
 TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
   Decoders decoders;
   Random random(14, Purpose::kTest);
@@ -336,7 +339,7 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
         ASSERT_TRUE(!fine || decoders.out.rgb == decoders.expected.rgb) << at;
         if (at % 4 != 0) continue;
         const Rect all_scaled{0, 0, divide_up(all.width, 4), divide_up(all.height, 4)};
-        const DecodeRequest scaled{bad, *parse_header(bad), all_scaled, 4};
+        const RegionRequest scaled{bad, *parse_header(bad), all_scaled, 4};
         ASSERT_EQ(decode(ours->decoder, scaled, &decoders.out).ok(), fine) << at;
       }
     }
@@ -345,7 +348,8 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
   EXPECT_GT(taken, 100u);
 }
 
-// A product of exactly -32768, whose absolute value 16 bits do not have: wrong pixels once.
+// Regression: a product of exactly -32768, whose absolute value 16 bits cannot hold, gave wrong
+// pixels.
 TEST(Transform, TakesTheLeastProductForWhatItIs) {
   std::array<uint16_t, 64> quant{};
   quant.fill(16);
@@ -366,10 +370,10 @@ TEST(Transform, TakesTheLeastProductForWhatItIs) {
   EXPECT_EQ(samples[0], samples[1]);
 }
 
-// From ordinary blocks to such as no encoder makes: SIMD and plain arithmetic agree on all.
+// From ordinary blocks to blocks that no encoder makes, SIMD and plain arithmetic agree.
 void compare_transforms() {
   Random random(16, Purpose::kTest);
-  constexpr size_t kBlocks = 11;  // no multiple of what goes into a vector
+  constexpr size_t kBlocks = 11;  // not a multiple of the blocks in a vector
   constexpr size_t kStride = 8 * kBlocks + 3;
   for (int i = 0; i < 12000; ++i) {
     const uint32_t side = 8u >> random.below(4);
@@ -381,7 +385,7 @@ void compare_transforms() {
     const size_t count = 1 + random.below(kBlocks);
     const int64_t most = int64_t{1} << random.below(16);
     const uint64_t share = 1 + random.below(20);
-    // Some have low frequencies only.
+    // Some blocks have low frequencies only.
     const auto used = std::array<size_t, 5>{1, 9, 10, 11, 64}[random.below(5)];
     for (size_t at = 0; at < coefficients.size(); ++at) {
       if (at % 64 >= used) continue;
@@ -389,7 +393,7 @@ void compare_transforms() {
           static_cast<int64_t>(random.below(static_cast<uint64_t>(2 * most))) - most;
       coefficients[at] = static_cast<int16_t>(random.below(share) == 0 ? value : 0);
     }
-    // Beyond what codes can say, but for DC, whose differences are summed.
+    // These exceed what codes can express, except for DC, whose differences are summed.
     if (most > 2048) dequantiser.may_overflow = true;
     for (size_t at = 0; i % 4 == 0 && at < coefficients.size(); at += 64) {
       coefficients[at] = static_cast<int16_t>(random.next_u32());
@@ -397,7 +401,8 @@ void compare_transforms() {
     std::vector<int16_t> copy = coefficients;
     std::vector<uint8_t> samples(8 * kStride);
     std::vector<uint8_t> expected(8 * kStride);
-    // MCUs of one block, or of two and a third between that belongs to another row.
+    // MCUs of one block; or MCUs of two, with a third block between them that belongs to another
+    // row.
     const size_t across = 1 + random.below(2);
     const size_t mcu_stride = across == 1 ? 64 : 3 * 64;
     for (size_t block = 0; block < count; ++block) {
@@ -414,7 +419,7 @@ void compare_transforms() {
                    .stride = kStride},
                   dequantiser);
     ASSERT_TRUE(samples == expected) << i;
-    ASSERT_TRUE(coefficients == copy) << i;  // zeros where blocks were
+    ASSERT_TRUE(coefficients == copy) << i;  // zeros in place of the blocks
   }
 }
 

@@ -1,12 +1,12 @@
-// Files that no encoder makes and that are in order all the same: coefficients and quantisers that
-// leave 16 bits, and Huffman tables of any shape. All kernels against libjpeg-turbo's plain code;
-// its SIMD code gives other pixels where a dequantised coefficient does not fit 16 bits.
+// Valid files that no encoder makes: coefficients and quantisers that exceed 16 bits, and Huffman
+// tables of any shape. All kernels are compared with libjpeg-turbo's plain code; its SIMD code
+// gives other pixels where a dequantised coefficient does not fit 16 bits.
 #include <cstdlib>
 #include <filesystem>
 
-#include "jpeg/decode_batch.h"
-#include "jpeg/jpeg_samples.h"
-#include "jpeg/scan_writer.h"
+#include "jpeg/rewrite/scan_writer.h"
+#include "jpeg/testing/decode_batch.h"
+#include "jpeg/testing/jpeg_samples.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -19,7 +19,7 @@ constexpr uint8_t kEndOfBlock = 0x00;
 constexpr uint8_t kZeroRun = 0xF0;
 constexpr uint8_t kNextPlace = 0x01;  // a coefficient of one bit, no zeros before it
 
-// A table with its codes by rank, since a symbol may have several.
+// A table with its codes by rank, because a symbol may have several codes.
 struct Codes {
   struct Code {
     uint8_t symbol = 0;
@@ -42,10 +42,10 @@ struct Codes {
 
   HuffmanTable table;
   std::vector<Code> all;
-  size_t end = 0;  // of AC: a code that fits at any place
+  size_t end = 0;  // for AC: a code that fits at any place
 };
 
-// What a file is made of.
+// How a file is made.
 struct Plan {
   struct Part {
     uint32_t across = 1;  // sampling factors
@@ -63,11 +63,11 @@ struct Plan {
   std::vector<std::array<uint16_t, 64>> quants;
   std::vector<Pair> pairs;
   uint32_t restart = 0;  // MCUs
-  uint64_t rarity = 10;  // of blocks that end before a place
-  int sign = 0;          // of all DC differences; 0: any
+  uint64_t rarity = 10;  // how rarely blocks end before a place
+  int sign = 0;          // the sign of all DC differences; 0: any
 };
 
-// Writes a plan as a file, with symbols and values drawn at random.
+// Writes a plan as a file, with random symbols and values.
 class StreamFile {
  public:
   StreamFile(const Plan& plan, Random& random) : plan_(plan), random_(random) {
@@ -157,10 +157,10 @@ class StreamFile {
     for (uint32_t place = 1; place < 64;) place = write_coefficient(pair.ac, place, bits);
   }
 
-  // Gives the next place.
+  // Returns the next place.
   uint32_t write_coefficient(const Codes& codes, uint32_t place, BitWriter& bits) {
     const Codes::Code* code = &codes.any(random_);
-    // A run of zeros is followed by something.
+    // A run of zeros must be followed by something.
     const uint32_t needed = (code->symbol >> 4) + (code->symbol == kZeroRun ? 2 : 1);
     if (place + needed > 64 || random_.below(plan_.rarity) == 0) code = &codes.all[codes.end];
     bits.put(code->bits, code->length);
@@ -175,10 +175,10 @@ class StreamFile {
   ByteVector bytes_;
 };
 
-// Codes of any lengths for `count` symbols, as long as they fit.
+// Draws lengths of `count` codes, as long as they fit.
 std::array<uint8_t, 16> random_lengths(uint32_t count, Random& random) {
   std::array<uint8_t, 16> bits{};
-  uint32_t room = 1;  // codes of the current length, that of all ones among them
+  uint32_t room = 1;  // codes of the current length, including the one of all ones
   for (uint32_t i = 0; i < 16; ++i) {
     room *= 2;
     uint32_t taken =
@@ -191,7 +191,7 @@ std::array<uint8_t, 16> random_lengths(uint32_t count, Random& random) {
   return bits;
 }
 
-// One code of each length from 1 on; or all of 16 bits; or any.
+// Returns one code of each length from 1 on, or all of 16 bits, or random lengths.
 std::array<uint8_t, 16> shape_lengths(uint32_t count, Random& random) {
   std::array<uint8_t, 16> bits{};
   const uint64_t shape = random.below(4);
@@ -205,8 +205,8 @@ std::array<uint8_t, 16> shape_lengths(uint32_t count, Random& random) {
   return bits;
 }
 
-// Some symbols in any order, each with one code or with several, and for AC one that fits at any
-// place. `any`: also those that baseline does not allow.
+// Draws some symbols in any order, each with one code or several, and for AC one that fits at any
+// place. With `any`, also symbols that baseline does not allow.
 HuffmanTable random_symbols(bool ac, bool any, Random& random) {
   std::vector<uint8_t> symbols;
   for (int symbol = 0; symbol < (ac ? 256 : 16); ++symbol) {
@@ -268,7 +268,7 @@ Plan random_plan(bool any_symbols, Random& random) {
   return plan;
 }
 
-// Whether libjpeg-turbo does without SIMD: it looks at its environment once.
+// Whether libjpeg-turbo runs without SIMD. It reads its environment only once.
 bool turbo_is_plain() {
   Plan plan;
   plan.quants.emplace_back().fill(8192);
@@ -281,18 +281,20 @@ bool turbo_is_plain() {
   const ByteVector file = StreamFile(plan, random).take();
   base::Pixels out;
   EXPECT_TRUE(TurboDecoder().decode(file, *parse_header(file), {0, 0, 8, 8}, &out).ok());
-  return out.rgb[0] == 128;  // 128 + 8192 / 8, of which ten bits count
+  return out.rgb[0] == 128;  // 128 + 8192 / 8, in ten bits
 }
 
 // Whether this process began without SIMD.
 const bool began_plain = std::getenv("JSIMD_FORCENONE") != nullptr;
 
-// The test that runs now, in a process of its own.
+// Runs the current test in a process of its own.
 void run_alone() {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const auto& test = *testing::UnitTest::GetInstance()->current_test_info();
-  const std::string command = fmt::format("JSIMD_FORCENONE=1 '{}' --gtest_filter={}.{}", program,
-                                          test.test_suite_name(), test.name());
+  // A shard would leave the test out.
+  const std::string command = fmt::format(
+      "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX JSIMD_FORCENONE=1 '{}' --gtest_filter={}.{}",
+      program, test.test_suite_name(), test.name());
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
 }
 
@@ -300,7 +302,7 @@ void compare(int files, bool any_symbols, uint64_t seed) {
   ::setenv("JSIMD_FORCENONE", "1", 1);
   if (!turbo_is_plain()) {
     ASSERT_FALSE(began_plain) << "libjpeg-turbo keeps to SIMD";
-    run_alone();  // a test before this one has begun with SIMD
+    run_alone();  // an earlier test in this process began with SIMD
     return;
   }
   DecodeBatch batch;
@@ -315,8 +317,8 @@ void compare(int files, bool any_symbols, uint64_t seed) {
 
 TEST(DecodeUnusual, LegalSymbolsEqualPlainTurbo) { compare(3000, false, 23); }
 
-// Sizes of more than 10 bits, and all that libjpeg takes for an end of block: most files are left
-// to it, from any kernel.
+// Values of more than 10 bits, and everything that libjpeg accepts as an end of block. All kernels
+// leave most of these files to libjpeg-turbo.
 TEST(DecodeUnusual, AnySymbolsEqualPlainTurbo) { compare(1000, true, 24); }
 
 }  // namespace

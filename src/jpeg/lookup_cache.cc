@@ -4,7 +4,7 @@
 #include <atomic>
 #include <vector>
 
-#include "jpeg/huffman_sets.h"
+#include "jpeg/format/huffman_sets.h"
 #include "jpeg/turbo.h"
 
 namespace forebay::jpeg {
@@ -23,9 +23,10 @@ bool is_beginning(Bytes bytes, const HuffmanTable& whole) {
   return std::ranges::equal(symbols, std::span(whole.values).first(symbols.size()));
 }
 
-// Those of compiled-in and standard tables: kept for all threads, as building takes longer than a
-// small image. Added to and never changed, without a lock: a process that is forked while another
-// thread builds must not wait for it. Two threads may build the same.
+// Lookups for compiled-in and standard tables, kept for all threads, because building them takes
+// longer than decoding a small image. Entries are added and never changed, without a lock: a forked
+// process must not wait for a thread of its parent that was building. Two threads may build the
+// same lookups.
 struct KnownLookups {
   const HuffmanTable* table;
   std::vector<Entry> lookups;

@@ -4,16 +4,15 @@
 #include <bit>
 #include <numeric>
 
+#include "jpeg/format/markers.h"
+#include "jpeg/format/zigzag.h"
+#include "jpeg/kernels/rgb_rows.h"
 #include "jpeg/lookup_cache.h"
-#include "jpeg/markers.h"
-#include "jpeg/rgb_rows.h"
-#include "jpeg/zigzag.h"
 
 namespace forebay::jpeg::gpu {
 namespace {
 
-static_assert(Region::kBlocksMax == kMcuBlocksMax);
-constexpr uint32_t kSegmentMcusMax = 128;
+constexpr uint32_t kSegmentMcusForGpu = 128;
 
 HuffmanLookup make_lookup(const HuffmanTable& table) {
   HuffmanLookup out{};
@@ -22,7 +21,7 @@ HuffmanLookup make_lookup(const HuffmanTable& table) {
   for (uint32_t length = 1; length <= HuffmanLookup::kQuickBits; ++length, code <<= 1) {
     const uint32_t free_bits = HuffmanLookup::kQuickBits - length;
     for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
-      // A caller that changes its file meanwhile may have made a table of more codes.
+      // A caller that changes its file during the call may have produced a table with more codes.
       if (code >> length != 0 || at == table.values.size()) return out;
       const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
       std::fill_n(out.quick + (code << free_bits), size_t{1} << free_bits, entry);
@@ -57,7 +56,8 @@ Component make_component(const Scan& scan, const RegionLayout& layout, size_t c)
   return to;
 }
 
-// All but the numbers of lookups; places are those in the region's own memory.
+// Makes a region without the numbers of its lookups. Places are relative to the memory of the
+// region itself.
 Region make_region(const Scan& scan, const RegionLayout& layout, const base::Rect& region) {
   Region out{};
   out.across = layout.across;
@@ -98,7 +98,7 @@ bool Plan::lay_out(Bytes file, const Header& header, size_t scan_bytes, const ba
   if (!layout_.find(*scan, scan_bytes, region)) return false;
   scan_ = *scan;
   region_ = region;
-  return std::min(layout_.interval, layout_.mcus) <= kSegmentMcusMax && may_use_tables();
+  return std::min(layout_.interval, layout_.mcus) <= kSegmentMcusForGpu && may_use_tables();
 }
 
 size_t Plan::lay_out(Bytes file, const Header& header, const base::Rect& region) {
@@ -107,11 +107,11 @@ size_t Plan::lay_out(Bytes file, const Header& header, const base::Rect& region)
   return unstuffed_bytes_max(layout_, scan_data);
 }
 
-bool Plan::lay_out(const Stored& stored, const base::Rect& region) {
+bool Plan::lay_out(const ResidentJpeg& stored, const base::Rect& region) {
   return lay_out(stored.head, stored.header, stored.scan_bytes, region);
 }
 
-std::optional<Stored> Plan::store(Bytes file, const Header& header, base::ByteVector* bits) {
+std::optional<ResidentJpeg> Plan::store(Bytes file, const Header& header, base::ByteVector* bits) {
   const size_t bits_bytes = lay_out(file, header, {0, 0, header.width, header.height});
   if (bits_bytes == 0) return {};
   const Bytes scan_data = file.subspan(header.header_bytes);
@@ -123,7 +123,7 @@ std::optional<Stored> Plan::store(Bytes file, const Header& header, base::ByteVe
     bits->resize(begin);
     return {};
   }
-  Stored out;
+  ResidentJpeg out;
   const Bytes head = file.first(header.header_bytes);
   out.head.assign(head.begin(), head.end());
   out.header = header;
@@ -137,7 +137,7 @@ std::optional<Stored> Plan::store(Bytes file, const Header& header, base::ByteVe
   return out;
 }
 
-base::ByteVector Plan::restore(const Stored& stored, Bytes bits) {
+base::ByteVector Plan::restore(const ResidentJpeg& stored, Bytes bits) {
   base::ByteVector file = stored.head;
   for (size_t i = 0; i < stored.segments.size(); ++i) {
     for (const uint8_t byte : bits.subspan(stored.segments[i].begin, stored.segments[i].bytes)) {
@@ -151,8 +151,8 @@ base::ByteVector Plan::restore(const Stored& stored, Bytes bits) {
   return file;
 }
 
-// As LookupCache::find(): what goes another way on the host meets damage there that would not be
-// seen here.
+// Same rule as LookupCache::find(). An image that libjpeg-turbo would decode on the host could
+// report damage there that goes unseen on the GPU.
 bool Plan::may_use_tables() const {
   const auto& c = scan_.components;
   const auto same = [&](size_t a, size_t b) { return c[a].dc == c[b].dc && c[a].ac == c[b].ac; };
@@ -193,18 +193,18 @@ bool Plan::add(Bytes file, uint8_t* to) {
   return true;
 }
 
-void Plan::add(const Stored& stored) {
+void Plan::add(const ResidentJpeg& stored) {
   const auto words = reinterpret_cast<uint64_t>(stored.bits);
   for (uint32_t number = 0; number < layout_.needed_segments(); ++number) {
     const NeededSegment needed = layout_.segment(number);
     if (needed.first_mcu == needed.end_mcu) continue;
-    const Stored::Segment& segment = stored.segments[number];
+    const ResidentJpeg::SegmentPlace& segment = stored.segments[number];
     add_segment(needed, words, segment.begin, segment.bytes);
   }
   add_region();
 }
 
-// Of the region that is added next.
+// Adds a segment of the region that is added next.
 void Plan::add_segment(const NeededSegment& needed, uint64_t words, uint64_t byte, uint64_t bytes) {
   segments_.push_back({.region = static_cast<uint32_t>(regions_.size()),
                        .first_mcu = needed.first_mcu,
@@ -243,20 +243,20 @@ uint32_t Plan::lookup_of(Bytes table, bool ac) {
   return at->second;
 }
 
-const std::vector<Segment>& Plan::sorted_segments() {
+const std::vector<SegmentTask>& Plan::sorted_segments() {
   constexpr size_t kClasses = 1024;
   constexpr int kClassBits = 10;
   uint64_t longest = 0;
-  for (const Segment& s : segments_) longest = std::max(longest, s.end_bit - s.bit);
+  for (const SegmentTask& s : segments_) longest = std::max(longest, s.end_bit - s.bit);
   const int shift = std::max(0, static_cast<int>(std::bit_width(longest)) - kClassBits);
-  const auto class_of = [&](const Segment& s) {
+  const auto class_of = [&](const SegmentTask& s) {
     return kClasses - 1 - ((s.end_bit - s.bit) >> shift);
   };
   std::array<uint32_t, kClasses + 1> first{};
-  for (const Segment& s : segments_) ++first[class_of(s) + 1];
+  for (const SegmentTask& s : segments_) ++first[class_of(s) + 1];
   std::partial_sum(first.begin(), first.end(), first.begin());
   sorted_.resize(segments_.size());
-  for (const Segment& s : segments_) sorted_[first[class_of(s)]++] = s;
+  for (const SegmentTask& s : segments_) sorted_[first[class_of(s)]++] = s;
   return sorted_;
 }
 

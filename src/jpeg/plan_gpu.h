@@ -1,38 +1,39 @@
-// From JPEGs to what a GPU's kernels are told of them: their regions, and the bytes of the restart
-// segments that these need, no others.
+// Plans the decoding of JPEGs by a GPU: the regions, and the bytes of the restart segments that
+// these regions need. The structures for the kernels are in kernels/region_gpu.h. Runs on the host.
 #pragma once
 
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "jpeg/region_gpu.h"
+#include "jpeg/kernels/region_gpu.h"
 #include "jpeg/region_layout.h"
 
 namespace forebay::jpeg::gpu {
 
-// A JPEG that lies in a GPU's memory, and what the host must know to find its segments there.
-struct Stored {
-  struct Segment {
+// A JPEG that lies in a GPU's memory, with the information that the host needs to find its segments
+// there.
+struct ResidentJpeg {
+  struct SegmentPlace {
     uint64_t begin;  // bytes
     uint32_t bytes;  // without stuffing
   };
-  base::ByteVector head;  // the file, but for its scan's bits
+  base::ByteVector head;  // the file without the entropy-coded data of its scan
   Header header;
-  size_t scan_bytes = 0;  // of the file, behind its header
-  std::vector<Segment> segments;
+  size_t scan_bytes = 0;  // bytes of the file after its header
+  std::vector<SegmentPlace> segments;
   uint64_t bits_bytes = 0;
-  const uint8_t* bits = nullptr;  // where they lie, at a multiple of 4 bytes
+  const uint8_t* bits = nullptr;  // the address of the data, a multiple of 4 bytes
 };
 
-// Keeps its buffers between batches. One thread at a time.
+// Keeps its buffers between batches. Used by one thread at a time.
 class Plan {
  public:
-  // kDecode: needed segments are decoded to their ends, so that all damage in them is found.
+  // With kDecode, needed segments are decoded to their ends, so that all damage in them is found.
   explicit Plan(Damaged damaged = Damaged::kRefuse)
       : whole_segments_(damaged == Damaged::kDecode) {}
 
-  // What a GPU's memory holds of a batch.
+  // The sizes of what a GPU's memory holds for a batch.
   struct Sizes {
     uint64_t bits_bytes = 0;
     uint64_t coefficients = 0;
@@ -42,32 +43,36 @@ class Plan {
 
   // Forgets all regions.
   void begin();
-  // Bytes that add() may write of the file, at most; 0 where the image is better left to the host:
-  // of a kind that libjpeg-turbo decodes there, not quite in order, or its segments so long that
-  // one thread of a GPU would be at work when all others have ended.
+  // Prepares a region of a file for add(). Returns the number of bytes that add() may write at
+  // most, or 0 when the host should decode the image: libjpeg-turbo handles its kind, it is
+  // malformed, or its segments are so long that one thread of a GPU would still work when all
+  // others have finished.
   size_t lay_out(Bytes file, const Header& header, const base::Rect& region);
-  // The same of one that lies in the GPU's memory; false where lay_out() above would give 0.
-  bool lay_out(const Stored& stored, const base::Rect& region);
-  // The image that lay_out() was asked about, last. `to`: where `sizes().bits_bytes` ends in the
-  // memory of the bits, room of that many bytes. False, and nothing is added, where it is not quite
-  // in order.
+  // The same for a JPEG in the GPU's memory; false where the function above returns 0.
+  bool lay_out(const ResidentJpeg& stored, const base::Rect& region);
+  // Adds the region of the last call to lay_out(). `to` points to the position `sizes().bits_bytes`
+  // in the memory for entropy-coded data, with room for as many bytes as lay_out() returned.
+  // Returns false, and adds nothing, when the image is malformed.
   bool add(Bytes file, uint8_t* to);
-  // As it is stored; as lay_out() before it.
-  void add(const Stored& stored);
-  // With it.
+  // Adds the region of the last call to lay_out() for the same stored JPEG.
+  void add(const ResidentJpeg& stored);
+  // The sizes after adding the region of the last call to lay_out().
   Sizes sizes_with_next() const;
 
-  // Adds a file's bits to `bits`, from a multiple of 4 bytes on, and says what of them is where.
-  // Nothing where lay_out() of the whole image gives 0, or it is not quite in order.
-  std::optional<Stored> store(Bytes file, const Header& header, base::ByteVector* bits);
-  // The file again, but for what lies behind its last marker; `bits`: those of it.
-  static base::ByteVector restore(const Stored& stored, Bytes bits);
+  // Appends the entropy-coded data of a file to `bits`, at a multiple of 4 bytes, and describes
+  // where its segments lie. Returns nothing when lay_out() for the whole image returns 0, or when
+  // the image is malformed.
+  std::optional<ResidentJpeg> store(Bytes file, const Header& header, base::ByteVector* bits);
+  // Returns the file without anything that follows its last marker. `bits` is its entropy-coded
+  // data.
+  static base::ByteVector restore(const ResidentJpeg& stored, Bytes bits);
 
   const Sizes& sizes() const { return sizes_; }
   const std::vector<Region>& regions() const { return regions_; }
   const std::vector<HuffmanLookup>& lookups() const { return lookups_; }
-  // The longest first, about, so that threads of a GPU beside each other have as much to do.
-  const std::vector<Segment>& sorted_segments();
+  // The segments, longest first (approximately), so that neighbouring threads of a GPU have about
+  // equal work.
+  const std::vector<SegmentTask>& sorted_segments();
   size_t segments() const { return segments_.size(); }
 
  private:
@@ -79,16 +84,16 @@ class Plan {
 
   const bool whole_segments_;
   const EntropyKernel kernel_ = best_entropy_kernel();
-  Scan scan_;  // of the image that is added
+  Scan scan_;  // of the image of the last lay_out()
   base::Rect region_;
   RegionLayout layout_;
   std::vector<NeededSegment> needed_;
   Sizes sizes_;
   std::vector<Region> regions_;
-  std::vector<Segment> segments_;
-  std::vector<Segment> sorted_;
+  std::vector<SegmentTask> segments_;
+  std::vector<SegmentTask> sorted_;
   std::vector<HuffmanLookup> lookups_;
-  std::unordered_map<std::string, uint32_t> lookup_numbers_;  // by the table's bytes
+  std::unordered_map<std::string, uint32_t> lookup_numbers_;  // keyed by the bytes of the table
 };
 
 }  // namespace forebay::jpeg::gpu

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "jpeg/markers.h"
-#include "jpeg/stuffing.h"
+#include "jpeg/format/markers.h"
+#include "jpeg/kernels/stuffing.h"
 
 namespace forebay::jpeg {
 namespace {
 
-constexpr size_t kRowSlack = kCacheLine;  // before each row of a plane, and as much behind
+constexpr size_t kRowSlack = kCacheLine;  // before and after each row of a plane
 static_assert(kRowSlack >= base::kPlanarPadding);
-// Fancy upsampling looks at one sample of half size beyond the region: two pixels.
+// Fancy upsampling looks at one sample of half size beyond the region, which is two pixels.
 constexpr uint32_t kContext = 2;
 
 }  // namespace
@@ -19,7 +19,8 @@ bool RegionLayout::find(const Scan& scan, size_t scan_bytes, const base::Rect& r
   whole_segments = scan.whole_segments;
   find_mcus(scan, region);
   if (!find_blocks(scan)) return false;
-  // A block takes two bits or more. Memory is not for what a file only claims to hold.
+  // A block takes at least two bits, so a file that claims more blocks than its bytes can hold gets
+  // no memory for them.
   const uint64_t needed_blocks = uint64_t{needed_mcus()} * blocks;
   if (needed_blocks > scan_bytes * 4) return false;
   find_planes(scan);
@@ -47,7 +48,8 @@ bool RegionLayout::find_blocks(const Scan& scan) {
   for (uint8_t c = 0; c < scan.component_count; ++c) {
     const ScanComponent& from = scan.components[c];
     const bool whole_factor = mcu_across % from.horizontal == 0 && mcu_down % from.vertical == 0;
-    if (!whole_factor || blocks + from.horizontal * from.vertical > kMcuBlocksMax) return false;
+    if (!whole_factor || blocks + from.horizontal * from.vertical > base::kMcuBlocksMax)
+      return false;
     Component& to = components[c];
     to.side = from.side;
     to.blocks = from.horizontal * from.vertical;

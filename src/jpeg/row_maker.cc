@@ -5,8 +5,8 @@
 namespace forebay::jpeg {
 namespace {
 
-// Of all rows that upsampling to `region` looks at, before any is: a byte that was just written
-// delays the load that covers it.
+// Repeats the border samples of all rows that upsampling to `region` reads. This happens before any
+// row is read, because a byte that was just written delays a load that covers it.
 void repeat_borders(const Channel& channel, const base::Rect& region) {
   const Plane& plane = channel.plane;
   const bool left = plane.left == 0;
@@ -24,15 +24,15 @@ void repeat_borders(const Channel& channel, const base::Rect& region) {
 
 }  // namespace
 
-void RowMaker::begin(const Scan& scan, const ScanDecoder& decoder, size_t image,
+void RowMaker::begin(const Scan& scan, const RegionBatch& decoder, size_t image,
                      const base::Rect& region) {
   region_ = region;
   job_.colour = scan.colour;
   job_.left = region.x;
   job_.width = region.width;
   job_.count = static_cast<size_t>(scan.component_count);
-  constexpr size_t kAcrossMax = 4;
-  const size_t row_bytes = region.width + 2 * kAcrossMax + 2 * kRowPadding;
+  constexpr size_t kWidestSample = 4;
+  const size_t row_bytes = region.width + 2 * kWidestSample + 2 * kRowPadding;
   if (buffers_.size() < 6 * row_bytes) buffers_.resize(6 * row_bytes);
   for (size_t c = 0; c < 3; ++c) job_.planar[c] = buffers_.data() + (3 + c) * row_bytes;
   const uint32_t mcu_width = scan.header.mcu_width() / scan.scale;

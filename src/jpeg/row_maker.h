@@ -1,16 +1,16 @@
-// Rows of RGB from the samples of a decoded region.
+// Makes rows of RGB from the samples of a decoded region.
 #pragma once
 
-#include "jpeg/rgb_rows.h"
-#include "jpeg/scan_decoder.h"
+#include "jpeg/kernels/rgb_rows.h"
+#include "jpeg/region_batch.h"
 
 namespace forebay::jpeg {
 
-// Keeps its buffers between images. One thread at a time.
+// Keeps its buffers between images. Used by one thread at a time.
 class RowMaker final : public base::Rows {
  public:
-  // From here on rows are those of `region` of an image that `decoder` decoded.
-  void begin(const Scan& scan, const ScanDecoder& decoder, size_t image, const base::Rect& region);
+  // From now on, rows come from `region` of the image with this number in `decoder`, which has run.
+  void begin(const Scan& scan, const RegionBatch& decoder, size_t image, const base::Rect& region);
 
   uint32_t width() const override { return region_.width; }
   uint32_t height() const override { return region_.height; }

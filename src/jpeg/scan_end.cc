@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <vector>
 
-#include "jpeg/markers.h"
-#include "jpeg/scan.h"
-#include "jpeg/stuffing.h"
+#include "jpeg/format/markers.h"
+#include "jpeg/format/scan.h"
+#include "jpeg/kernels/stuffing.h"
 
 namespace forebay::jpeg {
 namespace {
 
-// Reads bits one by one: this is for the few files that have something after their scan.
+// Reads bits one by one. Speed does not matter, because few files have bytes after their scan.
 class Bits {
  public:
   explicit Bits(Bytes bytes) : bytes_(bytes) {}
   uint64_t left() const { return bytes_.size() * 8 - at_; }
-  // left() must be above 0.
+  // Requires left() > 0.
   uint32_t next() {
     const uint32_t bit = bytes_[at_ / 8] >> (7 - at_ % 8) & 1u;
     ++at_;
@@ -38,11 +38,11 @@ class Bits {
   uint64_t at_ = 0;
 };
 
-// T.81 F.2.2.3.
+// Decodes symbols one by one (T.81 F.2.2.3).
 class SymbolReader {
  public:
   explicit SymbolReader(const HuffmanTable& table) : table_(table) {}
-  // Gives nothing where no code is found.
+  // Returns nothing when the bits are no code.
   std::optional<uint8_t> next(Bits& bits) const {
     uint32_t code = 0;
     uint32_t first_code = 0;
@@ -71,7 +71,7 @@ class McuReader {
                              component.horizontal * component.vertical});
     }
   }
-  // Moves over one MCU; false where the bits hold none.
+  // Skips one MCU. Returns false when the bits are no MCU.
   bool skip(Bits& bits) const {
     for (const Component& component : components_) {
       for (uint32_t i = 0; i < component.blocks; ++i) {
@@ -102,7 +102,7 @@ class McuReader {
   std::vector<Component> components_;
 };
 
-// The entropy-coded data of a scan, up to the marker that ends it, without fill bytes.
+// Returns the entropy-coded data of a scan, up to the marker that ends it, without fill bytes.
 Bytes scan_data(Bytes file, int scan) {
   MarkerReader reader(file);
   for (int seen = 0; seen < scan;) {
@@ -131,7 +131,7 @@ bool are_zeros(Bytes bytes) {
   return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
-// Whether a restart segment, without stuffing, holds this many MCUs and nothing more of the scan.
+// Whether a restart segment, given without stuffing, holds exactly this many MCUs.
 bool is_whole(Bytes segment, const McuReader& reader, uint32_t mcus) {
   Bits bits(segment);
   for (; mcus > 0; --mcus) {

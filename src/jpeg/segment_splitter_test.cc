@@ -1,12 +1,12 @@
-// Points of a split segment against decoding it from its beginning, an MCU at a time.
+// The points of a split segment equal decoding it from its beginning, one MCU at a time.
 #include "jpeg/segment_splitter.h"
 
 #include <gtest/gtest.h>
 
-#include "jpeg/decode_batch.h"
-#include "jpeg/jpeg_samples.h"
+#include "jpeg/kernels/stuffing.h"
 #include "jpeg/lookup_cache.h"
-#include "jpeg/stuffing.h"
+#include "jpeg/testing/decode_batch.h"
+#include "jpeg/testing/jpeg_samples.h"
 
 namespace forebay::jpeg {
 namespace {
@@ -30,7 +30,7 @@ class WholeScan : private StreamSource {
       component_of_.insert(component_of_.end(), component.horizontal * component.vertical, c);
     }
     const auto blocks = static_cast<uint32_t>(component_of_.size());
-    const uint32_t mcus = std::min(kSliceBlocksMax / blocks, scan_.header.mcu_count());
+    const uint32_t mcus = std::min(kSliceBlocks / blocks, scan_.header.mcu_count());
     for (uint32_t b = 0; b < mcus * blocks; ++b) {
       tables_.pairs |= pair_of[component_of_[b % blocks]] << b;
     }
@@ -45,12 +45,12 @@ class WholeScan : private StreamSource {
   }
 
   const LookupArena& arena() const { return cache_.arena(); }
-  const SegmentSplitter::Segment& segment() const { return segment_; }
+  const SegmentSplitter::Input& segment() const { return segment_; }
 
-  // Where each MCU begins, up to the first damaged one.
+  // Returns where each MCU begins, up to the first damaged one.
   const std::vector<Point>& course() {
     if (!course_.empty()) return course_;
-    coefficients_.resize(kSlicePadding + size_t{kSliceBlocksMax} * 64 + kSlicePadding);
+    coefficients_.resize(kSlicePadding + size_t{kSliceBlocks} * 64 + kSlicePadding);
     course_.emplace_back();
     decode_slices(KernelChoice(EntropyKernel::kPortable), {.count = 1}, arena(),
                   coefficients_.data(), *this);
@@ -87,7 +87,7 @@ class WholeScan : private StreamSource {
   LookupCache cache_;
   StreamTables tables_;
   std::vector<uint8_t> component_of_;
-  SegmentSplitter::Segment segment_;
+  SegmentSplitter::Input segment_;
   std::vector<int16_t> coefficients_;
   std::vector<Point> course_;
   Stream stream_;
@@ -105,7 +105,7 @@ void check(const ByteVector& file, Random& random) {
       if (i > 0) segment.needed = 1 + static_cast<uint32_t>(random.below(segment.mcus));
       const auto points = splitter.split(scan.arena(), segment);
       ASSERT_FALSE(points.empty());
-      uint32_t expected = 0;  // the next point is not before this MCU
+      uint32_t expected = 0;  // the next point must not be before this MCU
       for (const Point& point : points) {
         ASSERT_GE(point.mcu, expected);
         expected = point.mcu + segment.slice_mcus;
@@ -115,7 +115,7 @@ void check(const ByteVector& file, Random& random) {
         ASSERT_EQ(point.dc, course[point.mcu].dc);
       }
       ASSERT_EQ(points.front().mcu, 0u);
-      // As far as there is no damage, and that close to each other.
+      // Points reach as far as the data is good, and are this close to each other.
       const auto end = std::min<size_t>(segment.needed, course.size());
       ASSERT_LE(end, points.back().mcu + 3 * segment.slice_mcus);
       for (size_t p = 1; p < points.size(); ++p) {
@@ -146,8 +146,8 @@ TEST(SegmentSplitter, PointsLieOnTheTrueCourse) {
   }
 }
 
-// The components cannot be told apart by their codes, so that decoding that began in another one
-// never falls into step; and an image whose blocks are all alike.
+// The codes do not tell the components apart, so that decoding that begins in the wrong component
+// never falls into step; and an image whose blocks are all equal.
 TEST(SegmentSplitter, FindsPointsWhereNothingFallsIntoStep) {
   Random random(22, Purpose::kTest);
   HuffmanTable tables[2];
@@ -178,7 +178,7 @@ TEST(SegmentSplitter, DamageEndsThePoints) {
     const uint32_t begin = parse_header(file)->header_bytes;
     const size_t at = begin + random.below(file.size() - 2 - begin);
     if (i % 3 == 0) {
-      // No 0xFF: it would be a marker.
+      // Contains no 0xFF, which would be a marker.
       for (size_t k = at; k + 2 < file.size(); ++k)
         file[k] = static_cast<uint8_t>(random.below(255));
     } else if (i % 3 == 1) {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/limits.h"
-#include "jpeg/markers.h"
+#include "jpeg/format/markers.h"
 #include "jpeg/scan_end.h"
 
 namespace forebay::jpeg {
@@ -39,7 +39,7 @@ Code code_of(int libjpeg_error) {
   }
 }
 
-// The tables of Annex K.3, which libjpeg assumes in files without DHT (Motion JPEG frames).
+// The tables of Annex K.3. libjpeg assumes them for files without DHT (frames of Motion JPEG).
 struct StandardTables {
   std::array<JHUFF_TBL, 2> dc;
   std::array<JHUFF_TBL, 2> ac;
@@ -62,8 +62,8 @@ StandardTables read_standard_tables() {
   return tables;
 }
 
-// These from the program's start: a process that is forked must not wait for a thread that makes
-// them.
+// The tables are made at the start of the program, because a forked process must not wait for a
+// thread of its parent that is making them.
 const StandardTables standard_tables = read_standard_tables();
 
 HuffmanTable convert(const JHUFF_TBL& from) {
@@ -120,16 +120,16 @@ void TurboReader::on_message(j_common_ptr info, int level) {
   if (!self(info).is_harmless(info->err->msg_code, info->err->msg_parm.i)) leave(info, true);
 }
 
-// Whether the pixels are whole in spite of a warning.
+// Whether the pixels are complete in spite of a warning.
 bool TurboReader::is_harmless(int warning, const int* parameters) {
   switch (warning) {
     case JWRN_ADOBE_XFORM:
     case JWRN_JFIF_MAJOR:
-    case JWRN_NOT_SEQUENTIAL:  // its one scan is read whole all the same
+    case JWRN_NOT_SEQUENTIAL:  // its one scan is still read completely
       return true;
     case JWRN_JPEG_EOF:
-      // Where blocks are missing, decoding them warns too; but whole scans may be missing without a
-      // word, and arithmetic coding leaves out zeros at its end.
+      // Missing blocks cause another warning when they are decoded. But whole scans may be missing
+      // without any warning, and arithmetic coding omits zeros at its end.
       return info_.input_scan_number > 0 && !info_.progressive_mode && !info_.arith_code &&
              !jpeg_has_multiple_scans(&info_);
     case JWRN_EXTRANEOUS_DATA:
@@ -156,7 +156,7 @@ void TurboReader::on_progress(j_common_ptr info) {
   std::longjmp(errors.jump, 1);
 }
 
-// The only frame with setjmp: its parameters are never written, so longjmp cannot spoil them.
+// The only function with setjmp. Its parameters are never written, so longjmp cannot corrupt them.
 Status TurboReader::run_erased(void (*step)(void*, jpeg_decompress_struct&), void* context) {
   if (setjmp(errors_.jump) == 0) {
     step(context, info_);
@@ -183,13 +183,13 @@ void TurboReader::reset_tables(bool standard) {
 }
 
 Status TurboReader::open(Bytes file, const Header& header, Damaged damaged) {
-  close();  // an image that memory ran out for may be open still
+  close();  // after running out of memory, an image may still be open
   file_ = file;
   header_ = header;
   damaged_ = damaged;
   foreign_.reset();
   if (damaged == Damaged::kDecode) {
-    // A table that is missing is an error. Of an emptied one there would only be a warning.
+    // A missing table must be an error; an emptied table would only cause a warning.
     jpeg_destroy_decompress(&info_);
     create();
   }

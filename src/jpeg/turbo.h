@@ -1,5 +1,6 @@
-// libjpeg-turbo's reader with errors as values. A warning that concerns the pixels is an error too,
-// as libjpeg then made something up; other warnings are passed over.
+// The reader of libjpeg-turbo with errors as values. A warning that concerns pixels is an error
+// too, because libjpeg then invents data; other warnings are ignored. turbo_decode.h decodes with
+// it, and rewrite/coefficient_reader.h reads coefficients with it.
 #pragma once
 
 #include <csetjmp>
@@ -10,15 +11,15 @@
 #include <jpeglib.h>
 // clang-format on
 
-#include "jpeg/header.h"
-#include "jpeg/huffman_table.h"
+#include "jpeg/format/header.h"
+#include "jpeg/format/huffman_table.h"
 
 namespace forebay::jpeg {
 
-// The tables of T.81 K.3, by slot: most encoders write these.
+// Returns the table of T.81 K.3 for a slot. Most encoders write these tables.
 const HuffmanTable& standard_table(size_t slot);
 
-// One thread at a time. Reused between images, which matters for thumbnails.
+// Used by one thread at a time. It is reused between images, which matters for thumbnails.
 class TurboReader {
  public:
   TurboReader();
@@ -28,15 +29,16 @@ class TurboReader {
 
   const jpeg_decompress_struct& info() const { return info_; }
 
-  // Begins `file` and reads its header with libjpeg; `header` is what parse_header gave for it. The
-  // file stays in memory until close(). With Damaged::kDecode no warning is an error.
+  // Begins `file` and reads its header with libjpeg. `header` is the result of parse_header() for
+  // the file. The file must stay in memory until close(). With Damaged::kDecode no warning is an
+  // error.
   Status open(Bytes file, const Header& header, Damaged damaged = Damaged::kRefuse);
-  // Whether the last error was a warning of libjpeg's.
+  // Whether the last error was a warning of libjpeg.
   bool failed_by_warning() const { return errors_.by_warning; }
-  // Whether bytes after blocks were passed over that do not belong to the one scan.
+  // Whether bytes that do not belong to the one scan were skipped after its blocks.
   bool found_foreign_bytes() const { return foreign_.value_or(false); }
-  // Runs step(info) and gives what libjpeg reported. libjpeg leaves by longjmp: nothing on the
-  // stack of `step` may need a destructor. After an error the image is closed.
+  // Runs step(info) and returns what libjpeg reported. libjpeg leaves by longjmp, so no variable of
+  // `step` may need a destructor. After an error the image is closed.
   template <class Step>
   Status run(Step step) {
     static_assert(std::is_trivially_destructible_v<Step>);
@@ -73,7 +75,7 @@ class TurboReader {
   Bytes file_;
   Header header_;
   Damaged damaged_ = Damaged::kRefuse;
-  std::optional<bool> foreign_;  // has_foreign_rests(), once it was needed
+  std::optional<bool> foreign_;  // the result of has_foreign_rests() once it was needed
 };
 
 }  // namespace forebay::jpeg

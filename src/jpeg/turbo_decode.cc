@@ -12,13 +12,14 @@ using base::fail;
 using base::Pixels;
 using base::Rect;
 
-// Pillow's MULDIV255: a * b / 255, rounded.
+// Returns a * b / 255, rounded like MULDIV255 of Pillow.
 int scale_255(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;
 }
 
-// Pillow takes every CMYK JPEG as inverted (Adobe's way) and then does cmyk2rgb.
+// Converts like Pillow, which takes every CMYK JPEG as inverted (the way of Adobe) and then applies
+// cmyk2rgb.
 void cmyk_to_rgb(const uint8_t* cmyk, uint32_t count, uint8_t* rgb) {
   for (uint32_t i = 0; i < count; ++i, cmyk += 4, rgb += 3) {
     const int light = cmyk[3];
@@ -60,8 +61,9 @@ Status check_supported(const Header& header, uint32_t scale) {
   return {};
 }
 
-// A table that the file never defined is all zeros here (see TurboReader). T.81 forbids any zero,
-// but libjpeg takes them, and a file may hold one at a place that it never uses.
+// Checks the quantisation tables. A table that the file never defined is all zeros here (see
+// TurboReader). T.81 forbids any zero, but libjpeg accepts zeros, and a file may have one at a
+// position that it never uses.
 Status check_quantisation(const jpeg_decompress_struct& info) {
   for (int i = 0; i < info.num_components; ++i) {
     const JQUANT_TBL* table = info.comp_info[i].quant_table;
@@ -98,9 +100,9 @@ Status TurboDecoder::State::start(const Header& header, uint32_t scale) {
   });
 }
 
-// Makes libjpeg leave out columns. Fancy upsampling looks one chroma sample beyond; a whole MCU
-// more on each side keeps the seam, where libjpeg treats the crop's border as the image's, away
-// from the region.
+// Makes libjpeg omit columns. Fancy upsampling looks one chroma sample further. One more MCU on
+// each side keeps the seam, where libjpeg treats the border of the crop like the border of the
+// image, away from the region.
 Status TurboDecoder::State::crop_columns(const Header& header, const Rect& region, uint32_t* left) {
   *left = 0;
   const uint32_t mcu = header.mcu_width();
@@ -118,8 +120,8 @@ Status TurboDecoder::State::crop_columns(const Header& header, const Rect& regio
   return {};
 }
 
-// Rows above the region are decoded into one row that is written over: jpeg_skip_scanlines is
-// not exact for every sampling.
+// Reads the rows of the region. Rows above it are decoded into one row that is overwritten, because
+// jpeg_skip_scanlines is not exact for every sampling.
 Status TurboDecoder::State::read_rows(const Rect& region, uint32_t left, Pixels* out) {
   const jpeg_decompress_struct& info = reader.info();
   const auto channels = static_cast<size_t>(info.output_components);
@@ -152,12 +154,12 @@ Status TurboDecoder::State::decode(Bytes file, const Header& header, const Rect&
   RETURN_IF_ERROR(reader.open(file, header, damaged));
   RETURN_IF_ERROR(start(header, scale));
   const bool lossless = header.coding == Coding::kLossless;
-  // A damaged image may lack a component's scan, and then has no table for it.
+  // A damaged image may lack the scan of a component, and then has no table for it.
   const bool ordinary = damaged == Damaged::kRefuse && !lossless;
   if (ordinary) RETURN_IF_ERROR(check_quantisation(reader.info()));
   uint32_t left = 0;
-  // Scaled rows are read whole: jpeg_crop_scanline is not exact for every sampling. Neither is it
-  // for damaged images, and it does not take lossless ones.
+  // Scaled rows are read whole, because jpeg_crop_scanline is not exact for every sampling. It is
+  // not exact for damaged images either, and it does not accept lossless ones.
   if (scale == 1 && ordinary) RETURN_IF_ERROR(crop_columns(header, region, &left));
   out->reset(region.width, region.height);
   RETURN_IF_ERROR(read_rows(region, left, out));
@@ -165,8 +167,8 @@ Status TurboDecoder::State::decode(Bytes file, const Header& header, const Rect&
   return at_end && damaged == Damaged::kRefuse ? check_end() : Status();
 }
 
-// All rows were read. A warning says that some of the scan's data are left; another error is about
-// what follows the pixels' data.
+// Checks the end of the file after all rows were read. A warning means that data of the scan is
+// left over; another error concerns only what follows the pixels.
 Status TurboDecoder::State::check_end() {
   Status status = reader.run([](jpeg_decompress_struct& info) { jpeg_finish_decompress(&info); });
   if (!status.ok() && !reader.failed_by_warning()) return {};

@@ -1,13 +1,14 @@
-// Decoding through libjpeg-turbo: for what our own decoder leaves to it, and to compare with.
+// Decodes through libjpeg-turbo the images that our own decoder does not handle; tests compare with
+// it.
 #pragma once
 
 #include <memory>
 
-#include "jpeg/header.h"
+#include "jpeg/format/header.h"
 
 namespace forebay::jpeg {
 
-// Keeps its buffers between images. One thread at a time.
+// Keeps its buffers between images. Used by one thread at a time.
 class TurboDecoder {
  public:
   explicit TurboDecoder(Damaged damaged = Damaged::kRefuse);
@@ -15,7 +16,8 @@ class TurboDecoder {
   TurboDecoder(TurboDecoder&&) noexcept;
   TurboDecoder& operator=(TurboDecoder&&) noexcept;
 
-  // Same contract as Decoder::decode(); `header` is the file's, `region` inside its scaled image.
+  // Same contract as Decoder::decode(). `header` is the header of the file, and `region` must be
+  // inside its scaled image.
   Status decode(Bytes file, const Header& header, const base::Rect& region, base::Pixels* out,
                 uint32_t scale = 1);
 

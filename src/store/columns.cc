@@ -3,7 +3,8 @@
 namespace forebay::store {
 namespace {
 
-// Appends one sample to all columns. `column_of`: by the number of a scalar field.
+// Appends one sample to all columns. `column_of` gives a scalar field's column by the field's
+// number.
 void add(const Schema& schema, const std::vector<size_t>& column_of, IndexedSample&& sample,
          Columns* out) {
   const StoredFile* const image = image_file(schema, sample);

@@ -1,11 +1,11 @@
-// What the chunks' indexes say of samples besides their images, as columns.
+// What the chunks' indexes say about samples besides their images, as columns.
 #pragma once
 
 #include "store/dataset.h"
 
 namespace forebay::store {
 
-// A scalar field of every sample, in their order.
+// The values of one scalar field, one for each sample.
 struct Column {
   std::string name;
   FieldKind kind = FieldKind::kText;
@@ -14,13 +14,14 @@ struct Column {
 };
 
 struct Columns {
-  std::vector<uint32_t> width;  // of the image, in pixels; 0 where unknown
+  std::vector<uint32_t> width;  // of the image, in pixels; 0 where it is unknown
   std::vector<uint32_t> height;
   std::vector<std::string> source_path;  // where the source had its image
   std::vector<Column> fields;
 };
 
-// Reads every chunk's index and no image. Errors: as Dataset::read_chunk_index.
+// Reads every chunk's index and no image. Errors: those of
+// Dataset::read_chunk_index().
 Result<Columns> read_columns(const Dataset& dataset);
 
 }  // namespace forebay::store

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/limits.h"
-#include "store/snapshot.h"
+#include "store/format/snapshot.h"
+#include "store/format/tar.h"
 #include "store/snapshot_part.h"
-#include "store/tar.h"
+#include "store/source/tar_reader.h"
 
 namespace forebay::store {
 
@@ -24,18 +25,23 @@ struct PlacedPart {
 
 class OpenDataset final : public Dataset {
  public:
-  static Result<std::shared_ptr<const Dataset>> open(const io::FileSystem& fs,
+  static Result<std::shared_ptr<const Dataset>> open(const io::Origin& origin,
                                                      const std::string& path);
 
-  OpenDataset(const io::FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
+  OpenDataset(const io::Origin& origin, std::string path)
+      : origin_(origin), path_(std::move(path)) {}
 
   const std::string& path() const override { return path_; }
   const Schema& schema() const override { return schema_; }
   uint64_t sample_count() const override { return samples_; }
   uint32_t chunk_count() const override { return static_cast<uint32_t>(chunks_.size()); }
   const ChunkInfo& chunk(uint32_t number) const override { return chunks_.at(number); }
-  std::string chunk_path(uint32_t number) const override {
-    return store::chunk_path(path_, chunk(number).id);
+  std::string chunk_label(uint32_t number) const override {
+    return chunk_path(path_, chunk(number).id);
+  }
+  Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
+                                                       Caching caching) const override {
+    return open_cached(origin_, chunk_label(number), caching);
   }
   uint32_t chunk_of(uint64_t sample) const override;
   Location location(uint64_t sample) const override;
@@ -50,7 +56,7 @@ class OpenDataset final : public Dataset {
   Status add_part(const PartRef& ref);
   const PlacedPart& part_of(uint64_t sample) const;
 
-  const io::FileSystem& fs_;
+  const io::Origin& origin_;
   const std::string path_;
   Schema schema_;
   std::vector<PlacedPart> parts_;
@@ -59,9 +65,9 @@ class OpenDataset final : public Dataset {
   Sha256 fingerprint_{};
 };
 
-Result<SnapshotRoot> read_root(const io::FileSystem& fs, const std::string& path) {
+Result<SnapshotRoot> read_root(const io::Origin& origin, const std::string& path) {
   const std::string head_file = head_path(path);
-  auto head = io::read_file(fs, head_file, base::kHeadBytesMax);
+  auto head = io::read_file(origin, head_file, base::kHeadBytesMax);
   if (!head && head.error().code() == Code::kNotFound) {
     return fail(Code::kNotFound,
                 "{}: no dataset there (it has no file HEAD); make one with `forebay pack`", path);
@@ -71,7 +77,7 @@ Result<SnapshotRoot> read_root(const io::FileSystem& fs, const std::string& path
   if (!id) return tl::unexpected(Status(id.error().code(), id.error().message()).at(head_file));
   const std::string root_file = root_path(path, *id);
   ASSIGN_OR_RETURN(const ByteVector data,
-                   io::read_file(fs, root_file, base::kSnapshotRootBytesMax));
+                   io::read_file(origin, root_file, base::kSnapshotRootBytesMax));
   if (base::sha256(data) != *id) {
     return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
                 root_file);
@@ -81,22 +87,32 @@ Result<SnapshotRoot> read_root(const io::FileSystem& fs, const std::string& path
   return root;
 }
 
-Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::FileSystem& fs,
-                                                         const std::string& path) {
-  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(fs, path));
-  auto dataset = std::make_shared<OpenDataset>(fs, path);
-  base::Sha256Stream fingerprint;
-  for (const PartRef& ref : root.parts) {
-    RETURN_IF_ERROR(dataset->add_part(ref));
-    fingerprint.add(ref.id);
+// A chunk's id says everything of the chunk's content, its samples' labels too. How the chunks are
+// divided into parts must not count: parts are merged without changing the dataset.
+Sha256 fingerprint_of(std::span<const ChunkInfo> chunks, const Schema& schema) {
+  ByteVector content;
+  content.reserve(chunks.size() * (sizeof(Sha256) + sizeof(uint32_t)));
+  base::ByteWriter writer(&content);
+  for (const ChunkInfo& chunk : chunks) {
+    writer.bytes(chunk.id);
+    writer.number(chunk.samples);
   }
-  dataset->fingerprint_ = fingerprint.finish();
+  for (const std::string& name : schema.classes) writer.sized(name);
+  return base::sha256(content);
+}
+
+Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::Origin& origin,
+                                                         const std::string& path) {
+  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(origin, path));
+  auto dataset = std::make_shared<OpenDataset>(origin, path);
+  for (const PartRef& ref : root.parts) RETURN_IF_ERROR(dataset->add_part(ref));
   dataset->schema_ = std::move(root.schema);
+  dataset->fingerprint_ = fingerprint_of(dataset->chunks_, dataset->schema_);
   return dataset;
 }
 
 Status OpenDataset::add_part(const PartRef& ref) {
-  ASSIGN_OR_RETURN(Part part, Part::open(fs_, part_path(path_, ref.id), ref));
+  ASSIGN_OR_RETURN(Part part, Part::open(origin_, part_path(path_, ref.id), ref));
   const uint64_t chunk_count = chunks_.size() + part.chunks().size();
   if (chunk_count > UINT32_MAX) {
     return fail(Code::kTooBig, "{}: {} chunks, more than {}", path_, chunk_count, UINT32_MAX);
@@ -136,7 +152,7 @@ Result<std::string> OpenDataset::key(uint64_t sample) const {
   return placed.part.key(static_cast<uint32_t>(sample - placed.first_sample));
 }
 
-// A chunk lies in one part.
+// A chunk never lies in two parts.
 Result<std::vector<std::string>> OpenDataset::chunk_keys(uint32_t number) const {
   const ChunkInfo& info = chunk(number);
   const PlacedPart& placed = part_of(info.first_sample);
@@ -154,9 +170,9 @@ Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
 
 Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
   const ChunkInfo& info = chunk(number);
-  const std::string path = chunk_path(number);
-  ASSIGN_OR_RETURN(const auto file, fs_.open(path));
-  ASSIGN_OR_RETURN(const uint64_t bytes, file->size());
+  const std::string path = chunk_label(number);
+  ASSIGN_OR_RETURN(const auto file, origin_.open(path));
+  const uint64_t bytes = file->identity().size;
   if (bytes != info.bytes) {
     return fail(Code::kCorrupt, "{}: {} bytes where the snapshot says {}; run `forebay verify {}`",
                 path, bytes, info.bytes, path_);
@@ -187,6 +203,11 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
 
 }  // namespace
 
+Result<std::unique_ptr<io::ReadableFile>> open_cached(const io::Origin& origin,
+                                                      const std::string& path, Caching caching) {
+  return caching == Caching::kCached ? origin.open(path) : origin.open_uncached(path);
+}
+
 uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample) {
   const auto after = std::ranges::upper_bound(chunks, sample, {}, &ChunkInfo::first_sample);
   return static_cast<uint32_t>(after - chunks.begin() - 1);
@@ -206,9 +227,9 @@ Result<std::vector<std::string>> Dataset::chunk_keys(uint32_t number) const {
   return keys;
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::open(const io::FileSystem& fs,
-                                                     const std::string& path) {
-  return OpenDataset::open(fs, path);
+Result<std::shared_ptr<const Dataset>> open_packed(const io::Origin& origin,
+                                                   const std::string& path) {
+  return OpenDataset::open(origin, path);
 }
 
 Status check_length(const Location& location) {
@@ -223,11 +244,18 @@ Status check_file(Bytes file, const Location& location) {
   return fail(Code::kCorrupt, "its bytes do not have the checksum that was stored for them");
 }
 
-Status read_file_at(const io::FileSystem& fs, const Dataset& dataset, const Location& location,
-                    ByteVector* file) {
+Status check_inside(const io::ReadableFile& chunk, uint64_t offset, uint64_t length) {
+  const uint64_t size = chunk.identity().size;
+  if (base::in_bounds(offset, length, size)) return {};
+  const uint64_t ends = std::max(size, offset);
+  return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected",
+              chunk.path(), ends, offset + length - ends);
+}
+
+Status Dataset::read_file(const Location& location, ByteVector* file) const {
   RETURN_IF_ERROR(check_length(location));
-  ASSIGN_OR_RETURN(const auto chunk, fs.open(dataset.chunk_path(location.chunk)));
-  RETURN_IF_ERROR(dataset.check_unchanged(fs, *chunk, location.chunk));
+  ASSIGN_OR_RETURN(const auto chunk, open_chunk(location.chunk));
+  RETURN_IF_ERROR(check_inside(*chunk, location.offset, location.length));
   file->resize(location.length);
   RETURN_IF_ERROR(chunk->read(location.offset, *file));
   return check_file(*file, location);

@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/random.h"
 #include "io/memory.h"
-#include "store/dataset_samples.h"
+#include "store/testing/dataset_samples.h"
 
 namespace forebay::store {
 namespace {
@@ -13,9 +13,9 @@ namespace {
 using base::Code;
 using ::testing::HasSubstr;
 
-// Everything that the dataset says, or its first error; what it says must be right.
-Status read_all(const io::FileSystem& fs) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, kPath));
+// Asks the dataset for everything, and gives its first error. What it says must be right.
+Status read_all(const io::Origin& fs) {
+  ASSIGN_OR_RETURN(const auto dataset, open_packed(fs, kPath));
   EXPECT_EQ(dataset->sample_count(), kSamples);
   EXPECT_EQ(dataset->schema(), kSchema);
   for (uint64_t i = 0; i < kSamples; ++i) {
@@ -74,9 +74,9 @@ class DatasetTest : public ::testing::Test {
 TEST_F(DatasetTest, SaysWhatWasWritten) {
   const Status status = read_all(fs_);
   EXPECT_TRUE(status.ok()) << status.message();
-  const auto dataset = *Dataset::open(fs_, kPath);
+  const auto dataset = *open_packed(fs_, kPath);
   EXPECT_EQ(dataset->path(), kPath);
-  EXPECT_EQ(dataset->chunk_path(1), chunk_path(kPath, chunks_[1].info.id));
+  EXPECT_EQ(dataset->chunk_label(1), chunk_path(kPath, chunks_[1].info.id));
   EXPECT_EQ(dataset->chunk(2).first_sample, 5U);
   EXPECT_EQ(*dataset->read_chunk_index(2), chunks_[2].index);
 }
@@ -84,7 +84,7 @@ TEST_F(DatasetTest, SaysWhatWasWritten) {
 TEST_F(DatasetTest, FingerprintDependsOnContentAlone) {
   ASSERT_TRUE(write_dataset(fs_, "/elsewhere", chunks_).ok());
   const auto fingerprint = [&](const std::string& path) {
-    return (*Dataset::open(fs_, path))->fingerprint();
+    return (*open_packed(fs_, path))->fingerprint();
   };
   EXPECT_EQ(fingerprint(kPath), fingerprint("/elsewhere"));
   std::swap(chunks_[0], chunks_[1]);
@@ -92,14 +92,27 @@ TEST_F(DatasetTest, FingerprintDependsOnContentAlone) {
   EXPECT_NE(fingerprint(kPath), fingerprint("/swapped"));
 }
 
+TEST_F(DatasetTest, FingerprintDoesNotDependOnTheParts) {
+  const auto whole = open_packed(fs_, kPath).value();
+  for (const size_t in_part : {1u, 2u}) {
+    ASSERT_TRUE(write_in_parts(fs_, kPath, kSchema, chunks_, in_part).ok());
+    const auto divided = open_packed(fs_, kPath).value();
+    EXPECT_EQ(divided->fingerprint(), whole->fingerprint());
+    const Status status = read_all(fs_);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  ASSERT_TRUE(write_in_parts(fs_, kPath, kSchema, {chunks_[0], chunks_[1]}, 1).ok());
+  EXPECT_NE(open_packed(fs_, kPath).value()->fingerprint(), whole->fingerprint());
+}
+
 TEST_F(DatasetTest, NothingThere) {
-  const auto missing = Dataset::open(fs_, "/data");
+  const auto missing = open_packed(fs_, "/data");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), Code::kNotFound);
   EXPECT_THAT(missing.error().message(), HasSubstr("forebay pack"));
 }
 
-// Right answers or a clear error: read_all() fails the test when an answer is wrong.
+// Expects right answers or a clear error. read_all() fails the test when an answer is wrong.
 void expect_noticed(const Status& status, const std::string& path, size_t at) {
   const Code code = status.code();
   EXPECT_TRUE(code == Code::kOk || code == Code::kCorrupt || code == Code::kNotFound ||
@@ -158,7 +171,7 @@ TEST_F(DatasetTest, AnotherPartUnderThisNameIsNoticed) {
   const ByteVector replacement = fs_.content(other);
   ASSERT_EQ(replacement.size(), before.size());
   fs_.content(file_ending(".part")) = replacement;
-  const auto opened = Dataset::open(fs_, kPath);
+  const auto opened = open_packed(fs_, kPath);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), Code::kCorrupt);
   EXPECT_THAT(opened.error().message(), HasSubstr("another part's"));
@@ -174,7 +187,7 @@ TEST_F(DatasetTest, MissingFilesAreNamed) {
 }
 
 TEST_F(DatasetTest, ManyPartsReadAsOne) {
-  // Samples without bytes in chunks of half a million, so that each part holds two.
+  // The samples have no bytes and are in chunks of half a million, so that a part holds two chunks.
   constexpr uint32_t kCount = 500'000;
   ChunkIndex index{.schema = kSchema, .samples = {}};
   index.samples.resize(kCount);
@@ -191,7 +204,7 @@ TEST_F(DatasetTest, ManyPartsReadAsOne) {
     ASSERT_TRUE(builder.add_chunk(info, index).ok());
   }
   ASSERT_TRUE(builder.commit());
-  const auto dataset = *Dataset::open(fs_, "/many");
+  const auto dataset = *open_packed(fs_, "/many");
   EXPECT_EQ(dataset->sample_count(), 3U * kCount);
   EXPECT_EQ(dataset->chunk_count(), 3U);
   EXPECT_EQ(fs_.list("/many/snapshots")->size(), 3U);
@@ -204,7 +217,7 @@ TEST_F(DatasetTest, ManyPartsReadAsOne) {
 }
 
 TEST_F(DatasetTest, KeysOfAChunkAreThoseOfItsSamples) {
-  const auto dataset = *Dataset::open(fs_, kPath);
+  const auto dataset = *open_packed(fs_, kPath);
   for (uint32_t chunk = 0; chunk < dataset->chunk_count(); ++chunk) {
     const auto keys = dataset->chunk_keys(chunk);
     ASSERT_TRUE(keys);
@@ -217,7 +230,7 @@ TEST_F(DatasetTest, KeysOfAChunkAreThoseOfItsSamples) {
 TEST_F(DatasetTest, EmptyDataset) {
   SnapshotBuilder builder(fs_, "/empty", kSchema);
   ASSERT_TRUE(builder.commit());
-  const auto dataset = *Dataset::open(fs_, "/empty");
+  const auto dataset = *open_packed(fs_, "/empty");
   EXPECT_EQ(dataset->sample_count(), 0U);
   EXPECT_EQ(*dataset->find("a"), std::nullopt);
 }

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "store/source.h"
+#include "store/source/source.h"
 
 namespace forebay::store {
 
@@ -12,7 +12,8 @@ using base::fail;
 
 namespace {
 
-// Paths come from the dataset, so from anyone: nothing absolute, no "..", nothing empty.
+// Paths come from the dataset, and so from anyone. An absolute path, "..", and an empty component
+// are refused.
 Status check_path(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) {
     return fail(Code::kCorrupt, "a zero byte in a source path");
@@ -42,7 +43,7 @@ class Exporter {
   }
 
  private:
-  // Damage takes what it hit and no more.
+  // Damage costs what it hit and no more.
   Status or_lost(const Status& status) {
     if (status.code() != Code::kCorrupt && status.code() != Code::kNotFound) return status;
     report_.lost.push_back(status.message());
@@ -51,14 +52,14 @@ class Exporter {
 
   Status write_chunk(uint32_t number) {
     ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
-    ASSIGN_OR_RETURN(const auto chunk, fs_.open(dataset_.chunk_path(number)));
+    ASSIGN_OR_RETURN(const auto chunk, dataset_.open_chunk(number));
     for (const IndexedSample& sample : index.samples) {
       RETURN_IF_ERROR(write_sample(*chunk, index.schema, sample));
     }
     return {};
   }
 
-  Status write_sample(const io::RandomFile& chunk, const Schema& schema,
+  Status write_sample(const io::ReadableFile& chunk, const Schema& schema,
                       const IndexedSample& sample) {
     const StoredFile* image = image_file(schema, sample);
     if (image == nullptr) {
@@ -102,7 +103,8 @@ class Exporter {
     return write(stem + "cls", base::as_bytes(number));
   }
 
-  Status write_file(const io::RandomFile& chunk, const StoredFile& file, const std::string& path) {
+  Status write_file(const io::ReadableFile& chunk, const StoredFile& file,
+                    const std::string& path) {
     ByteVector data(file.length);
     Status status = chunk.read(file.offset, data);
     if (status.ok() && base::crc32c(data) != file.crc32c) {
@@ -113,7 +115,7 @@ class Exporter {
     return write(path, data);
   }
 
-  // Under another name first: a kill leaves no half file that looks whole.
+  // The file gets another name first: a kill leaves no half file that looks whole.
   Status write(const std::string& path, Bytes data) {
     RETURN_IF_ERROR(check_path(path));
     const std::string target = io::join_path(folder_, path);
@@ -148,7 +150,7 @@ class Exporter {
 
 Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& path,
                                     const std::string& folder, const ExportOptions& options) {
-  ASSIGN_OR_RETURN(const auto dataset, Dataset::open(fs, path));
+  ASSIGN_OR_RETURN(const auto dataset, open_packed(fs, path));
   RETURN_IF_ERROR(fs.make_dirs(folder));
   ASSIGN_OR_RETURN(const auto entries, fs.list(folder));
   // A link in a folder that is there already could lead anywhere.

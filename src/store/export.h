@@ -1,13 +1,14 @@
-// A dataset back to plain files: a folder by class.
+// Writes a dataset back as plain files: a folder by class.
 #pragma once
 
+#include "io/file_system.h"
 #include "store/dataset.h"
 
 namespace forebay::store {
 
 struct ExportOptions {
-  // Every file and value of a sample beside its image, as <name>.<suffix>; else images alone, as
-  // an ImageFolder expects them.
+  // Whether to write every file and value of a sample beside its image, as <name>.<suffix>. Without
+  // it there are only images, the way ImageFolder expects them.
   bool all_fields = false;
 };
 
@@ -17,10 +18,10 @@ struct ExportReport {
   std::vector<std::string> lost;  // what is damaged and was left out: where and why
 };
 
-// Writes every sample's image under its source path, in a folder of its class's name where that
-// path does not begin with it; where the source had class numbers without names, in a folder of
-// that number. `folder` is new or empty. Each file appears whole or not at all; damaged ones are
-// left out and listed. Errors: kExists (the folder is not empty), kCorrupt (a path leads out of the
+// Writes every sample's image under its source path. Where that path does not begin with the
+// class's name, it goes into a folder of that name, or of the class's number where classes have no
+// names. `folder` is new or empty. Each file appears whole or not at all; damaged files are left
+// out and listed. Errors: kExists (the folder is not empty), kCorrupt (a path leads out of the
 // folder), those of the disk.
 Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& dataset,
                                     const std::string& folder, const ExportOptions& options);

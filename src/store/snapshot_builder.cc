@@ -1,8 +1,9 @@
+#include "store/snapshot_builder.h"
+
 #include <algorithm>
 
 #include "base/limits.h"
-#include "store/schema_codec.h"
-#include "store/snapshot.h"
+#include "store/format/schema_codec.h"
 
 namespace forebay::store {
 

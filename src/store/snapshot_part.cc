@@ -10,10 +10,10 @@ using base::ByteVector;
 using base::Code;
 using base::fail;
 
-Result<Part> Part::open(const io::FileSystem& fs, const std::string& path, const PartRef& ref) {
+Result<Part> Part::open(const io::Origin& origin, const std::string& path, const PartRef& ref) {
   Part part;
-  ASSIGN_OR_RETURN(part.file_, fs.open(path));
-  ASSIGN_OR_RETURN(const uint64_t bytes, part.file_->size());
+  ASSIGN_OR_RETURN(part.file_, origin.open(path));
+  const uint64_t bytes = part.file_->identity().size;
   if (bytes != ref.bytes) {
     return fail(Code::kCorrupt,
                 "{}: {} bytes where the snapshot's root says {}: cut off or another "
@@ -96,7 +96,7 @@ Status Part::decode_chunks() {
   return {};
 }
 
-// So that location() can be believed.
+// Makes sure that location() can be believed.
 Status Part::check_locations() const {
   for (const ChunkInfo& chunk : chunks_) {
     const auto first = static_cast<uint32_t>(chunk.first_sample);
@@ -127,7 +127,7 @@ Location Part::location(uint32_t sample) const {
   return found;
 }
 
-// Bytes [begin, end) of a column, from whole blocks that were checked.
+// Gives bytes [begin, end) of a column. Whole blocks are read and checked.
 Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t end) const {
   const PartHeader::Column& column = header_.column(which);
   FOREBAY_CHECK(begin <= end && end <= column.bytes);
@@ -141,7 +141,8 @@ Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t e
   return blocks;
 }
 
-// Where the keys [begin, end) begin, and where the last ends; ascending and inside the keys.
+// Gives where the keys [begin, end) begin and where the last one ends. The offsets ascend and lie
+// inside the keys.
 Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end) const {
   ASSIGN_OR_RETURN(const ByteVector raw, read_range(PartColumn::kKeyOffset, 4 * uint64_t{begin},
                                                     4 * (uint64_t{end} + 1)));
@@ -179,7 +180,7 @@ Result<std::vector<std::string>> Part::keys(uint32_t begin, uint32_t end) const 
 }
 
 Result<std::optional<uint32_t>> Part::find(std::string_view key) const {
-  // One block of offsets at a time; its keys are at most 64 MB.
+  // One block of offsets is read at a time; its keys have at most 64 MB.
   constexpr uint32_t kStep = kPartBlockBytes / 4;
   for (uint32_t begin = 0; begin < header_.samples; begin += kStep) {
     const uint32_t end = std::min(header_.samples, begin + kStep);

@@ -1,4 +1,4 @@
-// A part of a snapshot, opened: its fixed-width columns in memory, its keys on the disk.
+// An open part of a snapshot: its fixed-width columns are in memory, its keys on the disk.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "store/snapshot.h"
+#include "io/origin.h"
+#include "store/format/snapshot.h"
 
 namespace forebay::store {
 
@@ -14,19 +15,20 @@ namespace forebay::store {
 class Part {
  public:
   // Reads and checks the header and the fixed-width columns. Errors: kIo, kNotFound, kCorrupt.
-  static Result<Part> open(const io::FileSystem& fs, const std::string& path, const PartRef& ref);
+  static Result<Part> open(const io::Origin& origin, const std::string& path, const PartRef& ref);
 
   uint32_t samples() const { return header_.samples; }
-  // first_sample counts from the part's first.
+  // The chunks; their first_sample counts from the part's first sample.
   const std::vector<ChunkInfo>& chunks() const { return chunks_; }
-  // Of sample `sample` of the part; its chunk is left 0.
+  // Where the part's sample `sample` lies; Location::chunk is left 0.
   Location location(uint32_t sample) const;
   // Reads two to four blocks from the disk.
   Result<std::string> key(uint32_t sample) const;
-  // Of samples [begin, end), each block read once.
+  // The keys of samples [begin, end). Each block is read once.
   Result<std::vector<std::string>> keys(uint32_t begin, uint32_t end) const;
-  // Reads every key of the part, block by block: some 30 ms for a million. Keys are looked up by
-  // people and tests; an index sorted by key would cost every open and every commit.
+  // Reads every key of the part, block by block, which takes some 30 ms for a million. Only people
+  // and tests look keys up; an index sorted by key would cost something at every open and every
+  // commit.
   Result<std::optional<uint32_t>> find(std::string_view key) const;
 
  private:
@@ -39,9 +41,9 @@ class Part {
   Result<base::ByteVector> read_range(PartColumn which, uint64_t begin, uint64_t end) const;
   Result<std::vector<uint32_t>> key_offsets(uint32_t begin, uint32_t end) const;
 
-  std::unique_ptr<io::RandomFile> file_;
+  std::unique_ptr<io::ReadableFile> file_;
   PartHeader header_;
-  // The file from the first column to the last that is not lazy.
+  // The file's bytes from the first column to the last one that is read at open.
   base::ByteVector columns_;
   std::vector<ChunkInfo> chunks_;
 };

@@ -14,10 +14,10 @@ using base::Sha256;
 
 namespace {
 
-// Bytes between two samples that are cheaper to read than to leave out.
-constexpr uint64_t kGapBytesMax = 256 << 10;
+// Up to so many bytes between two samples are cheaper to read than to leave out.
+constexpr uint64_t kJoinedGapBytes = 256 << 10;
 
-// What every view has.
+// What all views have in common.
 class View : public Dataset {
  public:
   const std::string& path() const override { return path_; }
@@ -36,7 +36,7 @@ class View : public Dataset {
   const Sha256& fingerprint() const override { return fingerprint_; }
   Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
     return fail(Code::kUnsupported, "{}: a view of a dataset has no chunk indexes of its own",
-                chunk_path(number));
+                chunk_label(number));
   }
 
  protected:
@@ -74,17 +74,17 @@ class Selection final : public View {
     schema_ = base_->schema();
   }
 
-  std::string chunk_path(uint32_t number) const override {
-    return base_->chunk_path(base_chunk_.at(number));
+  std::string chunk_label(uint32_t number) const override {
+    return base_->chunk_label(base_chunk_.at(number));
+  }
+  Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
+                                                       Caching caching) const override {
+    return base_->open_chunk(base_chunk_.at(number), caching);
   }
   std::string chunk_name(uint32_t number) const override {
     return base_->chunk_name(base_chunk_.at(number));
   }
   bool in_place() const override { return base_->in_place(); }
-  Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
-                         uint32_t number) const override {
-    return base_->check_unchanged(fs, file, base_chunk_.at(number));
-  }
   Location location(uint64_t sample) const override {
     Location location = base_->location(samples_.at(sample));
     location.chunk = chunk_of(sample);
@@ -110,7 +110,7 @@ class Selection final : public View {
     base::ByteVector number;
     Location last;
     ChunkInfo chunk;
-    uint64_t end_of_chunk = 0;  // of the base's
+    uint64_t end_of_chunk = 0;  // where the base's chunk ends
     for (const uint64_t sample : samples_) {
       if (sample >= base_->sample_count()) {
         return fail(Code::kInvalid, "{}: no sample {}, there are {}", path_, sample,
@@ -122,7 +122,7 @@ class Selection final : public View {
       const Location next = base_->location(sample);
       const uint64_t end = last.offset + last.length;
       const bool joins = chunk.samples > 0 && next.chunk == last.chunk && next.offset >= end &&
-                         next.offset - end <= kGapBytesMax;
+                         next.offset - end <= kJoinedGapBytes;
       if (!joins) {
         RETURN_IF_ERROR(close_chunk(chunk, last, end_of_chunk));
         chunk = base_->chunk(next.chunk);
@@ -137,7 +137,7 @@ class Selection final : public View {
     return close_chunk(chunk, last, end_of_chunk);
   }
 
-  // Behind its last sample.
+  // Ends a chunk of the view after its last sample.
   Status close_chunk(ChunkInfo chunk, const Location& last, uint64_t end_max) {
     if (chunk.samples == 0) return {};
     chunk.bytes = std::clamp(last.offset + last.length, chunk.offset, end_max) - chunk.offset;
@@ -146,8 +146,8 @@ class Selection final : public View {
   }
 
   const std::shared_ptr<const Dataset> base_;
-  const std::vector<uint64_t> samples_;  // in the base, by number here
-  std::vector<uint32_t> base_chunk_;     // by number of the chunk here
+  const std::vector<uint64_t> samples_;  // the number in the base, by the number here
+  std::vector<uint32_t> base_chunk_;     // the base's chunk, by the chunk's number here
 };
 
 class Concatenation final : public View {
@@ -165,9 +165,14 @@ class Concatenation final : public View {
     return out;
   }
 
-  std::string chunk_path(uint32_t number) const override {
+  std::string chunk_label(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
-    return placed.dataset->chunk_path(number - placed.first_chunk);
+    return placed.dataset->chunk_label(number - placed.first_chunk);
+  }
+  Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
+                                                       Caching caching) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->open_chunk(number - placed.first_chunk, caching);
   }
   std::string chunk_name(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
@@ -177,11 +182,6 @@ class Concatenation final : public View {
   Result<std::vector<std::string>> chunk_keys(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
     return placed.dataset->chunk_keys(number - placed.first_chunk);
-  }
-  Status check_unchanged(const io::FileSystem& fs, const io::RandomFile& file,
-                         uint32_t number) const override {
-    const Placed& placed = part_of_chunk(number);
-    return placed.dataset->check_unchanged(fs, file, number - placed.first_chunk);
   }
   Location location(uint64_t sample) const override {
     const Placed& placed = part_of(sample);
@@ -209,7 +209,7 @@ class Concatenation final : public View {
     std::shared_ptr<const Dataset> dataset;
     uint64_t first_sample = 0;
     uint32_t first_chunk = 0;
-    std::vector<int32_t> labels = {};  // here, by the number there
+    std::vector<int32_t> labels = {};  // the number here, by the number there
   };
 
   const Placed& part_of(uint64_t sample) const {
@@ -238,7 +238,8 @@ class Concatenation final : public View {
       if (is_new) schema_.classes.push_back(name);
       placed.labels.push_back(entry->second);
     }
-    // Each once: sums of sums of the same would have paths that double.
+    // Each path is named once: else a sum of sums of the same dataset would have a path that
+    // doubles.
     if (paths_.insert(part->path()).second) path_ += (parts_.empty() ? "" : " + ") + part->path();
     for (uint32_t number = 0; number < part->chunk_count(); ++number) {
       RETURN_IF_ERROR(add_chunk(part->chunk(number)));

@@ -1,4 +1,4 @@
-// Datasets made of others' samples, without copying anything.
+// Datasets made of other datasets' samples, without copying anything.
 #pragma once
 
 #include "store/dataset.h"
@@ -6,13 +6,14 @@
 namespace forebay::store {
 
 // The samples of `base` with these numbers, in this order; a number may come several times.
-// Samples that lie close behind each other make a chunk of the view, so that they are read in one
+// Samples that lie close after each other make a chunk of the view, so that they are read in one
 // piece. Errors: kInvalid for a number that `base` does not have; kTooBig for too many chunks.
 Result<std::shared_ptr<const Dataset>> select(std::shared_ptr<const Dataset> base,
                                               std::vector<uint64_t> samples);
 
-// One behind the other. Classes are those of all, by name, in the order of their first occurrence;
-// labels are renumbered. Errors: kInvalid, when only some of them have classes' names; kTooBig.
+// The samples of all parts, one part after the other; each part may have its own origin. The
+// classes are those of all parts, by name, in the order of their first occurrence; labels are
+// renumbered. Errors: kInvalid, when only some of the parts have classes' names; kTooBig.
 Result<std::shared_ptr<const Dataset>> concat(
     const std::vector<std::shared_ptr<const Dataset>>& parts);
 

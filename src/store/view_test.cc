@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "io/memory.h"
-#include "store/dataset_samples.h"
+#include "store/testing/dataset_samples.h"
 
 namespace forebay::store {
 namespace {
@@ -17,15 +17,15 @@ class ViewTest : public testing::Test {
  protected:
   ViewTest() {
     EXPECT_TRUE(write_dataset(fs_, kPath, make_chunks()).ok());
-    base_ = Dataset::open(fs_, kPath).value();
+    base_ = open_packed(fs_, kPath).value();
   }
 
-  // What `view` has at `sample`, which must be what `dataset` has at `expected`.
+  // Expects of `view` at `sample` what `dataset` has at `expected`.
   void expect_same(const Dataset& view, uint64_t sample, const Dataset& dataset,
                    uint64_t expected) const {
     const Location location = view.location(sample);
     ByteVector file;
-    ASSERT_TRUE(read_file_at(fs_, view, location, &file).ok());
+    ASSERT_TRUE(view.read_file(location, &file).ok());
     EXPECT_EQ(base::as_text(file), dataset.key(expected).value());  // each image is its key
     EXPECT_EQ(view.key(sample).value(), dataset.key(expected).value());
     EXPECT_EQ(location.label, dataset.location(expected).label);
@@ -64,7 +64,7 @@ TEST_F(ViewTest, SamplesThatLieTogetherAreReadTogether) {
   const auto chunks = [&](const Samples& samples) {
     return select(base_, samples).value()->chunk_count();
   };
-  EXPECT_EQ(chunks({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 3u);  // as the dataset
+  EXPECT_EQ(chunks({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 3u);  // the same as the dataset
   EXPECT_EQ(chunks({0, 2, 6, 9}), 2u);
   EXPECT_EQ(chunks({2, 0}), 2u);  // not in their order
   EXPECT_EQ(chunks({2, 2}), 2u);
@@ -97,7 +97,7 @@ TEST_F(ViewTest, AConcatenationHasAllInOrderWithTheClassesOfAll) {
   SnapshotBuilder builder(fs_, "/other", other);
   ASSERT_TRUE(builder.add_chunk(chunk.info, chunk.index).ok());
   ASSERT_TRUE(builder.commit());
-  const auto second = Dataset::open(fs_, "/other").value();
+  const auto second = open_packed(fs_, "/other").value();
 
   const auto view = concat({base_, second, select(base_, {5}).value()}).value();
   ASSERT_EQ(view->sample_count(), kSamples + 6 + 1);
@@ -108,11 +108,11 @@ TEST_F(ViewTest, AConcatenationHasAllInOrderWithTheClassesOfAll) {
     const Location location = view->location(kSamples + i);
     const int32_t there = second->location(i).label;
     EXPECT_EQ(location.label, there < 0 ? there : there + 1);  // dog is 1 here, emu 2
-    EXPECT_EQ(view->chunk_path(location.chunk), second->chunk_path(0));
+    EXPECT_EQ(view->chunk_label(location.chunk), second->chunk_label(0));
     EXPECT_EQ(view->find(second->key(i).value()).value(), kSamples + i);
   }
   EXPECT_EQ(view->find("nobody").value(), std::nullopt);
-  // A key that several parts have, where only a later one's sample was chosen.
+  // Several parts have this key, and only a later part's sample was chosen.
   const std::string key = base_->key(5).value();
   EXPECT_EQ(view->find_all(key).value(), (Samples{5, kSamples + 6}));
   EXPECT_EQ(select(view, {7, kSamples + 6}).value()->find(key).value(), 1u);
@@ -122,7 +122,7 @@ TEST_F(ViewTest, NumbersAndNamesDoNotMix) {
   const Schema numbers{.fields = kSchema.fields, .classes = {}};
   SnapshotBuilder builder(fs_, "/numbers", numbers);
   ASSERT_TRUE(builder.commit());
-  const auto view = concat({base_, Dataset::open(fs_, "/numbers").value()});
+  const auto view = concat({base_, open_packed(fs_, "/numbers").value()});
   EXPECT_EQ(view.error().code(), Code::kInvalid);
   EXPECT_THAT(view.error().message(), HasSubstr("/numbers: only one of them has classes' names"));
 }

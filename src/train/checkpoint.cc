@@ -1,11 +1,12 @@
 #include "train/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
 #include "base/limits.h"
-#include "feed/state.h"
 
 namespace forebay::train {
 
@@ -20,8 +21,9 @@ constexpr std::string_view kSuffix = ".safetensors";
 constexpr size_t kStepDigits = 12;
 constexpr size_t kKept = 2;
 
-// safetensors has no checksum. Ours is a metadata entry of fixed width, counted with zeros in its
-// own place; it stands in the header's first kSealWithin bytes since metadata sorts first.
+// The safetensors format has no checksum. Ours is a metadata entry of fixed width, which is
+// computed with zeros in its own place. It lies in the header's first kSealWithin bytes because
+// metadata sorts first.
 constexpr std::string_view kSealKey = "\"crc32c\":\"";
 constexpr std::string_view kNoSeal = "00000000";
 constexpr size_t kSealWithin = 256;
@@ -72,7 +74,7 @@ Result<Progress> decode_progress(const std::map<std::string, std::string>& metad
   return progress;
 }
 
-// "lr 0.4 (now 0.2), seed 0 (now 1)"; empty when nothing differs.
+// Gives a text like "lr 0.4 (now 0.2), seed 0 (now 1)", which is empty when nothing differs.
 std::string differences(const std::string& saved, const std::string& now) {
   const json a = json::parse(saved, nullptr, false);
   const json b = json::parse(now, nullptr, false);
@@ -90,9 +92,9 @@ std::string differences(const std::string& saved, const std::string& now) {
   return text;
 }
 
-Result<Progress> load(const io::FileSystem& fs, const std::string& path, const std::string& options,
+Result<Progress> load(const io::Origin& origin, const std::string& path, const std::string& options,
                       const std::vector<Named>& tensors) {
-  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(fs, path, base::kSafetensorsFileMax));
+  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(origin, path, base::kSafetensorsFileMax));
   RETURN_IF_ERROR(check_seal(file));
   ASSIGN_OR_RETURN(const Safetensors content, decode_safetensors(file));
   ASSIGN_OR_RETURN(Progress progress, decode_progress(content.metadata));
@@ -126,9 +128,9 @@ Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const 
   return {};
 }
 
-Result<std::vector<std::string>> list_checkpoints(const io::FileSystem& fs,
+Result<std::vector<std::string>> list_checkpoints(const io::Origin& origin,
                                                   const std::string& directory) {
-  const auto entries = fs.list(directory);
+  const auto entries = origin.list(directory);
   if (!entries && entries.error().code() == Code::kNotFound) return std::vector<std::string>();
   if (!entries) return fail(entries.error().code(), "{}", entries.error().message());
   std::vector<std::string> paths;
@@ -143,14 +145,14 @@ Result<std::vector<std::string>> list_checkpoints(const io::FileSystem& fs,
   return paths;
 }
 
-Result<std::optional<Restored>> restore_checkpoint(const io::FileSystem& fs,
+Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
                                                    const std::string& directory,
                                                    const std::string& options,
                                                    const std::vector<Named>& tensors) {
-  ASSIGN_OR_RETURN(const auto paths, list_checkpoints(fs, directory));
+  ASSIGN_OR_RETURN(const auto paths, list_checkpoints(origin, directory));
   Restored restored;
   for (const std::string& path : paths) {
-    auto progress = load(fs, path, options, tensors);
+    auto progress = load(origin, path, options, tensors);
     if (progress) {
       restored.progress = std::move(*progress);
       restored.path = path;

@@ -1,19 +1,20 @@
 // A training run on disk: one safetensors file with the model, the momentum and, as JSON in the
-// metadata, where the run stands. The whole file lies under a CRC32C.
+// metadata, where the run stands. A CRC32C covers the whole file.
 #pragma once
 
 #include <optional>
 
-#include "feed/feed.h"
+#include "feed/state.h"
 #include "train/weights.h"
 
 namespace forebay::train {
 
 // Where a run stands.
 struct Progress {
-  uint64_t step = 0;     // steps done over all epochs
-  feed::FeedState feed;  // the batch that comes next
-  // What the weights depend on, as a flat JSON object of option to value.
+  uint64_t step = 0;     // the steps that are done, over all epochs
+  feed::FeedState feed;  // where the next batch comes from
+  // Everything that the weights depend on: a flat JSON object of option to value, which
+  // checkpoint_options() (stage_options.h) makes.
   std::string options;
 };
 
@@ -28,16 +29,17 @@ struct Restored {
   std::vector<std::string> damaged;
 };
 
-// Loads the newest checkpoint that is whole into `tensors`; empty when the directory holds none.
-// Errors: kCorrupt when there are some and none is whole; kInvalid, naming each, when options
-// differ from `options`.
-Result<std::optional<Restored>> restore_checkpoint(const io::FileSystem& fs,
+// Loads the newest undamaged checkpoint into `tensors`; the result is empty when the directory
+// holds no checkpoint. Errors: kCorrupt when all of them are damaged; kInvalid, naming each option
+// that differs, when the checkpoint was written with other options than `options`.
+Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
                                                    const std::string& directory,
                                                    const std::string& options,
                                                    const std::vector<Named>& tensors);
 
-// The checkpoints in `directory`, newest first; none when the directory is not there.
-Result<std::vector<std::string>> list_checkpoints(const io::FileSystem& fs,
+// Gives the paths of the checkpoints in `directory`, newest first; none when there is no such
+// directory.
+Result<std::vector<std::string>> list_checkpoints(const io::Origin& origin,
                                                   const std::string& directory);
 
 }  // namespace forebay::train

@@ -14,7 +14,7 @@ constexpr double kBatchNormMomentum = 0.1;
 constexpr double kBatchNormEpsilon = 1e-5;
 constexpr int64_t kWhiteningSide = 2;
 constexpr int64_t kPaddedBelow = 16;
-constexpr double kWhiteningEpsilon = 5e-4;  // Jordan's: keeps noise from being blown up
+constexpr double kWhiteningEpsilon = 5e-4;  // Jordan's value, which keeps noise small
 static_assert(Whitening::kChannels == 2 * 3 * kWhiteningSide * kWhiteningSide);
 
 }  // namespace
@@ -56,7 +56,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 LayerMaker::LayerMaker(Model& model, uint64_t seed)
     : model_(model), random_(at::detail::createCPUGenerator(seed)) {}
 
-// He et al. 2015, fan out, as torchvision's ResNet.
+// Draws weights after He et al. 2015 with the fan out, like torchvision's ResNet.
 Conv LayerMaker::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel,
                       int64_t stride) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(out * kernel * kernel));
@@ -68,7 +68,7 @@ Conv LayerMaker::conv(const std::string& name, int64_t in, int64_t out, int64_t 
 
 Conv LayerMaker::identity_conv(const std::string& name, int64_t in, int64_t out, int64_t kernel) {
   Conv made = conv(name, in, out, kernel);
-  // The other channels as torch.nn's: uniform within 1 / sqrt(inputs).
+  // The other channels are drawn like torch.nn's: uniformly within 1 / sqrt(inputs).
   at::Tensor weight = made.weight.detach();
   const double bound = 1.0 / std::sqrt(static_cast<double>(in * kernel * kernel));
   weight.uniform_(-bound, bound, random_);
@@ -96,7 +96,7 @@ BatchNorm LayerMaker::batch_norm(const std::string& name, int64_t channels) {
   return norm;
 }
 
-// torch.nn.Linear's own: uniform within 1 / sqrt(in).
+// Draws weights like torch.nn.Linear: uniformly within 1 / sqrt(in).
 Linear LayerMaker::linear(const std::string& name, int64_t in, int64_t out, bool bias) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
   Linear layer;

@@ -7,8 +7,9 @@
 
 namespace forebay::train {
 
-// No bias: a batch norm follows. Keeps float32 weights; casts them to the input's type each time,
-// which costs nothing beside the convolution and lets gradients arrive in float32.
+// A convolution without a bias, because a batch norm follows. Keeps float32 weights; casts them to
+// the input's type each time, which costs nothing beside the convolution and lets gradients arrive
+// in float32.
 struct Conv {
   at::Tensor weight;
   int64_t stride = 1;
@@ -17,14 +18,14 @@ struct Conv {
 };
 
 // Makes patches of 2 x 2 pixels decorrelated and of equal variance: filters that are their
-// principal components, and the negatives, of which ReLU keeps what it takes from the others. They
-// are not learned but found from a batch of images. An image shrinks by a pixel each way; one below
-// 16 pixels is padded and grows by one, so that it can still be halved three times. After Page 2018
-// and Jordan 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU".
+// principal components, and their negatives, since ReLU keeps of these what it removes from the
+// others. They are not learned but found from a batch of images. An image shrinks by a pixel each
+// way; one below 16 pixels is padded and grows by one, so that it can still be halved three times.
+// After Page 2018 and Jordan 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU".
 struct Whitening {
   static constexpr int64_t kChannels = 24;
-  at::Tensor weight;  // zeros: not found yet
-  // Unless it is found already. Replicas that learn together have to share one.
+  at::Tensor weight;  // zeros until it is found
+  // Finds the filters unless that is already done. Replicas that learn together must share them.
   void find(const at::Tensor& images);
   at::Tensor operator()(const at::Tensor& x) const;
 };
@@ -38,10 +39,10 @@ struct BatchNorm {
   at::Tensor operator()(const at::Tensor& x, bool training) const;
 };
 
-// In float32: it is small, and logits deserve the precision.
+// Computes in float32, because it is small and logits deserve the precision.
 struct Linear {
   at::Tensor weight;
-  at::Tensor bias;  // undefined: none
+  at::Tensor bias;  // undefined when there is none
   at::Tensor operator()(const at::Tensor& x) const;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNoLabel = -1;
 
-// kNoLabel also for the padding of a validation epoch's last batch.
+// Gives each sample's label, and kNoLabel also for the padding of a validation epoch's last batch.
 at::Tensor labels_of(const feed::Batch& batch) {
   at::Tensor labels = at::empty(static_cast<int64_t>(batch.labels.size()), at::kLong);
   auto* out = labels.mutable_data_ptr<int64_t>();
@@ -57,12 +57,12 @@ std::vector<Named> Learner::state() const {
   return all;
 }
 
-Result<StepResult> Learner::step(const std::shared_ptr<const feed::Batch>& batch, uint64_t step) {
+Result<BatchResult> Learner::gradients(const std::shared_ptr<const feed::Batch>& batch) {
+  has_gradients_ = false;
   const at::Tensor labels = labels_of(*batch);
-  StepResult result;
-  result.rate = options_.schedule.at(step);
+  BatchResult result;
   result.samples = count(labels.ne(kNoLabel));
-  // A mean over no samples would be no number.
+  // The mean over no samples would not be a number.
   if (result.samples == 0) return result;
   sgd_.clear();
   const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), true);
@@ -70,14 +70,18 @@ Result<StepResult> Learner::step(const std::shared_ptr<const feed::Batch>& batch
   result.loss = loss.item<double>();
   result.correct = count(logits.detach().argmax(1).eq(labels));
   if (!std::isfinite(result.loss)) {
-    return fail(Code::kInvalid,
-                "the loss is {} at epoch {}, step {} (learning rate {:.4g}): training came apart; "
-                "lower --lr or give a longer --warmup",
-                result.loss, batch->epoch, batch->step, result.rate);
+    return fail(Code::kInvalid, "the loss is {} at epoch {}, step {}", result.loss, batch->epoch,
+                batch->step);
   }
   loss.backward();
-  sgd_.step(result.rate);
+  has_gradients_ = true;
   return result;
+}
+
+void Learner::apply(double rate) {
+  FOREBAY_CHECK(has_gradients_);
+  has_gradients_ = false;
+  sgd_.step(rate);
 }
 
 at::Tensor Learner::predict(const at::Tensor& images) const {

@@ -1,5 +1,5 @@
-// A model that learns from batches and is measured on them: one step, one evaluation. When, how
-// often and what is kept of it is run.h's.
+// A model that learns from batches and is measured on them: the two halves of a step, and an
+// evaluation. When they are called and what is kept of their results is decided in run.h.
 #pragma once
 
 #include "feed/feed.h"
@@ -8,26 +8,29 @@
 
 namespace forebay::train {
 
-// The batch's images as a tensor [samples, 3, size, size] over the same memory, which lives as long
-// as the tensor does. The feed's layout must be NHWC, its type float32 or bfloat16.
+// Gives the batch's images as a tensor [samples, 3, size, size] over the same memory, which lives
+// as long as the tensor does. The feed's layout must be NHWC and its type float32 or bfloat16.
 at::Tensor wrap_images(const std::shared_ptr<const feed::Batch>& batch, Precision precision);
 
-struct StepResult {
-  double loss = 0;
-  double rate = 0;
-  uint64_t samples = 0;
+// What one batch said about the model before the update.
+struct BatchResult {
+  double loss = 0;       // the mean over the samples that have a label
+  uint64_t samples = 0;  // the number of samples that have a label
   uint64_t correct = 0;
 };
 
 struct EvalResult {
   double loss = 0;
-  uint64_t samples = 0;  // that have a label
+  uint64_t samples = 0;  // the number of samples that have a label
   uint64_t correct = 0;
+  // The share of correct predictions, from 0 to 1.
   double accuracy() const {
     return samples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(samples);
   }
 };
 
+// A step is two calls: gradients() computes, apply() updates the weights. Whoever combines several
+// learners' gradients does so between the two. One thread at a time may use a learner.
 class Learner {
  public:
   struct Options {
@@ -35,21 +38,28 @@ class Learner {
     Sgd::Options sgd;
     Schedule schedule;
     double label_smoothing = 0;
-    // evaluate() takes the mean of the logits of each image and of its mirror image.
+    // Whether evaluate() takes the mean of the logits of each image and of its mirror image.
     bool evaluate_flipped = false;
   };
-  // `model` outlives the learner.
+  // `model` must outlive the learner.
   Learner(Model& model, const Options& options);
 
-  // Learns from one batch; `step` counts over the whole run. Samples without a label take no part.
-  // kInvalid when the loss is not a number: what is learned stays as it was (the batch norms'
-  // running statistics do not).
-  Result<StepResult> step(const std::shared_ptr<const feed::Batch>& batch, uint64_t step);
+  // Computes the loss of one batch and leaves the gradients at the weights, in place of earlier
+  // ones. Samples without a label take no part; where none has a label there are no gradients, and
+  // apply() must not follow. Errors: kInvalid when the loss is not finite; the weights stay as they
+  // were then (the batch norms' running statistics do not).
+  Result<BatchResult> gradients(const std::shared_ptr<const feed::Batch>& batch);
 
-  // Measures the model on one epoch of `feed`, each valid sample once.
+  // Updates the weights with the gradients that the last gradients() left, once.
+  void apply(double rate);
+
+  // The schedule's learning rate at a step, counted over the whole run.
+  double rate(uint64_t step) const { return options_.schedule.at(step); }
+
+  // Measures the model on one epoch of `feed`, with each valid sample once. Errors are the feed's.
   Result<EvalResult> evaluate(feed::Feed& feed, uint64_t epoch);
 
-  // All that step() changes.
+  // All tensors that gradients() and apply() change and that later steps depend on.
   std::vector<Named> state() const;
 
  private:
@@ -58,6 +68,7 @@ class Learner {
   Model& model_;
   Options options_;
   Sgd sgd_;
+  bool has_gradients_ = false;  // which apply() has not used yet
 };
 
 }  // namespace forebay::train

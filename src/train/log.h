@@ -1,4 +1,4 @@
-// What a run says while it goes: lines for people on standard error, JSON lines in a file.
+// What a run reports while it goes: lines for people on standard error, and JSON lines in a file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,14 +13,14 @@ using base::Status;
 
 class Log {
  public:
-  // `path` empty: no file. A file that is there is appended to.
+  // With an empty `path` there is no file. An existing file is appended to.
   static Result<Log> open(io::FileSystem& fs, const std::string& path);
 
-  // One line {"event": event, …fields, "s": seconds since the log was opened}.
+  // Appends one line {"event": event, …fields, "s": seconds since the log was opened}.
   Status event(const std::string& event, nlohmann::json fields);
-  // A line that stays.
+  // Prints a line that stays.
   void say(const std::string& line);
-  // A line that the next one overwrites where standard error is a terminal.
+  // Prints a line that the next one overwrites where standard error is a terminal.
   void progress(const std::string& line);
 
  private:

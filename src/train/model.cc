@@ -7,11 +7,7 @@ namespace forebay::train {
 using base::Code;
 using base::fail;
 
-namespace {
-
-constexpr int64_t kWidthMax = 1024;
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Named> Model::state() const {
   std::vector<Named> all = decayed_;
@@ -21,8 +17,8 @@ std::vector<Named> Model::state() const {
 }
 
 Result<std::unique_ptr<Model>> make_model(const ModelOptions& options) {
-  if (options.width < 1 || options.width > kWidthMax) {
-    return fail(Code::kInvalid, "--width {}: use 1 to {}", options.width, kWidthMax);
+  if (options.width < 1 || options.width > base::kModelWidthMax) {
+    return fail(Code::kInvalid, "--width {}: use 1 to {}", options.width, base::kModelWidthMax);
   }
   if (options.classes > static_cast<int64_t>(base::kClassesMax)) {
     return fail(Code::kTooBig, "{} classes (the highest label and one); the limit is {}",

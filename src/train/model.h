@@ -25,28 +25,28 @@ struct ModelOptions {
   std::string name = "resnet9";  // or "resnet18"
   int64_t width = 16;            // resnet9: half the channels of its first learned layer
   int64_t classes = 10;
-  uint64_t seed = 0;  // of the first weights
+  uint64_t seed = 0;  // from which the first weights are drawn
 };
 
-// One thread at a time. Weights are float32, convolutions' in channels-last layout.
+// One thread at a time may use a model. Weights are float32, convolutions' in channels-last layout.
 class Model {
  public:
   virtual ~Model() = default;
 
-  // [samples, 3, size, size], float32 or bfloat16, to float32 logits [samples, classes]. The
-  // input's type is the one that is computed in. `training`: batch statistics, which are also
-  // added to the running ones.
+  // Turns images [samples, 3, size, size] in float32 or bfloat16 into float32 logits [samples,
+  // classes], computed in the type of the images. With `training`, batch norms use the batch's own
+  // statistics and add them to the running ones.
   virtual at::Tensor forward(const at::Tensor& images, bool training) = 0;
 
   // The smallest image side that forward() takes.
   virtual int64_t size_min() const = 0;
 
-  // What is learned: weights that decay (of convolutions and linear layers), and the rest.
+  // What is learned: the weights of convolutions and linear layers, which decay, and the rest.
   const std::vector<Named>& decayed() const { return decayed_; }
   const std::vector<Named>& undecayed() const { return undecayed_; }
-  // What is counted: running statistics.
+  // What is counted instead of learned: running statistics.
   const std::vector<Named>& buffers() const { return buffers_; }
-  // All of them: the state_dict.
+  // All of these tensors: the state_dict.
   std::vector<Named> state() const;
 
  protected:
@@ -56,11 +56,11 @@ class Model {
   std::vector<Named> buffers_;
 };
 
-// One for each file resnet*.cc; make_model() chooses and checks.
+// Each file resnet*.cc defines one of these; make_model() checks the options and chooses.
 std::unique_ptr<Model> make_resnet9(const ModelOptions& options);
 std::unique_ptr<Model> make_resnet18(const ModelOptions& options);
 
-// kInvalid for a name or width that is none.
+// Errors: kInvalid for an unknown name, a width out of range or no classes; kTooBig for too many.
 Result<std::unique_ptr<Model>> make_model(const ModelOptions& options);
 
 }  // namespace forebay::train

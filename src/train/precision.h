@@ -1,4 +1,4 @@
-// Which number type a model computes in. Weights, momentum and statistics are float32 always.
+// Which number type a model computes in. Weights, momentum and statistics are always float32.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ enum class Precision : uint8_t { kFp32, kBf16 };
 
 struct Choice {
   Precision precision = Precision::kFp32;
-  std::string why;  // for people
+  std::string why;  // explains the choice to people
 };
 
-// "auto", "bf16" or "fp32"; kInvalid for anything else.
+// Chooses by `option`: "auto", "bf16" or "fp32". Errors: kInvalid for anything else.
 base::Result<Choice> choose_precision(const std::string& option);
 
-// Whether the processor multiplies bfloat16 itself (AVX512-BF16; every one with AMX has it too).
+// Whether the processor multiplies bfloat16 itself (AVX512-BF16, which every processor with AMX has
+// too).
 bool has_bf16();
 
 }  // namespace forebay::train

@@ -17,7 +17,7 @@ double seconds_since(int64_t start_ns) {
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// What the progress lines and the log's steps are sums over.
+// The sums that the progress lines and the log's steps show.
 struct Interval {
   int64_t start_ns = io::monotonic_ns();
   int64_t wait_ns = 0;
@@ -26,7 +26,7 @@ struct Interval {
   uint64_t correct = 0;
   double loss = 0;
 
-  void add(const StepResult& step, int64_t waited_ns) {
+  void add(const BatchResult& step, int64_t waited_ns) {
     ++steps;
     wait_ns += waited_ns;
     samples += step.samples;
@@ -109,19 +109,26 @@ class Run {
       if (!batch) break;
       RETURN_IF_ERROR(first_batch());
       RETURN_IF_ERROR(show_bad(training_));
-      auto result = learner_.step(batch, progress_.step);
-      if (!result) return came_apart(result.error());
+      const double rate = learner_.rate(progress_.step);
+      ASSIGN_OR_RETURN(const BatchResult result, step(batch, rate));
       ++progress_.step;
       progress_.feed = training_.state();
-      whole.add(*result, waited_ns);
-      shown.add(*result, waited_ns);
+      whole.add(result, waited_ns);
+      shown.add(result, waited_ns);
       if (progress_.step % options_.log_steps == 0) {
-        RETURN_IF_ERROR(show(number, batch->step + 1, result->rate, shown));
+        RETURN_IF_ERROR(show(number, batch->step + 1, rate, shown));
         shown = Interval();
       }
       RETURN_IF_ERROR(after_step());
     }
     return finish_epoch(number, whole);
+  }
+
+  Result<BatchResult> step(const std::shared_ptr<const feed::Batch>& batch, double rate) {
+    const auto result = learner_.gradients(batch);
+    if (!result) return tl::unexpected(came_apart(result.error(), rate));
+    if (result->samples > 0) learner_.apply(rate);
+    return result;
   }
 
   Status first_batch() {
@@ -130,7 +137,7 @@ class Run {
     return options_.on_first_batch ? options_.on_first_batch() : Status();
   }
 
-  // Names each bad sample once.
+  // Warns of each bad sample once.
   Status show_bad(const feed::Feed& feed) {
     for (const feed::BadSample& bad : feed.state().bad) {
       if (!bad_.emplace(bad.chunk, bad.key).second) continue;
@@ -143,8 +150,13 @@ class Run {
     return {};
   }
 
-  Status came_apart(const Status& error) const {
-    if (error.code() != Code::kInvalid || options_.out.empty()) return error;
+  // What to do about a loss that is not finite.
+  Status came_apart(const Status& loss, double rate) const {
+    const Status error(loss.code(),
+                       fmt::format("{} (learning rate {:.4g}): training came apart; lower --lr or "
+                                   "give a longer --warmup",
+                                   loss.message(), rate));
+    if (options_.out.empty()) return error;
     const auto there = list_checkpoints(fs_, options_.out);
     if (!there || there->empty()) return error;
     return error.at(fmt::format("checkpoints up to now are in {}", options_.out));
@@ -194,7 +206,7 @@ class Run {
     std::string line =
         fmt::format("epoch {}/{}: {:.0f} samples/s, loss {:.3f}", number + 1, options_.epochs,
                     fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
-    // Before validation, so that a loss of power during it costs nothing.
+    // The checkpoint comes before validation, so that a loss of power during it costs nothing.
     RETURN_IF_ERROR(checkpoint());
     const bool due =
         (number + 1) % options_.validation_epochs == 0 || number + 1 == options_.epochs;
@@ -217,7 +229,7 @@ class Run {
   }
 
   Result<Summary> end() {
-    // A finished run that is resumed has validated nothing in this process.
+    // A finished run that was resumed has not validated anything in this process.
     if (validation_ != nullptr && !summary_.validation) {
       RETURN_IF_ERROR(validate(options_.epochs));
     }
@@ -241,12 +253,12 @@ class Run {
   Log& log_;
   const RunOptions& options_;
   const int64_t start_ns_ = io::monotonic_ns();
-  std::unique_ptr<io::FileLock> lock_;  // on the checkpoints
+  std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
-  std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of those named
+  std::set<std::pair<std::string, std::string>> bad_;  // the chunk and key of each that was named
 };
 
 }  // namespace

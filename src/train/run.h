@@ -12,38 +12,38 @@ namespace forebay::train {
 
 struct RunOptions {
   uint64_t epochs = 1;
-  uint64_t global_batch = 1;  // the feed's
-  // Folder of the checkpoints; empty: none are written.
+  uint64_t global_batch = 1;  // the same as the training feed's
+  // The folder of the checkpoints. When it is empty, none are written.
   std::string out;
   bool resume = false;
-  // Steps between checkpoints inside an epoch; 0: one at each epoch's end only.
+  // Steps between checkpoints inside an epoch. With 0 there is only one at each epoch's end.
   uint64_t checkpoint_steps = 0;
-  uint64_t log_steps = 20;
-  // Epochs between validations; the last epoch is always followed by one.
+  uint64_t log_steps = 20;  // steps between progress lines; above 0
+  // Epochs between validations, above 0. One always follows the last epoch.
   uint64_t validation_epochs = 1;
-  // Ends the run early once validation reaches it.
+  // The accuracy, from 0 to 1, at which a validation ends the run early.
   std::optional<double> target_accuracy;
-  // Options that the weights depend on (checkpoint.h).
+  // The options that the weights depend on, for Progress::options (checkpoint.h).
   std::string fingerprint;
-  // Set from a signal handler: a checkpoint is written and the run ends with kCancelled.
+  // A signal handler sets it; then a checkpoint is written and the run ends with kCancelled.
   const std::atomic<bool>* stop = nullptr;
-  // Called once, when the first batch is there.
+  // Called once, when the first batch has arrived.
   std::function<Status()> on_first_batch;
 };
 
 struct Summary {
   uint64_t steps = 0;
   uint64_t epochs = 0;
-  std::optional<EvalResult> validation;  // the last
-  double seconds = 0;                    // of this process's part
-  double wait_share = 0;                 // of it, waiting for the training feed
+  std::optional<EvalResult> validation;  // the last result
+  double seconds = 0;                    // what this process took
+  double wait_share = 0;                 // the share of it spent waiting for the training feed
   bool reached_target = false;
-  uint64_t bad_samples = 0;  // of both feeds
+  uint64_t bad_samples = 0;  // in both feeds
 };
 
-// `validation` may be null. Afterwards `out` also holds model.safetensors, the weights alone.
-// Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when `out` holds
-// checkpoints and `resume` is false; what the feeds, the learner and the disk give.
+// Runs all epochs; `validation` may be null. Afterwards `out` also holds model.safetensors with the
+// weights alone. Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when
+// `out` holds checkpoints and `resume` is false; errors of the feeds, the learner and the disk.
 Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
                       feed::Feed* validation, io::FileSystem& fs, Log& log,
                       const RunOptions& options);

@@ -1,4 +1,4 @@
-// SGD with momentum and weight decay, and the learning rate's way through a run.
+// SGD with momentum and weight decay, and the schedule of the learning rate over a run.
 #pragma once
 
 #include "train/model.h"
@@ -10,13 +10,13 @@ struct Schedule {
   uint64_t warmup_steps = 0;
   uint64_t total_steps = 1;
 
-  // Linear from peak / warmup_steps up to `peak`, then a half cosine that would reach 0 at
-  // `total_steps`. `step` counts from 0 over the whole run.
+  // Gives the rate at `step`, which counts from 0 over the whole run. It rises linearly from
+  // peak / warmup_steps to `peak`, then falls as a half cosine that would reach 0 at `total_steps`.
   double at(uint64_t step) const;
 };
 
 // torch.optim.SGD's rule: g = gradient + decay w; m = momentum m + g; w -= rate m, or, with
-// Nesterov's momentum, w -= rate (g + momentum m). The decay leaves out biases and batch norms.
+// Nesterov's momentum, w -= rate (g + momentum m). Biases and batch norms do not decay.
 class Sgd {
  public:
   struct Options {
@@ -27,16 +27,16 @@ class Sgd {
   Sgd(const Model& model, const Options& options);
 
   const std::vector<at::Tensor>& weights() const { return weights_; }
-  // Forgets the gradients; those of the next backward pass are then stored, not added.
+  // Forgets the gradients, so that those of the next backward pass are stored instead of added.
   void clear();
-  // Applies the gradients that lie at the weights.
+  // Updates the weights with the gradients that are stored at them.
   void step(double rate);
-  // The momentum, "momentum." before each weight's name.
+  // The momentum tensors, each named "momentum." and its weight's name.
   const std::vector<Named>& state() const { return state_; }
 
  private:
   Options options_;
-  std::vector<at::Tensor> weights_;  // the decayed first
+  std::vector<at::Tensor> weights_;  // those that decay come first
   size_t decayed_ = 0;
   std::vector<at::Tensor> momentum_;
   std::vector<Named> state_;

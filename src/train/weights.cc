@@ -43,7 +43,7 @@ Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
                                   const std::map<std::string, std::string>& metadata) {
   Safetensors content;
   content.metadata = metadata;
-  std::vector<at::Tensor> rows;  // keeps the bytes that the views point to
+  std::vector<at::Tensor> rows;  // keep the bytes that the views point to
   for (const Named& named : tensors) {
     ASSIGN_OR_RETURN(const TensorType type, type_name(named));
     rows.push_back(named.tensor.detach().contiguous());
@@ -75,9 +75,9 @@ Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors) 
   return {};
 }
 
-Result<uint32_t> read_weights(const io::FileSystem& fs, const std::string& path,
+Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
                               const Model& model) {
-  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(fs, path, base::kSafetensorsFileMax));
+  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(origin, path, base::kSafetensorsFileMax));
   auto content = decode_safetensors(file);
   if (!content) return tl::unexpected(content.error().at(path));
   RETURN_IF_ERROR(load_tensors(*content, model.state()).at(path));

@@ -1,4 +1,4 @@
-"""The command line: what it says and how it ends when a call or the world is wrong."""
+"""What the command line says, and how it ends, when a call or its surroundings are wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def forebay(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    """Two classes of three PNGs, one of them with the longest name that a file can have."""
+    """Packs two classes of three PNGs, one of which has the longest name that a file can have."""
     for number in range(6):
         folder = tmp_path / "images" / "ab"[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def test_ls_shows_control_characters_as_escapes(tmp_path: Path) -> None:
 
 
 def test_verify_decodes_a_folder_and_lists_what_is_no_image(tmp_path: Path) -> None:
-    """A bug once: "no damage" and 0 for empty, truncated and text files named .png."""
+    """Verify once found "no damage" in empty, truncated and text files named .png."""
     folder = tmp_path / "images" / "a"
     folder.mkdir(parents=True)
     Image.new("RGB", (9, 9)).save(folder / "good.png")
@@ -171,13 +171,13 @@ def test_a_folder_that_cannot_be_written_is_left_without_an_index(tmp_path: Path
     (folder / "a").mkdir(parents=True)
     Image.new("RGB", (9, 9)).save(folder / "a" / "1.png")
     folder.chmod(0o555)
-    # Root may write everywhere: somebody else then, with a program and a folder in his reach.
+    # Root may write everywhere, so another user runs a copy of the program in his reach.
     program = shutil.copy(FOREBAY, tmp_path)
     somebody: dict[str, Any] = {}
     if os.getuid() == 0:
         somebody = {"user": 65534, "group": 65534, "extra_groups": []}
         for parent in tmp_path.parents:
-            if parent.name.startswith(("pytest-", "popen-")):  # pytest's own, xdist's
+            if parent.name.startswith(("pytest-", "popen-")):  # made by pytest or xdist
                 parent.chmod(0o755)
         tmp_path.chmod(0o755)
     command = [program, "index", str(folder)]

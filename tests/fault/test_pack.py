@@ -1,4 +1,4 @@
-"""The real binary, killed, out of disk and interrupted: it goes on and the bytes do not tell.
+"""Kills and interrupts the real binary and fills its disk: resumed packs have the same bytes.
 
 Run: FOREBAY_BIN=build/release/src/apps/forebay .venv/bin/python -m pytest tests/fault
 """
@@ -36,7 +36,7 @@ def forebay(*args: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
 
 
 def digest(dataset: Path) -> dict[str, str]:
-    """Every file of a dataset but the lock, by its hash."""
+    """Returns the hash of each file of a dataset, except the lock."""
     return {
         str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(dataset.rglob("*"))
@@ -76,7 +76,8 @@ def test_same_bytes_after_20_kills(source: Path, expected: dict[str, str], tmp_p
     whole = time.monotonic() - start
     for point in range(20):
         dataset = tmp_path / f"killed{point}"
-        # Until a kill arrives before the end: the machine may be faster now than when timed.
+        # The machine may be faster now than when it was timed, so this repeats with a shorter time
+        # until a kill arrives before the end.
         window = whole
         while not kill_after(rng.uniform(0, window), source, dataset):
             shutil.rmtree(dataset, ignore_errors=True)
@@ -89,7 +90,7 @@ def test_same_bytes_after_20_kills(source: Path, expected: dict[str, str], tmp_p
 
 
 def kill_after(seconds: float, source: Path, dataset: Path) -> bool:
-    """Whether the pack still ran when it was killed."""
+    """Returns whether the pack still ran when it was killed."""
     process = subprocess.Popen(
         [FOREBAY, "pack", str(source), str(dataset), *OPTIONS],
         stdout=subprocess.DEVNULL,
@@ -129,7 +130,8 @@ def test_two_at_once(source: Path, tmp_path: Path) -> None:
     assert first.wait(60) == 0
 
 
-# A full disk, then room: DISK SOURCE RESULTS FOREBAY OPTION...
+# Packs onto a full disk, then makes room and packs again.
+# Arguments: DISK SOURCE RESULTS FOREBAY OPTION...
 FULL_DISK = """
 mount -t tmpfs -o size=64m tmpfs "$1" || { echo "mount refused" >&2; exit 77; }
 disk=$1 source=$2 results=$3 forebay=$4; shift 4
@@ -143,15 +145,16 @@ cp -r "$disk/dataset" "$results/dataset"
 def test_full_disk(source: Path, expected: dict[str, str], tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    # A mount of our own, which ends with the shell; who is not root is root in a user namespace.
+    # The mount lives in a namespace of its own and ends with the shell. A user who is not root
+    # becomes root in a user namespace.
     own = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     arguments = [str(disk), str(source), str(tmp_path), FOREBAY, *OPTIONS]
     command = [*own, "sh", "-c", FULL_DISK, "sh", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode == 77 or done.stderr.startswith("unshare: unshare failed"):
         pytest.skip(
-            "mounting a small tmpfs needs root or user namespaces; pack_test.cc fills a disk in "
-            f"memory at every write, here too ({done.stderr.strip()})"
+            "mounting a small tmpfs needs root or user namespaces; pack_job_test.cc fills a disk "
+            f"in memory at every write, here too ({done.stderr.strip()})"
         )
     assert (tmp_path / "full_code").read_text() == "1\n"
     said = (tmp_path / "full").read_text()
@@ -179,7 +182,7 @@ def test_hostile_folder_never_blocks(source: Path, tmp_path: Path) -> None:
 
 
 def test_refusing_half_of_a_folder_is_an_error(source: Path, tmp_path: Path) -> None:
-    """A bug once: pack ended with 0, and the dataset looked complete."""
+    """Pack once ended with 0 here, and the dataset looked complete."""
     root = tmp_path / "half"
     shutil.copytree(source / "class1", root / "a")
     for path in sorted((root / "a").iterdir())[::2]:
@@ -226,7 +229,7 @@ def test_exit_codes(source: Path, tmp_path: Path) -> None:
 
 
 def test_tar_lists_a_chunk(expected: dict[str, str], source: Path, tmp_path: Path) -> None:
-    """GNU tar is the independent reader; Pillow compares the pixels."""
+    """GNU tar is the independent reader, and Pillow decodes the images for the comparison."""
     dataset = tmp_path / "dataset"
     assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
     seen = 0
@@ -253,12 +256,12 @@ def test_dataset_inside_its_source_is_refused(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "is inside its source" in done.stderr
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["cat"]
-    # A name that only begins alike.
+    # A folder whose name merely begins like the source's is allowed.
     assert forebay("pack", "images", "images.forebay", cwd=tmp_path).returncode == 0
 
 
 def test_sources_and_lost_datasets_are_never_deleted(source: Path, tmp_path: Path) -> None:
-    """A bug once: pack cleaned chunks/ of every *.tar when there was neither HEAD nor journal."""
+    """Pack once deleted every *.tar in chunks/ when there was neither a HEAD nor a journal."""
     dataset = tmp_path / "dataset"
     assert forebay("pack", source, dataset, *OPTIONS).returncode == 0
     (dataset / "HEAD").unlink()
@@ -271,7 +274,7 @@ def test_sources_and_lost_datasets_are_never_deleted(source: Path, tmp_path: Pat
     lost = forebay("pack", source, dataset, *OPTIONS)
     assert lost.returncode == 1 and "chunks is not empty" in lost.stderr
     assert digest(dataset) == before
-    # What the message says to do works.
+    # The remedy that the message names works.
     (root,) = (dataset / "snapshots").glob("*.root")
     (dataset / "HEAD").write_text(f"forebay 0 {root.stem}\n")
     assert forebay("verify", dataset).returncode == 0
@@ -302,13 +305,13 @@ def test_a_file_that_cannot_be_read_stops_with_advice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
     (folder / "b.png").chmod(0)
-    # Root may read everything: somebody else then, with a program and a folder that he can reach.
+    # Root may read everything, so another user runs a copy of the program in a folder he can reach.
     program = shutil.copy(FOREBAY, tmp_path)
     somebody: dict[str, Any] = {}
     if os.getuid() == 0:
         somebody = {"user": 65534, "group": 65534, "extra_groups": []}
         for parent in tmp_path.parents:
-            if parent.name.startswith(("pytest-", "popen-")):  # pytest's own, xdist's
+            if parent.name.startswith(("pytest-", "popen-")):  # made by pytest or xdist
                 parent.chmod(0o755)
         tmp_path.chmod(0o777)
     command = [program, "pack", tmp_path / "images", tmp_path / "dataset"]

@@ -1,4 +1,4 @@
-"""forebay train, interrupted and gone on with: the weights do not tell."""
+"""Interrupts and resumes forebay train: the weights equal those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The weights of an uninterrupted run."""
+    """Returns the weights of an uninterrupted run."""
     out = tmp_path_factory.mktemp("expected")
     done = train(dataset, out)
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def expected(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def send_after_steps(command: list[str], steps: int, number: signal.Signals) -> tuple[int, str]:
-    """Starts a run and sends it a signal once it has said so many steps."""
+    """Starts a run and sends it a signal once it has reported this number of steps."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr
         said = ""
@@ -124,7 +124,7 @@ def test_damaged_sample_is_named_and_replaced(dataset: Path, tmp_path: Path) -> 
     subprocess.run(["cp", "-r", dataset, copy], check=True)
     (chunk,) = (copy / "chunks").iterdir()
     content = bytearray(chunk.read_bytes())
-    content[content.rindex(b"\xff\xd9") - 9] ^= 0xFF  # in the last image's pixels
+    content[content.rindex(b"\xff\xd9") - 9] ^= 0xFF  # damages the last image's pixels
     chunk.write_bytes(content)
     done = train(copy, tmp_path / "run")
     assert done.returncode == 0, done.stderr

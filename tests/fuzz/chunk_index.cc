@@ -1,7 +1,7 @@
 // deps: forebay_store
-// Any bytes as a chunk index, behind a right checksum: an error, or an index that encodes to
+// Any bytes as a chunk index with a correct checksum give an error, or an index that encodes to
 // something that decodes to the same.
-#include "store/chunk_index.h"
+#include "store/format/chunk_index.h"
 
 #include "base/checksum.h"
 

@@ -1,7 +1,7 @@
 // deps: forebay_store
-// Any bytes as an index of data in place, behind a right checksum: an error, or an index that
+// Any bytes as an index of data in place with a correct checksum give an error, or an index that
 // encodes to the same bytes.
-#include "store/in_place_index.h"
+#include "store/format/in_place_index.h"
 
 using namespace forebay;
 

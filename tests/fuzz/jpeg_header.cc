@@ -1,16 +1,16 @@
 // deps: forebay_jpeg JPEG::JPEG
-// Any bytes through the header parser, the decoders, the rewrite and a region read: errors are
-// fine, crashes are not; what libjpeg-turbo decodes every kernel must decode, to the same pixels;
-// files decoded side by side must give what each gives alone; and what could be rewritten must
-// decode again, with the same pixels.
+// Any bytes go through the header parser, the decoders, the rewrite and a region read. Errors are
+// fine, crashes are not. Every kernel must decode what libjpeg-turbo decodes, to the same pixels.
+// Files decoded side by side must give the same as alone. A rewritten file must decode to the same
+// pixels.
 #include <cstdlib>
 #include <memory>
 
 #include "base/checksum.h"
 #include "jpeg/decode.h"
-#include "jpeg/jpeg_samples.h"
-#include "jpeg/kernel_samples.h"
-#include "jpeg/rewrite.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "jpeg/testing/jpeg_samples.h"
+#include "jpeg/testing/kernel_samples.h"
 #include "jpeg/turbo_decode.h"
 
 namespace jpeg = forebay::jpeg;
@@ -20,7 +20,7 @@ using forebay::base::Rect;
 
 namespace {
 
-constexpr uint64_t kPixelsMax = 1 << 16;  // larger ones only make the fuzzer slow
+constexpr uint64_t kMostPixels = 1 << 16;  // larger images only slow the fuzzer down
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -36,21 +36,21 @@ void read_region(const jpeg::Rewritten& file, const Rect& region, jpeg::Decoder&
   require(whole.rgb == part.rgb);
 }
 
-// The bytes as a header with an index that claims to belong to it.
+// Uses the bytes as a header, with an index that claims to belong to it.
 void compose_anything(Bytes data, const jpeg::Header& header) {
   jpeg::RestartIndex index;
   index.header_bytes = header.header_bytes;
   index.header_crc32c = forebay::base::crc32c(data.first(header.header_bytes));
   index.segments.resize(header.segment_count());
   (void)jpeg::compose_region(index, data.first(header.header_bytes), {}, {});
-  // One segment too few, and everything.
+  // Reads one segment too few, then everything.
   const Rect all{0, 0, header.width, header.height};
   (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
   index.segments.pop_back();
   (void)jpeg::plan_region(index, data.first(header.header_bytes), all);
 }
 
-void compare_kernels(const jpeg::DecodeRequest& request) {
+void compare_kernels(const jpeg::RegionRequest& request) {
   static jpeg::TurboDecoder turbo;
   static jpeg::Decoder chosen({.turbo_where_faster = false});
   static const auto forced = [] {
@@ -74,7 +74,7 @@ void compare_kernels(const jpeg::DecodeRequest& request) {
   if (turbo_good) require(good && one.rgb == expected.rgb);
 }
 
-// A damaged file's region is that of the whole image.
+// The region of a damaged file must equal that of the whole image.
 void decode_damaged(Bytes file, const jpeg::Header& header, const Rect& region) {
   static jpeg::Decoder decoder({.turbo_where_faster = false, .damaged = jpeg::Damaged::kDecode});
   const Rect whole{0, 0, header.width, header.height};
@@ -86,7 +86,7 @@ void decode_damaged(Bytes file, const jpeg::Header& header, const Rect& region) 
   require(all.rgb == part.rgb);
 }
 
-// The file twice between good ones, which can go side by side with it.
+// Decodes the file twice between good ones, which may run side by side with it.
 void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect& region) {
   static const std::vector<uint8_t> neighbour =
       jpeg::rewrite(jpeg::make_jpeg({.width = 33, .height = 29, .across = 2, .down = 2}),
@@ -97,9 +97,9 @@ void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect&
   static jpeg::Decoder alone({.turbo_where_faster = false});
   static jpeg::Decoder together({.turbo_where_faster = false});
 
-  const jpeg::DecodeRequest good{neighbour, neighbour_header, neighbour_whole};
+  const jpeg::RegionRequest good{neighbour, neighbour_header, neighbour_whole};
   const Rect whole{0, 0, header.width, header.height};
-  const std::array<jpeg::DecodeRequest, 5> requests{
+  const std::array<jpeg::RegionRequest, 5> requests{
       {good, {file, header, whole}, good, {file, header, region}, good}};
   size_t taken = 0;
   together.decode(requests, [&](size_t i, const jpeg::Status& status, forebay::base::Rows& rows) {
@@ -114,14 +114,14 @@ void decode_beside_good_ones(Bytes file, const jpeg::Header& header, const Rect&
 
 }  // namespace
 
-// libjpeg-turbo's plain code: its SIMD code gives other pixels where a dequantised coefficient does
-// not fit 16 bits, which real images do not have.
+// Selects libjpeg-turbo's plain code: its SIMD code gives other pixels where a dequantised
+// coefficient does not fit 16 bits, which does not happen in real images.
 extern "C" int LLVMFuzzerInitialize(int*, char***) { return ::setenv("JSIMD_FORCENONE", "1", 1); }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Bytes file(data, size);
   const auto header = jpeg::parse_header(file);
-  if (!header || uint64_t{header->width} * header->height > kPixelsMax) return 0;
+  if (!header || uint64_t{header->width} * header->height > kMostPixels) return 0;
   compose_anything(file, *header);
   static jpeg::Decoder decoder({.turbo_where_faster = false});
   Pixels before;

@@ -1,6 +1,6 @@
 // deps: forebay_image
-// Any bytes through the kernels of a GPU, run by the host: the sample or the error of the usual
-// way.
+// Any bytes go through the kernels of a GPU, run by the host. The result must be the sample or the
+// error of the usual decoder.
 #include "image/prepare_gpu.h"
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ using forebay::base::Random;
 
 namespace {
 
-constexpr uint64_t kPixelsMax = 1 << 16;  // larger ones only make the fuzzer slow
+constexpr uint64_t kMostPixels = 1 << 16;  // larger images only slow the fuzzer down
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return ::setenv("JSIMD_FORC
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Bytes file(data, size);
   const auto source = image::read_header(file);
-  if (!source || uint64_t{source->size.width} * source->size.height > kPixelsMax) return 0;
+  if (!source || uint64_t{source->size.width} * source->size.height > kMostPixels) return 0;
   static const image::Transform transform{.size = {11, 9}, .crop = {}};
   static const image::TensorOptions tensor{.dtype = image::DType::kUint8};
   static image::Preparer host(transform, tensor);
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t bytes = host.sample_bytes();
   ByteVector expected(bytes);
   ByteVector made(2 * bytes);
-  // Two regions of it, side by side.
+  // Decodes two regions of the file side by side.
   std::vector<image::PrepareRequest> requests;
   for (size_t i = 0; i < 2; ++i) {
     requests.push_back({.file = file,

@@ -1,7 +1,7 @@
 // deps: forebay_store
-// Any bytes as a HEAD, a root or a part, behind right checksums: an error, or a snapshot that
-// answers. The first byte chooses.
-#include "store/snapshot.h"
+// Any bytes as a HEAD, a root or a part with correct checksums give an error, or a snapshot that
+// answers queries. The first byte chooses which.
+#include "store/format/snapshot.h"
 
 #include "io/memory.h"
 #include "store/snapshot_part.h"
@@ -18,7 +18,7 @@ void fuzz_root(base::ByteVector bytes) {
   if (root) FOREBAY_CHECK(store::encode_root(*root) == bytes);
 }
 
-// Makes every checksum of a part right, so that only its meaning can be wrong.
+// Corrects every checksum of a part, so that only its meaning can be wrong.
 base::Result<store::PartHeader> repair_part(base::ByteVector* bytes) {
   ASSIGN_OR_RETURN(const uint32_t length, store::decode_part_preamble(*bytes));
   if (length > bytes->size()) return base::fail(base::Code::kCorrupt, "short");

@@ -1,31 +1,33 @@
 // deps: forebay_store
-// Any bytes as a tar archive: an error or members inside the file, never a crash or a hang.
-#include "store/tar.h"
+// Any bytes as a tar archive give an error or members inside the file, never a crash or a hang.
+#include "store/format/tar.h"
+
+#include "io/blocking_file.h"
+#include "store/source/tar_reader.h"
 
 namespace {
 
 using namespace forebay;
 
-class BytesFile final : public io::RandomFile {
+class BytesFile final : public io::BlockingFile {
  public:
-  explicit BytesFile(base::Bytes data) : data_(data) {}
-  const std::string& path() const override { return path_; }
-  base::Result<uint64_t> size() const override { return data_.size(); }
-  base::Status read(uint64_t offset, base::MutableBytes out) const override {
-    FOREBAY_CHECK(base::in_bounds(offset, out.size(), data_.size()));
-    std::copy_n(data_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
-    return {};
-  }
+  explicit BytesFile(base::Bytes data)
+      : BlockingFile("fuzz.tar", {.size = data.size()}), data_(data) {}
 
  private:
+  base::Result<size_t> read_some(uint64_t offset, base::MutableBytes out) const override {
+    FOREBAY_CHECK(base::in_bounds(offset, out.size(), data_.size()));
+    std::copy_n(data_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    return out.size();
+  }
+
   const base::Bytes data_;
-  const std::string path_ = "fuzz.tar";
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // Checksums of aligned blocks are repaired when the first byte asks for it.
+  // The first byte decides whether checksums of aligned blocks are repaired.
   if (size == 0) return 0;
   base::ByteVector bytes(data + 1, data + size);
   for (size_t at = 0; data[0] % 2 == 1 && at + 512 <= bytes.size(); at += 512) {

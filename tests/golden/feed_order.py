@@ -1,7 +1,8 @@
-"""Writes feed_order.txt: epochs' orders by an independent reading of docs/feed.md.
+"""Writes feed_order.txt: the orders of epochs, by an independent reading of docs/feed.md.
 
 Run: python3 tests/golden/feed_order.py > tests/golden/feed_order.txt
-Each line: seed epoch lanes group_bytes repeats : samples of the epoch, position by position.
+Each line is "seed epoch lanes group_bytes repeats : samples", with the epoch's samples in the order
+of their positions.
 """
 
 M32, M64 = 2**32 - 1, 2**64 - 1
@@ -28,7 +29,7 @@ def stream(seed, purpose, a, b):
 
 
 def below(bound, numbers):
-    while True:  # Lemire: the high half of a product, biased low halves refused
+    while True:  # Lemire's method: the high half of a product; biased low halves are refused
         product = next(numbers) * bound
         if product & M64 >= 2**64 % bound:
             return product >> 64
@@ -41,7 +42,7 @@ def shuffle(items, numbers):
 
 
 def order(chunks, seed, epoch, lanes, group_bytes, repeats):
-    """`chunks`: (samples, bytes) each."""
+    """Returns the samples of an epoch; `chunks` holds (samples, bytes) of each chunk."""
     firsts = [sum(n for n, _ in chunks[:i]) for i in range(len(chunks))]
     numbers = list(range(len(chunks)))
     shuffle(numbers, stream(seed, CHUNK_ORDER, epoch, 0))

@@ -1,6 +1,6 @@
 """Writes image_crop.txt: moments of the crops of torchvision.transforms.v2.RandomResizedCrop.
 
-Each line is "width height" and then mean and standard deviation of x, y, width and height of a
+Each line is "width height" and then the mean and standard deviation of x, y, width and height of a
 million crops with the default scale and ratio. `draw` is torchvision's make_params
 (torchvision/transforms/v2/_geometry.py) over arrays.
 """

@@ -1,6 +1,6 @@
 """Writes image_erasing.txt: moments of the rectangles of torchvision.transforms.v2.RandomErasing.
 
-Each line is "size", the share of samples that lose a rectangle, and then mean and standard
+Each line is "size", the share of samples that lose a rectangle, and then the mean and standard
 deviation of x, y, width and height of the rectangles of a million square samples, with the default
 probability, scale and ratio. `draw` is torchvision's make_params and _call_one of
 torchvision/transforms/v2/_augment.py over arrays.
@@ -16,7 +16,7 @@ DRAWS = 1_000_000
 
 
 def draw(size: int, n: int) -> np.ndarray:
-    """The rectangles (x, y, width, height) of those of n samples that lose one."""
+    """Returns the rectangles (x, y, width, height) of those of n samples that lose one."""
     low, high = torch.log(torch.tensor([0.3, 3.3])).tolist()
     out = np.zeros((n, 4))
     left = np.flatnonzero((torch.rand(n) < 0.5).numpy())

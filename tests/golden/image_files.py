@@ -1,7 +1,7 @@
 """Writes image_files.txt: small PNG and WebP files of every kind, and their pixels by Pillow.
 
-Each line is "name width height sha256 hex": the digest of Pillow's convert("RGB") pixels and the
-file itself. Pillow writes no interlaced PNGs, so `interlaced` does.
+Each line is "name width height sha256 hex": the digest of the pixels that Pillow's convert("RGB")
+gives, and the file itself. Pillow cannot write interlaced PNGs, so `interlaced` writes them.
 """
 
 import hashlib

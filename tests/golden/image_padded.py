@@ -1,7 +1,7 @@
 """Writes image_padded.txt: digests of crops of images with mirrored padding, by NumPy.
 
 Each line is "width height seed padding x y size sha256"; (x, y) is the crop's corner in the padded
-image. Images come from image_resize.py. python tests/golden/image_padded.py
+image. The images come from image_resize.py. Run: python tests/golden/image_padded.py
 """
 
 import hashlib

@@ -1,11 +1,12 @@
 """Writes image_prepare.txt: digests of samples made from JPEGs by Pillow, PyTorch and NumPy.
 
 A line "file NAME HEX" is a JPEG. A line "train NAME SIZE MODE SAMPLE x y width height flip UINT8
-FLOAT32" is what becomes of it in training: a random resized crop (drawn as src/image/crop.h says,
-from the stream of seed 31 and SAMPLE), resized to SIZE x SIZE, perhaps mirrored; "eval NAME SIZE
-MODE RESIZE UINT8 FLOAT32": resized, then its centre. UINT8 and FLOAT32 are digests (SHA-256, the
-first 16 bytes) of the bytes, channels first, before and after they are normalised. The steps are
-those of torchvision.transforms.v2 on tensors. Run with PyTorch on x86-64:
+FLOAT32" is the sample made from it in training: a random resized crop (drawn as src/image/crop.h
+says, from the stream of seed 31 and SAMPLE), resized to SIZE x SIZE and perhaps mirrored. A line
+"eval NAME SIZE MODE RESIZE UINT8 FLOAT32" is the centre of the resized image. UINT8 and FLOAT32
+are digests (the first 16 bytes of SHA-256) of the sample's bytes, channels first, before and after
+they are normalised. The steps are those of torchvision.transforms.v2 on tensors. Run with PyTorch
+on x86-64:
 python tests/golden/image_prepare.py
 """
 
@@ -29,7 +30,7 @@ STD = np.array([0.229, 0.224, 0.225], np.float32).astype(np.float64)
 
 
 def jpeg(rng: np.random.Generator, width: int, height: int, mode: str, **options: Any) -> bytes:
-    """Waves, a few rectangles and some noise."""
+    """Makes a JPEG of waves, a few rectangles and some noise."""
     y, x = np.mgrid[:height, :width] / 20
     channels = len(Image.new(mode, (1, 1)).getbands())
     waves = [np.sin(x * rng.uniform(0, 3) + y * rng.uniform(0, 3)) for _ in range(channels)]
@@ -69,7 +70,7 @@ def uniform(numbers: Iterator[int]) -> float:
 
 
 def draw(width: int, height: int, sample: int) -> tuple[int, int, int, int, bool]:
-    """torchvision's make_params of RandomResizedCrop, and a flip, over Forebay's generator."""
+    """Draws like RandomResizedCrop.make_params, then a flip, from Forebay's generator."""
     numbers = stream(SEED, AUGMENT, 0, sample)
     for _ in range(10):
         area = width * height * (0.08 + (1 - 0.08) * uniform(numbers))
@@ -106,7 +107,7 @@ def train(name: str, pixels: np.ndarray, size: int, mode: str, sample: int) -> s
 
 
 def evaluate(name: str, pixels: np.ndarray, size: int, mode: str, short: int) -> str:
-    """torchvision's Resize and CenterCrop."""
+    """Makes the line for torchvision's Resize and CenterCrop."""
     height, width = pixels.shape[:2]
     if width <= height:
         out = resize(pixels, short, int(short * height / width), mode)

@@ -1,4 +1,4 @@
-"""Writes image_resize.txt: digests of PyTorch's uint8 resize, antialiased but for nearest.
+"""Writes image_resize.txt: digests of PyTorch's uint8 resize, antialiased except for nearest.
 
 Each line is "mode width height out_width out_height seed sha256" of the resized RGB bytes. Images
 come from `image` below, which src/image/resize_test.cc repeats. Run with PyTorch on x86-64:
@@ -36,7 +36,7 @@ FIXED = [
 
 
 def image(width: int, height: int, seed: int) -> np.ndarray:
-    """Noise of all values for even seeds, of 0 and 255 for odd ones."""
+    """Returns noise of all values for an even seed, and of 0 and 255 only for an odd one."""
     v = (np.arange(width * height * 3, dtype=np.uint32) + np.uint32(seed * 7919)) * np.uint32(
         2654435761
     )

@@ -15,8 +15,21 @@ IMAGES = 70
 CLASSES = 3
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line("markers", "nightly: slow; runs only with FOREBAY_TEST_ALL=1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves the slow tests to ./dev nightly."""
+    if not os.environ.get("FOREBAY_TEST_ALL"):
+        for item in items:
+            if item.get_closest_marker("nightly"):
+                item.add_marker(pytest.mark.skip(reason="slow: runs with FOREBAY_TEST_ALL=1"))
+
+
 def make_jpeg(seed: int) -> bytes:
-    """Smooth noise of 40 to 300 pixels a side."""
+    """Makes a JPEG of smooth noise whose sides are 40 to 300 pixels long."""
     random = np.random.default_rng(seed)
     width, height = (int(side) for side in random.integers(40, 300, 2))
     small = Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8))
@@ -28,7 +41,7 @@ def make_jpeg(seed: int) -> bytes:
 
 
 def pack(images: dict[str, bytes], root: Path, *options: str) -> Path:
-    """Packs files, by their paths below a folder; some may be damaged on purpose."""
+    """Packs images, given by their paths in the folder; some may be damaged on purpose."""
     for name, content in images.items():
         path = root / "images" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,17 +54,17 @@ def pack(images: dict[str, bytes], root: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="session")
 def images() -> dict[str, bytes]:
-    """By their paths in the folder."""
+    """Returns the files' contents by their paths in the folder."""
     return {f"class{i % CLASSES}/{i:03}.jpg": make_jpeg(i) for i in range(IMAGES)}
 
 
 @pytest.fixture(scope="session")
 def folder(packed: Path) -> Path:
-    """What `packed` was packed from."""
+    """Returns the folder of images that `packed` was packed from."""
     return packed.parent / "images"
 
 
 @pytest.fixture(scope="session")
 def packed(images: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In several chunks."""
+    """Returns a dataset of all images in several chunks."""
     return pack(images, tmp_path_factory.mktemp("packed"), "--chunk-bytes", "100000")

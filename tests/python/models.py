@@ -1,4 +1,4 @@
-"""The trainer's models in PyTorch, for comparison: written from the papers, not from our code."""
+"""The trainer's models in PyTorch, for comparison, written from the papers, not from our code."""
 
 import torch
 from torch import nn
@@ -52,7 +52,7 @@ class ResNet9(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """He et al. 2015, with the names that torchvision gives its parts."""
+    """The network of He et al. 2015, with the names that torchvision gives its parts."""
 
     class Block(nn.Module):
         def __init__(self, before: int, after: int, stride: int) -> None:

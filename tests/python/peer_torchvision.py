@@ -1,8 +1,8 @@
-"""torchvision, also where its compiled operators do not fit the torch that is installed.
+"""Imports torchvision even where its compiled operators do not fit the installed torch.
 
-Its wheels are built beside torch's CUDA wheels: beside torch for CPUs alone their operators are not
-there, and declaring their shapes, which importing torchvision does, fails. The transforms need none
-of them.
+Its wheels are built for torch's CUDA wheels. With the CPU build of torch their operators are
+missing, and importing torchvision fails because it declares the operators' shapes. The transforms
+need none of the operators.
 """
 
 from collections.abc import Callable

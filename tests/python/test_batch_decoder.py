@@ -1,4 +1,4 @@
-"""BatchDecoder and decode(device=…): the Loader's pixels, whoever makes them."""
+"""BatchDecoder and decode(device=…) make the same pixels as the Loader on every device."""
 
 import contextlib
 import io
@@ -36,7 +36,7 @@ _PLACES = [
 
 @pytest.fixture(params=_PLACES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Where batches are made; the second stands in for a GPU where there is none."""
+    """Returns where batches are made; the second place stands in for a GPU where there is none."""
     if request.param == "the GPU's kernels run by the CPU":
         here = torch.device("cpu")
         for module in (batch_module, decoding_module):

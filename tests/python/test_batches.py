@@ -21,6 +21,7 @@ from forebay import transforms as T
 from forebay.ahead import Ahead, Deadline, Ready
 from forebay.epoch import Epoch
 from forebay.mixing import CutMix, MixUp, mix
+from forebay.place import Stand
 
 
 def test_fields_are_what_was_asked_for(packed: Path):
@@ -104,7 +105,7 @@ def test_functions_run_on_each_image_and_on_the_batch(packed: Path):
     for (images, labels), (own, own_labels) in zip(plain, loader, strict=True):
         assert torch.equal(own, (images + 1 + 1) / 2) and torch.equal(own_labels, labels)
     assert threading.main_thread() not in threads
-    # Whole images, made to one size by the function.
+    # The function crops whole images to one size.
     crops = forebay.Loader(packed, 16, transform=[lambda image: image[:, :40, :40]])
     for images, _ in crops:
         assert images.shape[1:] == (3, 40, 40) and images.dtype == torch.uint8
@@ -196,7 +197,7 @@ def test_a_function_is_not_begun_for_images_that_nobody_waits_for(
 
     def slow(image: torch.Tensor) -> torch.Tensor:
         begun.append(numbers[image.numpy().tobytes()])
-        if begun[-1] == 16:  # the second batch's first image
+        if begun[-1] == 16:  # this is the second batch's first image
             reached.set()
             go_on.wait(60)
         return image
@@ -211,7 +212,7 @@ def test_a_function_is_not_begun_for_images_that_nobody_waits_for(
     given = iter(loader)
     next(given)
     assert reached.wait(60)
-    given.close()  # type: ignore[attr-defined]  # as break does, and Ctrl-C
+    given.close()  # type: ignore[attr-defined]  # break and Ctrl-C do the same
     assert go_on.is_set() and not set(range(17, 32)) & set(begun)
 
 
@@ -220,7 +221,7 @@ def test_the_loop_waits_for_its_own_batch_and_the_next():
 
     def pull(_: Deadline) -> Ready:
         pulled.append(len(pulled))
-        return Ready(pulled[-1], None)
+        return Ready(pulled[-1], Stand("", 0, None))
 
     batches = Ahead(pull, lambda: False, lambda ready, _: ready.batch, 8)
     for number in range(3):
@@ -256,7 +257,7 @@ def test_sizes_are_numbers_that_pytorch_counts_with(packed: Path):
 def test_a_function_without_return_is_told(packed: Path):
     with pytest.raises(ValueError, match="returned None"):
         next(iter(forebay.Loader(packed, 4, transform=[T.CenterCrop(8), lambda image: None])))
-    # One by itself need not be in a list.
+    # A single transform need not be in a list.
     (images, _), *_ = forebay.Loader(packed, 4, transform=T.CenterCrop(8))
     assert images.shape == (4, 3, 8, 8)
 
@@ -305,7 +306,7 @@ def test_a_loader_that_is_closed_goes_on_where_it_was(packed: Path):
         first = [next(given)[1] for _ in range(3)]
         assert tasks() - before
     deadline = time.monotonic() + 60
-    while tasks() - before:  # a thread that was joined may be listed for a moment
+    while tasks() - before:  # a joined thread may stay listed for a moment
         assert time.monotonic() < deadline
         time.sleep(0.01)
     with pytest.raises(RuntimeError, match="close"):
@@ -320,7 +321,7 @@ def test_ctrl_c_ends_a_wait(packed: Path):
     """The batch is so large that the core needs half a minute for it."""
     program = f"""
 import os, signal, forebay
-signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore SIGINT
 from forebay import transforms as T
 many = forebay.Dataset({str(packed)!r}).subset(list(range(70)) * 4000)
 loader = forebay.Loader(many, 2**18, transform=T.train(16), num_workers=1)
@@ -342,7 +343,7 @@ except KeyboardInterrupt:
 
 
 def test_batches_without_samples_have_their_kind(images: dict[str, bytes], tmp_path: Path):
-    """A rank without samples, and a batch whose only sample is bad."""
+    """A rank without samples and a batch whose only sample is bad give empty batches."""
     from conftest import pack
 
     good = list(images.values())[0]
@@ -376,7 +377,7 @@ def test_the_next_batches_are_made_while_the_loop_has_one(
         return pulled[-1]
 
     def transform(batch: Any) -> Any:
-        if 0 in batch[0]:  # until this one is done, the loop looks for further ones
+        if 0 in batch[0]:  # meanwhile the loop looks for further batches
             assert enough.wait(60)
         made.release()
         return batch

@@ -1,4 +1,4 @@
-"""`forebay bench`: its figures are of real epochs over the user's own images."""
+"""`forebay bench` measures real epochs over the user's own images."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def test_another_python_on_the_path_is_not_taken(packed: Path, tmp_path: Path):
     made = bench(packed, "--json", "--seconds", "0", "--size", "32", **variables)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["peer"].startswith("DataLoader")
-    made = bench(packed, FOREBAY_PYTHON=str(other))  # the one that is named is taken
+    made = bench(packed, FOREBAY_PYTHON=str(other))  # the named Python is used
     assert made.returncode == 7
 
 

@@ -1,6 +1,6 @@
-"""What users of other loaders complained about most, each as a test that would show it here.
+"""The most frequent complaints about other loaders, each with a test that would show it here.
 
-docs/features.md says which further tests answer a complaint.
+docs/features.md names further tests that answer a complaint.
 """
 
 import json
@@ -22,12 +22,12 @@ import forebay
 from conftest import make_jpeg
 from forebay import transforms as T
 
-DEADLINE_S = 120  # what hangs is ended, and fails; far above what anything here takes
+DEADLINE_S = 120  # ends a program that hangs; all programs here take far less
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
 
 
 def start(code: str, path: Path, *launcher: str) -> subprocess.Popen[str]:
-    """Runs a program, in a session of its own, that knows `path`."""
+    """Starts a program, in a session of its own, in which `path` is defined."""
     program = f"import os, signal, sys, time, torch, forebay\npath = {str(path)!r}\n"
     program += "from forebay import transforms as T\n" + textwrap.dedent(code)
     if launcher:
@@ -47,7 +47,7 @@ def start(code: str, path: Path, *launcher: str) -> subprocess.Popen[str]:
 
 
 def session_of(process: str) -> int:
-    """Of a folder in /proc; 0 where it has ended."""
+    """Returns the session of a process, given by its folder in /proc, or 0 when it has ended."""
     try:
         state, _, _, session = Path(process, "stat").read_text().rpartition(")")[2].split()[:4]
     except (FileNotFoundError, ProcessLookupError):
@@ -56,7 +56,10 @@ def session_of(process: str) -> int:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Waits until it has ended: exit code and output; no process of its session may be left."""
+    """Waits for the process to end and returns its exit code and output.
+
+    No other process of its session may be left.
+    """
     try:
         out, err = process.communicate(timeout=DEADLINE_S)
     except subprocess.TimeoutExpired:
@@ -216,7 +219,7 @@ def test_leftovers_of_loaders_that_are_gone(packed: Path, folder: Path):
         until = time.monotonic() + 60
         while any(now > then for now, then in zip(count(), before)):
             assert time.monotonic() < until, (before, count())
-            time.sleep(0.01)  # a thread that was joined may be listed for a moment
+            time.sleep(0.01)  # a joined thread may stay listed for a moment
         """
     returned, _, err = end(start(code, packed))
     assert returned == 0, err
@@ -233,18 +236,18 @@ def test_memory_growth_with_workers(where: str, request):
         for epoch in range(450):
             for batch in loader: kept = batch
             loader.state_dict()
-            if epoch == 149: before = resident()  # by then the allocator has what it needs
+            if epoch == 149: before = resident()  # the allocator has grown by then
         print(resident() - before)
         """
     returned, out, err = end(start(code, request.getfixturevalue(where)))
     assert returned == 0, err
-    # One batch an epoch that is not let go would be 118 MB, one file 4 MB.
+    # Keeping one batch of each epoch would take 118 MB, and keeping one file of each epoch 4 MB.
     assert int(out) < 3_000_000
 
 
 # "ranks got unequal numbers of batches: DDP hangs at the end of the epoch"
 def test_unequal_steps(packed: Path):
-    """Three ranks, 70 samples: in order some ranks have fewer at an epoch's end, or none."""
+    """With 70 samples on three ranks, some ranks have fewer samples at an epoch's end, or none."""
     code = """
         torch.distributed.init_process_group("gloo")
         for batch_size, shuffle, drop_last in [
@@ -258,7 +261,7 @@ def test_unequal_steps(packed: Path):
                 for images, labels in loader:
                     assert images.shape[1:] == (3, 32, 32) and len(images) == len(labels)
                     count = torch.full((1,), float(len(labels)))
-                    torch.distributed.all_reduce(count)  # waits for ever where a rank has no step
+                    torch.distributed.all_reduce(count)  # hangs if a rank has no step
                     steps, samples = steps + 1, samples + count
                 assert steps == len(loader)
                 if loader.rank == 0: print(steps, int(samples.item()), flush=True)
@@ -273,7 +276,7 @@ def test_unequal_steps(packed: Path):
 # "after a restart samples come twice", "an epoch is skipped", "prefetched data is lost"
 @pytest.mark.parametrize("killed_after", [[3, 6, 2], [9, 9]])
 def test_wrong_resume(killed_after: list[int], packed: Path, tmp_path: Path):
-    """Two epochs of 9 batches in processes that are killed: within one, at borders, at the end."""
+    """Two epochs of 9 batches run in processes that are killed within an epoch and at its end."""
     code = """
         import json
         folder, batches_max = sys.argv[1], int(sys.argv[2])
@@ -310,7 +313,7 @@ def test_wrong_resume(killed_after: list[int], packed: Path, tmp_path: Path):
 
 
 def broken(kind: str, good: bytes) -> bytes:
-    """An image file that cannot be used."""
+    """Returns an image file that cannot be used."""
     match kind:
         case "empty":
             return b""
@@ -349,7 +352,7 @@ def test_one_bad_image_ends_the_run(kind: str, shuffle: bool, images: dict[str, 
     with pytest.warns(UserWarning, match="class1/031 cannot be used: ."):
         first = sum(len(labels) for _, labels in loader)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it is named once
+        warnings.simplefilter("error")  # the bad sample was named in the first epoch
         second = sum(len(labels) for _, labels in loader)
     assert first == second == len(images) - (not shuffle)
     (bad,) = loader.bad_samples
@@ -359,7 +362,7 @@ def test_one_bad_image_ends_the_run(kind: str, shuffle: bool, images: dict[str, 
 
 @pytest.fixture
 def numbered(tmp_path: Path) -> Iterator[Path]:
-    """60 images, each a class of its own: a label says which image it is."""
+    """Returns 60 images, each in a class of its own, so that a label says which image it is."""
     for i in range(60):
         (tmp_path / "numbered" / f"{i:02}").mkdir(parents=True)
         (tmp_path / "numbered" / f"{i:02}" / "image.jpg").write_bytes(make_jpeg(i))
@@ -368,7 +371,7 @@ def numbered(tmp_path: Path) -> Iterator[Path]:
 
 # "three minutes between epochs, while the workers start again"
 def test_stall_at_the_epochs_border(numbered: Path):
-    """Before anybody asks for it, the next epoch has been read: iter() needs no file."""
+    """The next epoch is read before anybody asks for it, so that iter() needs no file."""
     options: dict[str, Any] = {"shuffle": True, "transform": T.train(64)}
     expected = forebay.Loader(numbered, 4, **options)
     list(expected)

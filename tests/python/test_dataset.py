@@ -1,4 +1,4 @@
-"""forebay.Dataset and forebay.decode against the files that were packed and Pillow's pixels."""
+"""Compares forebay.Dataset and forebay.decode with the packed files and with Pillow's pixels."""
 
 import io
 import os
@@ -151,6 +151,6 @@ def test_decoded_pixels_outlive_their_decoder(images: dict[str, bytes]):
     kept = pixels.copy()
     forebay.decode(list(images.values()), threads=1)
     assert np.array_equal(pixels, kept)
-    pixels[0, 0] = 7  # nobody else's
+    pixels[0, 0] = 7  # the pixels belong to the caller alone
     with pytest.raises(ValueError, match="threads is 0"):
         forebay.decode([file], threads=0)

@@ -1,4 +1,4 @@
-"""Batches in page-locked memory and on a GPU: the same numbers as in this machine's memory."""
+"""Batches in page-locked memory and on a GPU hold the same numbers as batches in host memory."""
 
 import pickle
 from collections import OrderedDict, UserDict
@@ -133,7 +133,7 @@ _CASES: dict[str, dict[str, Any]] = {
 }
 
 
-# Cases that the core does not bring to the GPU itself.
+# In these cases the core does not copy the batches to the GPU itself.
 _BY_THE_CPU = {"a function of images", "a function of batches", "mixed", "own sizes"}
 _WHERE: dict[str, dict[str, Any]] = {
     "pinned": {"pin_memory": True},
@@ -180,7 +180,7 @@ def test_the_same_batches_as_on_the_cpu(packed: Path, case: str, where: str):
 @on_a_gpu
 @pytest.mark.parametrize("decode", ["cpu", "auto", "gpu"])
 def test_a_busy_device_sees_whole_batches(packed: Path, decode: str):
-    """The loop's stream is far behind, and batches are freed before it has used them."""
+    """The loop's stream lags far behind, and batches are freed before the stream has used them."""
     options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transform": T.train(64)}
     sums = []
     for _ in range(3):

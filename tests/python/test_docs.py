@@ -1,7 +1,8 @@
-"""Every page's Python blocks run as printed, and the shell blocks that are marked to be run.
+"""Runs every page's Python blocks as printed, and the shell blocks that are marked to be run.
 
-A page's blocks share their names, in the page's order, in a folder with photos/train,
-train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block leaves it out.
+A page's blocks run in the page's order and share their names. Their working directory holds
+photos/train, train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block
+leaves the block out.
 """
 
 import io
@@ -28,7 +29,7 @@ PAGES = sorted(
 
 
 def blocks_to_run(page: str) -> list[tuple[str, str, int]]:
-    """Language, text and the number of the line before its first one."""
+    """Returns the language and text of each block, and the number of the line before its text."""
     text = (ROOT / page).read_text()
     found = []
     for block in BLOCK.finditer(text):
@@ -45,7 +46,7 @@ def blocks_to_run(page: str) -> list[tuple[str, str, int]]:
 
 
 def commands(language: str, code: str) -> str:
-    """Of a console block what follows a prompt; the rest is output."""
+    """Returns what follows a prompt in a console block; its other lines are output."""
     if language == "bash":
         return code
     return "".join(line[2:] for line in code.splitlines(True) if line.startswith("$ "))
@@ -53,7 +54,7 @@ def commands(language: str, code: str) -> str:
 
 @pytest.fixture
 def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch) -> Path:
-    """A working directory with what the pages name, and `forebay` in the PATH."""
+    """Makes a working directory with what the pages name, and puts `forebay` on the PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/forebay").symlink_to(Path(FOREBAY).absolute())
     shutil.copytree(folder, tmp_path / "photos/train")  # pages write an index into it
@@ -78,14 +79,14 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
 
 
 def run_blocks(page: str, data: Path) -> dict[str, Any]:
-    """What they define."""
+    """Runs a page's blocks and returns the names that they define."""
     names: dict[str, Any] = {"__name__": page}
     for language, code, line in blocks_to_run(page):
         if language == "python":
-            # As many lines ahead as the page has: errors then name its own.
+            # The empty lines in front make errors name the page's own lines.
             exec(compile("\n" * line + code, ROOT / page, "exec"), names)
             continue
-        if re.search(r"\bpack \S+ train\.forebay", code):  # the page makes it itself
+        if re.search(r"\bpack \S+ train\.forebay", code):  # this page packs it itself
             (data / "train.forebay").unlink()
         script = commands(language, code)
         assert script, f"{page}:{line}: no command in the block"

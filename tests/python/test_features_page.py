@@ -1,4 +1,4 @@
-"""docs/features.md names tests as proof: each exists, and no row is without proof or reason."""
+"""Each test that docs/features.md names as proof exists, and every row has a proof or a reason."""
 
 import re
 

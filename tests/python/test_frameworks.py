@@ -1,7 +1,7 @@
-"""The examples run as a user runs them, in Lightning, Accelerate, timm and compiled DDP (on Gloo).
+"""Runs the examples like a user, with Lightning, Accelerate, timm and compiled DDP (on Gloo).
 
-Interrupted and continued, they end with the same weights, bit for bit, as without: no sample came
-twice or was left out.
+An interrupted and resumed run ends with the same weights, bit for bit, as an uninterrupted run, so
+no sample came twice or was left out.
 """
 
 import os
@@ -20,11 +20,11 @@ from conftest import IMAGES, ROOT
 from forebay import transforms as T
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-STEPS = IMAGES // 8  # of an epoch; all examples take 8 samples a step
+STEPS = IMAGES // 8  # steps of an epoch; all examples take 8 samples a step
 
 
 def run(*arguments: object, cwd: Path) -> str:
-    """Runs Python; what it printed."""
+    """Runs Python and returns what it printed."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(forebay.__file__).absolute().parents[1]),
@@ -53,7 +53,7 @@ def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 @pytest.fixture(scope="module")
 def whole(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Lightning's state after two epochs without an interruption."""
+    """Returns Lightning's state after two epochs without an interruption."""
     folder = tmp_path_factory.mktemp("whole")
     run(example("lightning_train.py"), packed, 2, "--out", "out", cwd=folder)
     return lightning_state(folder / "out")
@@ -65,8 +65,8 @@ def test_lightning_trains_each_epoch_once(whole: dict[str, Any]):
     assert (state["epoch"], state["position"]) == (1, STEPS * 8)
 
 
-# A checkpoint comes each 5 steps: in the middle of the first epoch, and of the second.
-@pytest.mark.parametrize("stop", [7, 2 * STEPS - 4])
+# A checkpoint is written every 5 steps, so the run resumes in the middle of either epoch.
+@pytest.mark.parametrize("stop", [7, pytest.param(2 * STEPS - 4, marks=pytest.mark.nightly)])
 def test_lightning_goes_on_exactly(stop: int, whole: dict[str, Any], packed: Path, tmp_path: Path):
     command = [example("lightning_train.py"), packed, 2, "--out", tmp_path / "out"]
     run(*command, "--max-steps", stop, cwd=tmp_path)
@@ -82,10 +82,11 @@ def test_lightning_in_two_processes_sees_the_same_batches(
 ):
     run(example("lightning_train.py"), packed, 2, "--out", "out", "--devices", 2, cwd=tmp_path)
     weights = lightning_state(tmp_path / "out")["state_dict"]
-    for name, expected in whole["state_dict"].items():  # sums in another order
+    for name, expected in whole["state_dict"].items():  # the sums run in another order
         torch.testing.assert_close(weights[name], expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_lightning_takes_a_loader_that_was_made_before_its_processes(packed: Path, tmp_path: Path):
     program = tmp_path / "program.py"
     program.write_text(
@@ -120,6 +121,7 @@ def test_accelerate_goes_on_exactly_in_two_processes(packed: Path, tmp_path: Pat
     assert equal(one, two)
 
 
+@pytest.mark.nightly
 def test_timm_trains(packed: Path, tmp_path: Path):
     out = tmp_path / "model.pt"
     printed = run(
@@ -129,11 +131,12 @@ def test_timm_trains(packed: Path, tmp_path: Path):
     assert all(bool(value.isfinite().all()) for value in torch.load(out).values())
 
 
+@pytest.mark.nightly
 def test_a_compiled_model_trains_in_two_processes(packed: Path, tmp_path: Path):
     printed = run(*TORCHRUN, example("ddp_compile.py"), packed, 2, "--out", "m.pt", cwd=tmp_path)
     steps, losses = zip(*re.findall(r"(\d+) steps, loss (\d\.\d+)", printed), strict=True)
     assert steps == (str(STEPS), str(STEPS))
-    # The same by hand: no processes, nothing compiled.
+    # Train the same model in this process, uncompiled.
     torch.manual_seed(0)
     loader = forebay.Loader(packed, 8, shuffle=True, drop_last=True, transform=T.train(64))
     model = torch.nn.Sequential(

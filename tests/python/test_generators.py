@@ -1,4 +1,4 @@
-"""Random numbers of a user's functions: by seed, epoch and sample, not by threads or ranks."""
+"""The numbers of a user's function depend on seed, epoch and sample, not on threads or ranks."""
 
 import functools
 import itertools
@@ -26,7 +26,7 @@ def noise_of_numpy(image: torch.Tensor, *, rng: np.random.Generator) -> np.ndarr
 
 
 class Both(torch.nn.Module):
-    """A module, whose parameters are those of forward()."""
+    """A module whose parameters are those of its forward()."""
 
     def forward(self, image: torch.Tensor, rng: Any = None, generator: Any = None) -> torch.Tensor:
         drawn = torch.rand(1, generator=generator, dtype=torch.float64)
@@ -37,7 +37,7 @@ FUNCTIONS = [noise, noise_of_numpy, Both()]
 
 
 def drawn(dataset: Any, own: Any, epochs: int = 1, **options: Any) -> dict[Any, tuple]:
-    """What a function drew, by epoch and sample."""
+    """Returns what a function drew, by epoch and sample."""
     options = {"seed": 5, "shuffle": True, **options}
     fields = {"i": "index", "x": "image"}
     loader = forebay.Loader(dataset, 8, transform=[CROP, own], fields=fields, **options)
@@ -91,7 +91,7 @@ def test_resuming_gives_the_same_numbers(packed: Path, own: Any):
 
 def test_a_sample_that_comes_again_has_other_numbers(packed: Path):
     dataset = forebay.Dataset(packed)
-    # By the sample and how often it came before, not by its place.
+    # The numbers depend on the sample and on how often it came before, not on its position.
     one = drawn(dataset, noise, sampler=[5, 6, 5, 7, 5], shuffle=False)
     assert len(set(one[0, 5])) == 6
     other = drawn(dataset, noise, sampler=[9, 5, 5, 5, 8, 6, 7], shuffle=False)
@@ -155,7 +155,7 @@ def test_functions_of_batches_draw_by_step_and_samples(packed: Path):
     assert not {one[0] for one in epochs(seed=2)} & {one[0] for one in expected}
     ranks = [epochs(seed=1, rank=rank, world_size=2) for rank in range(2)]
     assert not {one[0] for one in ranks[0]} & {one[0] for one in ranks[1]}
-    # A sampler that gives each rank its own samples.
+    # The same holds for a sampler that gives each rank its own samples.
     halves = [
         forebay.Loader(packed, 8, sampler=range(first, 70, 2), collate_fn=collate)
         for first in range(2)
@@ -168,7 +168,7 @@ def test_only_parameters_that_are_free_get_a_generator(packed: Path):
     own = torch.Generator().manual_seed(3)
     occasion = Occasion(0, 0, np.zeros(1, np.uint64))
 
-    def named(generator: Any) -> Any:  # its value happens to be called so
+    def named(generator: Any) -> Any:  # its parameter happens to have this name
         return generator
 
     assert UserFunction(named, "transform")(7, occasion) == 7
@@ -183,7 +183,7 @@ def test_only_parameters_that_are_free_get_a_generator(packed: Path):
 
 
 def test_the_numbers_never_change():
-    """They are part of a run's results: another version of Forebay must give the same."""
+    """The numbers are part of a run's results: every version of Forebay must draw the same."""
     occasion = Occasion(2**64 - 1, 7, np.array([2**40 + 3], np.uint64))
     torch_own = UserFunction(lambda image, generator: generator.initial_seed(), "transform", 1)
     numpy_own = UserFunction(lambda image, rng: int(rng.bit_generator.random_raw()), "transform", 1)

@@ -1,4 +1,4 @@
-"""Data in place: tar shards and folders, with and without the index of `forebay index`."""
+"""Tests data in place: tar shards and folders, with and without the index of `forebay index`."""
 
 import glob
 import io
@@ -33,7 +33,7 @@ def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
 
 
 def members_of(name: str, image: bytes) -> list[tuple[str, bytes]]:
-    """A sample's: the image in front, in the middle or behind, by its number."""
+    """Returns a sample's members; its number decides whether the image is first, second or last."""
     key, number = name.removesuffix(".jpg"), int(name[-7:-4])
     others = [(f"{key}.cls", f"{name[5]}\n".encode()), (f"{key}.json", b'{"a": 1}')]
     return [*others[: number % 3], (f"{key}.jpg", image), *others[number % 3 :]]
@@ -41,7 +41,7 @@ def members_of(name: str, image: bytes) -> list[tuple[str, bytes]]:
 
 @pytest.fixture
 def shards(images: dict[str, bytes], tmp_path: Path) -> Path:
-    """Four shards of GNU tar's kind."""
+    """Writes four shards in GNU tar's format."""
     folder = tmp_path / "shards"
     folder.mkdir()
     names = sorted(images, key=lambda name: name[-7:])
@@ -53,7 +53,7 @@ def shards(images: dict[str, bytes], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def copied(images: dict[str, bytes], tmp_path: Path) -> Path:
-    """A folder of its own."""
+    """Makes a folder of the images that this test may change."""
     for name, content in images.items():
         path = tmp_path / "copied" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def equal(a: Batches, b: Batches) -> bool:
 
 
 def quiet(path: Path | str) -> forebay.Dataset:
-    """Opened without a warning."""
+    """Opens a dataset and fails if that gives a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return forebay.Dataset(path)
@@ -155,7 +155,7 @@ def test_resumes_at_every_batch(where: str, request):
             next(steps)
         state = first.state_dict()
         if taken == 3:
-            index(path)  # a state is of the data, whether it was indexed or not
+            index(path)  # a state belongs to the data, indexed or not
         again = make(path)
         again.load_state_dict(state)
         rest = list(again)
@@ -202,7 +202,7 @@ def test_a_file_that_grew_is_a_bad_sample(copied: Path, images: dict[str, bytes]
     index(copied)
     path = copied / "class1/001.jpg"
     path.write_bytes(images["class1/001.jpg"] + b"more")
-    dataset = quiet(copied)  # the folder has the same files
+    dataset = quiet(copied)  # the folder still lists the same files
     with pytest.raises(forebay.DataError, match="its size changed since it was indexed.*again"):
         dataset[dataset.keys().index("class1/001")]
     loader = make(copied)
@@ -260,7 +260,7 @@ def test_samples_left_out_are_told(shards: Path, images: dict[str, bytes]):
 def test_a_bad_sample_is_the_same_one_wherever_its_data_lies(
     images: dict[str, bytes], tmp_path: Path
 ):
-    """Also where its name is no UTF-8; a state that went through JSON knows it again."""
+    """This holds also where a name is not UTF-8 and where the state went through JSON."""
     for place in ("here", "there"):
         (tmp_path / place / "a").mkdir(parents=True)
         for i, file in enumerate(list(images.values())[:5]):
@@ -290,7 +290,7 @@ def test_names_need_not_be_utf8(images: dict[str, bytes], tmp_path: Path):
 
 
 def test_keys_may_begin_anew_in_each_shard(images: dict[str, bytes], tmp_path: Path):
-    """A bug once: such shards, which WebDataset reads, were refused."""
+    """Such shards, which WebDataset reads, were once refused."""
     files = list(images.values())[:8]
     for shard in range(4):
         pair = enumerate(files[shard * 2 : shard * 2 + 2])
@@ -307,7 +307,7 @@ def test_keys_may_begin_anew_in_each_shard(images: dict[str, bytes], tmp_path: P
         assert dataset.find("000001") is None
         assert [dataset.targets.tolist(), len(dataset)] == [[1] * 8, 8]
     assert [quiet(source).read(i) for i in range(8)] == files
-    # One shard alone needs no other name.
+    # The keys of a single shard need no prefix.
     assert quiet(tmp_path / "shard-001.tar").keys() == ["000000", "000001"]
     chunks = glob.glob(f"{tmp_path}/set/chunks/*.tar")
     read = webdataset.WebDataset(chunks, shardshuffle=False)
@@ -315,7 +315,7 @@ def test_keys_may_begin_anew_in_each_shard(images: dict[str, bytes], tmp_path: P
 
 
 def test_folders_inside_tars_are_classes(images: dict[str, bytes], tmp_path: Path):
-    """A bug once: the labels were all -1, and nothing said so."""
+    """The labels were once all -1, and nothing said so."""
     members = [(f"./data/train/{name}", image) for name, image in images.items()]
     write_tar(tmp_path / "x.tar", members)
     command = [FOREBAY, "pack", str(tmp_path / "x.tar"), str(tmp_path / "set"), "--order", "listed"]
@@ -348,5 +348,5 @@ def test_missing_labels_are_told_where_they_are_asked_for(images: dict[str, byte
         assert len(list(loader)) == 1
         make(tmp_path / "x.tar", fields=["image"])
         labelled = [("a.jpg", members[0][1]), ("a.cls", b"3")]
-        write_tar(tmp_path / "y.tar", labelled)  # some have one
+        write_tar(tmp_path / "y.tar", labelled)  # some samples have a label
         make(forebay.concat([quiet(tmp_path / "x.tar"), quiet(tmp_path / "y.tar")]))

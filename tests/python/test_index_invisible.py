@@ -1,4 +1,4 @@
-"""What `forebay index` writes into a user's data is invisible to others that read that data."""
+"""Other readers of a user's data do not see what `forebay index` writes into it."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def look(folder: Path, shards: Path, cache: Path) -> dict[str, Any]:
 
 
 def test_others_find_the_same_with_an_index(copied: Path, shards: Path, tmp_path: Path):
-    """A bug once: the index lay in a folder, which ImageFolder took for a class without images."""
+    """The index once lay in a folder, which ImageFolder took for a class without images."""
     before = look(copied, shards, tmp_path / "before")
     classes, images = before["ImageFolder"]
     assert classes == ["class0", "class1", "class2"] and len(images) == 70

@@ -1,4 +1,4 @@
-"""Nothing stays behind in a process: no object, memory, thread, file or shared memory."""
+"""A process keeps nothing of a closed loader: no object, memory, thread, file or shared memory."""
 
 import os
 import subprocess
@@ -80,17 +80,17 @@ WARM_UP, ROUNDS, TAIL = 40, 40, 10
 for _ in range(WARM_UP):
     one_round()
 before = held()
-memory = np.zeros((ROUNDS, 2), np.int64)  # made ahead, as what is measured includes it
+memory = np.zeros((ROUNDS, 2), np.int64)  # made now, since the measurements include it
 for i in range(ROUNDS):
     one_round()
     memory[i] = allocated(), resident()
 until = time.monotonic() + 60
 while any(now > then for now, then in zip(held(), before)):
     assert time.monotonic() < until, f"files and threads: {before} before, {held()} after"
-    time.sleep(0.01)  # a thread that was joined may be listed for a moment
+    time.sleep(0.01)  # a joined thread may stay listed for a moment
 
-# The least of several rounds, as what threads hold at a moment comes and goes by some 10 kB; some
-# of the interpreter's own grows ever more slowly, by up to 1 kB a round in the first ones.
+# The least of several rounds counts, because the threads' memory varies by about 10 kB. The
+# interpreter's own memory grows more and more slowly, by up to 1 kB in each early round.
 malloc, rss = (int(n) for n in memory[-TAIL:].min(axis=0) - memory[:TAIL].min(axis=0))
 told = f"{malloc} bytes more are allocated, {rss} more are resident after {ROUNDS - TAIL} rounds"
 assert malloc < 2000 * (ROUNDS - TAIL), told
@@ -113,7 +113,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(dataset.core))
 
 
 def run(script: str, packed: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """In a process whose allocations all go through malloc, with its own folder for files."""
+    """Runs a script in a process that allocates by malloc only and has its own folder for files."""
     folder.mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-c", BEGIN + script, str(packed)],
@@ -128,7 +128,7 @@ def run(script: str, packed: Path, folder: Path) -> subprocess.CompletedProcess[
 def test_nothing_stays_behind(script: str, packed: Path, tmp_path: Path):
     done = run(script, packed, tmp_path / "files")
     assert done.returncode == 0, done.stderr
-    # nanobind lists there what is still alive at the interpreter's end.
+    # nanobind prints to stderr which objects are still alive when the interpreter ends.
     assert done.stderr == ""
     assert list((tmp_path / "files").iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""What a user of DataLoader expects: its arguments, its last batches, its errors."""
+"""The Loader meets the expectations of DataLoader's users: arguments, last batches, errors."""
 
 import inspect
 import itertools
@@ -20,7 +20,7 @@ from forebay import transforms as T
 
 
 def numbers(loader: Any) -> list[list[int]]:
-    """Each batch's samples."""
+    """Returns the samples of each batch."""
     return [index.tolist() for (index,) in loader]
 
 
@@ -36,9 +36,6 @@ class Indexes(torch.utils.data.Dataset[int]):
 
     def __getitem__(self, index: int) -> int:
         return index
-
-
-# What comes in the last batch, of several ranks.
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 8])
@@ -99,9 +96,6 @@ def test_too_few_samples_are_no_batch(packed: Path):
     assert numbers(loader) == [] and numbers(loader) == []
 
 
-# What a function of the user raises.
-
-
 @pytest.mark.parametrize("where", ["transform", "collate_fn", "batch_transform"])
 def test_an_error_of_a_function_costs_its_batch_alone(packed: Path, where: str):
     def fail(given: Any) -> Any:
@@ -146,9 +140,6 @@ def test_a_function_that_raises_stop_iteration_does_not_end_the_epoch(packed: Pa
         next(iter(indexes(packed, 8, batch_transform=stop)))
 
 
-# DataLoader's arguments.
-
-
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_a_batch_sampler_chooses_the_batches(packed: Path, drop_last: bool):
     sampler = BatchSampler(SequentialSampler(range(70)), 16, drop_last)
@@ -159,7 +150,7 @@ def test_a_batch_sampler_chooses_the_batches(packed: Path, drop_last: bool):
 
 
 class Sized:
-    """Batches of many sizes, others in each epoch."""
+    """A batch sampler whose batches have many sizes and differ from epoch to epoch."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -192,7 +183,7 @@ def test_batches_of_many_sizes_resume_and_have_their_samples_pixels(packed: Path
     one: dict[int, Any] = {}
     for index, image in epochs[0]:
         for number, pixels in zip(index.tolist(), image, strict=True):
-            one.setdefault(number, pixels)  # the first time has the plain epoch's crop
+            one.setdefault(number, pixels)  # the first occurrence has the plain epoch's crop
     plain = forebay.Loader(packed, 8, transform=T.train(16), fields=["index", "image"])
     for index, image in plain:
         for number, pixels in zip(index.tolist(), image, strict=True):
@@ -248,7 +239,7 @@ def test_a_sampler_may_have_no_end(packed: Path, in_batches: bool, monkeypatch: 
     expected = list(itertools.islice(iter(Endless()), 400))
     batches = list(itertools.islice(iter(loader), 50))
     assert [n for index, _ in batches for n in index.tolist()] == expected
-    # A sample that comes again has another crop, also in another block.
+    # A sample that comes again in another block has another crop.
     first, second = (
         next(image[i] for index, image in part for i in range(8) if index[i] == expected[0])
         for part in (batches[:5], batches[20:])
@@ -305,7 +296,7 @@ def test_a_batch_that_does_not_come_in_time_is_told(packed: Path):
     with pytest.raises(RuntimeError, match="no batch came within 0.1 s"):
         next(batches)
     late = None
-    while late is None:  # the same batch is waited for again
+    while late is None:  # each try waits for the same batch
         try:
             late = next(batches)
         except RuntimeError:
@@ -333,7 +324,7 @@ def test_a_dictionary_of_dataloaders_arguments_works(packed: Path):
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        indexes(packed, **arguments)  # told once
+        indexes(packed, **arguments)  # the warning came before
     assert numbers(loader) == [batch.tolist() for batch in DataLoader(Indexes(), 8)]
     indexes(packed, prefetch_factor=None)  # DataLoader's default
 
@@ -347,7 +338,7 @@ def test_random_samplers_of_pytorch(packed: Path):
 
 
 def test_a_long_batch_sampler_costs_no_stack(packed: Path):
-    """Looking ahead at each batch once nested as deep as there were batches."""
+    """The look ahead once nested calls as deep as the number of batches."""
     count = 300_000
     loader = indexes(packed, batch_sampler=[[number % 70] for number in range(count)])
     assert numbers(itertools.islice(iter(loader), 3)) == [[0], [1], [2]]
@@ -381,7 +372,7 @@ def test_mixing_differs_in_each_block_of_a_sampler(packed: Path, monkeypatch: py
         batch_transform=T.MixUp(num_classes=3),
     )
     weights = [float(labels[0, 0]) for _, labels in itertools.islice(iter(loader), 24)]
-    assert len(set(weights)) == 24  # blocks of eight batches; none begins the weights again
+    assert len(set(weights)) == 24  # no block of eight batches restarts the weights
 
 
 class Counting(forebay.Loader):

@@ -1,4 +1,4 @@
-"""forebay.Loader: its pixels against PyTorch's, its order, resuming, ranks, and bad samples."""
+"""Tests forebay.Loader: its pixels against PyTorch's, order, resuming, ranks and bad samples."""
 
 import copy
 import io
@@ -41,7 +41,7 @@ def equal(a: Batches, b: Batches) -> bool:
 
 
 def by_torch(file: bytes, resize: int, size: int) -> torch.Tensor:
-    """Resize, CenterCrop, ToTensor and Normalize as torchvision v2 makes them of uint8."""
+    """Applies Resize, CenterCrop, ToTensor and Normalize like torchvision v2 does to uint8."""
     pixels = torch.from_numpy(np.array(Image.open(io.BytesIO(file)).convert("RGB")))
     height, width = pixels.shape[:2]
     short = min(width, height)
@@ -275,7 +275,7 @@ def test_options_that_make_no_sense_are_named(packed: Path, options: dict, messa
 
 @pytest.fixture
 def damaged(images: dict[str, bytes], tmp_path: Path) -> Path:
-    """Its sample 3 does not have its checksum."""
+    """Makes a dataset whose sample 3 does not match its checksum."""
     path = pack(dict(list(images.items())[:16]), tmp_path)
     file = forebay.Dataset(path).read(3)
     (chunk,) = (path / "chunks").iterdir()
@@ -357,7 +357,7 @@ def test_a_state_at_another_batch_size(packed: Path):
     with pytest.raises(ValueError, match="a multiple of batch_size x world_size, which is 16"):
         larger.load_state_dict(loader.state_dict())
     assert len(list(given)) > 0
-    larger.load_state_dict(loader.state_dict())  # of an epoch's end, whatever the batches
+    larger.load_state_dict(loader.state_dict())  # a state at an epoch's end fits any batch size
     assert larger.epoch == 1
 
 
@@ -419,7 +419,7 @@ def test_a_copy_begins_the_epoch_that_is_not_over(packed: Path):
             assert torch.equal(next(iter(copied))[0], expected[0][0])
     state = loader.state_dict()
     copied = copy.copy(loader)
-    copied.load_state_dict(state)  # which is what carries a position
+    copied.load_state_dict(state)  # only a state carries a position
     assert copied.state_dict()["epoch"] == 1
 
 
@@ -453,7 +453,7 @@ def test_ctrl_c_ends_an_epoch(packed: Path):
         import signal
         import forebay
         from forebay import transforms as T
-        # Of a job in the background it is ignored.
+        # This program ignores SIGINT if it is a background job, so it sets the usual handler.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         loader = forebay.Loader({str(packed)!r}, 4, transform=T.train(224))
         print("ready", flush=True)
@@ -493,7 +493,7 @@ def test_a_loop_that_sets_each_epoch_resumes(packed: Path):
     rest = [numbers.tolist() for (numbers,) in batches]
     resumed.set_epoch(3)
     assert [numbers.tolist() for (numbers,) in resumed] == rest
-    resumed.set_epoch(3)  # once more, all of it
+    resumed.set_epoch(3)  # the whole epoch comes once more
     assert len(list(resumed)) == len(loader)
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(4)

@@ -1,4 +1,4 @@
-"""What whole images and files take of memory_bytes_max."""
+"""Whole images and files count towards memory_bytes_max."""
 
 import io
 import subprocess
@@ -19,7 +19,7 @@ IMAGE_BYTES = SIZE[0] * SIZE[1] * 3
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of images that are small files, large when they are decoded."""
+    """Makes a folder of images that are small files but large when they are decoded."""
     folder = tmp_path_factory.mktemp("large")
     for number in range(IMAGES):
         file = io.BytesIO()
@@ -45,7 +45,7 @@ def test_whole_images_are_counted(large: Path, batch_transform: Any) -> None:
     for images, indexes in loader:
         assert [tuple(image.shape) for image in images] == [(3, SIZE[1], SIZE[0])] * 2
         seen += np.asarray(indexes).tolist()
-        del images  # its memory is the next batch's
+        del images  # the next batch needs the memory
     assert seen == list(range(IMAGES))
     assert 2 * IMAGE_BYTES <= loader.stats()["batch_bytes_peak"] <= limit
 
@@ -78,7 +78,7 @@ print(peak() - before)
 
 
 def test_the_process_keeps_to_it(large: Path) -> None:
-    """All decoded images together are 180 MB; scratch memory of the threads comes on top."""
+    """All decoded images together take 180 MB, and the threads need scratch memory besides."""
     command = [sys.executable, "-c", RSS, str(large)]
     grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert grown < 120_000_000

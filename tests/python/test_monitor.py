@@ -1,4 +1,4 @@
-"""Where a loader's time goes: stats, traces, progress, and the warning that names a bottleneck."""
+"""Tests what tells where a loader's time goes: stats, traces, progress, and warnings."""
 
 import json
 import time
@@ -27,11 +27,11 @@ def test_the_bottleneck_is_named():
     python = monitor.describe({**BUSY, "core_wait_seconds": 5.0}, 40, threads=2)
     assert python and "Python is the bottleneck (75% of the wait" in python
     assert monitor.describe({**BUSY, "wait_seconds": 7.0}, 40, threads=2) is None
-    assert monitor.describe(BUSY, 200, threads=2) is None  # a tenth of the time
+    assert monitor.describe(BUSY, 200, threads=2) is None  # waits for a tenth of the time
 
 
 def test_a_loop_that_waits_is_warned_once(packed: Path, monkeypatch: pytest.MonkeyPatch):
-    # By then the loop has waited for decoding far longer than for Python's own part.
+    # After this time the loop has waited for decoding far longer than for Python's own part.
     monkeypatch.setattr(monitor, "_LOST_SECONDS_MIN", 0.3)
     monkeypatch.setattr(monitor, "_LOST_SHARE_MIN", 0.0)
     many = forebay.Dataset(packed).subset(list(range(70)) * 100)

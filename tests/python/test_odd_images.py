@@ -1,4 +1,4 @@
-"""Images that are odd or damaged: whatever Pillow takes and whose pixels are whole is taken."""
+"""Forebay decodes odd and damaged images whenever Pillow takes them and their pixels are whole."""
 
 import io
 import struct
@@ -17,7 +17,7 @@ from conftest import FOREBAY
 from forebay import transforms as T
 
 SIZE = (97, 61)
-WRONG = b"\1\2\3\4"  # a checksum
+WRONG = b"\1\2\3\4"  # a wrong checksum
 
 
 def photo(seed: int = 0, size: tuple[int, int] = SIZE) -> Image.Image:
@@ -45,7 +45,7 @@ BARE = JPEG[:2] + JPEG[JFIF_END:]
 
 
 def segment(code: int, payload: bytes, length: int | None = None) -> bytes:
-    """A marker segment, of a length that may be wrong."""
+    """Returns a marker segment, whose given length may be wrong."""
     length = len(payload) + 2 if length is None else length
     return b"\xff" + bytes([code]) + struct.pack(">H", length) + payload
 
@@ -96,7 +96,7 @@ def test_jpegs_whose_pixels_are_whole_are_taken(name: str) -> None:
 
 
 def test_a_missing_end_marker_costs_nothing() -> None:
-    # Pillow refuses such a file, libjpeg-turbo takes it.
+    # Pillow refuses such a file, but libjpeg-turbo takes it.
     for cut in (1, 2):
         assert (forebay.decode(JPEG[:-cut]) == by_pillow(JPEG)).all()
     broken = before_end(segment(0xDB, b"\7\7", 9))
@@ -119,7 +119,7 @@ def chunks_of(file: bytes) -> list[Chunk]:
 
 
 def png_of(chunks: list[Chunk]) -> bytes:
-    """A PNG of chunks, each with its name, its content, and a checksum where it is wrong."""
+    """Returns a PNG of (name, content, checksum) chunks; None stands for the right checksum."""
     file = b"\x89PNG\r\n\x1a\n"
     for name, content, crc in chunks:
         right = struct.pack(">I", zlib.crc32(name + content))
@@ -156,7 +156,7 @@ ODD_PNGS = {
     "an end with a wrong checksum": png_of([HEAD, DATA, (b"IEND", b"", WRONG)]),
     "trailing text": PNG + b"something after",
 }
-# Pillow refuses these for what it would read of them beside the pixels.
+# Pillow refuses these for what it would read besides the pixels.
 ODD_PNGS_THAT_PILLOW_REFUSES = {
     "text with a wrong checksum, early": with_chunk(b"tEXt", b"a\0b", WRONG),
     "no colour profile": with_chunk(b"iCCP", b"nothing"),
@@ -252,12 +252,12 @@ def test_missing_rows_are_grey() -> None:
     file = file[: file.index(b"\xff\xd3") + 2]  # four rows of blocks
     made = forebay.decode(file, damaged="decode")
     assert (made[:32] == 200).all()
-    assert (made[40:] == 128).all()  # the block where the data end is anything
+    assert (made[40:] == 128).all()  # the block in which the data end may hold anything
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Ten good images, and a damaged one."""
+    """Makes a folder of ten good images and a damaged one."""
     for number in range(11):
         path = tmp_path / "photos" / "abc"[number % 3] / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The package as its user gets it: without PyTorch, with its command, its types, its processor."""
+"""Tests the installed package: without PyTorch, and its command, types and processor check."""
 
 import importlib.resources
 import io
@@ -20,13 +20,13 @@ SIDE = 48
 
 @pytest.fixture
 def no_torch(monkeypatch: pytest.MonkeyPatch):
-    """As where PyTorch is not installed."""
+    """Makes importing torch fail, like on a machine without PyTorch."""
     monkeypatch.setitem(sys.modules, "torch", None)
 
 
 @pytest.fixture(scope="module")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Packed JPEGs of SIDE x SIDE pixels."""
+    """Packs JPEGs of SIDE x SIDE pixels."""
     images = {}
     for i in range(21):
         out = io.BytesIO()
@@ -96,7 +96,7 @@ def test_types_come_with_it():
     reason="a processor without AVX2 is emulated: needs qemu-user, which is in packages.txt",
 )
 def test_a_lesser_processor_is_told():
-    # SSE4.2, which NumPy asks for, without AVX2.
+    # This processor has SSE4.2, which NumPy needs, but no AVX2.
     command = ["/usr/bin/qemu-x86_64", "-cpu", "Nehalem", sys.executable]
     done = subprocess.run([*command, "-c", "import forebay"], capture_output=True, text=True)
     assert "ImportError" in done.stderr

@@ -1,5 +1,7 @@
-"""Samplers: which samples come, and resuming in the middle of what they chose."""
+"""Tests samplers: which samples come, and resuming in the middle of what they chose."""
 
+import itertools
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +55,8 @@ def test_distributed_samplers_share_an_epoch(packed: Path):
         assert own == list(sampler_alone)
         seen += own
     assert set(seen) == set(range(70))
-    # One's own set_epoch() on the sampler counts too, as with DataLoader; else epochs follow.
+    # The user's own set_epoch() on the sampler counts too, like with DataLoader. Otherwise the next
+    # epoch follows.
     for epoch in (7, 8):
         sampler_alone.set_epoch(epoch)
         if epoch == 7:
@@ -70,7 +73,7 @@ def test_crops_belong_to_the_sample_not_to_its_place(packed: Path):
 
     forward, backward = images(list(range(70))), images(list(range(60, -1, -2)))
     assert all(torch.equal(image, forward[number]) for number, image in backward.items())
-    # Without a sampler the same are drawn.
+    # Without a sampler, a sample gets the same crop.
     plain = forebay.Loader(packed, 8, transform=T.train(16), fields=("index", "image"))
     for index, image in plain:
         assert all(torch.equal(forward[int(i)], one) for i, one in zip(index, image, strict=True))
@@ -80,7 +83,7 @@ def test_an_epoch_that_was_set_on_the_sampler_is_taken(packed: Path):
     sampler: DistributedSampler[Any] = DistributedSampler(range(70), 1, 0, seed=4)  # type: ignore[arg-type]
     alone: DistributedSampler[Any] = DistributedSampler(range(70), 1, 0, seed=4)  # type: ignore[arg-type]
     loader = load(packed, sampler)
-    next(iter(loader))  # a look
+    next(iter(loader))  # looks at one batch
     for epoch in (0, 1, 2, 5, 5):
         sampler.set_epoch(epoch)
         alone.set_epoch(epoch)
@@ -88,7 +91,7 @@ def test_an_epoch_that_was_set_on_the_sampler_is_taken(packed: Path):
 
 
 def chosen(packed: Path, how: str, samples: int) -> dict[str, Any]:
-    """A Loader's arguments: a sampler or weights, and what goes with them."""
+    """Returns a Loader's arguments: a sampler or weights, and what goes with them."""
     if how == "sampler":
         drawn = np.random.default_rng(3).integers(0, 70, samples).tolist()
         return {"dataset": packed, "sampler": drawn}
@@ -292,8 +295,74 @@ def no_warning() -> Any:
     return contextlib.nullcontext()
 
 
+class Endless:
+    """A sampler whose iterators have no end."""
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.cycle(range(70))
+
+
+@pytest.mark.parametrize("how", ["sampler", "weights", "batch_sampler", "endless"])
+def test_one_feed_and_its_threads_serve_all_epochs(
+    packed: Path, how: str, monkeypatch: pytest.MonkeyPatch
+):
+    opened = []
+    make_feed = forebay._core.Feed
+
+    def counting(*arguments: Any) -> Any:
+        opened.append(arguments)
+        return make_feed(*arguments)
+
+    def threads() -> set[str]:
+        return set(os.listdir("/proc/self/task"))
+
+    monkeypatch.setattr(forebay._core, "Feed", counting)
+    monkeypatch.setattr(forebay.choosing, "_BLOCK_SAMPLES", 64)  # of a sampler without end
+    options: dict[str, Any] = {"fields": ["index"], "num_workers": 3}
+    if how == "batch_sampler":
+        options |= {"dataset": packed, "batch_sampler": [[3, 4], [5], [69, 1, 2, 3]]}
+    elif how == "endless":
+        options |= {"dataset": packed, "batch_size": 8, "sampler": Endless()}
+    else:
+        options |= {"batch_size": 8, **chosen(packed, how, 50)}
+    loader = forebay.Loader(**options)
+    epoch = list(itertools.islice(loader, 7))
+    before = threads()
+    for number in range(10):
+        epoch = list(itertools.islice(loader, 30))
+        assert epoch
+        if number == 5:
+            loader.load_state_dict(loader.state_dict())
+    assert threads() <= before
+    assert len(opened) == 1
+
+
+def test_weighted_draws_are_a_function_of_seed_and_epoch(packed: Path):
+    weighted = forebay.Dataset(packed).weighted(np.arange(70) % 5)
+
+    def epochs(seed: int) -> list[list[int]]:
+        loader = forebay.Loader(weighted, 8, True, seed=seed, fields=["index"])
+        return [[i for (index,) in loader for i in index.tolist()] for _ in range(3)]
+
+    own = forebay._core.SampleWeights((np.arange(70) % 5).astype(np.float64))
+    assert epochs(4) == [own.draw(4, epoch, 70).tolist() for epoch in range(3)]
+    assert epochs(4) != epochs(5)
+
+
+def test_a_state_of_other_draws_is_refused(packed: Path):
+    options: dict[str, Any] = {**chosen(packed, "weights", 50), "batch_size": 8}
+    loader = forebay.Loader(**options, fields=["index"])
+    next(iter(loader))
+    state = {**loader.state_dict(), "sampled": "0" * 64}
+    loader.load_state_dict(state)
+    with pytest.raises(ValueError, match="earlier version of Forebay"):
+        iter(loader)
+
+
 def test_wrong_samplers_are_told(packed: Path):
-    with pytest.raises(ValueError, match="samples_per_epoch: for a dataset with weights"):
+    with pytest.raises(
+        ValueError, match="samples_per_epoch: it goes only with a dataset with weights"
+    ):
         load(packed, iter(range(70)), samples_per_epoch=10)
     for wrong in (np.ones(70, bool), torch.tensor([0.5]), "12", [[0, 1], [2]], [10**30], [None]):
         with pytest.raises(ValueError, match="sampler: it gives .* whole numbers"):

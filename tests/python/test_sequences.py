@@ -1,4 +1,4 @@
-"""A Loader's calls in any order: an epoch's batch is the same whichever way led to it."""
+"""Makes a Loader's calls in random order: a batch of an epoch is the same after any calls."""
 
 import random
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ import forebay
 SEED = 20261123
 SEQUENCES = 80
 CALLS = 30
-EPOCHS = 3  # that set_epoch() goes to
+EPOCHS = 3  # set_epoch() gets numbers below this
 BATCH = 8
 
 
 class Permuted:
-    """A sampler as DistributedSampler: another order in each epoch."""
+    """A sampler like DistributedSampler, with another order in each epoch."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -47,27 +47,28 @@ def make(packed: Path, kind: str) -> forebay.Loader:
 
 
 class Model:
-    """What a Loader is to do, of the batches of each epoch alone."""
+    """Predicts what a Loader does from the batches of each epoch alone."""
 
     def __init__(self, epochs: list[list[list[int]]]) -> None:
         self.epochs = epochs
-        self.at = (0, 0)  # epoch and step: of the next iter(), or where the running one is
-        self.begun: tuple[int, int] | None = None  # where it began, until it gave a batch
+        self.at = (0, 0)  # epoch and step of the next iter(), or of the running iterator
+        # Where the running iterator began; None once it has given a batch.
+        self.begun: tuple[int, int] | None = None
         self.running: Any = None
-        self.resumes = False  # in the middle, where set_epoch() of the same epoch changes nothing
+        self.resumes = False  # mid-epoch, where set_epoch() of the same epoch changes nothing
 
     def behind(self) -> tuple[int, int]:
-        """The place behind the last batch; an epoch's end is the next one's begin."""
+        """Returns the place after the last batch; an epoch's end is the beginning of the next."""
         epoch, step = self.at
         return (epoch + 1, 0) if step == len(self.epochs[epoch]) else (epoch, step)
 
     def iter(self, given: Any) -> None:
-        if self.running is not None and self.begun is None:  # it was taken from: the next epoch
+        if self.running is not None and self.begun is None:  # it gave batches: next epoch
             self.at = (self.at[0] + 1, 0)
         self.begun, self.running = self.at, given
 
     def next(self, given: Any) -> list[int] | None:
-        """None: the end."""
+        """Returns the batch that must come, or None at the epoch's end."""
         assert given is self.running
         self.begun, self.resumes = None, False
         epoch, step = self.at
@@ -126,9 +127,9 @@ def run(loader: forebay.Loader, model: Model, rng: random.Random) -> None:
 
 
 def check_next(model: Model, given: Any) -> bool:
-    """Whether it gave a batch, which is the model's."""
+    """Returns whether the iterator gave a batch, after checking it against the model's."""
     if given is not model.running:
-        with pytest.raises((RuntimeError, StopIteration)):  # told once
+        with pytest.raises((RuntimeError, StopIteration)):  # an error once, then the end
             next(given)
         return False
     expected = model.next(given)

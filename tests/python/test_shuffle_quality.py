@@ -1,5 +1,6 @@
-"""Chunk-wise shuffling of a pack in shuffled order learns as well as a full shuffle; without the
-shuffle at pack time it learns visibly worse. The long run is bench/shuffle.py on CIFAR-10."""
+"""Training on a pack in shuffled order, shuffled chunk by chunk, learns as well as with a full
+shuffle. Without the shuffle at pack time it learns visibly worse. The long run is bench/shuffle.py
+on CIFAR-10."""
 
 import json
 import os
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -15,8 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
 
 
+@pytest.mark.nightly
 def test_shuffled_pack_learns_as_a_full_shuffle_does(tmp_path: Path) -> None:
-    """1,797 handwritten digits in 30 chunks or more, each shuffled for itself."""
+    """The data are 1,797 handwritten digits in at least 30 chunks, each shuffled by itself."""
     digits = load_digits()
     for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
         folder = tmp_path / ("val" if index % 5 == 0 else "train") / str(label)
@@ -35,7 +38,7 @@ def test_shuffled_pack_learns_as_a_full_shuffle_does(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout)
     figures = json.loads(done.stdout.splitlines()[-1])
-    # Twice the spread of single runs is some four standard errors of a difference of such means.
+    # Twice the spread of single runs is about four standard errors of a difference of such means.
     within = 2 * figures["spread"] + 0.01
     assert abs(figures["shuffled_minus_full"]) < within
     assert figures["ordered_minus_full"] < -within - 0.05

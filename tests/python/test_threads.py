@@ -1,4 +1,4 @@
-"""Everything from several threads at once: no crash, no hang, and nothing but documented errors."""
+"""Calls from several threads at once never crash or hang and raise only documented errors."""
 
 import os
 import subprocess
@@ -75,7 +75,7 @@ IMPORTING = """
 import sys, threading
 import forebay
 loader = forebay.Loader(sys.argv[1], 8, fields=["index"])
-assert "torch" in sys.modules  # imported whole, when the first loader was made
+assert "torch" in sys.modules  # the first loader imports it completely
 failed = []
 def look():
     try:

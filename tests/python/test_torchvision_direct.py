@@ -1,4 +1,4 @@
-"""torchvision's own objects as a Loader's transform, against torchvision run by hand."""
+"""Compares a Loader whose transform is torchvision's own objects with torchvision run by hand."""
 
 import functools
 import warnings
@@ -22,7 +22,7 @@ V2_NUMBERS = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(
 
 
 def make_folder(root: Path, sizes: list[tuple[int, int]]) -> Path:
-    """Noise in PNG files of two classes, of these widths and heights."""
+    """Writes noise in PNG files of two classes, with these widths and heights."""
     random = np.random.default_rng(5)
     for i, (width, height) in enumerate(sizes):
         path = root / f"c{i % 2}" / f"{i:02}.png"
@@ -34,31 +34,31 @@ def make_folder(root: Path, sizes: list[tuple[int, int]]) -> Path:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12 images of 32 x 32."""
+    """Makes a folder of 12 images of 32 x 32 pixels."""
     return make_folder(tmp_path_factory.mktemp("small"), [(32, 32)] * 12)
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of many sizes."""
+    """Makes a folder of images of many sizes."""
     sizes = [(40 + 3 * i, 60 - 2 * i) for i in range(12)]
     return make_folder(tmp_path_factory.mktemp("mixed"), sizes)
 
 
 def pillow_images(path: Path) -> list[Image.Image]:
-    """In storage order."""
+    """Returns a dataset's images in storage order."""
     return [Image.fromarray(pixels) for pixels, _ in forebay.Dataset(path)]
 
 
 def load(path: Any, transform: Any, epochs: int = 1, **options: Any) -> Any:
-    """All images of some epochs, in storage order, one tensor."""
+    """Returns all images of some epochs, in storage order, as one tensor."""
     loader = forebay.Loader(path, 5, transform=transform, seed=3, **options)
     return torch.cat([images for _ in range(epochs) for images, _ in loader])
 
 
 @pytest.fixture(autouse=True)
 def _no_warnings() -> Any:
-    """Unless a test expects one."""
+    """Makes each warning an error, unless a test expects it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -86,7 +86,7 @@ def _no_warnings() -> Any:
             v1.Compose([v1.CenterCrop(24), v1.ToTensor(), v1.Normalize((0.5,), (0.2,))]),
             [T.CenterCrop(24), T.Normalize((0.5,) * 3, (0.2,) * 3)],
         ),
-        # Pillow's images are always antialiased.
+        # Pillow's resizing is always antialiased.
         (v1.Compose([v1.Resize((20, 30), antialias=False)]), [T.Resize((20, 30))]),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_models_preset_is_its_transform(mixed: Path):
         expected = torch.stack([preset(image) for image in pillow_images(mixed)])
         got = load(mixed, preset)
         assert torch.equal(got, load(mixed, ours))
-        # Pillow's resizing: a level of 255 more or less, for noise two.
+        # Pillow's resizing may differ by one of 255 levels, and for noise by two.
         levels = (got - expected).abs() * 255 * 0.224
         assert bool(levels.max() < 2.05) and bool(levels.mean() < 0.2)
         decoder = forebay.BatchDecoder(preset)
@@ -142,7 +142,7 @@ def test_images_of_one_size_need_no_crop(small: Path, tmp_path: Path, numbers: l
         assert is_flipped or torch.equal(got, one)
         kinds[is_flipped] += 1
     assert 70 < kinds[True] < 170  # of 240
-    # One size after a Resize of the short side.
+    # Images of one size may also get a Resize of the short side.
     resized = [v1.PILToTensor()(v1.Resize(40)(image)) for image in pillow_images(path)]
     got = load(path, v1.Compose([v1.Resize(40), v1.PILToTensor()]))
     assert (got.int() - torch.stack(resized).int()).abs().max() <= 1
@@ -161,10 +161,10 @@ def test_an_image_of_another_size_is_no_silent_crop(tmp_path: Path):
         assert "33 x 32 pixels are not the 32 x 32 of all samples" in reasons[0]
         assert "64 x 64 pixels are not the 32 x 32" in reasons[1]
         assert "must crop them or resize both of their sides" in reasons[0]
-    # Different sizes of one shape become one size.
+    # Images of different sizes but one shape become one size.
     same = forebay.Dataset(path).filter(np.array(sizes)[[0, 2, 4, 6, 8, 1, 3, 5, 7, 9], 0] != 33)
     assert len(load(same, v1.Resize(16))) == 9
-    # A damaged first image does not tell the size; nor is one needed where there is none.
+    # A damaged first image does not tell the size.
     (path / "c0" / "00.png").write_bytes(b"no image")
     with pytest.warns(UserWarning, match="cannot be used"):
         assert load(path, v2.ToImage(), on_bad="skip").shape[1:] == (3, 32, 32)
@@ -212,7 +212,7 @@ def test_v2_on_tensors(mixed: Path):
         with pytest.warns(UserWarning, match="GaussianBlur has no counterpart"):
             got = load(mixed, v2.Compose([*order, *rest.transforms]))
         assert torch.equal(got, expected)
-    # After Forebay's own, tensors.
+    # After Forebay's own transforms the functions get tensors.
     plain = v2.Compose([blur, v2.ToDtype(torch.float32, scale=True)])
     with pytest.warns(UserWarning, match="GaussianBlur has no counterpart"):
         got = load(mixed, [T.RandomResizedCrop(32), plain])
@@ -272,7 +272,7 @@ def test_functions_get_what_they_get_in_torchvision(mixed: Path):
         ("tensor", "Tensor", "torch.float32"),
         ("ours", "Tensor", "torch.float32"),
     }
-    # Functions alone are no news, wherever they stand.
+    # Functions alone give no warning, wherever they stand.
     seen.clear()
     load(mixed, v1.Compose([v1.CenterCrop(24), v1.ToTensor(), noting("tensor")]))
     load(mixed, [v1.CenterCrop(24), noting("bytes")])
@@ -289,9 +289,9 @@ def test_what_comes_before_any_crop_gets_whole_images(mixed: Path):
         expected = [v1.Compose([first, v1.CenterCrop(24), v1.ToTensor()])(i) for i in
                     pillow_images(mixed)]  # fmt: skip
         if first is JITTER:
-            continue  # draws its operations' order
+            continue  # it draws the order of its operations
         assert torch.equal(got, torch.stack(expected))
-    # Whatever the sizes are: what follows may make them one.
+    # The sizes do not matter, since later transforms may make them one.
     pad = v1.Compose([v1.RandomHorizontalFlip(1), v1.Pad(10), v1.CenterCrop(24), v1.PILToTensor()])
     with pytest.warns(UserWarning, match="RandomHorizontalFlip, Pad, CenterCrop and PILToTensor"):
         got = load(mixed, pad)
@@ -376,7 +376,7 @@ def test_target_transform_is_applied_to_each_label(small: Path):
     assert mixed[0].shape == soft[0].shape
     with pytest.raises(ValueError, match="target_transform gives str"):
         batches(str, batch_transform=T.MixUp(num_classes=2))
-    with pytest.raises(ValueError, match="target_transform: is for labels, but fields"):
+    with pytest.raises(ValueError, match="target_transform: it is for labels, but the fields"):
         batches(str, fields=["image"])
     with pytest.raises(ValueError, match="target_transform is 3, but must be a function"):
         batches(3)

@@ -27,7 +27,7 @@ def forebay(*arguments: object) -> None:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of small random JPEGs by class, and beside it the dataset made of it."""
+    """Makes a folder of small random JPEGs by class and, beside it, the dataset made of it."""
     root = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
     for name in CLASSES:
@@ -45,7 +45,7 @@ def model_of(name: str) -> torch.nn.Module:
 
 
 def loss_in_pytorch(model: torch.nn.Module, folder: Path) -> float:
-    """The mean cross-entropy over all images, as torchvision would prepare them."""
+    """Returns the mean cross-entropy over all images, prepared like torchvision does."""
     mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
     deviation = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
     inputs, labels = [], []
@@ -60,7 +60,7 @@ def loss_in_pytorch(model: torch.nn.Module, folder: Path) -> float:
 
 
 def train(images: Path, work: Path, name: str, *options: object) -> dict:
-    """One run of forebay train; its summary."""
+    """Runs forebay train once and returns its summary."""
     log = work / "log.jsonl"
     log.unlink(missing_ok=True)
     forebay("train", images / "set", "--val", images / "set", "--model", name, "--width", 4,
@@ -94,7 +94,7 @@ def test_trained_weights_give_the_same_loss_in_pytorch(
     summary = train(images, tmp_path, name, "--epochs", 2, "--lr", 0.02, "--out", tmp_path / "run")
     model = model_of(name)
     before = loss_in_pytorch(model, images / "folder")
-    model.load_state_dict(load_file(tmp_path / "run/model.safetensors"))  # every key, no other
+    model.load_state_dict(load_file(tmp_path / "run/model.safetensors"))  # needs the same keys
     assert summary["val_loss"] == pytest.approx(loss_in_pytorch(model, images / "folder"), rel=1e-4)
     assert summary["val_loss"] != pytest.approx(before, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Transforms against torchvision's own: pixels equal without randomness, else distributions."""
+"""Transforms match torchvision's: in pixels without randomness, otherwise in distributions."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -18,7 +18,7 @@ from forebay.core_transforms import to_core
 from peer_torchvision import v1, v2
 
 SIZES = [(40, 50), (50, 40), (33, 97), (64, 64), (120, 31), (23, 24)]  # height, width
-# Below this chance of equal distributions a test fails; seeds are fixed.
+# A test fails when the chance that two distributions are equal is lower. The seeds are fixed.
 CHANCE = 0.001
 
 
@@ -29,7 +29,7 @@ def save(pixels: np.ndarray, path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of all sizes, blocks of 3 x 3 pixels of random colours."""
+    """Packs images of all SIZES, made of blocks of 3 x 3 pixels in random colours."""
     root = tmp_path_factory.mktemp("noise")
     random = np.random.default_rng(1)
     for i, (height, width) in enumerate(SIZES):
@@ -40,7 +40,7 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ramps(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same image 50 times: 240 x 200 pixels whose red is their column, green their row."""
+    """Packs an image 50 times: 240 x 200 pixels whose red is their column and green their row."""
     root = tmp_path_factory.mktemp("ramps")
     pixels = np.zeros((200, 240, 3), np.uint8)
     pixels[..., 0] = np.arange(240)
@@ -52,14 +52,14 @@ def ramps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(path: Path, transform: Sequence[Any], epochs: int = 1, **options: Any) -> np.ndarray:
-    """All samples of some epochs, in storage order: [samples, 3, height, width]."""
+    """Returns all samples of some epochs, in storage order: [samples, 3, height, width]."""
     options = {"transform": transform, "num_workers": 2, "seed": 7, **options}
     loader = forebay.Loader(path, 50, **options)
     return np.concatenate([images.numpy() for _ in range(epochs) for images, _ in loader])
 
 
 def originals(path: Path) -> list[torch.Tensor]:
-    """[3, height, width], in storage order."""
+    """Returns a dataset's images, each [3, height, width], in storage order."""
     dataset = forebay.Dataset(path)
     return [torch.from_numpy(dataset[i][0].transpose(2, 0, 1).copy()) for i in range(len(dataset))]
 
@@ -113,7 +113,7 @@ def test_interpolations_are_torchvisions(noise: Path, name: str):
     for interpolation in (name, mode, number):
         got = run(noise, [T.Resize((29, 41), interpolation)])
         np.testing.assert_array_equal(got, np.stack(expected))
-    # A crop of the whole image: the same again.
+    # A random crop that takes the whole image gives the same pixels.
     whole = T.RandomResizedCrop((29, 41), (1, 1), (64 / 63, 64 / 63), mode)
     assert run(noise, [whole]).shape == (len(SIZES), 3, 29, 41)
 
@@ -133,11 +133,11 @@ def test_numbers_are_torchvisions(noise: Path, channels_last: bool):
 
 
 def boxes(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Left, top, width and height of each crop of a ramp, and whether it is mirrored each way."""
+    """Returns left, top, width and height of each crop of a ramp, and which ways it is mirrored."""
     height, width = batch.shape[2:]
 
     def fit(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        middle = slice(values.shape[1] // 8, -(values.shape[1] // 8))  # ends feel the image's sides
+        middle = slice(values.shape[1] // 8, -(values.shape[1] // 8))  # without the edges' effects
         places = np.arange(values.shape[1])[middle] + 0.5
         slope, start = np.polyfit(places, values[:, middle].T, 1)
         length = np.abs(slope) * values.shape[1]
@@ -154,7 +154,7 @@ def boxes(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     [
         (64, {}),
         ((40, 64), {"scale": (0.3, 0.5), "ratio": (0.5, 3.0)}),
-        (48, {"scale": (0.9, 1.0), "ratio": (2.0, 2.5)}),  # mostly the largest that fits
+        (48, {"scale": (0.9, 1.0), "ratio": (2.0, 2.5)}),  # mostly gives the largest crop that fits
     ],
 )
 def test_random_resized_crops_are_distributed_as_torchvisions(ramps: Path, size, options: dict):
@@ -164,13 +164,12 @@ def test_random_resized_crops_are_distributed_as_torchvisions(ramps: Path, size,
     image = torch.zeros(3, 200, 240, dtype=torch.uint8)
     made = [peer.make_params([image]) for _ in range(2000)]
     theirs = [[one[name] for name in ("left", "top", "width", "height")] for one in made]
-    # What is compared has steps of a pixel. Estimates that had nothing to do with it would be off
-    # by 0.25.
+    # The compared values are whole pixels. Random estimates would be 0.25 away from whole numbers.
     assert np.abs(ours - ours.round()).mean() < 0.15
     ours = ours.round()
     check_same(ours, theirs)
     expected = np.array(theirs, float)
-    for values in (ours, expected):  # the shapes' bounds
+    for values in (ours, expected):  # the bounds of the shapes
         values[:, 0] = values[:, 2] * values[:, 3]
         values[:, 1] = values[:, 2] / values[:, 3]
     check_same(ours[:, :2], expected[:, :2])
@@ -186,7 +185,7 @@ def test_flips_come_as_often_as_they_should(ramps: Path, p: float, vertical: flo
 
 
 def windows(image: torch.Tensor, height: int, width: int) -> dict[bytes, tuple[int, int]]:
-    """Left and top of each part of this size."""
+    """Returns the left and top of each part of this size by the part's bytes."""
     parts = image.numpy()
     found = {
         parts[:, top : top + height, left : left + width].tobytes(): (left, top)
@@ -237,7 +236,7 @@ def test_images_too_small_for_a_crop_are_bad_samples(noise: Path):
 
 
 def erased(batch: np.ndarray, value: Any) -> np.ndarray:
-    """x, y, width and height of what has this value; nothing else of any row or column has."""
+    """Returns x, y, width and height of the rectangle that has this value in each image."""
     out = []
     for one in batch:
         here = (one == np.array(value, one.dtype)[:, None, None]).all(0)
@@ -291,9 +290,9 @@ def test_erasing_with_noise(ramps: Path, dtype: str):
     numbers = batch[np.abs(batch) > 1e-6]  # the rest are below 255 / 1e9
     assert stats.kstest(numbers, "norm").pvalue > CHANCE
     sizes = (np.abs(batch) > 1e-6).sum(axis=(2, 3))
-    assert (sizes == sizes[:, :1]).all()  # all channels
+    assert (sizes == sizes[:, :1]).all()  # the rectangle covers all channels
     channels = [one[0][np.abs(one[0]) > 1e-6][:10].tobytes() for one in batch]
-    assert len(set(channels)) == len(channels)  # each sample its own
+    assert len(set(channels)) == len(channels)  # each sample has its own noise
 
 
 def make_batch(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -379,7 +378,7 @@ def test_soft_labels_are_mixed_as_they_are():
     own = mixing.draw(T.MixUp(), 20, 33, **NAMES, step=3).own
     _, mixed = mixing.mix(T.MixUp(), images, soft, **NAMES, step=3)
     torch.testing.assert_close(mixed, before * own + before.roll(1, 0) * (1 - own))
-    assert soft.equal(before)  # labels are the caller's, images are not
+    assert soft.equal(before)  # the caller's labels stay as they were
     empty, none = mixing.mix(T.MixUp(num_classes=3), images[:0], labels[:0], **NAMES, step=3)
     assert len(empty) == 0 and none.shape == (0, 3)
 
@@ -471,7 +470,7 @@ def test_from_torchvision(theirs: Any, ours: list):
 
 
 def describe(value: Any) -> Any:
-    """What a core's object holds, for comparing."""
+    """Returns what an object of the core holds, for comparing."""
     if type(value).__module__.startswith("forebay") and not isinstance(value, Enum):
         names = [name for name in dir(value) if not name.startswith("_")]
         assert names
@@ -523,7 +522,7 @@ def test_from_torchvision_names_what_has_no_counterpart(theirs: list, message: s
         T.from_torchvision(theirs)
 
 
-# Of wrong types, too, which the types' annotations refuse already.
+# W has no static types, since some calls below have wrong types on purpose.
 W: Any = T
 
 

@@ -1,4 +1,4 @@
-"""The stub against the module it describes, and the package as a strict type checker sees it."""
+"""Checks the stub against the module it describes, and the package with a strict type checker."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ import forebay
 import typed_use
 from conftest import ROOT
 
-# Errors are looked for in what is named on the command line, as with a package that is installed;
-# PyTorch, of which the package names no type, would take most of the time.
+# mypy reports errors only in the files on the command line, like for an installed package. It skips
+# PyTorch, whose types the package does not name, since PyTorch would take most of the time.
 SETTINGS = """
 [mypy]
 follow_imports = silent
@@ -19,19 +19,19 @@ follow_imports = skip
 ignore_missing_imports = True
 """
 
-# What stubtest says of every nanobind module, and has no bearing on a user.
+# stubtest reports these for every nanobind module; they do not matter to a user.
 ALLOWED = r"""
 forebay\._core\.[A-Z]\w*  # the metaclass is nanobind's
 forebay\._core\.\w+\.__init__  # of classes that only the core makes
 forebay\._core\.\w+\.__nb_enum__
 forebay\._core\.(\w+\.)?(open|concat|usable_cores|draw_mix|mix)  # functions
-forebay\._core\.(read_size|resized_size|tell_leaks)  # functions
+forebay\._core\.(normalized_values|read_size|resized_size|tell_leaks)  # functions
 forebay\.\w+\._\w+  # cached functions that are the package's own
 """
 
 
 def check(module: str, *arguments: str, folder: Path) -> None:
-    """Runs a module of mypy beside the package that this test run uses."""
+    """Runs a module of mypy on the package that this test run uses."""
     package = str(Path(forebay.__file__).parent.parent)
     (folder / "mypy.ini").write_text(SETTINGS)
     done = subprocess.run(

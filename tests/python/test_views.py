@@ -1,4 +1,4 @@
-"""Parts and sums of datasets, and what is known of samples without their images."""
+"""Tests parts and sums of datasets, and what is known of samples without their images."""
 
 import pickle
 import tarfile
@@ -68,7 +68,7 @@ def test_splits_are_disjoint_and_always_the_same(packed: Path):
         kept = set(training.keys())
         assert training.keys() == [key for key in dataset.column("key") if key in kept]
         assert rest.column("index").tolist() == list(range(14))
-    # By NumPy's promise for its bit generators, whatever its version.
+    # NumPy promises that its bit generators give the same numbers in every version.
     assert [dataset.find(key) for key in rest.column("key")][:5] == SPLIT_OF_SEED_3
     assert dataset.split(0.8, 0.2, seed=4)[1].keys() != rest.keys()
     assert [len(part) for part in dataset.split(1 / 3, 1 / 3, 1 / 3)] == [24, 23, 23]
@@ -162,7 +162,7 @@ def test_sums_of_sums_stay_small(packed: Path):
         dataset = forebay.concat([dataset.subset(range(35)), dataset.subset(range(35, 70))])
     assert dataset.path == str(packed)
     assert dataset.keys() == forebay.Dataset(packed).keys()
-    with pytest.raises(ValueError, match="'a/path' is no Dataset"):
+    with pytest.raises(ValueError, match="'a/path' is not a Dataset"):
         forebay.concat(["a/path"])  # type: ignore[list-item]
 
 
@@ -181,7 +181,7 @@ def test_weights_are_how_often_samples_come(packed: Path):
     chi_squared = ((counts - expected)[weights > 0] ** 2 / expected[weights > 0]).sum()
     assert chi_squared < 90  # 46 degrees of freedom: 1 in 10,000
     again = [i for (batch,) in loader for i in batch.tolist()]
-    assert Counter(again) != seen  # the next epoch
+    assert Counter(again) != seen  # the next epoch draws other samples
     loader.set_epoch(0)
     assert Counter(i for (batch,) in loader for i in batch.tolist()) == seen
 
@@ -194,7 +194,7 @@ def test_shares_of_datasets_are_what_was_asked(packed: Path, folder: Path):
     )
     of_small = sum(int((batch < 10).sum()) for (batch,) in loader)
     assert abs(of_small - 3000) < 4 * np.sqrt(4000 * 0.75 * 0.25)
-    # Copies of a sample in one epoch are cropped each in its own way.
+    # Each copy of a sample in one epoch has a crop of its own.
     one = forebay.Loader(
         forebay.Dataset(folder).subset([0]).weighted([1]), 8, True,
         transform=[T.RandomResizedCrop(16)], samples_per_epoch=8,

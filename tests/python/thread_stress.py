@@ -1,7 +1,7 @@
-"""Calls of the whole package from several threads at once, on objects that they all share.
+"""Calls the whole package from several threads at once, on objects that they all share.
 
-`python thread_stress.py WORK SECONDS` runs without PyTorch, so that it also goes over a module that
-a sanitizer watches; it makes the data in the folder WORK if they are not there.
+`python thread_stress.py WORK SECONDS` runs without PyTorch, so that it can also test a module that
+is built with a sanitizer. It makes the data in the folder WORK if they are not there.
 """
 
 import random
@@ -17,12 +17,12 @@ THREADS = 6
 
 
 def in_threads(work: Callable[[int], None], seconds: float, threads: int = THREADS) -> None:
-    """Runs `work` in threads; raises what one of them raised, or where one does not end.
+    """Runs `work` in threads and raises what one of them raised, or an error if one does not end.
 
     Args:
         work: Gets the thread's number.
-        seconds: How long it is to take; two minutes more are a hang.
-        threads: How many.
+        seconds: How long `work` takes; a thread that needs two minutes more counts as hung.
+        threads: The number of threads.
     """
     failed: list[BaseException] = []
 
@@ -43,7 +43,7 @@ def in_threads(work: Callable[[int], None], seconds: float, threads: int = THREA
 
 
 class Everything:
-    """A loader of each kind, datasets and decoders, and calls of them by chance."""
+    """Holds a loader of each kind, datasets and decoders, and makes random calls of them."""
 
     def __init__(self, packed: Path, folder: Path) -> None:
         import numpy as np
@@ -66,11 +66,11 @@ class Everything:
         self.states = [loader.state_dict() for loader in self.loaders]
 
     def call(self, rng: random.Random, trace: Path) -> None:
-        """One of all calls.
+        """Makes one random call.
 
         Args:
-            rng: Chooses.
-            trace: A file that is this thread's alone.
+            rng: Chooses the call.
+            trace: A file that only this thread uses.
         """
         number = rng.randrange(len(self.loaders))
         loader = self.loaders[number]
@@ -97,11 +97,11 @@ class Everything:
         rng.choice(calls)()
 
     def run(self, seconds: float, traces: Path) -> None:
-        """Calls from all threads; then every loader must give a whole epoch.
+        """Makes calls from all threads; afterwards every loader must give a whole epoch.
 
         Args:
-            seconds: How long.
-            traces: A folder.
+            seconds: How long the threads make calls.
+            traces: A folder for the threads' trace files.
         """
         end = time.monotonic() + seconds
 
@@ -116,7 +116,7 @@ class Everything:
         in_threads(work, seconds)
         for loader in self.loaders:
             loader.close()
-            loader.set_epoch(2**20)  # no call was there, so that none left its middle
+            loader.set_epoch(2**20)  # no call went to this epoch, so it begins at its start
             assert len(list(loader)) == len(loader)
             loader.close()
 
@@ -127,7 +127,7 @@ class Everything:
 
 
 def main() -> None:
-    """The command line."""
+    """Makes the data where they are missing and runs the calls."""
     work, seconds = Path(sys.argv[1]), float(sys.argv[2])
     if not (work / "set").exists():
         from conftest import CLASSES, make_jpeg, pack

@@ -1,10 +1,10 @@
-"""Forebay against Pillow over a folder of public image files.
+"""Compares Forebay with Pillow over a folder of public image files.
 
     python tests/wild/compare.py FOLDER [--markdown] [--records FILE]
 
-FOLDER is what gather.py makes. Prints tables by format, repository and reason; with --markdown
-only these, else also each file of which the two make something different. The last line is one
-JSON object. --records keeps one JSON object a file.
+gather.py makes FOLDER. The program prints tables by format, repository and reason and, without
+--markdown, also each file for which the two differ. The last line is one JSON object. --records
+writes one JSON object for each file to a file.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from PIL import features
 
 from decoders import Worker, kind_of
 
-OURS = ("forebay", "damaged")  # the steps that Forebay makes
+OURS = ("forebay", "damaged")  # the steps that Forebay takes part in
 CATEGORIES = ("equal", "differs", "pillow only", "forebay only", "neither")
 HEADINGS = {
     "equal": "both, same pixels",
@@ -34,12 +34,12 @@ Record = dict[str, Any]
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files of the repositories in a folder, sorted."""
+    """Returns all files of the repositories in a folder, sorted."""
     return sorted(path for path in folder.glob("*/**/*") if path.is_file())
 
 
 def compare(folder: Path, worker: Worker) -> Iterator[Record]:
-    """One record a file: path, format, the outcomes, the category."""
+    """Yields a record for each file: its path, format, outcomes and category."""
     for path in files_of(folder):
         with path.open("rb") as file:
             kind = kind_of(file.read(16))
@@ -49,7 +49,7 @@ def compare(folder: Path, worker: Worker) -> Iterator[Record]:
 
 
 def category_of(record: Record) -> str:
-    """One of CATEGORIES."""
+    """Returns the category of a file, which is one of CATEGORIES."""
     pillow, ours = ("size" in record.get(name, {}) for name in ("pillow", "forebay"))
     if pillow and ours:
         return "differs" if record["differences"]["forebay-pillow"] else "equal"
@@ -59,7 +59,7 @@ def category_of(record: Record) -> str:
 
 
 def reason_of(record: Record) -> str:
-    """Why a file is in its category, without what differs from file to file."""
+    """Returns why a file is in its category, without details that differ from file to file."""
     if record["category"] == "differs":
         return blame(record)
     other = "pillow" if record["category"] == "forebay only" else "forebay"
@@ -70,7 +70,7 @@ def reason_of(record: Record) -> str:
 
 
 def blame(record: Record) -> str:
-    """Which decoder has other pixels than the system's libjpeg-turbo."""
+    """Returns which decoder's pixels differ from those of the system's libjpeg-turbo."""
     if record.get("libjpeg") is None:
         return f"{record['format']}: not determined"
     if "error" in record["libjpeg"]:
@@ -81,7 +81,7 @@ def blame(record: Record) -> str:
 
 
 def count_table(title: str, rows: dict[str, Counter[str]]) -> list[str]:
-    """A Markdown table of counts, with a last row of sums."""
+    """Makes a Markdown table of counts, whose last row holds the sums."""
     total: Counter[str] = Counter()
     lines = [f"| {title} | files | " + " | ".join(HEADINGS.values()) + " |"]
     lines.append("| --- |" + " ---: |" * (1 + len(CATEGORIES)))
@@ -92,13 +92,13 @@ def count_table(title: str, rows: dict[str, Counter[str]]) -> list[str]:
 
 
 def count_row(name: str, counts: Counter[str]) -> str:
-    """One row of count_table()."""
+    """Makes one row of count_table()."""
     numbers = [counts.total(), *(counts[category] for category in CATEGORIES)]
     return f"| {name} | " + " | ".join(f"{number:,}" for number in numbers) + " |"
 
 
 def reasons_of(records: Iterable[Record], category: str) -> dict[tuple[str, str], list[Record]]:
-    """The records of a category by format and reason, the most frequent first."""
+    """Groups the records of a category by format and reason, the most frequent first."""
     found: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["category"] == category:
@@ -107,7 +107,7 @@ def reasons_of(records: Iterable[Record], category: str) -> dict[tuple[str, str]
 
 
 def reason_table(records: list[Record], category: str) -> list[str]:
-    """A Markdown table of why files are in a category."""
+    """Makes a Markdown table of the reasons why files are in a category."""
     reasons = reasons_of(records, category)
     if not reasons:
         return []
@@ -126,12 +126,12 @@ def reason_table(records: list[Record], category: str) -> list[str]:
 
 
 def takes_damaged(record: Record) -> bool:
-    """Whether Forebay's damaged="decode" takes a JPEG."""
+    """Returns whether Forebay decodes a JPEG with damaged="decode"."""
     return "size" in (record.get("damaged") or {})
 
 
 def tables(records: list[Record]) -> list[str]:
-    """All tables, as lines of Markdown."""
+    """Returns all tables as lines of Markdown."""
     by_format: dict[str, Counter[str]] = {kind: Counter() for kind in ("JPEG", "PNG", "WebP")}
     by_repository: dict[str, Counter[str]] = {}
     for record in records:
@@ -145,7 +145,7 @@ def tables(records: list[Record]) -> list[str]:
 
 
 def listing(records: list[Record]) -> list[str]:
-    """Each file that only one takes or whose pixels differ, by category and reason."""
+    """Lists the files that only one decoder takes or whose pixels differ, by kind and reason."""
     lines = []
     for category in ("pillow only", "differs", "forebay only"):
         for (kind, reason), some in reasons_of(records, category).items():
@@ -155,7 +155,7 @@ def listing(records: list[Record]) -> list[str]:
 
 
 def detail(record: Record) -> str:
-    """What the messages and differences of one file are."""
+    """Returns the messages and differences of one file."""
     parts = []
     for name in ("forebay", "pillow"):
         if "error" in record.get(name, {}):
@@ -170,13 +170,13 @@ def detail(record: Record) -> str:
 
 
 def breaks(record: Record) -> bool:
-    """Whether Forebay crashed or hung."""
+    """Returns whether Forebay crashed or hung."""
     ends = [(record.get(name) or {}).get("error", "") for name in OURS]
     return any(end.startswith(("crashes", "hangs")) for end in ends)
 
 
 def damaged_of(records: Iterable[Record]) -> list[Record]:
-    """The JPEGs that only damaged="decode" takes, and the system's libjpeg-turbo too."""
+    """Returns the JPEGs that only damaged="decode" and the system's libjpeg-turbo take."""
     return [
         record
         for record in records
@@ -186,7 +186,7 @@ def damaged_of(records: Iterable[Record]) -> list[Record]:
 
 
 def summary(records: list[Record], worker: Worker) -> Record:
-    """What the last line tells."""
+    """Returns the figures of the last line."""
     counts = Counter(record["category"] for record in records)
     jpegs = [record for record in records if "forebay-libjpeg" in record.get("differences", {})]
     damaged = damaged_of(records)
@@ -207,7 +207,7 @@ def summary(records: list[Record], worker: Worker) -> Record:
 
 
 def main() -> int:
-    """Returns 0, or 1 when Forebay crashed or hung."""
+    """Runs the comparison and returns 0, or 1 when Forebay crashed or hung."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--markdown", action="store_true", help="only the tables")

@@ -1,7 +1,7 @@
 """Decodes a file with Pillow, Forebay and the system's libjpeg-turbo, in a process of its own.
 
-Worker watches that process, so that a crash, a hang or a hunger for memory is an outcome like
-any other. compare.py and test_wild.py use it.
+Worker watches that process, so that a crash, a hang or an excessive use of memory is an outcome
+like any other. compare.py and test_wild.py use it.
 """
 
 import ctypes
@@ -22,8 +22,8 @@ from PIL import Image
 
 import forebay
 
-SECONDS_MAX = 60  # for one file and decoder
-MEMORY_BYTES_MAX = 6 << 30  # of address space, for the whole process
+SECONDS_MAX = 60  # the limit for one file and decoder
+MEMORY_BYTES_MAX = 6 << 30  # the address space of the whole process
 STEPS = ("pillow", "forebay", "damaged", "libjpeg")  # "damaged": Forebay's damaged="decode"
 JPEG_STEPS = ("damaged", "libjpeg")
 
@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 @functools.cache
 def build_libjpeg() -> Path:
-    """Builds libjpeg_pixels.cc against the system's libjpeg-turbo (the package's -dev files)."""
+    """Builds libjpeg_pixels.cc into a library with the headers of the system's libjpeg-turbo."""
     folder = Path(tempfile.mkdtemp(prefix="forebay-wild-"))
     library = folder / "libjpeg_pixels.so"
     source = Path(__file__).with_name("libjpeg_pixels.cc")
@@ -48,14 +48,14 @@ def build_libjpeg() -> Path:
 
 @functools.cache
 def open_libjpeg(library: Path) -> ctypes.CDLL:
-    """The functions of libjpeg_pixels.cc."""
+    """Loads the functions of libjpeg_pixels.cc."""
     functions = ctypes.CDLL(str(library))
     functions.libjpeg_version.restype = ctypes.c_char_p
     return functions
 
 
 def kind_of(content: bytes) -> str:
-    """The format that a file's first bytes claim."""
+    """Returns the format that a file's first bytes claim."""
     if content.startswith(b"\xff\xd8"):
         return "JPEG"
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -64,7 +64,7 @@ def kind_of(content: bytes) -> str:
 
 
 def decode_with_pillow(content: bytes) -> Pixels:
-    """What torchvision's ImageFolder makes of a file, with Pillow's default settings."""
+    """Decodes a file like torchvision's ImageFolder does, with Pillow's default settings."""
     try:
         with Image.open(io.BytesIO(content)) as image:
             return np.asarray(image.convert("RGB"))
@@ -73,7 +73,7 @@ def decode_with_pillow(content: bytes) -> Pixels:
 
 
 def decode_with_forebay(content: bytes, damaged: str = "refuse") -> Pixels:
-    """RGB pixels; as forebay.decode()."""
+    """Decodes a file with forebay.decode() into RGB pixels."""
     try:
         return forebay.decode(content, damaged=damaged)
     except forebay.DataError as error:
@@ -81,9 +81,9 @@ def decode_with_forebay(content: bytes, damaged: str = "refuse") -> Pixels:
 
 
 def decode_with_libjpeg(content: bytes, library: Path) -> tuple[Pixels, list[str]]:
-    """RGB pixels, and each different warning.
+    """Decodes a JPEG into RGB pixels, and returns each different warning besides.
 
-    CMYK becomes RGB in the way that Pillow converts it, since libjpeg does not.
+    CMYK becomes RGB in the way that Pillow converts it, since libjpeg does not convert it.
     """
     functions = open_libjpeg(library)
     pixels = ctypes.POINTER(ctypes.c_uint8)()
@@ -106,7 +106,7 @@ def decode_with_libjpeg(content: bytes, library: Path) -> tuple[Pixels, list[str
 
 
 def to_rgb(pixels: Pixels) -> Pixels:
-    """RGB from grey, RGB or CMYK, which Pillow takes as inverted, as Adobe's programs store it."""
+    """Converts grey, RGB or CMYK to RGB, with CMYK inverted like Adobe's programs store it."""
     if pixels.shape[2] == 1:
         return np.repeat(pixels, 3, axis=2)
     if pixels.shape[2] == 4:
@@ -116,7 +116,7 @@ def to_rgb(pixels: Pixels) -> Pixels:
 
 
 def difference(one: Pixels, other: Pixels) -> dict[str, float] | None:
-    """None when equal; else the largest and mean difference, -1 where sizes differ."""
+    """Returns None for equal pixels, else the largest and mean difference (-1 if sizes differ)."""
     if one.shape != other.shape:
         return {"max": -1, "mean": -1}
     if np.array_equal(one, other):
@@ -126,7 +126,7 @@ def difference(one: Pixels, other: Pixels) -> dict[str, float] | None:
 
 
 def run_step(step: str, content: bytes, library: Path) -> tuple[Outcome, Pixels | None]:
-    """One decoder's outcome and pixels."""
+    """Returns one decoder's outcome and pixels."""
     extra: Outcome = {}
     try:
         if step == "pillow":
@@ -146,7 +146,7 @@ def run_step(step: str, content: bytes, library: Path) -> tuple[Outcome, Pixels 
 
 
 def work(connection: Connection, library: Path) -> None:
-    """Answers each path with every step's outcome, then with the differences."""
+    """Answers each path with the outcome of every step, and then with the differences."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
@@ -163,7 +163,7 @@ def work(connection: Connection, library: Path) -> None:
 
 
 def differences(made: dict[str, Pixels | None]) -> dict[str, dict[str, float] | None]:
-    """Those of each two decoders that both took the file, by "ONE-OTHER"."""
+    """Returns the differences between each two decoders that took the file, by "ONE-OTHER"."""
     pairs = (
         ("forebay", "pillow"),
         ("forebay", "libjpeg"),
@@ -179,7 +179,10 @@ def differences(made: dict[str, Pixels | None]) -> dict[str, dict[str, float] | 
 
 
 class Worker:
-    """A process that decodes files, begun anew after a crash or a hang. For one thread."""
+    """A process that decodes files and is started again after a crash or a hang.
+
+    Only one thread may use it.
+    """
 
     def __init__(self) -> None:
         """Starts no process before the first file."""
@@ -189,11 +192,14 @@ class Worker:
         self._connection: Any = None
 
     def libjpeg_version(self) -> str:
-        """The version of the system's libjpeg-turbo."""
+        """Returns the version of the system's libjpeg-turbo."""
         return open_libjpeg(self._library).libjpeg_version().decode()
 
     def decode(self, path: Path) -> dict[str, Any]:
-        """The outcome of each step by its name, and "differences"; after a crash what there is."""
+        """Returns each step's outcome by its name, and "differences".
+
+        After a crash or a hang, the steps that did not run and the differences are missing.
+        """
         if self._process is None:
             self._start()
         self._connection.send(str(path))

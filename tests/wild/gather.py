@@ -3,9 +3,9 @@
     python tests/wild/gather.py REPOSITORIES OUT
     python tests/wild/gather.py REPOSITORIES --write-list
 
-REPOSITORIES holds clones of the repositories that files.txt names, OWNER+NAME each (bare or not).
-The first form copies each listed file to OUT/OWNER+NAME/PATH, checked against its hash. The
-second form writes files.txt anew from what these clones hold at HEAD.
+REPOSITORIES holds clones (bare or not) of the repositories that files.txt names, each in a folder
+OWNER+NAME. The first form checks each listed file against its hash and copies it to
+OUT/OWNER+NAME/PATH. The second form writes files.txt again from what the clones hold at HEAD.
 """
 
 import hashlib
@@ -36,12 +36,12 @@ class Repository:
 
     @property
     def folder(self) -> str:
-        """Its folder's name, in REPOSITORIES and in OUT."""
+        """Returns the name of its folder in REPOSITORIES and in OUT."""
         return self.name.replace("/", "+")
 
 
 def read_list() -> list[Repository]:
-    """The repositories of files.txt, in the list's order."""
+    """Returns the repositories of files.txt in the list's order."""
     repositories: list[Repository] = []
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("repository "):
@@ -54,7 +54,7 @@ def read_list() -> list[Repository]:
 
 
 def write_list(repositories: list[Repository]) -> None:
-    """Writes what read_list() reads."""
+    """Writes files.txt, which read_list() reads."""
     lines = [HEADING]
     for repository in repositories:
         lines.append(f"repository {repository.name} {repository.commit}\n")
@@ -63,12 +63,12 @@ def write_list(repositories: list[Repository]) -> None:
 
 
 def git(clone: Path, *arguments: str) -> bytes:
-    """The output of a git command in a clone."""
+    """Runs a git command in a clone and returns its output."""
     return subprocess.run(["git", "-C", clone, *arguments], check=True, capture_output=True).stdout
 
 
 def blobs(clone: Path, names: list[str]) -> Iterator[bytes | None]:
-    """The content of each blob, in order; None for a blob that the clone lacks."""
+    """Yields the content of each blob in order, or None for a blob that the clone lacks."""
     environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1"}
     command = ["git", "-C", str(clone), "cat-file", "--batch"]
     with subprocess.Popen(
@@ -88,12 +88,12 @@ def blobs(clone: Path, names: list[str]) -> Iterator[bytes | None]:
 
 
 def blob_name(content: bytes) -> str:
-    """The name that git gives a file's content."""
+    """Returns the name that git gives a file's content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def is_image(path: str, content: bytes) -> bool:
-    """Whether a file belongs to the trial, by its extension or by its first bytes."""
+    """Returns whether a file belongs to the trial by its extension or its first bytes."""
     if content.startswith(b"version https://git-lfs.github.com/"):
         return False
     begins = content.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"))
@@ -102,7 +102,7 @@ def is_image(path: str, content: bytes) -> bool:
 
 
 def list_images(clone: Path, seen: set[str]) -> list[tuple[str, int, str]]:
-    """The images at a clone's HEAD whose content is not in `seen`, which they are added to."""
+    """Returns the images at a clone's HEAD whose content is not in `seen`, and adds them to it."""
     entries = []
     tree = git(clone, "ls-tree", "-r", "-z", "HEAD").decode(errors="replace")
     for line in tree.split("\0")[:-1]:
@@ -119,7 +119,7 @@ def list_images(clone: Path, seen: set[str]) -> list[tuple[str, int, str]]:
 
 
 def relist(root: Path) -> None:
-    """Writes files.txt anew: the listed repositories in their order, then others of `root`."""
+    """Writes files.txt again: the listed repositories in their order, then the others in `root`."""
     listed = [repository.name for repository in read_list()] if LIST.exists() else []
     there = sorted(path.name.replace("+", "/", 1) for path in root.iterdir())
     seen: set[str] = set()
@@ -134,7 +134,7 @@ def relist(root: Path) -> None:
 
 
 def gather(root: Path, out: Path) -> int:
-    """Makes the folder; how many files could not be had, each of which is named on stderr."""
+    """Makes the folder and returns how many files are lacking; stderr names each of them."""
     lacking = 0
     for repository in read_list():
         clone = root / repository.folder
@@ -156,7 +156,7 @@ def gather(root: Path, out: Path) -> int:
 
 
 def main() -> int:
-    """Returns 0, or 1 when files are lacking."""
+    """Runs the form that the arguments choose and returns 0, or 1 when files are lacking."""
     match sys.argv[1:]:
         case [root, "--write-list"]:
             relist(Path(root))

@@ -1,4 +1,4 @@
-// What the system's libjpeg-turbo makes of a JPEG, for compare.py, which builds this file into a
+// Decodes a JPEG with the system's libjpeg-turbo for compare.py, which builds this file into a
 // shared library and calls it through ctypes. The settings are libjpeg's defaults, like djpeg's.
 #include <csetjmp>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-// clang-format off: jpeglib.h needs cstdio before it
+// clang-format off: jpeglib.h must come after cstdio
 #include <jpeglib.h>
 // clang-format on
 
@@ -17,7 +17,7 @@ constexpr size_t kTextBytes = 4096;
 struct Failure {
   jpeg_error_mgr manager;
   jmp_buf back;
-  char* text;  // [kTextBytes], the error, or each different warning on its line
+  char* text;  // [kTextBytes]: the error, or each different warning on its own line
 };
 
 void leave(j_common_ptr info) {
@@ -44,8 +44,9 @@ void note(j_common_ptr info, int level) {
 extern "C" {
 
 // Decodes `bytes` bytes at `data`. On success returns 1 and sets the pixels ([height][width]
-// [components], to be released with libjpeg_release); `text`, of 4096 bytes, gets each different
-// warning on its line. On failure returns 0; `text` says why.
+// [components]), which the caller releases with libjpeg_release(); `text`, which must hold 4096
+// bytes, then has each different warning on a line of its own. On failure returns 0, and `text`
+// says why.
 int libjpeg_decode(const uint8_t* data, size_t bytes, uint8_t** pixels, int* width, int* height,
                    int* components, char* text) {
   jpeg_decompress_struct info;

@@ -1,4 +1,4 @@
-"""The tools of the wild trial themselves, over a few files that are made here."""
+"""Tests the tools of the wild trial themselves over a few files that are made here."""
 
 import io
 import subprocess
@@ -24,7 +24,7 @@ def encode(kind: str, side: int = 40, **options: object) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One repository of files that are whole, damaged, no image, and of a format unknown here."""
+    """Makes a repository of whole, damaged and unsupported images and files that are no images."""
     root = tmp_path / "wild"
     content = {
         "a.jpg": encode("JPEG"),

@@ -1,6 +1,6 @@
-"""The wild trial: thousands of public image files, of every repair state, through everything.
+"""The wild trial runs thousands of public image files, whole and damaged, through everything.
 
-Needs the folder that gather.py makes: FOREBAY_WILD=FOLDER. Takes some five minutes.
+It needs the folder that gather.py makes (FOREBAY_WILD=FOLDER) and takes about five minutes.
 """
 
 import hashlib
@@ -42,14 +42,14 @@ Records = dict[str, compare.Record]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command forebay, with at most ten minutes."""
+    """Runs the command forebay for at most ten minutes."""
     command = [FOREBAY, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, errors="replace")
 
 
 @pytest.fixture(scope="module")
 def records() -> Records:
-    """What compare.py finds, by path."""
+    """Returns the records of compare.py by path."""
     worker = Worker()
     found = {record["path"]: record for record in compare.compare(FOLDER, worker)}
     worker.close()
@@ -59,7 +59,7 @@ def records() -> Records:
 
 @pytest.fixture(scope="module")
 def named(records: Records) -> dict[str, bool]:
-    """Whether Forebay takes a file, of those that are images by their names."""
+    """Returns, for each file whose name is an image's, whether Forebay takes it."""
     return {
         path: "size" in record["forebay"]
         for path, record in records.items()
@@ -69,7 +69,7 @@ def named(records: Records) -> dict[str, bool]:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder, packed, with one class a repository."""
+    """Packs the folder into a dataset in which each repository is a class."""
     dataset = tmp_path_factory.mktemp("packed") / "dataset"
     done = run("pack", FOLDER, dataset, *PACK_OPTIONS)
     assert done.returncode == 0, done.stderr
@@ -159,7 +159,7 @@ def test_damaged_jpegs_are_kept_when_asked(records: Records, tmp_path: Path) -> 
 
 
 def refused_of(dataset: Path) -> set[str]:
-    """The files that `pack` refused, from its report."""
+    """Returns the files that `pack` refused, from its report."""
     (report,) = dataset.glob("snapshots/*.report.json")
     return {path for path, _ in json.loads(report.read_text())["refused"]}
 
@@ -192,7 +192,7 @@ def hash_of(pixels: Any) -> bytes:
 
 
 def digest(dataset: Path) -> dict[str, str]:
-    """Every file of a dataset but the lock, by its hash."""
+    """Returns the hash of each file of a dataset, except the lock."""
     return {
         str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(dataset.rglob("*"))
@@ -219,7 +219,7 @@ def test_killed_pack_goes_on(packed: Path, tmp_path: Path) -> None:
 
 
 def wait_for_chunks(dataset: Path, more: int, process: subprocess.Popen[bytes]) -> None:
-    """Until so many more chunks are complete."""
+    """Waits until this many more chunks are complete."""
     wanted = len(list(dataset.glob("chunks/*.tar"))) + more
     while len(list(dataset.glob("chunks/*.tar"))) < wanted and process.poll() is None:
         time.sleep(0.01)
@@ -237,12 +237,12 @@ def test_loader_in_place(named: dict[str, bool], crops: bool) -> None:
         bad_samples_max=len(named),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # one for each bad sample
+        warnings.simplefilter("ignore", UserWarning)  # one warning for each bad sample
         samples = sum(len(labels) for _, labels in loader)
     bad = {sample["chunk"] for sample in loader.bad_samples}
     assert samples + len(bad) == len(named)
     refused = {path for path, taken in named.items() if not taken}
-    # Damage outside of a crop is not noticed, as only the crop is decoded.
+    # Damage outside of a crop is not noticed, because only the crop is decoded.
     assert bad <= refused if crops else bad == refused
 
 

@@ -1,6 +1,6 @@
 """DALI's CPU pipelines, which read the folder.
 
-The last batch of an epoch is full: samples of the next one follow at once.
+The last batch of an epoch is full, as samples of the next epoch follow at once.
 """
 
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from lib.sides.side import BATCH, MEAN, RATIO, SCALE, SEED, STD, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, MEAN, RATIO, SCALE, SEED, STD, Data, Epoch, LoaderSide, Work
 
 
-class Dali(Side):
+class Dali(LoaderSide):
     """Decodes whole images (decoders.image); CIFAR's border is black."""
 
     crop_decode = False
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Its threads and its default prefetching."""
+        """Opens a pipeline with DALI's threads and its default prefetching."""
         from nvidia import dali
         from nvidia.dali import fn, types
 
@@ -25,12 +25,12 @@ class Dali(Side):
         with pipeline:
             files, _ = fn.readers.file(file_root=str(data.folder), random_shuffle=True,
                                        name="files")  # fmt: skip
-            # What a normalised, cropped float32 tensor is made of; a crop of all but for CIFAR.
+            # CIFAR's padded crop is made here, by a slice that may go beyond the image.
             crop: dict[str, Any] = {}
             if work.padding:
                 pixels = fn.decoders.image(files)
                 for axis in "xy":
-                    # Of the 2 * padding + 1 places, as a share of what the crop may move by.
+                    # One of the 2 * padding + 1 places, in pixels.
                     place = fn.random.uniform(range=[-work.padding, work.padding + 1])
                     crop |= {f"start_{axis}": dali.math.floor(place)}
                 start = fn.stack(crop.pop("start_y"), crop.pop("start_x"))

@@ -1,4 +1,4 @@
-"""FFCV: a file that its DatasetWriter made, images compressed again, and its Loader.
+"""FFCV's Loader on a file that its DatasetWriter made, where images are compressed again.
 
 Its region crop resizes by OpenCV's INTER_AREA. CIFAR's border is black.
 """
@@ -9,10 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from lib.sides.side import BATCH, MEAN, PAIRS, RATIO, SCALE, SEED, STD, Data, Epoch, Side, Work
+from lib.sides.side import (
+    BATCH,
+    MEAN,
+    PAIRS,
+    RATIO,
+    SCALE,
+    SEED,
+    STD,
+    Data,
+    Epoch,
+    LoaderSide,
+    Work,
+)
 from lib.sides.torch_side import decode
 
-RAW = 100  # instead of a JPEG quality: pixels
+RAW = 100  # in place of a JPEG quality; pixels are stored
 
 
 class _Images:
@@ -27,19 +39,19 @@ class _Images:
         return decode(file.read_bytes()), label
 
 
-class FfcvQ96(Side):
-    """JPEG of quality 96, whose loss can hardly be seen."""
+class FfcvQ96(LoaderSide):
+    """Stores JPEGs of quality 96, whose loss can hardly be seen."""
 
     plain = False
     verbatim = False
     quality = 96
 
     def stored(self, data: Data) -> Path:
-        """Its file."""
+        """The file that FFCV's writer makes."""
         return data.of(f"q{self.quality}.beton")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """As large as they are."""
+        """Writes the images at their own size."""
         from ffcv.fields import IntField, RGBImageField
         from ffcv.writer import DatasetWriter
 
@@ -50,7 +62,7 @@ class FfcvQ96(Side):
         writer.from_indexed_dataset(_Images(data.files()))
 
     def pixel_pairs(self, data: Data) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Through its own compression."""
+        """Takes pixels through FFCV's own compression."""
         import cv2
         from ffcv.fields.rgb_image import encode_jpeg
 
@@ -61,7 +73,7 @@ class FfcvQ96(Side):
                 yield pixels, cv2.imdecode(stored, cv2.IMREAD_COLOR_RGB)
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Threads and compiled transforms; the last batch is dropped where it is not full."""
+        """Opens threads and compiled transforms; a last batch that is not full is dropped."""
         from ffcv import transforms as T
         from ffcv.fields import basics, rgb_image
         from ffcv.loader import Loader, OrderOption
@@ -88,14 +100,14 @@ class FfcvQ96(Side):
 
 
 class FfcvQ90(FfcvQ96):
-    """JPEG of quality 90, its default."""
+    """Stores JPEGs of quality 90, which is FFCV's default."""
 
     quality = 90
     works = ("photos",)
 
 
 class FfcvRaw(FfcvQ96):
-    """Pixels, which its CIFAR example stores; nothing is decoded."""
+    """Stores pixels, like FFCV's example for CIFAR; nothing is decoded."""
 
     quality = RAW
     works = ("cifar",)

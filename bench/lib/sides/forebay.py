@@ -1,22 +1,21 @@
-"""forebay.Loader: packed, packed with AVX2 at best, and on the folder as it is."""
+"""forebay.Loader on a packed dataset, the same kept to AVX2, and on the folder as it is."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from lib.sides.side import BATCH, PAIRS, SEED, Data, Epoch, Side, Work
+from lib.program import ROOT, forebay
+from lib.sides.side import BATCH, PAIRS, SEED, Data, Epoch, LoaderSide, Work
 
-LIBRARY = Path(__file__).parents[3] / "build/release/bench/libbench_crop_c.so"
+LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
 
 
-class ForebayInPlace(Side):
-    """The folder, nothing made of it."""
+class ForebayInPlace(LoaderSide):
+    """Reads the folder as it is."""
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Threads of the core."""
+        """Opens a Loader; its threads are the core's."""
         from forebay import Loader
         from forebay import transforms as T
 
@@ -35,23 +34,21 @@ class ForebayInPlace(Side):
 
 
 class Forebay(ForebayInPlace):
-    """What `forebay pack` made: the same pixels, stored without loss."""
+    """Reads what `forebay pack` made: the same pixels, stored without loss."""
 
     plain = False
     verbatim = False
 
     def stored(self, data: Data) -> Path:
-        """The dataset."""
+        """The packed dataset."""
         return data.of("forebay")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """The command's defaults."""
-        command = [os.environ["FOREBAY_BIN"], "pack", str(data.folder), str(self.stored(data)),
-                   "--threads", str(threads)]  # fmt: skip
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        """Packs with the command's defaults."""
+        forebay("pack", data.folder, self.stored(data), "--threads", threads)
 
     def pixel_pairs(self, data: Data) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Its files, decoded by the same decoder as the folder's."""
+        """Decodes its files and the folder's by the same decoder."""
         import simplejpeg
 
         from forebay import Dataset
@@ -64,17 +61,17 @@ class Forebay(ForebayInPlace):
 
 
 class ForebayAvx2(Forebay):
-    """The same dataset on a machine that had no AVX-512."""
+    """Reads the same dataset like a machine that has no AVX-512."""
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """Forebay's is used."""
+        """Does nothing, as Forebay's dataset is used."""
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """As Forebay, but for the instructions."""
+        """Opens the same Loader, but restricts the instructions before."""
         from forebay import _core  # noqa: F401 - what is restricted
         from lib.crop_sides import load_forebay
 
-        # Highway's choice lies in its shared library, which both modules use.
+        # Highway keeps its choice in its shared library, which both modules use.
         mapped = Path("/proc/self/maps").read_text()
         if "libhwy.so" not in mapped:
             raise RuntimeError("forebay has no shared libhwy.so, so AVX2 cannot be forced")

@@ -1,9 +1,9 @@
-"""LitData: chunks that its optimize() made, decoded by Pillow, torchvision's transforms."""
+"""LitData on chunks that its optimize() made, decoded by Pillow, with torchvision's transforms."""
 
 from pathlib import Path
 from typing import Any
 
-from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, SEED, Data, Epoch, LoaderSide, Work
 from lib.sides.torch_side import batches, decode, transform, workers
 
 
@@ -11,17 +11,17 @@ def _sample(item: tuple[str, int]) -> dict[str, Any]:
     return {"image": Path(item[0]).read_bytes(), "label": item[1]}
 
 
-class LitData(Side):
-    """StreamingDataset and StreamingDataLoader on a local folder."""
+class LitData(LoaderSide):
+    """Runs StreamingDataset and StreamingDataLoader on a local folder."""
 
     plain = False
 
     def stored(self, data: Data) -> Path:
-        """Its chunks, the files verbatim."""
+        """LitData's chunks, which have the files verbatim."""
         return data.of("litdata")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """Chunks of 64 MB, its default."""
+        """Makes chunks of 64 MB, LitData's default."""
         import litdata
 
         files = [(str(file), label) for file, label in data.files()]
@@ -29,7 +29,7 @@ class LitData(Side):
                          chunk_bytes="64MB", num_workers=threads)  # fmt: skip
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Its worker processes."""
+        """Opens LitData's worker processes."""
         made = transform(work)
         import litdata
 

@@ -1,7 +1,7 @@
-"""By hand: simplejpeg decodes, OpenCV resizes and normalises, in a pool of threads.
+"""A loader by hand: simplejpeg decodes, OpenCV resizes and normalises, in a pool of threads.
 
-Neither holds Python's lock while it works. INTER_LINEAR, OpenCV's fastest bilinear, is not
-antialiased; INTER_AREA, which is, takes longer.
+Neither holds Python's lock while it works. INTER_LINEAR, OpenCV's fastest bilinear resize, is not
+antialiased; INTER_AREA is, but takes longer.
 """
 
 from collections import deque
@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from lib.sides.random_crop import draw_crop, draw_flip, draw_padded
-from lib.sides.side import BATCH, MEAN, SEED, STD, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, MEAN, SEED, STD, Data, Epoch, LoaderSide, Work
 
-AHEAD = 2  # batches that are in work
+AHEAD = 2  # how many batches are in work
 
 
-class OpenCv(Side):
-    """A task is one image, which it writes into its place in the batch."""
+class OpenCv(LoaderSide):
+    """Runs a task for each image, which writes it into its place in the batch."""
 
     antialiased = False
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Threads; OpenCV's own are off."""
+        """Opens a pool of threads; OpenCV's own threads are off."""
         import cv2
         import simplejpeg
 

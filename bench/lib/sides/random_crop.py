@@ -1,4 +1,4 @@
-"""Random crops by hand, for the libraries that leave drawing them to their user."""
+"""Draws random crops for the libraries that leave this to their user."""
 
 import math
 import random
@@ -8,20 +8,28 @@ import numpy as np
 from lib.sides.side import RATIO, SCALE
 
 
-def draw_crop(width: int, height: int) -> tuple[int, int, int, int]:
-    """Left, top, width and height, as torchvision's RandomResizedCrop.get_params draws them."""
+def draw_crop(
+    width: int, height: int, draws: random.Random | None = None
+) -> tuple[int, int, int, int]:
+    """Left, top, width and height, in pixels, like torchvision's RandomResizedCrop.get_params.
+
+    Args:
+        width, height: The image's, in pixels.
+        draws: Where the random numbers come from; None: Python's own generator.
+    """
+    uniform, randint = (draws or random).uniform, (draws or random).randint
     for _ in range(10):
-        area = width * height * random.uniform(*SCALE)
-        ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+        area = width * height * uniform(*SCALE)
+        ratio = math.exp(uniform(math.log(RATIO[0]), math.log(RATIO[1])))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < w <= width and 0 < h <= height:
-            return random.randint(0, width - w), random.randint(0, height - h), w, h
+            return randint(0, width - w), randint(0, height - h), w, h
     w, h = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
     return (width - w) // 2, (height - h) // 2, w, h
 
 
 def draw_padded(padding: int) -> tuple[int, int]:
-    """How far right and down of the bordered image's corner a crop begins."""
+    """How far right of and below the bordered image's corner a crop begins, in pixels."""
     return random.randint(0, 2 * padding), random.randint(0, 2 * padding)
 
 
@@ -31,7 +39,13 @@ def draw_flip() -> bool:
 
 
 def crop_padded(images: np.ndarray, padding: int, generator: np.random.Generator) -> np.ndarray:
-    """Of each image [3, size, size] a crop of its size out of it with a mirrored border; flips."""
+    """Adds a mirrored border to each image, crops it to its own size again, and flips half of them.
+
+    Args:
+        images: [samples, 3, size, size].
+        padding: The border's width, in pixels.
+        generator: Draws the places and the flips.
+    """
     count, _, height, width = images.shape
     sides = (padding, padding)
     wide = np.pad(images, ((0, 0), (0, 0), sides, sides), "reflect")

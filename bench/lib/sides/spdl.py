@@ -1,4 +1,4 @@
-"""SPDL's Pipeline: FFmpeg decodes, crops and scales (swscale's bilinear), in its threads."""
+"""SPDL's Pipeline, where FFmpeg decodes, crops and scales (swscale's bilinear) in threads."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lib.sides.random_crop import draw_crop, draw_flip, draw_padded
-from lib.sides.side import BATCH, MEAN, SEED, STD, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, MEAN, SEED, STD, Data, Epoch, LoaderSide, Work
 
 
 def _filters(width: int, height: int, work: Work) -> str:
@@ -22,11 +22,11 @@ def _filters(width: int, height: int, work: Work) -> str:
             ",format=rgb24")  # fmt: skip
 
 
-class Spdl(Side):
-    """An image is decoded and scaled by one task, a batch normalised by one more."""
+class Spdl(LoaderSide):
+    """Decodes and scales each image in a task, and normalises each batch in one more."""
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """A pipeline for each epoch, as its own DataLoader makes them."""
+        """Makes a pipeline for each epoch, like SPDL's own DataLoader."""
         import spdl.io
         import torch
         from spdl.pipeline import PipelineBuilder

@@ -1,23 +1,23 @@
-"""MosaicML Streaming: its MDS shards, decoded by Pillow, torchvision's transforms."""
+"""MosaicML Streaming on its MDS shards, decoded by Pillow, with torchvision's transforms."""
 
 from pathlib import Path
 from typing import Any
 
-from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, SEED, Data, Epoch, LoaderSide, Work
 from lib.sides.torch_side import batches, decode, transform, workers
 
 
-class Streaming(Side):
-    """StreamingDataset on a local folder, in its own DataLoader."""
+class Streaming(LoaderSide):
+    """Runs StreamingDataset on a local folder, in Streaming's own DataLoader."""
 
     plain = False
 
     def stored(self, data: Data) -> Path:
-        """Its shards, the files verbatim."""
+        """Streaming's shards, which have the files verbatim."""
         return data.of("streaming")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """By its MDSWriter, without compression or checksums, its defaults."""
+        """Writes shards by MDSWriter, without compression or checksums, which are its defaults."""
         from streaming import MDSWriter
 
         columns = {"x": "bytes", "y": "int"}
@@ -26,7 +26,7 @@ class Streaming(Side):
                 out.write({"x": file.read_bytes(), "y": label})
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Its worker processes."""
+        """Opens Streaming's worker processes."""
         made = transform(work)
         import streaming
         from streaming.base.util import clean_stale_shared_memory

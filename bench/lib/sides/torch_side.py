@@ -1,4 +1,4 @@
-"""What the sides on torch.utils.data share: torchvision, and how it is done there."""
+"""What the sides on torch.utils.data share: decoding, torchvision's transforms, and workers."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +10,10 @@ from lib.sides.side import MEAN, RATIO, SCALE, STD, Work
 
 
 def transform(work: Work) -> Callable[[Any], Any]:
-    """From a PIL image to a float32 tensor [3, size, size].
+    """Transforms from a PIL image to a float32 tensor [3, size, size].
 
-    A tensor of bytes first, as torchvision's manual advises: cropping and resizing it is faster
-    here than Pillow's images.
+    They begin with a tensor of bytes, as torchvision's manual advises: cropping and resizing it is
+    faster here than with Pillow's images.
     """
     import torch
     from torchvision.transforms import v2
@@ -26,19 +26,19 @@ def transform(work: Work) -> Callable[[Any], Any]:
 
 
 def decode(file: bytes) -> Any:
-    """A PIL image."""
+    """Decodes a file to a PIL image."""
     from PIL import Image
 
     return Image.open(io.BytesIO(file)).convert("RGB")
 
 
 def workers(threads: int) -> dict[str, Any]:
-    """Arguments of a DataLoader: no worker beside the trainer where there is one core for both."""
+    """Arguments of a DataLoader, with no worker where there is one core for it and the trainer."""
     if threads == 1:
         return {"num_workers": 0}
     return {"num_workers": threads, "persistent_workers": True}
 
 
 def batches(loader: Iterable[Any]) -> Iterator[np.ndarray]:
-    """The images of each batch, as the arrays that they are."""
+    """The images of each batch, as arrays."""
     return (images.numpy() for images, _ in loader)

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from lib.sides.side import BATCH, RATIO, SCALE, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, RATIO, SCALE, Data, Epoch, LoaderSide, Work
 from lib.sides.torch_side import batches, transform, workers
 
 
-class Torchvision(Side):
-    """Decodes by Pillow, as its own decoder is not there (torch_side.py)."""
+class Torchvision(LoaderSide):
+    """Decodes by Pillow, as torchvision's own decoder is not there (torch_side.py)."""
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Worker processes that stay."""
+        """Opens worker processes that stay."""
         from torch.utils.data import DataLoader
         from torchvision.datasets import ImageFolder
 
@@ -20,7 +20,7 @@ class Torchvision(Side):
 
 
 def reference_crops(width: int, height: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """Left, top, width and height of random resized crops as torchvision itself draws them."""
+    """Left, top, width and height, in pixels, of random resized crops that torchvision draws."""
     import torch
     from torchvision.transforms import v2
 

@@ -1,9 +1,9 @@
 """TurboLoader's DataLoader on a plain tar.
 
-Photographs: its fused path (train_aug), which decodes a crop's region only, at a smaller scale
-where the crop stays large enough, and resizes without antialiasing. CIFAR: it has no padded crop in
-that path, and its transforms of single samples are slower than its fused resize to 32 with a crop
-of the whole batch by NumPy.
+Photographs go through its fused path (train_aug), which decodes only a crop's region, at a smaller
+scale where the crop stays large enough, and resizes without antialiasing. That path has no padded
+crop for CIFAR, and its transforms of single samples are slower than its fused resize to 32 followed
+by a crop of the whole batch by NumPy.
 """
 
 import tarfile
@@ -13,26 +13,26 @@ from pathlib import Path
 import numpy as np
 
 from lib.sides.random_crop import crop_padded
-from lib.sides.side import BATCH, SEED, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, SEED, Data, Epoch, LoaderSide, Work
 
 
-class TurboLoader(Side):
-    """The output is a new array for each batch."""
+class TurboLoader(LoaderSide):
+    """Gives a new array for each batch."""
 
     antialiased = False
 
     def stored(self, data: Data) -> Path:
-        """One tar."""
+        """One tar of the files."""
         return data.of("turboloader.tar")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """By Python's tarfile."""
+        """Writes the tar by Python's tarfile."""
         with tarfile.open(self.stored(data), "w") as tar:
             for file, _ in data.files():
                 tar.add(file, file.name)
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Its C++ pool has as many threads as the process has cores."""
+        """Opens a DataLoader; its C++ pool has as many threads as the process has cores."""
         import turboloader
 
         loader = turboloader.DataLoader(

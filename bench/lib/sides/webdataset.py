@@ -1,25 +1,25 @@
-"""WebDataset: shards that its own writer made, decoded by Pillow, torchvision's transforms."""
+"""WebDataset on shards that its own writer made, decoded by Pillow, torchvision's transforms."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from lib.sides.side import BATCH, Data, Epoch, Side, Work
+from lib.sides.side import BATCH, Data, Epoch, LoaderSide, Work
 from lib.sides.torch_side import batches, decode, transform, workers
 
-SHARDS = 8  # a worker reads whole ones
+SHARDS = 8  # a worker reads whole shards
 
 
-class WebDataset(Side):
-    """Shards in random order, then a buffer of 1000 samples to shuffle in, as its manual does."""
+class WebDataset(LoaderSide):
+    """Shuffles shards, then samples in a buffer of 1000, as its manual does."""
 
     def stored(self, data: Data) -> Path:
         """A folder of tars: NUMBER.jpg and NUMBER.cls for each image, the files verbatim."""
         return data.of("webdataset")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """By its ShardWriter."""
+        """Writes shards by WebDataset's ShardWriter."""
         from webdataset import ShardWriter
 
         self.stored(data).mkdir()
@@ -31,7 +31,7 @@ class WebDataset(Side):
                 out.write({"__key__": f"{i:09}", "jpg": file.read_bytes(), "cls": label})
 
     def open(self, data: Data, work: Work, threads: int) -> Epoch:
-        """Its WebLoader; batches are made by the workers."""
+        """Opens a WebLoader; its workers make the batches."""
         import webdataset
 
         shards = sorted(str(path) for path in self.stored(data).iterdir())

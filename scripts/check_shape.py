@@ -1,0 +1,132 @@
+"""Checks the shape of the code: lengths of functions and files, where limits and test helpers live.
+
+- A production function has fewer than 70 lines, a file fewer than 450 (LONG_FILES says which are
+  exempt, and why).
+- A constant named k…Max is a limit on what comes from outside and stands in src/base/limits.h.
+  What bounds something of our own has another name.
+- Files that only help tests stand in a folder testing/.
+"""
+
+import ast
+import bisect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FUNCTION_LINES = 70
+FILE_LINES = 450
+LIMITS = "src/base/limits.h"
+PRODUCTION = ("src/", "python/", "scripts/", "bench/")
+CPP = (".h", ".cc", ".cu")
+# Files that may be long, each with its reason.
+LONG_FILES = {
+    "src/jpeg/format/huffman_sets_data.cc": "the tables of the built-in Huffman sets",
+}
+
+Problem = tuple[str, str]
+
+# Comments, literals and preprocessor lines: what could hold a brace that is none.
+NOISE = re.compile(
+    r'R"(\w*)\(.*?\)\1"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"
+    r"|//[^\n]*|/\*.*?\*/"
+    r"|^[ \t]*#(?:\\\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
+# A block that holds declarations, not statements.
+SCOPE = re.compile(r"\b(?:namespace|class|struct|union|enum)\b|\bextern\s*$")
+MAX_CONSTANT = re.compile(r"\bconstexpr\s+[\w:<>, ]+\b(k\w*Max)\b")
+TEST_HELPER = re.compile(r"(?:\w+_samples|fake_\w+|test_\w+)\.(?:h|cc)")
+
+
+def without_noise(text: str) -> str:
+    """The text with comments, literals and preprocessor lines blank; every line stays in place."""
+    return NOISE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
+    """The name and the length in lines of each function that a C++ source defines."""
+    text = without_noise(text)
+    ends = [place for place, letter in enumerate(text) if letter == "\n"]
+    function: tuple[str, int] | None = None  # the one that we are in, and where it begins
+    function_depth = 0
+    scopes: list[bool] = []  # for each open block: does it hold declarations?
+    head_begin = 0
+    for found in re.finditer(r"[{};]", text):
+        head = text[head_begin : found.start()]
+        if found[0] == "{":
+            name = re.search(r"([\w:~]+|operator\W+)\s*\(", head)
+            is_scope = bool(SCOPE.search(head)) and not (name and head.rstrip().endswith(")"))
+            if function is None and all(scopes) and name and not is_scope:
+                function = (name[1], head_begin + len(head) - len(head.lstrip()))
+                function_depth = len(scopes)
+            scopes.append(is_scope)
+        elif found[0] == "}" and scopes:
+            scopes.pop()
+            if function is not None and len(scopes) == function_depth:
+                first, last = (bisect.bisect(ends, place) for place in (function[1], found.start()))
+                yield function[0], last - first + 1
+                function = None
+        head_begin = found.end()
+
+
+def python_functions(text: str) -> Iterator[tuple[str, int]]:
+    """The name and the length in lines of each function of a Python source."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def is_test(path: Path) -> bool:
+    """Whether only tests use this file."""
+    return path.stem.endswith("_test") or "testing" in path.parts
+
+
+def problems_of(name: str) -> Iterator[Problem]:
+    """The rules that one file breaks: (file, what)."""
+    path = Path(name)
+    text = (ROOT / path).read_text()
+    lines = text.count("\n")
+    if lines >= FILE_LINES and name not in LONG_FILES:
+        yield name, f"{FILE_LINES} lines or more"
+    if not is_test(path):
+        functions = python_functions if path.suffix == ".py" else cpp_functions
+        for function, length in functions(text):
+            if length >= FUNCTION_LINES:
+                yield name, f"{function}: {FUNCTION_LINES} lines or more"
+    if name.startswith("src/") and path.suffix in CPP:
+        if name != LIMITS and not is_test(path):
+            for constant in MAX_CONSTANT.findall(text):
+                yield name, f"{constant} belongs into {LIMITS}"
+        if TEST_HELPER.fullmatch(path.name) and not is_test(path):
+            yield name, "a helper of tests belongs into a folder testing/"
+
+
+def sources() -> list[str]:
+    """The production sources that git lists or would list, relative to the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PRODUCTION],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    names = (name for name in listed.stdout.splitlines() if (ROOT / name).exists())
+    return [name for name in names if name.endswith((".py", *CPP))]
+
+
+def main() -> int:
+    """Prints every broken rule; 1 when there is one."""
+    names = sources()
+    found = {problem for name in names for problem in problems_of(name)}
+    complaints = [f"{name}: {what}" for name, what in sorted(found)]
+    complaints += [
+        f"{name}: is no more, remove it" for name in sorted(set(LONG_FILES) - set(names))
+    ]
+    print("\n".join(complaints) or f"shape: {len(names)} files, all in order")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

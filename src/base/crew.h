@@ -1,0 +1,41 @@
+// Threads that are kept from one piece of work to the next, as threads are expensive to begin.
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace forebay::base {
+
+// One thread calls everything here.
+class Crew {
+ public:
+  Crew() = default;
+  // Waits for the work that was started last, and ends the threads.
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  // Calls work(0) to work(count - 1), each in a thread of its own, and returns at once. Begins
+  // threads only where there are fewer. Waits for earlier work first.
+  void start(uint32_t count, std::function<void(uint32_t)> work) EXCLUDES(mutex_);
+  // Waits until the work that was started last has returned from all threads.
+  void wait() EXCLUDES(mutex_);
+
+ private:
+  void run(uint32_t number) EXCLUDES(mutex_);
+
+  Mutex mutex_;
+  CondVar begin_;  // for the threads
+  CondVar done_;   // for whoever waits for them
+  std::function<void(uint32_t)> work_ GUARDED_BY(mutex_);
+  uint64_t round_ GUARDED_BY(mutex_) = 0;    // which work it is, from 1
+  uint32_t wanted_ GUARDED_BY(mutex_) = 0;   // threads that it is for
+  uint32_t working_ GUARDED_BY(mutex_) = 0;  // of these, those that have not returned from it
+  bool ended_ GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace forebay::base

@@ -1,0 +1,64 @@
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bind/arrays.h"
+#include "feed/order_source.h"
+
+namespace forebay::bind {
+namespace {
+
+using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::vector<uint64_t> to_vector(const Numbers& numbers) {
+  return {numbers.data(), numbers.data() + numbers.size()};
+}
+
+Array<uint64_t> draw(const feed::SampleWeights& weights, uint64_t seed, uint64_t epoch,
+                     uint64_t count) {
+  std::vector<uint64_t> samples;
+  {
+    const WithoutInterpreter released;
+    samples = feed::draw_samples(weights, seed, epoch, count).samples;
+  }
+  return to_array(std::move(samples));
+}
+
+}  // namespace
+
+void bind_order(nb::module_& m) {
+  nb::class_<feed::SampleWeights>(m, "SampleWeights", "Draws samples by their weights.")
+      .def(
+          "__init__",
+          [](feed::SampleWeights* self, const Weights& weights) {
+            new (self) feed::SampleWeights(
+                unwrap(feed::SampleWeights::make({weights.data(), weights.size()})));
+          },
+          nb::arg("weights"), "One for each sample of a dataset, in any proportion.")
+      .def("draw", &draw, nb::arg("seed"), nb::arg("epoch"), nb::arg("count"),
+           "The first `count` samples of an epoch, uint64 [count].");
+  nb::class_<feed::Shuffled>(m, "Shuffled", "Each sample once, in a random order.")
+      .def(nb::init<>());
+  nb::class_<feed::Stored>(m, "Stored", "Each sample once, in storage order.").def(nb::init<>());
+  nb::class_<feed::Weighted>(m, "Weighted", "Samples drawn by weights.")
+      .def(
+          "__init__",
+          [](feed::Weighted* self, std::shared_ptr<feed::SampleWeights> weights, uint64_t samples) {
+            new (self) feed::Weighted{.weights = std::move(weights), .samples = samples};
+          },
+          nb::arg("weights"), nb::arg("samples"), "An epoch draws `samples`.");
+  nb::class_<feed::SampleList>(m, "SampleList", "An epoch's samples, one after the other.")
+      .def(
+          "__init__",
+          [](feed::SampleList* self, const Numbers& samples, const Numbers& drawn_for,
+             const Numbers& step_ends) {
+            new (self) feed::SampleList{.samples = to_vector(samples),
+                                        .drawn_for = to_vector(drawn_for),
+                                        .step_ends = to_vector(step_ends)};
+          },
+          nb::arg("samples"), nb::arg("drawn_for"), nb::arg("step_ends"),
+          "Their numbers in the dataset; what the augmentation of each is drawn for; where each "
+          "step "
+          "ends (empty: each has a global batch).");
+}
+
+}  // namespace forebay::bind

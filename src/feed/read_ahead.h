@@ -1,0 +1,78 @@
+// Decides which load is read next, and when: plain logic without threads, files, clocks or memory
+// of its own, so that a simulator can drive it. feed/reading.h connects it to the world.
+#pragma once
+
+#include <compare>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "feed/plan.h"
+
+namespace forebay::feed {
+
+// A load of an epoch's plan.
+struct LoadId {
+  uint64_t epoch = 0;
+  size_t number = 0;  // in EpochPlan::loads
+  auto operator<=>(const LoadId&) const = default;
+};
+
+// A read of one piece of a load.
+struct PieceRead {
+  LoadId load;
+  size_t stretch = 0;   // in Order::stretches() of the load's group
+  uint64_t offset = 0;  // in the chunk's file
+  uint64_t bytes = 0;
+};
+
+struct ReadAheadLimits {
+  uint64_t memory_bytes = 0;         // of all loads that were started and not dropped
+  uint32_t reads = 16;               // in flight
+  uint64_t read_bytes = 64'000'000;  // in flight; a single larger read may be in flight alone
+};
+
+// One thread at a time. The order of calls: add_epoch() makes loads known; next_load() starts one,
+// for which begin() names the reads; next_read() starts one, and finish() says that it is over;
+// drop() gives back a load's memory. Loads start in the order of the plans, each when all reads of
+// the load before it have started and its memory is free.
+class ReadAhead {
+ public:
+  explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}
+
+  // The epoch to read after those added before, all of whose loads have started. Each of its loads
+  // must fit the memory beside what is needed at the same time (EpochPlan::bytes_needed).
+  void add_epoch(std::shared_ptr<const EpochPlan> plan);
+  // Whether all loads of all epochs have started, so that the next epoch may be added.
+  bool wants_epoch() const { return plan_ == nullptr || next_ == plan_->loads.size(); }
+
+  // Starts the next load if it may start now; begin() must follow.
+  std::optional<LoadId> next_load();
+  // Makes the reads of a load that has just been started wait for their turn. False if there are
+  // none, so that nothing has to be waited for.
+  bool begin(const LoadId& load, std::deque<PieceRead> reads);
+  // Starts the next read if it may start now; finish() must follow.
+  std::optional<PieceRead> next_read();
+  // Whether it was the load's last read.
+  bool finish(const PieceRead& read);
+  // Nobody uses the load any more.
+  void drop(uint64_t load_bytes) { memory_bytes_ -= load_bytes; }
+
+  // Bytes of all loads that were started and not dropped.
+  uint64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  bool has_room_for_read(uint64_t bytes) const;
+
+  const ReadAheadLimits limits_;
+  std::shared_ptr<const EpochPlan> plan_;
+  size_t next_ = 0;                    // the load of plan_ that starts next
+  std::deque<PieceRead> waiting_;      // reads of the load that was started last
+  std::map<LoadId, size_t> reads_of_;  // reads that are not over, of each load
+  uint64_t memory_bytes_ = 0;
+  uint32_t reads_ = 0;  // in flight
+  uint64_t read_bytes_ = 0;
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,142 @@
+// The stage that reads: it brings groups into memory in the order of first need, a little ahead of
+// it, keeps several reads in flight, and drops a group after its last use. It also has the next
+// epoch planned in time. Which load starts when is decided in feed/read_ahead.h.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "feed/plan.h"
+#include "feed/read_ahead.h"
+#include "feed/spare_buffers.h"
+#include "feed/stats.h"
+#include "feed/trace.h"
+#include "io/read_queue.h"
+
+namespace forebay::feed {
+
+// The bytes of a stretch; `data` is null where they could not be read in one piece.
+struct StretchBytes {
+  FileRange range;                // in the chunk's file
+  const uint8_t* data = nullptr;  // in `memory`
+  io::LargeBuffer memory;
+};
+
+// A group in memory, or on its way there.
+struct LoadedGroup {
+  std::atomic<uint64_t> uses_left = 0;
+  std::atomic<bool> loaded = false;
+  // From `loaded` until uses_left is 0 these do not change; before, they belong to the stage.
+  Status status;
+  std::vector<StretchBytes> stretches;  // like Order::stretches()
+  std::vector<uint32_t> permutation;    // Order::permutation()
+};
+
+// An epoch's plan and the data of its loads.
+struct EpochData {
+  explicit EpochData(std::shared_ptr<const EpochPlan> epoch_plan);
+
+  const std::shared_ptr<const EpochPlan> plan;
+  std::vector<LoadedGroup> loads;  // like EpochPlan::loads
+};
+
+// Threads that work for one stage after another.
+struct ReadingCrews {
+  base::Crew readers;
+  base::Crew planners;
+};
+
+// Any thread may call anything. What the constructor is given outlives the stage.
+class ReadingStage {
+ public:
+  struct Options {
+    uint64_t memory_bytes_max = 0;  // for groups in memory; `first` fits
+    store::Caching caching = store::Caching::kCached;
+  };
+
+  // Begins to read what the plan `first` needs.
+  ReadingStage(const store::Dataset& dataset, const Planner& planner,
+               std::shared_ptr<const EpochPlan> first, const Options& options, ReadingCrews& crews,
+               Trace& trace);
+  // Waits for the pieces that are being read at the moment, each of a few milliseconds.
+  ~ReadingStage();
+  ReadingStage(const ReadingStage&) = delete;
+  ReadingStage& operator=(const ReadingStage&) = delete;
+
+  // The oldest epoch that was not finished; waits until it is planned. Errors: kCancelled after
+  // stop(); why the epoch cannot be planned.
+  Result<std::shared_ptr<EpochData>> epoch() EXCLUDES(mutex_);
+  // All positions of the oldest epoch are handed out: another one may be planned.
+  void finish_epoch() EXCLUDES(mutex_);
+
+  // Waits until the group is in memory. Errors: kCancelled after stop(); why reading failed.
+  Status wait(const LoadedGroup& group) EXCLUDES(mutex_);
+  // One use of a load is over. After the last one its memory is gone.
+  void release(EpochData& epoch, size_t load) EXCLUDES(mutex_);
+
+  // Every wait ends now, and reads in flight are given up.
+  void stop() EXCLUDES(mutex_);
+
+  // Adds what was read so far, and the time in which others waited for it.
+  void add_to(FeedStats* stats) const;
+
+ private:
+  // A read in the queue.
+  struct InFlight {
+    std::shared_ptr<EpochData> epoch;
+    PieceRead read;
+  };
+
+  void start_what_fits() REQUIRES(mutex_);
+  void begin_load(const LoadId& id) REQUIRES(mutex_);
+  std::deque<PieceRead> make_reads(const LoadId& id, std::vector<StretchBytes>* stretches) const
+      REQUIRES(mutex_);
+  void start_read(const PieceRead& read) REQUIRES(mutex_);
+  Result<std::shared_ptr<const io::ReadableFile>> open_chunk(uint32_t chunk,
+                                                             const FileRange& range) const;
+  void finish_read(const io::DoneRead& done) EXCLUDES(mutex_);
+  void note(EpochData& epoch, const PieceRead& read, const Status& status) REQUIRES(mutex_);
+  void complete(EpochData& epoch, size_t load) EXCLUDES(mutex_);
+  void publish(LoadedGroup& group) REQUIRES(mutex_);
+  void shrink_spare() REQUIRES(mutex_);
+
+  bool may_plan() const REQUIRES(mutex_);
+  void plan_epochs() EXCLUDES(mutex_);
+  void add_epoch(std::shared_ptr<EpochData> epoch) REQUIRES(mutex_);
+  Result<std::shared_ptr<EpochData>> plan_epoch(uint64_t number) EXCLUDES(mutex_);
+  Result<std::shared_ptr<EpochData>> make_epoch(uint64_t number) const;
+  Status check_memory(const EpochPlan& plan) const;
+
+  const store::Dataset& dataset_;
+  const Planner& planner_;
+  const Options options_;
+  ReadingCrews& crews_;
+  Trace& trace_;
+
+  base::Mutex mutex_;
+  base::CondVar ready_;     // for those that wait for groups and epochs
+  base::CondVar may_plan_;  // for the thread that plans
+  std::atomic<bool> stopped_ = false;
+  std::deque<std::shared_ptr<EpochData>> epochs_ GUARDED_BY(mutex_);  // that are not finished
+  Status plan_status_ GUARDED_BY(mutex_);                    // why there is no further epoch
+  std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);     // the epoch that was planned last
+  std::shared_ptr<EpochData> beginning_ GUARDED_BY(mutex_);  // that of the load started last
+  ReadAhead ahead_ GUARDED_BY(mutex_);
+  SpareBuffers spare_ GUARDED_BY(mutex_);
+  std::map<uint64_t, InFlight> in_flight_ GUARDED_BY(mutex_);  // by tag
+  uint64_t next_tag_ GUARDED_BY(mutex_) = 0;
+
+  std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<int64_t> read_ns_ = 0;
+  std::atomic<int64_t> reading_ns_ = 0;
+  std::atomic<int64_t> starved_ns_ = 0;
+
+  io::ReadQueue queue_;  // ends first, as its threads use all of the above
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,28 @@
+// Memory of loads that are gone, kept for those to come: new memory costs a page fault for each
+// page.
+#pragma once
+
+#include <vector>
+
+#include "io/large_buffer.h"
+
+namespace forebay::feed {
+
+// One thread at a time.
+class SpareBuffers {
+ public:
+  SpareBuffers();
+  // A buffer of at least `bytes`: a spare one where one fits, else a new one. Throws
+  // std::bad_alloc.
+  io::LargeBuffer take(uint64_t bytes);
+  // Keeps a buffer, or frees it when there are very many. Never fails.
+  void keep(io::LargeBuffer buffer);
+  // Frees the oldest buffers until the others have at most `bytes_max` together.
+  void shrink_to(uint64_t bytes_max);
+
+ private:
+  std::vector<io::LargeBuffer> buffers_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace forebay::feed

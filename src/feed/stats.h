@@ -1,0 +1,22 @@
+// What a feed counts about itself.
+#pragma once
+
+#include <cstdint>
+
+namespace forebay::feed {
+
+// Totals since the feed was opened. A wait is added when it has ended.
+struct FeedStats {
+  uint64_t samples = 0;  // that the consumer received
+  uint64_t bytes_read = 0;
+  uint64_t made_on_gpu = 0;       // samples whose tensors the GPU made; includes prepared batches
+  int64_t wait_ns = 0;            // time in which the consumer waited, in wait_ms() and next()
+  int64_t prepare_ns = 0;         // CPU time of the threads that decode
+  int64_t starved_ns = 0;         // time in which these waited for data to be read
+  int64_t idle_ns = 0;            // time in which these had nothing to do: enough batches are ready
+  int64_t read_ns = 0;            // CPU time of the threads that read
+  int64_t reading_ns = 0;         // time in which these were reading
+  uint64_t batch_bytes_peak = 0;  // the most that batches have taken at the same time
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,33 @@
+// Which positions of an epoch each step takes, and which of them are this rank's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace forebay::feed {
+
+// Steps take the positions below `end` one after the other; a rank has those positions of a step
+// that are `rank` modulo `world_size`. Immutable; any thread may call anything.
+struct Steps {
+  uint64_t global_batch = 1;
+  uint64_t rank = 0;
+  uint64_t world_size = 1;
+  uint64_t end = 0;
+  // Empty: each step takes global_batch positions, the last one what is left.
+  std::vector<uint64_t> step_ends;
+
+  // Slots of a step on this rank.
+  uint64_t batch() const { return global_batch / world_size; }
+  uint64_t count() const;
+  uint64_t begin_of(uint64_t step) const;
+  uint64_t end_of(uint64_t step) const;
+  // The position of a slot; from end_of(step) on the slot is empty.
+  uint64_t position(uint64_t step, uint64_t slot) const {
+    return begin_of(step) + slot * world_size + rank;
+  }
+  // The step that begins at a position, count() at the end; empty where none begins.
+  std::optional<uint64_t> step_at(uint64_t position) const;
+};
+
+}  // namespace forebay::feed

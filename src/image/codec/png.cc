@@ -1,0 +1,144 @@
+#include "image/codec/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+
+#include "base/limits.h"
+
+namespace forebay::image {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr size_t kIhdrEnd = 8 + 8 + 13;
+constexpr std::array<uint8_t, 5> kTransparency = {'t', 'R', 'N', 'S', 0};
+
+uint32_t load_be32(const uint8_t* from) {
+  return uint32_t{from[0]} << 24 | uint32_t{from[1]} << 16 | uint32_t{from[2]} << 8 | from[3];
+}
+
+// What libpng's callbacks see. It has no destructor, because longjmp may leave its scope.
+struct Source {
+  Bytes file;
+  size_t position = 0;
+  std::array<char, 160> message{};
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+  auto* const source = static_cast<Source*>(png_get_error_ptr(png));
+  const size_t length = std::min(std::strlen(text), source->message.size() - 1);
+  std::memcpy(source->message.data(), text, length);
+  source->message[length] = 0;
+  longjmp(png_jmpbuf(png), 1);
+}
+
+// Extra bytes after complete pixel data are no damage. Other warnings about this data are errors,
+// for example of a wrong checksum inside it.
+void on_warning(png_structp png, png_const_charp text) {
+  const std::string_view warning(text);
+  const bool left_over =
+      warning.ends_with("Extra compressed data") || warning.ends_with("Too much image data");
+  if (warning.starts_with("IDAT") && !left_over) on_error(png, text);
+}
+
+void on_read(png_structp png, png_bytep to, size_t length) {
+  auto* const source = static_cast<Source*>(png_get_io_ptr(png));
+  if (length > source->file.size() - source->position) png_error(png, "file is cut short");
+  std::memcpy(to, source->file.data() + source->position, length);
+  source->position += length;
+}
+
+// Whether the image is 16-bit grey. Pillow opens it in a separate mode whose conversion to RGB
+// clips at 255; every other 16-bit kind keeps the high byte.
+bool is_clipped_grey(png_structp png, png_infop info) {
+  return png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) == 16;
+}
+
+void ask_for_rgb(png_structp png) {
+  png_set_palette_to_rgb(png);
+  png_set_expand_gray_1_2_4_to_8(png);
+  png_set_strip_16(png);
+  png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+}
+
+// Converts from the end of the row, because three bytes go where two came from.
+void clip_grey(uint8_t* row, size_t width) {
+  for (size_t x = width; x-- > 0;) {
+    const uint8_t value = row[2 * x] != 0 ? 255 : row[2 * x + 1];
+    std::memset(row + 3 * x, value, 3);
+  }
+}
+
+// Everything that may call longjmp. Nothing here has a destructor. Returns false on an error.
+bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
+  png_set_chunk_malloc_max(png, base::kImageBytesMax);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kTransparency.data(), 1);
+  png_set_read_fn(png, source, on_read);
+  png_read_info(png, info);
+  const bool clipped = is_clipped_grey(png, info);
+  if (!clipped) ask_for_rgb(png);
+  const int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  const size_t stride = size_t{out->width} * 3;
+  const size_t expected = clipped ? size_t{out->width} * 2 : stride;
+  if (png_get_image_width(png, info) != out->width ||
+      png_get_image_height(png, info) != out->height || png_get_rowbytes(png, info) != expected) {
+    png_error(png, "header contradicts itself");
+  }
+  for (int pass = 0; pass < passes; ++pass) {
+    for (size_t y = 0; y < out->height; ++y) {
+      png_read_row(png, out->rgb.data() + y * stride, nullptr);
+    }
+  }
+  // Reading the last row also checked the checksums after the pixels' data. What follows does not
+  // matter.
+  for (size_t y = 0; clipped && y < out->height; ++y) {
+    clip_grey(out->rgb.data() + y * stride, out->width);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_png(Bytes file) {
+  return file.size() >= kSignature.size() &&
+         std::memcmp(file.data(), kSignature.data(), kSignature.size()) == 0;
+}
+
+Result<Size> read_png_size(Bytes file) {
+  if (file.size() < kIhdrEnd || base::as_text(file.subspan(12, 4)) != "IHDR") {
+    return fail(Code::kCorrupt, "PNG: header is damaged or cut short");
+  }
+  const Size size{load_be32(file.data() + 16), load_be32(file.data() + 20)};
+  if (size.width == 0 || size.height == 0) return fail(Code::kCorrupt, "PNG: has no pixels");
+  RETURN_IF_ERROR(base::check_image_size("PNG", size.width, size.height));
+  return size;
+}
+
+Status decode_png(Bytes file, Pixels* out) {
+  ASSIGN_OR_RETURN(const Size size, read_png_size(file));
+  Source source{file};
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
+  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
+  if (info == nullptr) {
+    png_destroy_read_struct(&png, nullptr, nullptr);
+    return fail(Code::kNoMemory, "PNG: no memory for the decoder");
+  }
+  out->reset(size.width, size.height);
+  const bool read = read_rows(png, info, &source, out);
+  png_destroy_read_struct(&png, &info, nullptr);
+  if (!read) return fail(Code::kCorrupt, "PNG: {}", source.message.data());
+  return {};
+}
+
+}  // namespace forebay::image

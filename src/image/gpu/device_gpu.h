@@ -1,0 +1,67 @@
+// A GPU, as far as preparing samples needs it: memory, and queues that run the kernels of
+// kernels_gpu.h. device_cuda_gpu.cc is the GPU. device_host_gpu.cc is the host in its place, which
+// gives the same samples without a GPU.
+#pragma once
+
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "image/gpu/kernels_gpu.h"
+
+namespace forebay::image::gpu {
+
+// A stream of its own, and memory for the work in it. Used by one thread at a time.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  struct Memory {
+    uint8_t* host = nullptr;  // host memory that run() sends from
+    uint8_t* sent = nullptr;  // GPU memory that run() sends to
+    uint8_t* work = nullptr;
+  };
+  // Returns memory of at least these sizes, in bytes, that begins at multiples of 256. It stays
+  // valid until the next call, which keeps the content of `host`. Must not be called while anything
+  // runs. Errors: kNoMemory, kIo.
+  virtual base::Result<Memory> reserve(size_t sent, size_t work) = 0;
+  // Orders runs after the earlier work of this stream of the caller, a cudaStream_t, and the later
+  // work of that stream after the runs; nullptr is CUDA's default stream. Without a call, only the
+  // queue waits for runs. Must not be called while anything runs.
+  virtual void use_stream(void* stream) = 0;
+
+  // The number of regions that may run before wait() is called.
+  static constexpr size_t kRegionSlots = 16384;
+  // Sends the part of `host` that belongs to the job and runs all kernels, after everything that
+  // was begun before. Returns at once. Errors: kIo.
+  virtual base::Status run(const KernelArguments& arguments) = 0;
+  // Whether wait() would return at once.
+  virtual bool is_done() = 0;
+  // Waits until all runs are done. `bad` receives Job::bad of each run since the last call, one
+  // after the other.
+  virtual base::Status wait(uint32_t* bad) = 0;
+  // These act on the GPU's memory and wait for the result: zeros, and copies from and to host
+  // memory.
+  virtual base::Status clear(uint8_t* out, size_t bytes) = 0;
+  virtual base::Status send(base::Bytes from, uint8_t* to) = 0;
+  virtual base::Status fetch(const uint8_t* from, std::span<uint8_t> to) = 0;
+};
+
+// Any thread may call any function.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // The device number of CUDA, or -1 for the host.
+  virtual int number() const = 0;
+  // Errors: kNoMemory, kIo.
+  virtual base::Result<std::unique_ptr<Queue>> open_queue() = 0;
+  virtual base::Result<std::shared_ptr<uint8_t>> allocate(size_t bytes) = 0;
+};
+
+// Errors: kUnsupported (built without CUDA), kNotFound (there is no such device), kIo (no driver,
+// or one that is too old, or the device is lost).
+base::Result<std::shared_ptr<Device>> open_device(int number);
+// Returns the host in place of a GPU.
+std::shared_ptr<Device> host_device();
+
+}  // namespace forebay::image::gpu

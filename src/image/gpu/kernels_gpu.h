@@ -1,0 +1,226 @@
+// The kernels that make the samples of a batch from the bytes of its JPEGs, in the order in which
+// they run. Each is a function of the number of a region (or sample) and of an item in it. All
+// items are independent of each other: a GPU runs each in a thread, the host one after the other.
+#pragma once
+
+#include "jpeg/kernels/entropy_gpu.h"
+#include "jpeg/kernels/idct_gpu.h"
+#include "jpeg/kernels/rgb_rows_gpu.h"
+
+namespace forebay::image::gpu {
+
+// One axis of a resize, same meaning as image::Axis. Copies and nearest neighbours have one tap.
+struct Axis {
+  uint32_t count;  // outputs
+  uint32_t taps;
+  int32_t precision;
+  uint32_t last;     // the last source pixel; taps after it have no weight
+  uint64_t starts;   // the outputs' starts, in Job::numbers
+  uint64_t weights;  // the outputs' weights, in Job::weights
+};
+
+struct Sample {
+  uint32_t width;
+  uint32_t height;
+  uint64_t out;  // the address of the sample
+  // The erased part [left, right) x [top, bottom) of the sample. Its numbers are Job::erased or,
+  // when `patched`, those from `patch` on in Job::patches, laid out like a sample.
+  uint32_t erased_left;
+  uint32_t erased_right;
+  uint32_t erased_top;
+  uint32_t erased_bottom;
+  bool patched;
+  uint64_t patch;
+  bool zero;  // the sample is all zeros, and other fields are not used
+  // For a sample that the host made: where its bytes begin in Job::made. Such a sample has no
+  // region, and the fields below are not used.
+  uint64_t made;
+  Axis across;
+  Axis down;
+  // Where the rows after the first pass begin: three planes of region.height rows.
+  uint64_t between;
+  // Where in Job::numbers the list begins that says which output of the resize each column, or row,
+  // shows; -1 for the border.
+  uint64_t columns;
+  uint64_t rows;
+  uint8_t border[3];  // the colour of the border
+};
+
+// What the kernels read and write. All pointers point to GPU memory.
+struct Job {
+  uint32_t count;         // samples
+  uint32_t region_count;  // the first region_count samples have a region each
+  uint32_t segment_count;
+  const jpeg::gpu::Region* regions;
+  const Sample* samples;
+  const jpeg::gpu::SegmentTask* segments;
+  const jpeg::gpu::HuffmanLookup* lookups;
+  const uint32_t* bits;
+  const uint8_t* made;
+  const uint8_t* patches;
+  const int32_t* numbers;
+  const int16_t* weights;
+  // Intermediate results.
+  int16_t* coefficients;  // must be zero before
+  uint8_t* planes;
+  uint8_t* pixels;
+  uint8_t* between;
+  uint32_t* bad;  // by region: whether it was malformed; must be zero before
+  // Properties of all samples.
+  bool planar;             // otherwise interleaved
+  uint32_t number_bytes;   // bytes of a number: 1, 2 or 4
+  const uint32_t* values;  // what each byte becomes, for each channel: 3 x 256
+  uint32_t erased[3];      // what an erased pixel becomes
+};
+
+// The arguments of one run of all kernels: the job and its extent.
+struct KernelArguments {
+  Job job;
+  uint64_t sent_begin;  // where the job begins in the memory that is sent
+  uint64_t sent_bytes;
+  uint64_t coefficients_bytes;
+  // The number of items of the region or sample that has the most.
+  uint32_t blocks_max;
+  uint32_t pixels_max;
+  uint32_t between_max;
+  uint32_t outputs_max;
+};
+
+// An item is a segment. The kernel runs once for all regions.
+struct DecodeSegments {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t, uint32_t item) const {
+    if (item >= job.segment_count) return;
+    const jpeg::gpu::SegmentTask& segment = job.segments[item];
+    const jpeg::gpu::Region& region = job.regions[segment.region];
+    const uint32_t* const words =
+        segment.words == 0 ? job.bits : reinterpret_cast<const uint32_t*>(segment.words);
+    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, words,
+                                   job.coefficients + region.coefficients)) {
+      job.bad[segment.region] = 1;
+    }
+  }
+};
+
+// An item is a block.
+struct TransformBlocks {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    if (item >= region.needed_blocks()) return;
+    jpeg::gpu::make_samples(region, item, job.coefficients + region.coefficients, job.planes);
+  }
+};
+
+// An item is a pixel of the region.
+struct MakePixels {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    if (item >= region.area()) return;
+    const jpeg::gpu::Rgb rgb =
+        jpeg::gpu::make_pixel(region, job.planes, item % region.width, item / region.width);
+    for (uint32_t c = 0; c < 3; ++c) {
+      job.pixels[region.pixels + uint64_t{c} * region.area() + item] = rgb.channels[c];
+    }
+  }
+};
+
+// Computes one output of an axis. `step` is the distance from one source pixel to the next.
+FOREBAY_GPU inline uint8_t blend(const Axis& axis, const Job& job, uint32_t output,
+                                 const uint8_t* from, uint64_t step) {
+  const auto start = static_cast<uint32_t>(job.numbers[axis.starts + output]);
+  const int16_t* const weights = job.weights + axis.weights + uint64_t{output} * axis.taps;
+  int32_t sum = 1 << (axis.precision - 1);
+  for (uint32_t tap = 0; tap < axis.taps && start + tap <= axis.last; ++tap) {
+    sum += weights[tap] * from[(start + tap) * step];
+  }
+  sum >>= axis.precision;
+  return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+// An item is an output of the first pass: a row of the region, and a kept column.
+struct ResizeAcross {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const jpeg::gpu::Region& region = job.regions[number];
+    const Sample& sample = job.samples[number];
+    const uint32_t columns = sample.across.count;
+    if (item >= columns * region.height) return;
+    const uint64_t row = uint64_t{item / columns} * region.width;
+    for (uint32_t c = 0; c < 3; ++c) {
+      const uint8_t* const from = job.pixels + region.pixels + uint64_t{c} * region.area() + row;
+      job.between[sample.between + uint64_t{c} * columns * region.height + item] =
+          blend(sample.across, job, item % columns, from, 1);
+    }
+  }
+};
+
+// An item is a pixel of the sample: second pass, border, erasing and normalising. Writes zeros when
+// the region was bad.
+struct WriteSamples {
+  Job job;
+  FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
+    const Sample& sample = job.samples[number];
+    if (item >= sample.width * sample.height) return;
+    const uint32_t x = item % sample.width;
+    const uint32_t y = item / sample.width;
+    const bool zero = sample.zero || (number < job.region_count && job.bad[number] != 0);
+    const bool erased = x >= sample.erased_left && x < sample.erased_right &&
+                        y >= sample.erased_top && y < sample.erased_bottom;
+    for (uint32_t c = 0; c < 3; ++c) {
+      const uint64_t at = place(sample.width, sample.height, c, x, y);
+      uint32_t value = 0;
+      if (!zero && erased) {
+        value = erased_at(sample, c, x - sample.erased_left, y - sample.erased_top);
+      } else if (!zero) {
+        value = job.values[c * 256 + byte_at(number, c, x, y)];
+      }
+      store(sample.out, at, value);
+    }
+  }
+
+ private:
+  // Returns where a number lies in a sample of this size.
+  FOREBAY_GPU uint64_t place(uint32_t width, uint32_t height, uint32_t c, uint32_t x,
+                             uint32_t y) const {
+    const uint64_t pixel = uint64_t{y} * width + x;
+    return job.planar ? uint64_t{c} * width * height + pixel : pixel * 3 + c;
+  }
+  // Returns the number at column x and row y of the erased part.
+  FOREBAY_GPU uint32_t erased_at(const Sample& sample, uint32_t c, uint32_t x, uint32_t y) const {
+    if (!sample.patched) return job.erased[c];
+    const uint32_t width = sample.erased_right - sample.erased_left;
+    const uint32_t height = sample.erased_bottom - sample.erased_top;
+    return load(job.patches, sample.patch + place(width, height, c, x, y));
+  }
+  FOREBAY_GPU uint8_t byte_at(uint32_t number, uint32_t c, uint32_t x, uint32_t y) const {
+    const Sample& sample = job.samples[number];
+    if (number >= job.region_count) {
+      return job.made[sample.made + place(sample.width, sample.height, c, x, y)];
+    }
+    const int32_t column = job.numbers[sample.columns + x];
+    const int32_t row = job.numbers[sample.rows + y];
+    if (column < 0 || row < 0) return sample.border[c];
+    const uint32_t columns = sample.across.count;
+    const uint64_t plane = uint64_t{columns} * job.regions[number].height;
+    const uint8_t* const from = job.between + sample.between + c * plane + column;
+    return blend(sample.down, job, static_cast<uint32_t>(row), from, columns);
+  }
+  FOREBAY_GPU uint32_t load(const uint8_t* from, uint64_t at) const {
+    if (job.number_bytes == 4) return reinterpret_cast<const uint32_t*>(from)[at];
+    if (job.number_bytes == 2) return reinterpret_cast<const uint16_t*>(from)[at];
+    return from[at];
+  }
+  FOREBAY_GPU void store(uint64_t out, uint64_t at, uint32_t value) const {
+    if (job.number_bytes == 4) {
+      reinterpret_cast<uint32_t*>(out)[at] = value;
+    } else if (job.number_bytes == 2) {
+      reinterpret_cast<uint16_t*>(out)[at] = static_cast<uint16_t>(value);
+    } else {
+      reinterpret_cast<uint8_t*>(out)[at] = static_cast<uint8_t>(value);
+    }
+  }
+};
+
+}  // namespace forebay::image::gpu

@@ -1,0 +1,45 @@
+#include "io/blocking_file.h"
+
+#include <algorithm>
+
+#include "io/machine.h"
+
+namespace forebay::io {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// A piece of this size takes a few milliseconds. Pieces end at multiples of it, so that reads
+// around the page cache stay in whole blocks.
+constexpr uint64_t kPieceBytes = 8u << 20;
+
+Status check_wanted(const std::string& path, const ReadOptions& options) {
+  if (options.stop.stop_requested()) {
+    return fail(Code::kCancelled, "{}: reading was stopped", path);
+  }
+  if (options.deadline_ns && monotonic_ns() >= *options.deadline_ns) {
+    return fail(Code::kTimedOut, "{}: not read before its deadline", path);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status BlockingFile::read(uint64_t offset, MutableBytes out, const ReadOptions& options) const {
+  while (!out.empty()) {
+    RETURN_IF_ERROR(check_wanted(path_, options));
+    const uint64_t piece = std::min<uint64_t>(out.size(), kPieceBytes - offset % kPieceBytes);
+    ASSIGN_OR_RETURN(const size_t got, read_some(offset, out.first(piece)));
+    if (got == 0) {
+      return fail(Code::kTruncated, "{}: truncated: ends at byte {} where {} more were expected",
+                  path_, offset, out.size());
+    }
+    offset += got;
+    out = out.subspan(got);
+  }
+  return {};
+}
+
+}  // namespace forebay::io

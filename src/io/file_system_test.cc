@@ -1,0 +1,183 @@
+// One test body for the real file system and the one in memory.
+#include "io/file_system.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/random.h"
+#include "io/faulty.h"
+#include "io/large_buffer.h"
+#include "io/memory.h"
+
+namespace forebay::io {
+namespace {
+
+using base::as_bytes;
+using base::as_text;
+using base::Code;
+
+class FileSystemTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::temp_directory_path() / fmt::format("forebay_io_test_{}", ::getpid());
+    if (std::string_view(GetParam()) == "memory") fs_ = &memory_;
+    ASSERT_TRUE(fs_->make_dirs(root_).ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string path(std::string_view name) const { return join_path(root_, name); }
+
+  MemoryFileSystem memory_;
+  FileSystem* fs_ = &posix_file_system();
+  std::string root_;
+};
+INSTANTIATE_TEST_SUITE_P(All, FileSystemTest, testing::Values("posix", "memory"));
+
+TEST_P(FileSystemTest, ReadsWhatWasWritten) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "hello");
+  EXPECT_EQ(read_file(*fs_, path("a"), 4).error().code(), Code::kTooBig);
+  EXPECT_EQ(fs_->stat(path("a"))->size, 5u);
+  EXPECT_EQ(fs_->stat(path("a.tmp")).error().code(), Code::kNotFound);
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("new")).ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "new");
+}
+
+TEST_P(FileSystemTest, SaysThatAFileEndsTooEarly) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  const auto file = fs_->open(path("a")).value();
+  base::ByteVector out(4);
+  EXPECT_TRUE(file->read(1, out).ok());
+  EXPECT_EQ(as_text(out), "ello");
+  const Status status = file->read(2, out);
+  EXPECT_EQ(status.code(), Code::kTruncated);
+  EXPECT_NE(status.message().find("truncated"), std::string::npos);
+}
+
+TEST_P(FileSystemTest, ReadsAroundThePageCacheFromAnywhereToAnywhere) {
+  constexpr size_t kBytes = 3 * kDirectAlignment + 700;
+  base::ByteVector content(kBytes);
+  base::Random random(1, base::Purpose::kTest);
+  for (uint8_t& byte : content) byte = static_cast<uint8_t>(random.next_u32());
+  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), content).ok());
+  const auto file = fs_->open_uncached(path("a")).value();
+  EXPECT_EQ(file->identity().size, kBytes);
+  const LargeBuffer buffer(kBytes + 2 * kDirectAlignment);
+  for (int i = 0; i < 3000; ++i) {
+    // Half of the reads go to the same place in a block of memory as in a block of the file.
+    const auto offset = static_cast<size_t>(random.below(kBytes));
+    const size_t length = random.below(kBytes - offset + 1);
+    const size_t at = i % 2 == 0 ? offset % kDirectAlignment : random.below(kDirectAlignment);
+    const base::MutableBytes out(buffer.data() + at, length + 1);
+    std::ranges::fill(out, uint8_t{0xA5});
+    ASSERT_TRUE(file->read(offset, out.first(length)).ok());
+    ASSERT_TRUE(std::equal(out.begin(), out.end() - 1, content.data() + offset));
+    ASSERT_EQ(out.back(), 0xA5);
+    const Status status = file->read(offset, {buffer.data() + at, kBytes - offset + 1});
+    ASSERT_EQ(status.code(), Code::kTruncated);
+    ASSERT_NE(status.message().find("truncated"), std::string::npos);
+  }
+  EXPECT_EQ(base::status_of(fs_->open_uncached(path("none"))).code(), Code::kNotFound);
+}
+
+TEST_P(FileSystemTest, AppendsAfterWhatIsKept) {
+  ASSERT_TRUE(write_file_atomically(*fs_, path("log"), as_bytes("one\ntwo\nhal")).ok());
+  auto file = fs_->append_to(path("log"), 8).value();
+  ASSERT_TRUE(file->append(as_bytes("three\n")).ok());
+  ASSERT_TRUE(file->close().ok());
+  EXPECT_EQ(as_text(*read_file(*fs_, path("log"), 100)), "one\ntwo\nthree\n");
+}
+
+TEST_P(FileSystemTest, ListsByName) {
+  ASSERT_TRUE(fs_->make_dirs(path("d/sub")).ok());
+  for (const char* name : {"d/b", "d/a", "d/\xc3\xa9"}) {
+    ASSERT_TRUE(write_file_atomically(*fs_, path(name), {}).ok());
+  }
+  const auto entries = fs_->list(path("d")).value();
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].name, "a");
+  EXPECT_EQ(entries[1].name, "b");
+  EXPECT_EQ(entries[2].name, "sub");
+  EXPECT_EQ(entries[2].type, FileType::kDirectory);
+  EXPECT_EQ(entries[3].name, "\xc3\xa9");
+}
+
+TEST_P(FileSystemTest, NamesThePathInErrors) {
+  EXPECT_EQ(fs_->open(path("none")).error().code(), Code::kNotFound);
+  EXPECT_NE(fs_->open(path("none")).error().message().find(path("none")), std::string::npos);
+  EXPECT_EQ(fs_->create(path("no/such")).error().code(), Code::kNotFound);
+  EXPECT_FALSE(fs_->remove(path("none")).ok());
+}
+
+TEST_P(FileSystemTest, LocksOnce) {
+  {
+    const auto held = fs_->lock(path("LOCK")).value();
+    EXPECT_EQ(fs_->lock(path("LOCK")).error().code(), Code::kBusy);
+  }
+  EXPECT_TRUE(fs_->lock(path("LOCK")));
+}
+
+// A file may be opened just before its holder removes it. A lock on it would exclude nobody.
+TEST_P(FileSystemTest, LocksOnceWhereHoldersRemoveTheFile) {
+  std::atomic<int> holders = 0;
+  std::atomic<bool> were_two = false;
+  std::atomic<int> taken = 0;
+  const auto work = [&] {
+    for (int i = 0; i < 5'000; ++i) {
+      const auto held = fs_->lock(path("LOCK"));
+      if (!held) continue;
+      if (++holders > 1) were_two = true;
+      ++taken;
+      std::this_thread::yield();
+      --holders;
+      static_cast<void>(fs_->remove(path("LOCK")).ok());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(taken, 0);
+  EXPECT_FALSE(were_two);
+}
+
+// A bug once: a FIFO in the place of a file was waited for.
+TEST(PosixFileSystem, OpensRegularFilesOnly) {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / fmt::format("forebay_io_fifo_{}", ::getpid());
+  FileSystem& fs = posix_file_system();
+  ASSERT_TRUE(fs.make_dirs(folder).ok());
+  const std::string fifo = join_path(folder, "fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, folder, std::string("/dev/null")}) {
+    const auto file = fs.open(path);
+    ASSERT_FALSE(file) << path;
+    EXPECT_EQ(file.error().code(), Code::kUnsupported);
+    EXPECT_NE(file.error().message().find(path + ": not a regular file"), std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Whichever write of an atomic replacement fails, the old content stays.
+TEST(WriteFileAtomically, LeavesTheOldContentAtEveryFault) {
+  for (int64_t at = 0;; ++at) {
+    MemoryFileSystem memory;
+    ASSERT_TRUE(memory.make_dirs("/d").ok());
+    ASSERT_TRUE(write_file_atomically(memory, "/d/a", as_bytes("old")).ok());
+    FaultyFileSystem faulty(memory, {.at = at});
+    const Status status = write_file_atomically(faulty, "/d/a", as_bytes("new"));
+    if (faulty.operations() <= at) {
+      EXPECT_TRUE(status.ok());
+      EXPECT_GE(at, 5);
+      break;
+    }
+    EXPECT_EQ(status.code(), Code::kNoSpace);
+    memory.power_loss();
+    EXPECT_EQ(as_text(*read_file(memory, "/d/a", 100)), "old") << "fault at operation " << at;
+  }
+}
+
+}  // namespace
+}  // namespace forebay::io

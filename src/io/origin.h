@@ -1,0 +1,95 @@
+// Where bytes come from: the seam through which everything reads. Today an origin is the local file
+// system, one in memory, or one that fails on purpose; a remote store is one more implementation.
+// Writing is a file system's duty: io/file_system.h. Many reads at once: io/read_queue.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace forebay::io {
+
+using base::Bytes;
+using base::MutableBytes;
+using base::Result;
+using base::Status;
+
+// What tells one version of a file from another.
+struct Identity {
+  uint64_t size = 0;
+  int64_t modified_ns = 0;  // nanoseconds since 1970; 0 where the origin does not know it
+  std::string etag = {};    // an object store's tag of the content; empty where there is none
+  bool operator==(const Identity&) const = default;
+};
+
+// When a read shall be given up.
+struct ReadOptions {
+  std::optional<int64_t> deadline_ns = {};  // on the clock of io::monotonic_ns()
+  std::stop_token stop = {};
+};
+
+// An open file for reading at any position. Any thread may call anything.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  virtual const std::string& path() const = 0;
+  // What the file was when it was opened.
+  virtual const Identity& identity() const = 0;
+  // Fills all of `out` with the bytes from `offset` on. Errors: kTruncated when the file ends
+  // earlier, kTimedOut after the deadline, kCancelled when stop was requested, kUnavailable when
+  // the other side is gone or refuses for now, kIo. None of them says that the bytes are bad.
+  virtual Status read(uint64_t offset, MutableBytes out, const ReadOptions& options = {}) const = 0;
+};
+
+enum class FileType : uint8_t { kFile, kDirectory, kOther };
+
+struct FileInfo {
+  FileType type = FileType::kOther;
+  uint64_t size = 0;
+  // Nanoseconds since 1970.
+  int64_t modified_ns = 0;
+  // Bytes that the file takes on the disk, in whole file-system blocks.
+  uint64_t allocated = 0;
+};
+
+struct DirEntry {
+  std::string name;
+  FileType type = FileType::kOther;  // the type of its target where the entry is a symbolic link
+};
+
+// Any thread may call anything. Paths are absolute or relative to the working directory.
+class Origin {
+ public:
+  virtual ~Origin() = default;
+
+  // Never waits for a writer of a FIFO or a device. Errors: kNotFound, kUnsupported for what is no
+  // regular file, kIo.
+  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const = 0;
+  // The same for a file whose bytes are not worth the page cache's memory: reads go around the
+  // cache where the system can. They are fastest into a LargeBuffer, at an address that differs
+  // from the position in the file by a multiple of kDirectAlignment.
+  virtual Result<std::unique_ptr<ReadableFile>> open_uncached(const std::string& path) const {
+    return open(path);
+  }
+  // The entries of a directory, sorted by the bytes of their names.
+  virtual Result<std::vector<DirEntry>> list(const std::string& path) const = 0;
+  // Follows symbolic links; kNotFound when nothing is there.
+  virtual Result<FileInfo> stat(const std::string& path) const = 0;
+  // The absolute path without links and dots, as far as it exists. Two names of the same place have
+  // the same canonical path.
+  virtual std::string canonical(const std::string& path) const = 0;
+};
+
+// The whole file; kTooBig when it has more than `limit` bytes.
+Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit);
+
+// "a/b" and "c" give "a/b/c"; the directory of "a/b/c" is "a/b", that of "c" is ".".
+std::string join_path(std::string_view directory, std::string_view name);
+std::string parent_path(std::string_view path);
+
+}  // namespace forebay::io

@@ -1,0 +1,79 @@
+// Regions of JPEGs in the form that the kernels of a GPU read: plain structures, built on the host
+// (plan_gpu.h). The kernels are in entropy_gpu.h, idct_gpu.h and rgb_rows_gpu.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/gpu.h"
+#include "base/limits.h"
+
+namespace forebay::jpeg::gpu {
+
+// A Huffman table: a lookup for codes of up to kQuickBits, and tables for longer codes (T.81
+// F.2.2.3).
+struct HuffmanLookup {
+  static constexpr uint32_t kQuickBits = 10;
+  uint16_t quick[1 << kQuickBits];  // by the next bits: symbol | length << 8; 0: longer code
+  int32_t code_end[17];             // by length: codes below this are not longer; left-aligned
+  int32_t first[17];                // by length: index of the first symbol - the first code
+  uint8_t values[256];
+  uint8_t natural[64];  // natural position by position in zigzag order
+};
+
+struct Component {
+  alignas(16) int16_t steps[64];  // quantisation steps in natural order
+  uint32_t dc;                    // the number of its DC lookup
+  uint32_t ac;
+  uint32_t mcu_width;  // samples
+  uint32_t mcu_height;
+  // The samples, same meaning as in jpeg::Plane.
+  uint64_t plane;  // where they begin in the memory of all samples
+  uint64_t stride;
+  uint32_t left;
+  uint32_t top;
+  uint32_t width;
+  uint32_t height;
+  // Upsampling, same meaning as in jpeg::Channel.
+  uint32_t across;
+  uint32_t down;
+  bool fancy;
+};
+
+struct Region {
+  uint32_t across;  // same meaning as in RegionLayout, like the fields below
+  uint32_t left;
+  uint32_t right;
+  uint32_t top;
+  uint32_t bottom;
+  uint32_t blocks;
+  uint8_t component_of[base::kMcuBlocksMax];
+  uint8_t x_of[base::kMcuBlocksMax];
+  uint8_t y_of[base::kMcuBlocksMax];
+  uint32_t component_count;
+  Component components[3];
+  bool ycc;  // otherwise RGB or grey
+  // Where the coefficients of the MCUs [left, right) x [top, bottom) begin, row by row, in the
+  // memory of all coefficients.
+  uint64_t coefficients;
+  // The region in the image, in pixels.
+  uint32_t x;
+  uint32_t y;
+  uint32_t width;
+  uint32_t height;
+  uint64_t pixels;  // where the pixels begin: three planes of width x height
+
+  FOREBAY_GPU uint32_t needed_blocks() const { return (right - left) * (bottom - top) * blocks; }
+  FOREBAY_GPU uint32_t area() const { return width * height; }
+};
+
+struct SegmentTask {
+  uint32_t region;  // the number of the region
+  uint32_t first_mcu;
+  uint32_t end_mcu;    // after the last needed MCU
+  uint32_t whole_end;  // after the last MCU of the segment
+  uint64_t words;      // the address of the data; 0: the data that was sent
+  uint64_t bit;        // where the segment begins in this data
+  uint64_t end_bit;
+};
+
+}  // namespace forebay::jpeg::gpu

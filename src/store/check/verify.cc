@@ -1,0 +1,293 @@
+#include "store/check/verify.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "base/limits.h"
+#include "base/mutex.h"
+#include "io/share_work.h"
+#include "store/check/verify_chunk.h"
+#include "store/format/snapshot.h"
+#include "store/pack/journal.h"
+#include "store/pack/report.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+struct Task {
+  std::string path;
+  base::Sha256 id{};
+  int64_t number = -1;
+};
+
+// Lists the chunks in the folder chunks/, whatever the snapshot says.
+std::vector<Task> chunks_on_disk(const io::Origin& origin, const std::string& dataset,
+                                 VerifyReport* report) {
+  std::vector<Task> tasks;
+  const std::string folder = io::join_path(dataset, "chunks");
+  const auto entries = origin.list(folder);
+  if (!entries) {
+    report->damages.push_back({folder, -1, {}, -1, entries.error().message()});
+    return tasks;
+  }
+  for (const auto& entry : *entries) {
+    const std::string path = io::join_path(folder, entry.name);
+    const auto id = entry.name.ends_with(".tar")
+                        ? base::sha256_from_hex(entry.name.substr(0, entry.name.size() - 4))
+                        : base::sha256_from_hex("");
+    if (id) {
+      tasks.push_back({path, *id, -1});
+    } else {
+      report->leftovers.push_back(path);
+    }
+  }
+  return tasks;
+}
+
+// Compares parts and roots with their names. A name is the SHA-256 of the whole file, which also
+// covers the bytes outside all columns.
+void check_snapshot_files(const io::Origin& origin, const std::string& dataset,
+                          std::vector<Damage>* out) {
+  const std::string folder = io::join_path(dataset, "snapshots");
+  const auto entries = origin.list(folder);
+  if (!entries) {
+    out->push_back({folder, -1, {}, -1, entries.error().message()});
+    return;
+  }
+  for (const auto& entry : *entries) {
+    if (entry.name.size() < 64) continue;
+    const std::string stem = entry.name.substr(0, 64);
+    const std::string suffix = entry.name.substr(64);
+    if (suffix != ".part" && suffix != ".root") continue;
+    const std::string path = io::join_path(folder, entry.name);
+    const auto data = io::read_file(origin, path, base::kSnapshotFileBytesMax);
+    if (!data) {
+      out->push_back({path, -1, {}, -1, data.error().message()});
+    } else if (base::to_hex(base::sha256(*data)) != stem) {
+      out->push_back({path, -1, {}, -1, "its SHA-256 is not its name"});
+    }
+  }
+}
+
+// Checks the report that pack wrote beside the root. A dataset that was made otherwise has none.
+void check_report(const io::Origin& origin, const Dataset& dataset, std::vector<Damage>* out) {
+  const std::string head_file = head_path(dataset.path());
+  const auto head = io::read_file(origin, head_file, base::kHeadBytesMax);
+  if (!head) return out->push_back({head_file, -1, {}, -1, head.error().message()});
+  const auto root = decode_head(base::as_text(*head));
+  if (!root) return;
+  const std::string path = report_path(dataset.path(), *root);
+  const auto text = io::read_file(origin, path, base::kListingBytesMax);
+  if (!text && text.error().code() == Code::kNotFound) return;
+  const auto complain = [&](std::string what) {
+    out->push_back({path, -1, {}, -1, std::move(what)});
+  };
+  if (!text) return complain(text.error().message());
+  const auto report = report_from_json(*text);
+  if (!report) return complain(report.error().message());
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < dataset.chunk_count(); ++i) bytes += dataset.chunk(i).bytes;
+  if (report->stats.samples != dataset.sample_count() || report->chunks != dataset.chunk_count() ||
+      report->dataset_bytes != bytes || text->back() != '\n') {
+    complain("its counts of samples, chunks or bytes are not the snapshot's, or it is cut off");
+  }
+}
+
+// Compares the snapshot's columns with what the chunk's own index says.
+void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier::Outcome& chunk,
+                   std::vector<Damage>* out) {
+  const ChunkInfo& info = dataset.chunk(number);
+  const ChunkIndex& index = *chunk.index;
+  const auto add = [&](const std::string& key, int64_t offset, std::string what) {
+    out->push_back(
+        {dataset.chunk_label(number), number, key, offset, "snapshot: " + std::move(what)});
+  };
+  if (info.bytes != chunk.bytes) {
+    add({}, -1, fmt::format("{} bytes, the file has {}", info.bytes, chunk.bytes));
+  }
+  if (info.samples != index.samples.size()) {
+    return add({}, -1,
+               fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
+  }
+  if (!(index.schema == dataset.schema())) add({}, -1, "its schema is not the chunk's");
+  const auto keys = dataset.chunk_keys(number);
+  if (!keys) add({}, -1, "its keys cannot be read: " + keys.error().message());
+  for (uint32_t i = 0; i < info.samples; ++i) {
+    const IndexedSample& sample = index.samples[i];
+    const Location location = dataset.location(info.first_sample + i);
+    const StoredFile* image = image_file(index.schema, sample);
+    if (image == nullptr) {
+      add(sample.key, -1, "a sample without an image");
+      continue;
+    }
+    const bool same = location.chunk == number && location.length == image->length &&
+                      location.offset == image->offset && location.crc32c == image->crc32c &&
+                      location.label == class_of(index.schema, sample);
+    if (!same) {
+      add(sample.key, static_cast<int64_t>(location.offset),
+          "place, length, checksum or label are not the chunk's");
+    }
+    if (keys && (*keys)[i] != sample.key) {
+      add(sample.key, -1, "its key is \"" + (*keys)[i] + "\" there");
+    }
+  }
+}
+
+// The first half of a key's SHA-256, and the sample. Equal keys become neighbours when these marks
+// are sorted. A mark takes 24 bytes.
+struct KeyMark {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  uint64_t sample = 0;
+  auto operator<=>(const KeyMark&) const = default;
+};
+
+std::vector<KeyMark> key_marks(const ChunkIndex& index, uint64_t first_sample) {
+  std::vector<KeyMark> marks;
+  for (uint64_t i = 0; i < index.samples.size(); ++i) {
+    const base::Sha256 hash = base::sha256(base::as_bytes(index.samples[i].key));
+    marks.push_back({base::load_le<uint64_t>(hash.data()), base::load_le<uint64_t>(hash.data() + 8),
+                     first_sample + i});
+  }
+  return marks;
+}
+
+void check_keys_unique(const Dataset& dataset, std::vector<KeyMark> marks,
+                       std::vector<Damage>* out) {
+  std::sort(marks.begin(), marks.end());
+  for (size_t i = 1; i < marks.size(); ++i) {
+    const KeyMark& first = marks[i - 1];
+    const KeyMark& second = marks[i];
+    if (first.high != second.high || first.low != second.low) continue;
+    const uint32_t chunk = dataset.chunk_of(second.sample);
+    out->push_back({dataset.chunk_label(chunk), chunk, dataset.key(second.sample).value_or("?"), -1,
+                    fmt::format("chunk {} has this key too; keys are unique in a dataset",
+                                dataset.chunk_of(first.sample))});
+  }
+}
+
+class Verification {
+ public:
+  Verification(const io::Origin& origin, const VerifyOptions& options, std::vector<Task> tasks,
+               std::shared_ptr<const Dataset> dataset)
+      : origin_(origin), options_(options), tasks_(std::move(tasks)), dataset_(std::move(dataset)) {
+    found_.resize(tasks_.size());
+  }
+
+  Status run(VerifyReport* report) {
+    const size_t threads = std::min(io::threads_for(options_.threads), tasks_.size());
+    std::deque<ChunkVerifier> verifiers;  // one for each thread
+    for (size_t i = 0; i < threads; ++i) verifiers.emplace_back(origin_, options_.pixels);
+    RETURN_IF_ERROR(
+        io::share_work(tasks_.size(), 1, threads, [&](uint64_t task, uint64_t, size_t thread) {
+          check_chunk(task, &verifiers[thread]);
+          return Status();
+        }));
+    base::MutexLock lock(mutex_);
+    report->chunks = tasks_.size();
+    report->samples = samples_;
+    report->bytes = bytes_;
+    report->images_decoded = images_decoded_;
+    for (auto& damages : found_) {
+      report->damages.insert(report->damages.end(), damages.begin(), damages.end());
+    }
+    if (dataset_ != nullptr) check_keys_unique(*dataset_, std::move(marks_), &report->damages);
+    return {};
+  }
+
+ private:
+  void check_chunk(size_t i, ChunkVerifier* verifier) {
+    const Task& task = tasks_[i];
+    auto outcome = verifier->check(task.path, task.id, task.number);
+    std::vector<KeyMark> marks;
+    if (task.number >= 0 && outcome.index) {
+      const auto number = static_cast<uint32_t>(task.number);
+      check_columns(*dataset_, number, outcome, &outcome.damages);
+      const ChunkInfo& info = dataset_->chunk(number);
+      if (info.samples == outcome.index->samples.size()) {
+        marks = key_marks(*outcome.index, info.first_sample);
+      }
+    }
+    base::MutexLock lock(mutex_);
+    marks_.insert(marks_.end(), marks.begin(), marks.end());
+    found_[i] = std::move(outcome.damages);
+    samples_ += outcome.index ? outcome.index->samples.size() : 0;
+    bytes_ += outcome.bytes;
+    images_decoded_ += outcome.images_decoded;
+    ++done_;
+    if (options_.progress) options_.progress(done_, tasks_.size());
+  }
+
+  const io::Origin& origin_;
+  const VerifyOptions& options_;
+  const std::vector<Task> tasks_;
+  const std::shared_ptr<const Dataset> dataset_;
+  base::Mutex mutex_;
+  std::vector<std::vector<Damage>> found_ GUARDED_BY(mutex_);
+  std::vector<KeyMark> marks_ GUARDED_BY(mutex_);
+  uint64_t samples_ GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t images_decoded_ GUARDED_BY(mutex_) = 0;
+  uint64_t done_ GUARDED_BY(mutex_) = 0;
+};
+
+// Whether this is a dataset in the making, or one that lost its HEAD, and so no data in place.
+bool is_packed(const io::Origin& origin, const std::string& path) {
+  const auto has = [&](const std::string& file) { return origin.stat(file).has_value(); };
+  return has(journal_path(path)) ||
+         (has(io::join_path(path, "chunks")) && has(io::join_path(path, "snapshots")));
+}
+
+}  // namespace
+
+Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
+                            const VerifyOptions& options) {
+  const auto head = origin.stat(head_path(path));
+  if (!head && head.error().code() == Code::kNotFound && !is_packed(origin, path)) {
+    return verify_in_place(origin, path, options);
+  }
+  if (!head) {
+    return fail(head.error().code(), "{} holds no complete dataset: {}", path,
+                head.error().message());
+  }
+  VerifyReport report;
+  check_snapshot_files(origin, path, &report.damages);
+  const auto dataset = open_packed(origin, path);
+  std::vector<Task> tasks = chunks_on_disk(origin, path, &report);
+  if (!dataset) {
+    // The chunks describe themselves, so they can be checked all the same.
+    report.damages.push_back({path, -1, {}, -1, "snapshot: " + dataset.error().message()});
+  } else {
+    std::vector<Task> named;
+    std::vector<base::Sha256> ids;
+    for (uint32_t i = 0; i < (*dataset)->chunk_count(); ++i) {
+      named.push_back({(*dataset)->chunk_label(i), (*dataset)->chunk(i).id, i});
+      ids.push_back((*dataset)->chunk(i).id);
+    }
+    std::sort(ids.begin(), ids.end());
+    for (const Task& task : tasks) {
+      if (!std::binary_search(ids.begin(), ids.end(), task.id)) {
+        report.leftovers.push_back(task.path);
+      }
+    }
+    tasks = std::move(named);
+    check_report(origin, **dataset, &report.damages);
+  }
+  Verification verification(origin, options, std::move(tasks), dataset ? *dataset : nullptr);
+  RETURN_IF_ERROR(verification.run(&report).at("verify"));
+  return report;
+}
+
+std::string describe(const Damage& damage) {
+  std::string out = damage.file + ": ";
+  if (damage.offset >= 0) out += fmt::format("byte {}: ", damage.offset);
+  if (!damage.sample.empty()) out += fmt::format("sample \"{}\": ", damage.sample);
+  if (damage.chunk >= 0) out += fmt::format("(chunk {}) ", damage.chunk);
+  return out + damage.what;
+}
+
+}  // namespace forebay::store

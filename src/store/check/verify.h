@@ -1,0 +1,55 @@
+// Checks everything that a dataset promises, and lists what does not hold.
+#pragma once
+
+#include <functional>
+
+#include "store/dataset.h"
+
+namespace forebay::store {
+
+// One thing that is wrong. What is unknown stays empty or -1.
+struct Damage {
+  std::string file;
+  int64_t chunk = -1;   // its number in the snapshot
+  std::string sample;   // its key
+  int64_t offset = -1;  // in `file`
+  std::string what;
+  bool operator==(const Damage&) const = default;
+};
+
+struct VerifyOptions {
+  // Whether to decode every image of a packed dataset, and a region of each rewritten one. Images
+  // in place are always decoded.
+  bool pixels = false;
+  int threads = 0;  // 0 means io::usable_cores(); each thread holds one chunk in memory
+  std::function<void(uint64_t chunks_done, uint64_t chunks)> progress;  // one thread at a time
+};
+
+struct VerifyReport {
+  uint64_t chunks = 0;
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  uint64_t images_decoded = 0;
+  std::vector<Damage> damages;         // in the order of the chunks
+  std::vector<std::string> leftovers;  // chunks that the snapshot does not name
+  std::vector<std::string> notes;      // Dataset::notes(), and what could not be checked
+};
+
+// Checks of chunks: the SHA-256 against the name, the tar structure, the index, every file's
+// CRC32C, every restart segment, and that no key comes twice in the dataset. Checks of the
+// snapshot: HEAD, the root, the parts, and every column against the chunks' indexes; also that
+// pack's report can be read and its counts are right. Checks of data in place: each image can be
+// read and decoded, is as long as it was listed, and has the checksum that `forebay index` kept, if
+// it did. Shards that cannot be read to their end, and samples that pack would refuse and a loader
+// leaves out, are damage too. Damage is in the report. Errors only say why nothing could be looked
+// at: kNotFound (no dataset at all), kNoMemory, those of find_source(), and for data in place that
+// there is no image.
+Result<VerifyReport> verify(const io::Origin& origin, const std::string& dataset,
+                            const VerifyOptions& options);
+Result<VerifyReport> verify_in_place(const io::Origin& origin, const std::string& source,
+                                     const VerifyOptions& options);
+
+// "chunks/ab.tar: byte 512: sample "a/1" (chunk 3): …"
+std::string describe(const Damage& damage);
+
+}  // namespace forebay::store

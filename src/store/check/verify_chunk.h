@@ -1,0 +1,56 @@
+// The part of verify that looks at one chunk by itself.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "image/codec/decode.h"
+#include "store/check/verify.h"
+#include "store/source/tar_reader.h"
+
+namespace forebay::store {
+
+// One thread at a time.
+class ChunkVerifier {
+ public:
+  ChunkVerifier(const io::Origin& origin, bool pixels) : origin_(origin), pixels_(pixels) {}
+
+  struct Outcome {
+    std::vector<Damage> damages;
+    std::optional<ChunkIndex> index;  // empty where it could not be read
+    uint64_t bytes = 0;
+    uint64_t images_decoded = 0;
+  };
+  // Checks the file `path`, which is the chunk `id`, with the number `number` in the snapshot, or
+  // -1 where no snapshot names it.
+  Outcome check(const std::string& path, const base::Sha256& id, int64_t number);
+
+ private:
+  void add(std::string sample, int64_t offset, std::string what);
+  using SamplesByKey = std::unordered_map<std::string_view, const IndexedSample*>;
+  // The files that the index promises and that were not met yet: name and length, by their offsets.
+  using ExpectedFiles = std::map<uint64_t, std::pair<std::string, uint64_t>>;
+  void check_tar(const io::ReadableFile& file);
+  // Takes the index in. False where there is none that can be read.
+  bool read_index(const TarMember& member, Bytes content, SamplesByKey* samples,
+                  ExpectedFiles* expected);
+  void check_member(const TarMember& member, Bytes content, const SamplesByKey& samples,
+                    ExpectedFiles* expected);
+  void check_scalar_member(const SamplesByKey& samples, const std::string& name, uint64_t offset,
+                           Bytes content);
+  void check_file(const IndexedSample& sample, const StoredFile& file);
+  void check_restart(const IndexedSample& sample, const StoredFile& file, Bytes bytes);
+  void check_pixels(const IndexedSample& sample, const StoredFile& file, Bytes bytes);
+  void check_region(const IndexedSample& sample, const StoredFile& file, Bytes bytes,
+                    base::Pixels full);
+
+  const io::Origin& origin_;
+  const bool pixels_;
+  std::string path_;
+  int64_t number_ = -1;
+  base::ByteVector data_;
+  Outcome out_;
+  image::ImageDecoder decoder_;
+};
+
+}  // namespace forebay::store

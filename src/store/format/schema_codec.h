@@ -1,0 +1,15 @@
+// A schema's bytes, which chunk indexes and snapshots share. Grammar: docs/format.md, "schema".
+#pragma once
+
+#include "base/bytes.h"
+#include "store/format/schema.h"
+
+namespace forebay::store {
+
+void encode_schema(const Schema& schema, base::ByteWriter* out);
+// Errors: kCorrupt (cut off, an unknown kind, a name that comes twice), kTooBig.
+base::Result<Schema> decode_schema(base::ByteReader* in);
+// Checks a schema that is about to be stored by the same rules.
+base::Status check_schema(const Schema& schema);
+
+}  // namespace forebay::store

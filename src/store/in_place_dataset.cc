@@ -1,0 +1,228 @@
+#include "store/in_place_dataset.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "base/limits.h"
+#include "store/format/snapshot.h"
+#include "store/source/index_file.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+using base::Sha256;
+
+namespace {
+
+// Larger shards are several chunks, because whole chunks are shuffled together and in memory at
+// once. Pieces are as large as the chunks that pack makes.
+constexpr uint64_t kPieceBytes = 64'000'000;
+
+class InPlaceDataset final : public Dataset {
+ public:
+  InPlaceDataset(const io::Origin& origin, InPlaceIndex index, bool is_stored, std::string path,
+                 SourcePlaces places)
+      : origin_(origin),
+        path_(std::move(path)),
+        places_(std::move(places)),
+        is_stored_(is_stored),
+        index_(std::move(index)) {
+    if (index_.kind == SourceKind::kFolder) {
+      add_files();
+    } else {
+      add_shards();
+    }
+  }
+
+  const std::string& path() const override { return path_; }
+  const Schema& schema() const override { return index_.schema; }
+  uint64_t sample_count() const override { return index_.samples.size(); }
+  uint32_t chunk_count() const override { return static_cast<uint32_t>(chunks_.size()); }
+  const ChunkInfo& chunk(uint32_t number) const override { return chunks_.at(number); }
+  std::string chunk_label(uint32_t number) const override {
+    if (!shard_of_chunk_.empty()) return places_.shards[shard_of_chunk_.at(number)];
+    return io::join_path(places_.folder, index_.path(number));
+  }
+  Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
+                                                       Caching caching) const override {
+    ASSIGN_OR_RETURN(auto file, open_cached(origin_, chunk_label(number), caching));
+    RETURN_IF_ERROR(check_unchanged(*file, number));
+    return file;
+  }
+  std::string chunk_name(uint32_t number) const override {
+    if (shard_of_chunk_.empty()) return index_.path(number);
+    return index_.shards[shard_of_chunk_.at(number)].path;
+  }
+  uint32_t chunk_of(uint64_t sample) const override {
+    FOREBAY_CHECK(sample < sample_count());
+    if (shard_of_chunk_.empty()) return static_cast<uint32_t>(sample);
+    return store::chunk_of(chunks_, sample);
+  }
+  Location location(uint64_t sample) const override {
+    const InPlaceSample& found = index_.samples.at(sample);
+    return {.chunk = chunk_of(sample),
+            .length = found.length,
+            .offset = found.offset,
+            .crc32c = index_.has_checksums ? std::optional(found.crc32c) : std::nullopt,
+            .label = found.label};
+  }
+  const Sha256& fingerprint() const override { return index_.fingerprint; }
+
+  Result<std::string> key(uint64_t sample) const override {
+    return std::string(index_.key(sample));
+  }
+  Result<std::optional<uint64_t>> find(std::string_view key) const override;
+  Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
+    return fail(Code::kUnsupported, "{}: data in place has no chunk index; pack it",
+                chunk_label(number));
+  }
+
+  bool in_place() const override { return true; }
+  std::vector<std::string> notes() const override { return index_.notes; }
+
+ private:
+  Status check_unchanged(const io::ReadableFile& file, uint32_t chunk) const;
+  void add_files();
+  void add_shards();
+  void add_pieces(uint32_t shard, uint64_t first, uint64_t end);
+
+  const io::Origin& origin_;
+  const std::string path_;
+  const SourcePlaces places_;
+  const bool is_stored_;  // whether the index was stored by `forebay index`
+  const InPlaceIndex index_;
+  std::vector<ChunkInfo> chunks_;
+  std::vector<uint32_t> shard_of_chunk_;  // empty for a folder
+  mutable std::once_flag sorted_;
+  mutable std::vector<uint32_t> by_key_;  // samples in the order of their keys, once sorted
+};
+
+void InPlaceDataset::add_files() {
+  chunks_.reserve(index_.samples.size());
+  for (uint64_t i = 0; i < index_.samples.size(); ++i) {
+    const uint64_t bytes = index_.samples[i].length;
+    // An image that is too large is never read with its group, and is refused when its turn comes.
+    chunks_.push_back(
+        {.bytes = bytes > base::kImageBytesMax ? 0 : bytes, .first_sample = i, .samples = 1});
+  }
+}
+
+void InPlaceDataset::add_shards() {
+  uint64_t first = 0;
+  for (uint32_t i = 0; i < index_.shards.size(); ++i) {
+    const uint64_t end = first + index_.shards[i].samples;
+    if (end > first) add_pieces(i, first, end);
+    first = end;
+  }
+}
+
+// Cuts a shard with the samples [first, end) into pieces of about equal size. A piece reaches to
+// the first image of the next one.
+void InPlaceDataset::add_pieces(uint32_t shard, uint64_t first, uint64_t end) {
+  const uint64_t shard_bytes = index_.shards[shard].bytes;
+  const uint64_t pieces = shard_bytes / kPieceBytes + 1;
+  uint64_t begins = 0;
+  for (uint64_t piece = 1; first < end; ++piece) {
+    // A piece is its share of the shard, and has at least one sample.
+    const uint64_t border = shard_bytes / pieces * piece;
+    uint64_t next = first + 1;
+    // An image that is too large has a chunk of its own that is not read with others, and is
+    // refused when its turn comes.
+    const bool is_too_big = index_.samples[first].length > base::kImageBytesMax;
+    const auto joins = [&](const InPlaceSample& sample) {
+      return !is_too_big && sample.length <= base::kImageBytesMax &&
+             (piece >= pieces || sample.offset < border);
+    };
+    while (next < end && joins(index_.samples[next])) ++next;
+    const uint64_t ends = next < end ? index_.samples[next].offset : shard_bytes;
+    chunks_.push_back({.bytes = is_too_big ? 0 : ends - begins,
+                       .first_sample = first,
+                       .samples = static_cast<uint32_t>(next - first),
+                       .offset = begins});
+    shard_of_chunk_.push_back(shard);
+    begins = ends;
+    first = next;
+  }
+}
+
+Result<std::optional<uint64_t>> InPlaceDataset::find(std::string_view key) const {
+  std::call_once(sorted_, [&] {
+    by_key_.resize(sample_count());
+    std::iota(by_key_.begin(), by_key_.end(), 0u);
+    std::ranges::sort(by_key_, {}, [&](uint32_t i) { return index_.key(i); });
+  });
+  const auto found =
+      std::ranges::lower_bound(by_key_, key, {}, [&](uint32_t i) { return index_.key(i); });
+  if (found == by_key_.end() || index_.key(*found) != key) return std::nullopt;
+  return *found;
+}
+
+Status InPlaceDataset::check_unchanged(const io::ReadableFile& file, uint32_t chunk) const {
+  const io::Identity& now = file.identity();
+  const auto changed = [&](std::string_view what, const std::string& how) {
+    return fail(Code::kCorrupt, "{}: {} since it was {}, {}: {}", file.path(), what,
+                is_stored_ ? "indexed" : "listed", how,
+                is_stored_ ? fmt::format("run `forebay index {}` again", path_)
+                           : std::string("open the data again"));
+  };
+  const auto sizes = [](uint64_t before, uint64_t after) {
+    return fmt::format("from {} bytes to {}", before, after);
+  };
+  if (shard_of_chunk_.empty()) {
+    const uint64_t listed = chunks_.at(chunk).bytes;
+    if (now.size == listed || listed == 0) return {};
+    return changed("its size changed", sizes(listed, now.size));
+  }
+  const InPlaceShard& listed = index_.shards[shard_of_chunk_.at(chunk)];
+  if (now.size != listed.bytes) return changed("changed", sizes(listed.bytes, now.size));
+  if (now.modified_ns != listed.modified_ns) return changed("changed", "it was written to");
+  return {};
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIndex index,
+                                             bool is_stored, std::string path,
+                                             SourcePlaces places) {
+  return std::make_shared<InPlaceDataset>(origin, std::move(index), is_stored, std::move(path),
+                                          std::move(places));
+}
+
+namespace {
+
+Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
+                                                     const std::string& path) {
+  ASSIGN_OR_RETURN(SourcePlaces places, find_source(origin, path));
+  auto index = read_index(origin, places);
+  const bool is_stored = index.has_value();
+  if (!is_stored) {
+    const Status why = index.error();
+    IndexRemarks remarks;  // not needed here, as the notes say enough
+    ASSIGN_OR_RETURN(index, make_index(origin, places, OnBadShard::kFail, &remarks));
+    if (why.code() != Code::kNotFound) {
+      index->notes.push_back(fmt::format(
+          "{}; so everything was listed, which takes longer: run `forebay index {}` again",
+          why.message(), path));
+    }
+  }
+  if (places.has_old_index) {
+    index->notes.push_back(fmt::format(
+        "its folder {} is the index of an older Forebay; it is not used, and torchvision's "
+        "ImageFolder takes it for a class: delete it",
+        kOldIndexFolder));
+  }
+  return make_in_place(origin, std::move(*index), is_stored, path, std::move(places));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
+                                                    const std::string& path) {
+  const auto head = origin.stat(head_path(path));
+  if (head || head.error().code() != Code::kNotFound) return open_packed(origin, path);
+  return open_in_place(origin, path);
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,243 @@
+#include "store/pack/chunk_builder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/limits.h"
+#include "base/utf8.h"
+#include "jpeg/rewrite/rewrite.h"
+#include "store/format/tar.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr size_t kWriteBytes = 1u << 20;
+
+// Whether a file's content is wrong, and not the disk that it lies on.
+bool is_about_content(Code code) {
+  return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig;
+}
+
+// Appends to a file in large pieces and hashes the bytes.
+class HashingWriter {
+ public:
+  explicit HashingWriter(io::WritableFile* file) : file_(file) {}
+  ByteVector& buffer() { return buffer_; }
+  Status write(Bytes data) {
+    buffer_.insert(buffer_.end(), data.begin(), data.end());
+    return buffer_.size() >= kWriteBytes ? flush() : Status();
+  }
+  Status flush() {
+    hash_.add(buffer_);
+    bytes_ += buffer_.size();
+    const Status status = file_->append(buffer_);
+    buffer_.clear();
+    return status;
+  }
+  uint64_t bytes() const { return bytes_; }
+  base::Sha256 finish() { return hash_.finish(); }
+
+ private:
+  io::WritableFile* file_;
+  ByteVector buffer_;
+  base::Sha256Stream hash_;
+  uint64_t bytes_ = 0;
+};
+
+Status write_member(std::string_view name, Bytes data, HashingWriter* out) {
+  append_tar_header(name, data.size(), &out->buffer());
+  RETURN_IF_ERROR(out->write(data));
+  append_tar_padding(data.size(), &out->buffer());
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample) {
+  Draft draft;
+  draft.sample.key = sample.key;
+  draft.sample.source_path = sample.source_path;
+  Status status;
+  for (const SourceFile& file : sample.files) {
+    stats.source_bytes += file.length;
+    if (!status.ok()) continue;
+    status = add_file(sample, file, &draft);
+    if (sample.files.size() > 1 && !status.ok()) status = status.at("." + file.suffix);
+  }
+  if (!status.ok() && !is_about_content(status.code())) return tl::unexpected(std::move(status));
+  if (!status.ok()) {
+    stats.refused.push_back({sample.source_path, status.message()});
+    return stats.refused.back();
+  }
+  if (sample.label >= 0) {
+    const std::string number = std::to_string(sample.label);
+    draft.sample.scalars.push_back({1, sample.label});
+    if (tar_fields_) {
+      draft.members.push_back({sample.key + ".cls", ByteVector(number.begin(), number.end()), -1});
+    }
+  }
+  std::sort(draft.sample.scalars.begin(), draft.sample.scalars.end(),
+            [](const ScalarValue& a, const ScalarValue& b) { return a.field < b.field; });
+  index_.samples.push_back(std::move(draft.sample));
+  members_.push_back(std::move(draft.members));
+  stats.add(draft.stats);
+  ++stats.samples;
+  return std::nullopt;
+}
+
+Status ChunkBuilder::add_file(const SourceSample& sample, const SourceFile& file, Draft* draft) {
+  const FieldKind kind = listing_.schema.fields[file.field].kind;
+  const bool scalar = is_scalar(kind);
+  const uint64_t limit = scalar                      ? base::kScalarBytesMax
+                         : kind == FieldKind::kImage ? base::kImageBytesMax
+                                                     : base::kFieldBytesMax;
+  if (file.length > limit) {
+    return fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length, limit);
+  }
+  ASSIGN_OR_RETURN(ByteVector data, read_source_file(origin_, listing_, sample, file));
+  if (kind == FieldKind::kImage) return add_image(std::move(data), sample, file, draft);
+  if (scalar) return add_scalar(std::move(data), file, draft);
+  StoredFile stored;
+  stored.field = file.field;
+  stored.suffix = file.suffix;
+  stored.length = data.size();
+  stored.crc32c = base::crc32c(data);
+  draft->sample.files.push_back(std::move(stored));
+  add_member(file, std::move(data), draft);
+  return {};
+}
+
+Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, const SourceFile& file,
+                               Draft* draft) {
+  StoredFile stored;
+  stored.field = file.field;
+  stored.suffix = file.suffix;
+  const image::Format format = image::sniff(data);
+  if (format == image::Format::kUnknown) {
+    return fail(Code::kUnsupported, "{}",
+                data.empty() ? "an empty file" : "not a JPEG, PNG or WebP");
+  }
+  if (format != image::Format::kJpeg) {
+    const std::string why(image::format_name(format));
+    RETURN_IF_ERROR(keep_image(data, why, &stored, draft));
+  } else if (auto rewritten = jpeg::rewrite(data)) {
+    ++draft->stats.rewritten;
+    draft->stats.jpeg_bytes_in += data.size();
+    draft->stats.jpeg_bytes_out += rewritten->file.size();
+    stored.width = rewritten->header.width;
+    stored.height = rewritten->header.height;
+    stored.subsampling = rewritten->header.subsampling();
+    stored.restart = std::move(rewritten->index);
+    data = std::move(rewritten->file);
+  } else {
+    RETURN_IF_ERROR(keep_jpeg(data, rewritten.error(), sample, &stored, draft));
+  }
+  stored.length = data.size();
+  stored.crc32c = base::crc32c(data);
+  draft->sample.files.push_back(std::move(stored));
+  add_member(file, std::move(data), draft);
+  return {};
+}
+
+// Files that are kept are decoded too, so that everything in a dataset can be read.
+Status ChunkBuilder::keep_image(Bytes data, const std::string& why, StoredFile* stored,
+                                Draft* draft) {
+  RETURN_IF_ERROR(decoder_.decode(data, std::nullopt, &pixels_));
+  stored->width = pixels_.width;
+  stored->height = pixels_.height;
+  ++draft->stats.kept[why];
+  return {};
+}
+
+// The reasons hold no numbers, because files are counted by them. Each begins with "JPEG: ".
+Status ChunkBuilder::keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
+                               StoredFile* stored, Draft* draft) {
+  if (!is_about_content(not_rewritten.code())) return not_rewritten;
+  std::string why = not_rewritten.code() == Code::kUnsupported ? not_rewritten.message()
+                                                               : "JPEG: its segments are malformed";
+  Status status = decoder_.decode(data, std::nullopt, &pixels_);
+  if (status.code() == Code::kCorrupt && keep_damaged_) {
+    why = "JPEG: damaged";
+    status = decoder_of_damaged_.decode(data, std::nullopt, &pixels_);
+  }
+  RETURN_IF_ERROR(status);
+  stored->width = pixels_.width;
+  stored->height = pixels_.height;
+  ++draft->stats.kept[why];
+  if (const auto header = jpeg::parse_header(data)) stored->subsampling = header->subsampling();
+  draft->stats.kept_jpegs.push_back({sample.source_path, why});
+  return {};
+}
+
+Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* draft) {
+  ScalarValue scalar{.field = file.field, .value = {}};
+  const FieldKind kind = listing_.schema.fields[file.field].kind;
+  if (kind == FieldKind::kClass) {
+    ASSIGN_OR_RETURN(scalar.value, parse_class(data));
+    const std::string number = std::to_string(std::get<int64_t>(scalar.value));
+    data.assign(number.begin(), number.end());
+  } else {
+    const std::string text(base::as_text(data));
+    if (!base::is_utf8(text)) return fail(Code::kCorrupt, "not UTF-8");
+    if (kind == FieldKind::kJson && !nlohmann::json::accept(text)) {
+      return fail(Code::kCorrupt, "not JSON");
+    }
+    scalar.value = text;
+  }
+  draft->sample.scalars.push_back(std::move(scalar));
+  // A shard's scalars stay members of the tar, where a WebDataset reader finds them.
+  draft->members.push_back({draft->sample.key + "." + file.suffix, std::move(data), -1});
+  return {};
+}
+
+void ChunkBuilder::add_member(const SourceFile& file, ByteVector data, Draft* draft) {
+  const auto number = static_cast<int32_t>(draft->sample.files.size()) - 1;
+  draft->members.push_back({draft->sample.key + "." + file.suffix, std::move(data), number});
+}
+
+std::pair<ByteVector, uint64_t> ChunkBuilder::lay_out() {
+  // The index has the same length whatever its offsets are, so its second encoding fits.
+  const uint64_t index_bytes = encode_chunk_index(index_).size();
+  uint64_t at = tar_member_bytes(kChunkIndexName, index_bytes);
+  for (size_t s = 0; s < members_.size(); ++s) {
+    for (const Member& member : members_[s]) {
+      if (member.file >= 0) {
+        index_.samples[s].files[static_cast<size_t>(member.file)].offset =
+            at + tar_header_bytes(member.name);
+      }
+      at += tar_member_bytes(member.name, member.data.size());
+    }
+  }
+  ByteVector encoded = encode_chunk_index(index_);
+  FOREBAY_CHECK(encoded.size() == index_bytes);
+  return {std::move(encoded), at + kTarEndBytes};
+}
+
+Result<ChunkBuilder::Written> ChunkBuilder::write(io::FileSystem& fs, const std::string& path) {
+  const auto [index, bytes] = lay_out();
+  if (bytes > base::kChunkBytesMax || index.size() > base::kChunkIndexBytesMax) {
+    return fail(Code::kTooBig, "a chunk of {}, the limit is {}; give a smaller --chunk-bytes",
+                base::human_bytes(bytes), base::human_bytes(base::kChunkBytesMax));
+  }
+  ASSIGN_OR_RETURN(const auto file, fs.create(path));
+  HashingWriter out(file.get());
+  RETURN_IF_ERROR(write_member(kChunkIndexName, index, &out));
+  for (const auto& members : members_) {
+    for (const Member& member : members) {
+      RETURN_IF_ERROR(write_member(member.name, member.data, &out));
+    }
+  }
+  append_tar_end(&out.buffer());
+  RETURN_IF_ERROR(out.flush());
+  RETURN_IF_ERROR(file->sync());
+  RETURN_IF_ERROR(file->close());
+  FOREBAY_CHECK(out.bytes() == bytes);
+  return Written{out.finish(), bytes, index.size()};
+}
+
+}  // namespace forebay::store

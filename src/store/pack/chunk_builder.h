@@ -1,0 +1,74 @@
+// One chunk in the making: its samples' files are read, rewritten and held in memory until write().
+#pragma once
+
+#include "image/codec/decode.h"
+#include "io/file_system.h"
+#include "store/format/chunk_index.h"
+#include "store/pack/report.h"
+
+namespace forebay::store {
+
+// One thread at a time.
+class ChunkBuilder {
+ public:
+  // `identity` says which scalars become files, and what becomes of damaged images.
+  ChunkBuilder(const io::Origin& origin, const Listing& listing, const PackIdentity& identity)
+      : origin_(origin),
+        listing_(listing),
+        tar_fields_(identity.tar_fields),
+        keep_damaged_(identity.keep_damaged) {
+    index_.schema = listing.schema;
+  }
+
+  // Reads the sample, and takes it in or says what is wrong with its content. Errors are those of
+  // the disk and of memory.
+  Result<std::optional<Remark>> add(const SourceSample& sample);
+
+  size_t samples() const { return index_.samples.size(); }
+
+  struct Written {
+    base::Sha256 id{};
+    uint64_t bytes = 0;
+    uint64_t index_bytes = 0;
+  };
+  // Lays the chunk out, writes it to `path` and syncs it. There must be a sample.
+  Result<Written> write(io::FileSystem& fs, const std::string& path);
+
+  PackStats stats;
+
+ private:
+  // A member of the tar. Scalars that are written as members have no StoredFile.
+  struct Member {
+    std::string name;
+    base::ByteVector data;
+    int32_t file = -1;  // its number in the sample's files
+  };
+  struct Draft {
+    IndexedSample sample;
+    std::vector<Member> members;
+    PackStats stats;
+  };
+
+  Status add_file(const SourceSample& sample, const SourceFile& file, Draft* draft);
+  Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
+                   Draft* draft);
+  Status keep_image(Bytes data, const std::string& why, StoredFile* stored, Draft* draft);
+  Status keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
+                   StoredFile* stored, Draft* draft);
+  Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
+  void add_member(const SourceFile& file, base::ByteVector data, Draft* draft);
+  // Sets every file's offset and gives the index's bytes and the chunk's size.
+  std::pair<base::ByteVector, uint64_t> lay_out();
+
+  const io::Origin& origin_;
+  const Listing& listing_;
+  const bool tar_fields_;
+  const bool keep_damaged_;
+  ChunkIndex index_;
+  std::vector<std::vector<Member>> members_;  // by sample
+  image::ImageDecoder decoder_;
+  image::ImageDecoder decoder_of_damaged_{image::Damaged::kDecode};
+  base::Pixels pixels_;
+};
+
+}  // namespace forebay::store

@@ -1,0 +1,172 @@
+#include "store/pack/pack.h"
+
+#include "base/limits.h"
+#include "store/dataset.h"
+#include "store/format/snapshot.h"
+#include "store/pack/journal.h"
+#include "store/pack/pack_job.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+Status check_options(const std::string& dataset, const PackOptions& options) {
+  if (dataset.empty()) return fail(Code::kInvalid, "the dataset's name is empty");
+  if (options.threads < 0 || options.threads > base::kThreadsMax) {
+    return fail(Code::kInvalid, "{} threads, 0 to {} are possible", options.threads,
+                base::kThreadsMax);
+  }
+  const uint64_t largest = base::kChunkBytesMax / 2;  // a rewritten file may be larger than it was
+  if (options.chunk_bytes < base::kChunkBytesMin || options.chunk_bytes > largest) {
+    return fail(Code::kInvalid, "chunks of {} bytes, {} to {} are possible", options.chunk_bytes,
+                base::kChunkBytesMin, largest);
+  }
+  return {};
+}
+
+// A dataset that lost a chunk must not be called complete.
+Status check_chunks_are_there(const io::Origin& origin, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const auto opened, open_packed(origin, dataset));
+  for (uint32_t i = 0; i < opened->chunk_count(); ++i) {
+    const std::string path = opened->chunk_label(i);
+    const auto info = origin.stat(path);
+    if (info && info->size == opened->chunk(i).bytes) continue;
+    return fail(Code::kCorrupt,
+                "{}: {}; `forebay verify` lists all damage; to make the dataset anew, remove {}",
+                path, info ? "not as long as it was written" : "missing", dataset);
+  }
+  return {};
+}
+
+// For a dataset without a journal: it is complete if it has the same identity, or it is another
+// one.
+Result<PackReport> report_of_complete(const io::Origin& origin, const std::string& dataset,
+                                      const PackIdentity& identity) {
+  const std::string head_file = head_path(dataset);
+  ASSIGN_OR_RETURN(const auto head, io::read_file(origin, head_file, base::kHeadBytesMax));
+  const auto root = decode_head(base::as_text(head));
+  if (!root) return tl::unexpected(root.error().at(head_file));
+  const auto other = [&](const std::string& why) {
+    return fail(Code::kExists, "{} holds a complete dataset already ({}); choose another folder",
+                dataset, why);
+  };
+  const std::string report_file = report_path(dataset, *root);
+  const auto stored = io::read_file(origin, report_file, base::kListingBytesMax);
+  if (!stored && stored.error().code() == Code::kNotFound)
+    return other("not packed by one command");
+  RETURN_IF_ERROR(stored);
+  auto report = report_from_json(*stored);
+  if (!report) return tl::unexpected(report.error().at(report_file));
+  if (report->identity != identity) return other(first_difference(report->identity, identity));
+  RETURN_IF_ERROR(check_chunks_are_there(origin, dataset));
+  report->root = *root;
+  report->was_complete = true;
+  return report;
+}
+
+// A folder without HEAD and journal may hold only what a pack makes before its journal. Chunks come
+// after the journal, so chunks that are here belong to a dataset that lost its HEAD, or are not
+// ours.
+Status check_folder_is_free(const io::Origin& origin, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const auto entries, origin.list(dataset));
+  for (const auto& entry : entries) {
+    if (entry.name == "chunks" || entry.name == "snapshots") {
+      ASSIGN_OR_RETURN(const auto inside, origin.list(io::join_path(dataset, entry.name)));
+      if (inside.empty()) continue;
+      return fail(
+          Code::kExists,
+          "{}/{} is not empty, and there is neither a HEAD nor the journal of a pack that "
+          "goes on: choose another folder; or, if this dataset lost its HEAD, write it anew: "
+          "one line, \"forebay 0 <hash>\", of a file snapshots/<hash>.root",
+          dataset, entry.name);
+    }
+    const bool ours = entry.name == "LOCK" || entry.name == "listing" ||
+                      entry.name == "listing.tmp" || entry.name == "journal.tmp";
+    if (!ours) {
+      return fail(Code::kExists, "{} holds other files ({}); choose an empty or a new folder",
+                  dataset, entry.name);
+    }
+  }
+  return {};
+}
+
+// The dataset's folder must not become a class of its own source, and shards must not lie in the
+// folder that pack cleans up.
+Status check_is_outside(const io::Origin& origin, const Listing& listing,
+                        const std::string& dataset) {
+  const auto is_inside = [](const std::string& path, const std::string& folder) {
+    return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
+  };
+  const std::string target = origin.canonical(dataset);
+  if (listing.kind == SourceKind::kFolder && is_inside(target, origin.canonical(listing.root))) {
+    return fail(Code::kInvalid, "the dataset {} is inside its source {}; choose a folder beside it",
+                dataset, listing.root);
+  }
+  for (const SourceShard& shard : listing.shards) {
+    if (!is_inside(origin.canonical(shard.path), target)) continue;
+    return fail(Code::kInvalid, "the source {} is inside the dataset {}; choose another folder",
+                shard.path, dataset);
+  }
+  return {};
+}
+
+bool exists(const io::Origin& origin, const std::string& path) {
+  return origin.stat(path).has_value();
+}
+
+Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
+                               const Listing& listing, const PackOptions& options) {
+  const base::ByteVector encoded = encode_listing(listing);
+  const PackIdentity identity{.listing = base::sha256(encoded),
+                              .chunk_bytes = options.chunk_bytes,
+                              .seed = options.seed,
+                              .limit = options.limit,
+                              .shuffled = options.shuffled,
+                              .tar_fields = options.tar_fields,
+                              .keep_damaged = options.keep_damaged};
+  const bool begun = exists(fs, journal_path(dataset));
+  if (!begun && exists(fs, head_path(dataset))) return report_of_complete(fs, dataset, identity);
+  PackPlan plan =
+      make_plan(listing, options.chunk_bytes, options.shuffled, options.seed, options.limit);
+  PackJob job(fs, dataset, listing, std::move(plan), identity, options);
+  const auto run = [&]() -> Result<PackReport> {
+    RETURN_IF_ERROR(job.prepare(encoded));
+    RETURN_IF_ERROR(job.make_chunks());
+    return job.finish();
+  };
+  auto report = run();
+  if (!report) return tl::unexpected(job.explain(report.error()));
+  return report;
+}
+
+}  // namespace
+
+Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std::string& dataset,
+                        const PackOptions& options) {
+  const auto run = [&]() -> Result<PackReport> {
+    RETURN_IF_ERROR(check_options(dataset, options));
+    ASSIGN_OR_RETURN(const Listing listing, list_source(fs, source));
+    for (const auto* lost : {&listing.refused, &listing.left_out}) {
+      if (options.on_error != OnError::kStop || lost->empty()) continue;
+      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves it out", lost->front().path,
+                  lost->front().reason);
+    }
+    RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
+    RETURN_IF_ERROR(fs.make_dirs(dataset));
+    RETURN_IF_ERROR(fs.sync_dir(io::parent_path(dataset)));
+    // This comes before the lock, because its file has no place in somebody else's folder.
+    if (!exists(fs, journal_path(dataset)) && !exists(fs, head_path(dataset))) {
+      RETURN_IF_ERROR(check_folder_is_free(fs, dataset));
+    }
+    ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(dataset, "LOCK")));
+    return pack_locked(fs, dataset, listing, options);
+  };
+  auto report = run();
+  if (!report) return tl::unexpected(report.error().at("pack"));
+  return report;
+}
+
+}  // namespace forebay::store

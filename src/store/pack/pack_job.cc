@@ -1,0 +1,295 @@
+#include "store/pack/pack_job.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "io/share_work.h"
+#include "store/format/snapshot.h"
+#include "store/pack/json_guard.h"
+#include "store/snapshot_builder.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr int64_t kProgressEveryNs = 100'000'000;
+
+std::string chunks_path(const std::string& dataset) { return io::join_path(dataset, "chunks"); }
+
+// Whether a file in chunks/ has a name that make_chunk() gives: "<number>.tmp" or "<hash>.tar".
+bool is_made_here(std::string_view name) {
+  const std::string_view stem = name.substr(0, name.size() - std::min<size_t>(name.size(), 4));
+  if (name.ends_with(".tar")) return base::sha256_from_hex(stem).has_value();
+  return name.ends_with(".tmp") && !stem.empty() &&
+         stem.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+// Goes on from the journal that is there, or begins in a fresh folder.
+Status PackJob::prepare(Bytes encoded_listing) {
+  {
+    base::MutexLock lock(mutex_);
+    progress_.samples_total = plan_.order.size();
+    progress_.chunks_total = plan_.chunks();
+    for (const uint64_t i : plan_.order) {
+      for (const SourceFile& file : listing_.samples[i].files) progress_.bytes_total += file.length;
+    }
+  }
+  for (const char* folder : {"chunks", "snapshots"}) {
+    RETURN_IF_ERROR(fs_.make_dirs(io::join_path(dataset_, folder)));
+  }
+  RETURN_IF_ERROR(fs_.sync_dir(dataset_));
+  auto content = Journal::read(fs_, dataset_);
+  uint64_t good_bytes = 0;
+  if (content) {
+    RETURN_IF_ERROR(resume(*content));
+    RETURN_IF_ERROR(clean());
+    good_bytes = content->good_bytes;
+  } else if (content.error().code() == Code::kNotFound) {
+    RETURN_IF_ERROR(Journal::begin(fs_, dataset_, encoded_listing, identity_));
+    ASSIGN_OR_RETURN(const auto fresh, Journal::read(fs_, dataset_));
+    good_bytes = fresh.good_bytes;
+  } else {
+    return content.error();
+  }
+  ASSIGN_OR_RETURN(journal_, Journal::open(fs_, dataset_, good_bytes));
+  return {};
+}
+
+Status PackJob::resume(const Journal::Content& content) {
+  if (content.identity != identity_) {
+    std::string what = first_difference(content.identity, identity_);
+    if (content.identity.listing != identity_.listing) {
+      const auto stored = io::read_file(fs_, listing_path(dataset_), base::kListingBytesMax);
+      if (stored) what = "the source changed: " + first_difference(*stored, listing_);
+    }
+    return fail(Code::kExists,
+                "{} holds a pack begun with other options or another source ({}); give the same "
+                "to go on, or remove the folder to begin anew",
+                dataset_, what);
+  }
+  for (const ChunkRecord& record : content.records) RETURN_IF_ERROR(take_record(record));
+  return {};
+}
+
+// A chunk whose file is missing is made again.
+Status PackJob::take_record(const ChunkRecord& record) {
+  if (record.number >= records_.size()) {
+    return fail(Code::kCorrupt, "{}: chunk {} of {}", journal_path(dataset_), record.number,
+                records_.size());
+  }
+  if (record.bytes > 0) {
+    const auto info = fs_.stat(chunk_path(dataset_, record.id));
+    if (!info && info.error().code() != Code::kNotFound) return info.error();
+    if (!info || info->size != record.bytes) return {};
+  }
+  if (!records_[record.number]) ++chunks_resumed_;
+  records_[record.number] = record;
+  base::MutexLock lock(mutex_);
+  progress_.samples += plan_.begin[record.number + 1] - plan_.begin[record.number];
+  progress_.bytes += record.stats.source_bytes;
+  progress_.refused += record.stats.refused.size();
+  ++progress_.chunks;
+  return {};
+}
+
+// Removes what a killed run left in chunks/: half-written files, and chunks that it had not
+// recorded yet. This pack's own journal is still here, so the folder is ours and no snapshot names
+// the files.
+Status PackJob::clean() {
+  std::vector<std::string> known;
+  for (const auto& record : records_) {
+    if (record && record->bytes > 0) known.push_back(base::to_hex(record->id) + ".tar");
+  }
+  std::sort(known.begin(), known.end());
+  ASSIGN_OR_RETURN(const auto entries, fs_.list(chunks_path(dataset_)));
+  for (const auto& entry : entries) {
+    if (!is_made_here(entry.name) || std::binary_search(known.begin(), known.end(), entry.name))
+      continue;
+    RETURN_IF_ERROR(fs_.remove(io::join_path(chunks_path(dataset_), entry.name)));
+  }
+  return {};
+}
+
+Status PackJob::make_chunks() {
+  const auto left = static_cast<size_t>(
+      std::count_if(records_.begin(), records_.end(), [](const auto& r) { return !r; }));
+  const size_t threads = std::min(io::threads_for(options_.threads), left);
+  const auto make = [this](uint64_t number, uint64_t, size_t) -> Status {
+    if (records_[number] || stopping()) return {};
+    Status status = make_chunk(number);
+    if (status.code() == Code::kCancelled)
+      return {};  // reported below, or another chunk's error is
+    if (!status.ok()) failed_ = true;
+    return status;
+  };
+  RETURN_IF_ERROR(io::share_work(plan_.chunks(), 1, threads, make));
+  if (options_.stop != nullptr && *options_.stop) {
+    return fail(Code::kCancelled, "stopped on request");
+  }
+  return {};
+}
+
+Status PackJob::make_chunk(uint64_t number) {
+  ChunkBuilder builder(fs_, listing_, identity_);
+  ASSIGN_OR_RETURN(ChunkRecord record, build_chunk(number, &builder));
+  RETURN_IF_ERROR(journal_->append(record));
+  note_chunk(std::move(record));
+  return {};
+}
+
+Result<ChunkRecord> PackJob::build_chunk(uint64_t number, ChunkBuilder* builder) {
+  for (uint64_t i = plan_.begin[number]; i < plan_.begin[number + 1]; ++i) {
+    if (stopping()) return fail(Code::kCancelled, "stopped");
+    const SourceSample& sample = listing_.samples[plan_.order[i]];
+    ASSIGN_OR_RETURN(const auto refused, builder->add(sample));
+    if (refused && options_.on_error == OnError::kStop) {
+      return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves such samples out", refused->path,
+                  refused->reason);
+    }
+    note_sample(sample, refused.has_value());
+  }
+  ChunkRecord record;
+  record.number = number;
+  if (builder->samples() > 0) {
+    const std::string temporary =
+        io::join_path(chunks_path(dataset_), fmt::format("{}.tmp", number));
+    auto written = builder->write(fs_, temporary);
+    Status status = base::status_of(written);
+    if (status.ok()) status = keep(*written, temporary);
+    if (!status.ok()) {
+      // Makes room on a full disk. The first error is the one to report.
+      static_cast<void>(fs_.remove(temporary).ok());
+      return tl::unexpected(std::move(status));
+    }
+    record.id = written->id;
+    record.bytes = written->bytes;
+    record.index_bytes = written->index_bytes;
+  }
+  record.stats = std::move(builder->stats);
+  return record;
+}
+
+Status PackJob::keep(const ChunkBuilder::Written& written, const std::string& temporary) {
+  RETURN_IF_ERROR(fs_.rename(temporary, chunk_path(dataset_, written.id)));
+  return fs_.sync_dir(chunks_path(dataset_));
+}
+
+void PackJob::note_sample(const SourceSample& sample, bool refused) {
+  base::MutexLock lock(mutex_);
+  uint64_t bytes = 0;
+  for (const SourceFile& file : sample.files) bytes += file.length;
+  ++progress_.samples;
+  ++progress_.samples_now;
+  progress_.bytes += bytes;
+  progress_.bytes_now += bytes;
+  progress_.refused += refused ? 1 : 0;
+  const int64_t now = io::monotonic_ns();
+  if (!options_.progress || now - shown_ns_ < kProgressEveryNs) return;
+  shown_ns_ = now;
+  progress_.seconds = static_cast<double>(now - started_ns_) * 1e-9;
+  options_.progress(progress_);
+}
+
+void PackJob::note_chunk(ChunkRecord record) {
+  base::MutexLock lock(mutex_);
+  const uint64_t number = record.number;
+  records_[number] = std::move(record);
+  ++progress_.chunks;
+}
+
+// Called after the workers have ended.
+Status PackJob::explain(const Status& error) const {
+  const bool goes_on = error.code() == Code::kNoSpace || error.code() == Code::kNoMemory ||
+                       error.code() == Code::kIo || error.code() == Code::kCancelled;
+  if (!goes_on) return error;
+  uint64_t complete = 0;
+  uint64_t left_bytes = 0;
+  for (uint64_t i = 0; i < plan_.chunks(); ++i) {
+    complete += records_[i] ? 1 : 0;
+    left_bytes += records_[i] ? 0 : plan_.bytes[i];
+  }
+  std::string message = error.message();
+  if (error.code() == Code::kNoSpace && left_bytes > 0) {
+    message += fmt::format(" (needs about {} more)", base::human_bytes(left_bytes));
+  }
+  return Status(error.code(),
+                fmt::format("{}; {} of {} complete, run the same command again to go on", message,
+                            complete, base::counted(plan_.chunks(), "chunk")));
+}
+
+PackReport PackJob::sum() const {
+  PackReport report;
+  report.identity = identity_;
+  report.ignored = listing_.ignored;
+  report.remarks = listing_.left_out;
+  report.remarks.insert(report.remarks.end(), listing_.remarks.begin(), listing_.remarks.end());
+  report.chunks_resumed = chunks_resumed_;
+  for (const auto& record : records_) {
+    report.stats.add(record->stats);
+    report.chunks += record->bytes > 0 ? 1 : 0;
+    report.dataset_bytes += record->bytes;
+  }
+  report.stats.refused.insert(report.stats.refused.begin(), listing_.refused.begin(),
+                              listing_.refused.end());
+  return report;
+}
+
+// The journal stays when this fails, so that the same pack can go on from it and allow more.
+Status PackJob::check_refused(const PackStats& stats) const {
+  if (stats.samples == 0) {
+    return fail(Code::kInvalid, "no sample is left: all {} were refused, the first is {}: {}",
+                stats.refused.size(), stats.refused[0].path, stats.refused[0].reason);
+  }
+  // With a limit only the samples that were to be packed count, because the listing's refusals are
+  // those of the whole source.
+  const bool is_whole = plan_.order.size() == listing_.samples.size();
+  const auto refused = std::span(stats.refused).subspan(is_whole ? 0 : listing_.refused.size());
+  const uint64_t samples = plan_.order.size() + (is_whole ? listing_.refused.size() : 0);
+  if (options_.skip_max.allows(refused.size(), samples)) return {};
+  return fail(
+      Code::kCorrupt,
+      "refused {} of {} ({:.1f} %), which is more than --skip-max {} allows; the first, {}: "
+      "{}; all others are packed and kept: the same command with --skip-max {} completes "
+      "the dataset without them at once, and its report lists them",
+      refused.size(), base::counted(samples, "sample"),
+      100.0 * static_cast<double>(refused.size()) / static_cast<double>(samples),
+      to_text(options_.skip_max), refused[0].path, refused[0].reason, refused.size());
+}
+
+// Writes the snapshot and the report, and then removes the journal. After a kill between these
+// steps the journal is still there, so the next run commits the same snapshot again.
+Result<PackReport> PackJob::finish() {
+  PackReport report = sum();
+  RETURN_IF_ERROR(check_refused(report.stats));
+  SnapshotBuilder snapshot(fs_, dataset_, listing_.schema);
+  for (const auto& record : records_) {
+    if (record->bytes == 0) continue;
+    const std::string path = chunk_path(dataset_, record->id);
+    ASSIGN_OR_RETURN(const auto file, fs_.open(path));
+    base::ByteVector data(record->index_bytes);
+    RETURN_IF_ERROR(file->read(512, data));
+    auto index = decode_chunk_index(data, record->bytes);
+    if (!index) return tl::unexpected(index.error().at(path));
+    const ChunkInfo info{.id = record->id,
+                         .bytes = record->bytes,
+                         .samples = static_cast<uint32_t>(index->samples.size()),
+                         .index_bytes = record->index_bytes};
+    RETURN_IF_ERROR(snapshot.add_chunk(info, *index));
+  }
+  ASSIGN_OR_RETURN(report.root, snapshot.commit());
+  const std::string text = dump_json(to_json(report)) + "\n";
+  RETURN_IF_ERROR(
+      io::write_file_atomically(fs_, report_path(dataset_, report.root), base::as_bytes(text)));
+  RETURN_IF_ERROR(Journal::remove(fs_, dataset_));
+  base::MutexLock lock(mutex_);
+  progress_.seconds = static_cast<double>(io::monotonic_ns() - started_ns_) * 1e-9;
+  if (options_.progress) options_.progress(progress_);
+  return report;
+}
+
+}  // namespace forebay::store

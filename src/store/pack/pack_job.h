@@ -1,0 +1,64 @@
+// Pack's workers, which make the chunks, and the snapshot at the end. What may be packed and where
+// is decided in pack.cc.
+#pragma once
+
+#include "io/machine.h"
+#include "store/pack/chunk_builder.h"
+#include "store/pack/journal.h"
+#include "store/pack/pack.h"
+#include "store/pack/pack_plan.h"
+
+namespace forebay::store {
+
+// One run of pack on a listed source, with the dataset's lock held.
+class PackJob {
+ public:
+  PackJob(io::FileSystem& fs, std::string dataset, const Listing& listing, PackPlan plan,
+          const PackIdentity& identity, const PackOptions& options)
+      : fs_(fs),
+        dataset_(std::move(dataset)),
+        listing_(listing),
+        plan_(std::move(plan)),
+        identity_(identity),
+        options_(options),
+        records_(plan_.chunks()) {}
+
+  Status prepare(Bytes encoded_listing);
+  Status make_chunks();
+  Result<PackReport> finish();
+  // Adds to an error of these functions how far the pack is, where the same command would go on.
+  Status explain(const Status& error) const;
+
+ private:
+  Status resume(const Journal::Content& content);
+  Status take_record(const ChunkRecord& record);
+  Status clean();
+  Status make_chunk(uint64_t number);
+  Result<ChunkRecord> build_chunk(uint64_t number, ChunkBuilder* builder);
+  Status keep(const ChunkBuilder::Written& written, const std::string& temporary);
+  void note_sample(const SourceSample& sample, bool refused);
+  void note_chunk(ChunkRecord record);
+  bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
+  PackReport sum() const;
+  Status check_refused(const PackStats& stats) const;
+
+  io::FileSystem& fs_;
+  const std::string dataset_;
+  const Listing& listing_;
+  const PackPlan plan_;
+  const PackIdentity identity_;
+  const PackOptions& options_;
+  std::unique_ptr<Journal> journal_;
+  uint64_t chunks_resumed_ = 0;
+  std::atomic<bool> failed_ = false;
+  const int64_t started_ns_ = io::monotonic_ns();
+
+  base::Mutex mutex_;
+  // By the chunk's number; empty where the chunk is still to be made. Read without the mutex after
+  // the workers have ended.
+  std::vector<std::optional<ChunkRecord>> records_;
+  PackProgress progress_ GUARDED_BY(mutex_);
+  int64_t shown_ns_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace forebay::store

@@ -1,0 +1,174 @@
+// A pack that is interrupted at any point goes on to the same bytes, and touches nothing else.
+#include "store/pack/pack_job.h"
+
+#include <gmock/gmock.h>
+
+#include "io/faulty.h"
+#include "store/format/snapshot.h"
+#include "store/pack/journal.h"
+#include "store/pack/pack.h"
+#include "store/testing/pack_samples.h"
+
+namespace forebay::store {
+namespace {
+
+using base::Code;
+using testing::HasSubstr;
+
+// The disk fills at every write in turn; a power loss follows; the next run goes on.
+TEST(Pack, GoesOnAfterAFaultAtEveryWrite) {
+  io::MemoryFileSystem clean;
+  make_source(clean, 12);
+  ASSERT_TRUE(pack(clean, "src", "out", small_chunks()));
+  const auto expected = contents(clean, "out");
+  for (int64_t at = 0;; ++at) {
+    io::MemoryFileSystem fs;
+    make_source(fs, 12);
+    io::FaultyFileSystem faulty(fs, {.at = at});
+    const auto broken = pack(faulty, "src", "out", small_chunks());
+    if (broken) {
+      ASSERT_GT(at, 20);
+      break;
+    }
+    EXPECT_EQ(broken.error().code(), Code::kNoSpace) << broken.error().message();
+    // The first operations make the folder and take the lock.
+    if (at > 2) {
+      EXPECT_THAT(broken.error().message(), HasSubstr("run the same command again to go on")) << at;
+    }
+    // A different number of bytes after the last sync is torn off each time.
+    fs.power_loss(static_cast<uint64_t>(at) * 37 % 300);
+    const auto report = pack(fs, "src", "out", small_chunks(2));
+    ASSERT_TRUE(report) << at << ": " << report.error().message();
+    EXPECT_EQ(contents(fs, "out"), expected) << at;
+  }
+}
+
+TEST(Pack, SaysHowToGoOn) {
+  io::MemoryFileSystem fs;
+  make_source(fs);
+  io::FaultyFileSystem faulty(fs, {.at = 30});
+  const auto broken = pack(faulty, "src", "out", small_chunks());
+  ASSERT_FALSE(broken);
+  EXPECT_THAT(broken.error().message(), HasSubstr("run the same command again to go on"));
+  EXPECT_THAT(broken.error().message(), HasSubstr(" more); "));
+}
+
+TEST(Pack, RefusesToGoOnWithAChangedSource) {
+  io::MemoryFileSystem fs;
+  make_source(fs);
+  io::FaultyFileSystem faulty(fs, {.at = 30});
+  ASSERT_FALSE(pack(faulty, "src", "out", small_chunks()));
+  put(fs, "src/cat/000.jpg", test_jpeg(64, 64, 99));
+  const auto changed = pack(fs, "src", "out", small_chunks());
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code(), Code::kExists);
+  EXPECT_THAT(changed.error().message(), HasSubstr("cat/000.jpg"));
+}
+
+// A bug once: a folder with chunks and without HEAD was taken for an abandoned pack and cleaned.
+TEST(Pack, ADatasetThatLostItsHeadIsLeftAlone) {
+  io::MemoryFileSystem fs;
+  make_source(fs, 6);
+  ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
+  ASSERT_TRUE(fs.remove("out/HEAD").ok());
+  const auto before = contents(fs, "out");
+  const auto refused = pack(fs, "src", "out", small_chunks());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kExists);
+  EXPECT_THAT(refused.error().message(), HasSubstr("out/chunks is not empty"));
+  EXPECT_EQ(contents(fs, "out"), before);
+}
+
+// A bug once: `forebay pack X/chunks X` deleted the shards that it was to pack.
+TEST(Pack, ShardsInsideTheDatasetAreNeverTouched) {
+  io::MemoryFileSystem fs;
+  ByteVector tar;
+  add_member("a.jpg", test_jpeg(40, 30, 1), &tar);
+  append_tar_end(&tar);
+  for (const char* shard : {"x/chunks/a.tar", "y/b.tar"}) put(fs, shard, tar);
+  for (const auto& [source, dataset] :
+       {std::pair("x/chunks", "x"), std::pair("x/chunks/a.tar", "x"), std::pair("y", "y")}) {
+    const auto refused = pack(fs, source, dataset, small_chunks());
+    ASSERT_FALSE(refused) << source;
+    EXPECT_EQ(refused.error().code(), Code::kInvalid);
+    EXPECT_THAT(refused.error().message(), HasSubstr("is inside the dataset"));
+  }
+  // The source is elsewhere, but the folder has other tars where the chunks would be.
+  const auto refused = pack(fs, "y", "x", small_chunks());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kExists);
+  EXPECT_EQ(*io::read_file(fs, "x/chunks/a.tar", 1u << 20), tar);
+  EXPECT_EQ(*io::read_file(fs, "y/b.tar", 1u << 20), tar);
+}
+
+TEST(Pack, CleansUpOnlyWhatItMade) {
+  io::MemoryFileSystem fs;
+  make_source(fs);
+  io::FaultyFileSystem faulty(fs, {.at = 30});
+  ASSERT_FALSE(pack(faulty, "src", "out", small_chunks()));
+  const std::string unknown = chunk_path("out", base::sha256({}));
+  for (const std::string& path :
+       {std::string("out/chunks/mine.tar"), std::string("out/chunks/1a.tmp"),
+        std::string("out/chunks/.tmp"), unknown, std::string("out/chunks/7.tmp")}) {
+    put(fs, path, base::as_bytes("x"));
+  }
+  ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
+  EXPECT_TRUE(fs.stat("out/chunks/mine.tar"));
+  EXPECT_TRUE(fs.stat("out/chunks/1a.tmp"));
+  EXPECT_TRUE(fs.stat("out/chunks/.tmp"));
+  EXPECT_FALSE(fs.stat("out/chunks/7.tmp"));
+  EXPECT_FALSE(fs.stat(unknown));
+}
+
+// A bug once: JSON of unexpected types threw, and lengths were not checked.
+TEST(Pack, AHostileJournalIsAnErrorWithItsPath) {
+  io::MemoryFileSystem fs;
+  make_source(fs);
+  io::FaultyFileSystem faulty(fs, {.at = 30});
+  ASSERT_FALSE(pack(faulty, "src", "out", small_chunks()));
+  const ByteVector good = fs.content("out/journal");
+  const std::string hash(64, '0');
+  const auto with_line = [&](const std::string& json) {
+    fs.content("out/journal") = good;
+    const std::string line = fmt::format("{:08x} {}\n", base::crc32c(base::as_bytes(json)), json);
+    base::ByteWriter(&fs.content("out/journal")).bytes(base::as_bytes(line));
+    const auto done = pack(fs, "src", "out", small_chunks());
+    if (done) return std::string("accepted");
+    EXPECT_EQ(done.error().code(), Code::kCorrupt) << json;
+    EXPECT_THAT(done.error().message(), HasSubstr("out/journal"));
+    return done.error().message();
+  };
+  const std::string stats = R"("stats": {"samples": 1, "source_bytes": 1, "rewritten": 0, )"
+                            R"("jpeg_bytes_in": 0, "jpeg_bytes_out": 0, "kept": {}, )"
+                            R"("kept_jpegs": [], "refused": []}})";
+  const auto record = [&](const std::string& id, const char* bytes, const char* index) {
+    return fmt::format(R"({{"chunk": 0, "id": {}, "bytes": {}, "index_bytes": {}, {})", id, bytes,
+                       index, stats);
+  };
+  const std::string id = '"' + hash + '"';
+  with_line(record("7", "0", "0"));
+  with_line(record("null", "0", "0"));
+  with_line(record(id, "-1", "0"));
+  with_line(record(id, "1e300", "0"));
+  with_line(record(id, "1000", "1001"));
+  with_line(record(id, "18446744073709551615", "18446744073709551615"));
+  with_line(R"({"chunk": 0, "id": "x", "bytes": 0, "index_bytes": 0})");
+  with_line(R"({"chunk": 99999999})");
+  fs.content("out/journal") = good;
+  EXPECT_TRUE(pack(fs, "src", "out", small_chunks()));
+}
+
+TEST(Pack, StopsOnRequestAndGoesOn) {
+  io::MemoryFileSystem fs;
+  make_source(fs, 12);
+  std::atomic<bool> stop = true;
+  PackOptions options = small_chunks();
+  options.stop = &stop;
+  const auto stopped = pack(fs, "src", "out", options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), Code::kCancelled);
+  EXPECT_TRUE(pack(fs, "src", "out", small_chunks()));
+}
+
+}  // namespace
+}  // namespace forebay::store

@@ -1,0 +1,70 @@
+// What pack did, for people and for programs; stored as snapshots/<root>.report.json. A report does
+// not mention times, threads or places, so equal packs have equal reports.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/checksum.h"
+#include "store/source/source.h"
+
+namespace forebay::store {
+
+// Counts of one chunk, or their sums over chunks.
+struct PackStats {
+  uint64_t samples = 0;        // in the dataset
+  uint64_t source_bytes = 0;   // of all files read, including refused ones
+  uint64_t rewritten = 0;      // JPEGs
+  uint64_t jpeg_bytes_in = 0;  // of those rewritten
+  uint64_t jpeg_bytes_out = 0;
+  std::map<std::string, uint64_t> kept;  // images kept as they were, by reason: a few fixed texts
+  std::vector<Remark> kept_jpegs;  // those of them that are JPEGs which could not be rewritten
+  std::vector<Remark> refused;     // samples that are not in the dataset
+  bool operator==(const PackStats&) const = default;
+
+  void add(const PackStats& other);
+};
+
+// What decides a dataset's bytes. A pack goes on only with an equal identity.
+struct PackIdentity {
+  base::Sha256 listing{};  // the hash of encode_listing()
+  uint64_t chunk_bytes = 0;
+  uint64_t seed = 0;
+  uint64_t limit = 0;  // 0 means none
+  bool shuffled = true;
+  bool tar_fields = false;
+  bool keep_damaged = false;
+  bool operator==(const PackIdentity&) const = default;
+};
+
+struct PackReport {
+  PackIdentity identity;
+  PackStats stats;
+  uint64_t chunks = 0;
+  uint64_t dataset_bytes = 0;   // of the chunks
+  uint64_t ignored = 0;         // files of the source that are no images by their names
+  std::vector<Remark> remarks;  // folders that were left out, shards that may lack something
+  base::Sha256 root{};          // the snapshot's; not stored inside, as it names the stored file
+  bool was_complete = false;    // whether there was nothing to do; not stored
+  uint64_t chunks_resumed = 0;  // chunks of an earlier run; not stored
+};
+
+// Names that are not UTF-8 are stored with replacement characters.
+nlohmann::json to_json(const PackStats& stats);
+nlohmann::json to_json(const PackIdentity& identity);
+nlohmann::json to_json(const PackReport& report);
+// Gives one line. Never throws, whatever bytes a name holds.
+std::string dump_json(const nlohmann::json& value);
+Result<PackStats> stats_from_json(const nlohmann::json& value);
+Result<PackIdentity> identity_from_json(const nlohmann::json& value);
+Result<PackReport> report_from_json(Bytes text);
+
+// Says in words which option differs.
+std::string first_difference(const PackIdentity& then, const PackIdentity& now);
+
+// Gives several lines for people.
+std::string describe(const PackReport& report);
+
+std::string report_path(const std::string& dataset, const base::Sha256& root);
+
+}  // namespace forebay::store

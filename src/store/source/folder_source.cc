@@ -1,0 +1,177 @@
+// A folder by class, which is read like torchvision's ImageFolder: the classes are the sorted names
+// of the direct subfolders. A class's samples are all images below its folder: folders in the order
+// of their whole paths, files by name. Symbolic links are followed. Two things differ from
+// ImageFolder: an empty class is no error and keeps its number, and a folder `.forebay`, where
+// indexes were once, is no class.
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/limits.h"
+#include "io/share_work.h"
+#include "store/source/source.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+using Walk = std::map<std::string, std::vector<io::DirEntry>>;
+
+// Lists a folder below the root, and notes the folder with its time of change.
+Result<std::vector<io::DirEntry>> list_noted(const io::Origin& origin, const std::string& folder,
+                                             Listing* out) {
+  const std::string path = io::join_path(out->root, folder);
+  ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
+  out->folders.push_back({folder, info.modified_ns});
+  ASSIGN_OR_RETURN(auto entries, origin.list(path));
+  std::erase_if(entries, is_own);
+  return entries;
+}
+
+Status walk(const io::Origin& origin, const std::string& folder, int depth, Listing* listing,
+            Walk* out) {
+  if (depth > base::kFolderDepthMax) {
+    return fail(Code::kUnsupported,
+                "{}: more than {} folders deep; does a symbolic link lead back to a folder above?",
+                io::join_path(listing->root, folder), base::kFolderDepthMax);
+  }
+  ASSIGN_OR_RETURN(auto entries, list_noted(origin, folder, listing));
+  for (const auto& entry : entries) {
+    if (entry.type != io::FileType::kDirectory) continue;
+    RETURN_IF_ERROR(walk(origin, io::join_path(folder, entry.name), depth + 1, listing, out));
+  }
+  std::erase_if(entries, [](const auto& e) { return e.type == io::FileType::kDirectory; });
+  out->emplace(folder, std::move(entries));
+  return {};
+}
+
+// Makes the last component of a key, which has no dots. The escape cannot clash with other names.
+std::string escape_stem(std::string_view stem) {
+  std::string out;
+  for (const char c : stem) {
+    if (c == '.') {
+      out += "%2E";
+    } else if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+class FolderLister {
+ public:
+  explicit FolderLister(Listing* out) : out_(out) {}
+
+  Status add_folder(const std::string& folder, const std::vector<io::DirEntry>& entries,
+                    int64_t label) {
+    // Plain stems come first, so that a key that had to change never takes another file's.
+    taken_.clear();
+    for (const auto& entry : entries) {
+      taken_.insert(escape_stem(split_extension(entry.name).first));
+    }
+    used_.clear();
+    for (const auto& entry : entries) {
+      RETURN_IF_ERROR(add_file(folder, entry, label));
+    }
+    return {};
+  }
+
+ private:
+  Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
+    const auto [stem, extension] = split_extension(entry.name);
+    const std::string suffix = lower_case(extension);
+    if (!is_image_extension(suffix)) {
+      ++out_->ignored;
+      return {};
+    }
+    SourceSample sample;
+    sample.source_path = io::join_path(folder, entry.name);
+    if (entry.type != io::FileType::kFile) {
+      out_->refused.push_back({sample.source_path, "not a regular file"});
+      return {};
+    }
+    sample.key = escape_key(io::join_path(folder, free_name(escape_stem(stem), suffix)));
+    if (sample.key.size() > base::kKeyBytesMax) {
+      return fail(Code::kTooBig, "{}: its name makes a key of {} bytes, the limit is {}",
+                  sample.source_path, sample.key.size(), base::kKeyBytesMax);
+    }
+    if (out_->samples.size() >= base::kSourceEntriesMax) {
+      return fail(Code::kTooBig, "{}: more than {} images", out_->root, base::kSourceEntriesMax);
+    }
+    sample.label = label;
+    sample.files.push_back({.suffix = suffix});
+    out_->samples.push_back(std::move(sample));
+    return {};
+  }
+
+  std::string free_name(const std::string& stem, const std::string& suffix) {
+    if (used_.insert(stem).second) return stem;
+    const std::string base = stem + "_" + suffix;
+    std::string name = base;
+    for (int n = 2; taken_.contains(name) || !used_.insert(name).second; ++n) {
+      name = fmt::format("{}_{}", base, n);
+    }
+    return name;
+  }
+
+  Listing* out_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> used_;
+};
+
+constexpr size_t kMeasuringThreads = 16;
+constexpr uint64_t kFilesATime = 512;
+
+// Asks for the sizes and times of all files, many at once, because each answer of a file server
+// takes a while.
+Status measure_files(const io::Origin& origin, Listing* out) {
+  const auto measure = [&](uint64_t begin, uint64_t end, size_t) -> Status {
+    for (uint64_t i = begin; i < end; ++i) {
+      SourceSample& sample = out->samples[i];
+      ASSIGN_OR_RETURN(const io::FileInfo info,
+                       origin.stat(io::join_path(out->root, sample.source_path)));
+      sample.modified_ns = info.modified_ns;
+      sample.files[0].length = info.size;
+    }
+    return {};
+  };
+  return io::share_work(out->samples.size(), kFilesATime, kMeasuringThreads, measure);
+}
+
+}  // namespace
+
+Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places) {
+  const std::string& root = places.folder;
+  Listing listing;
+  listing.root = root;
+  listing.ignored = places.files;
+  listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
+  listing.schema.classes = places.classes;
+  if (places.classes.empty()) {
+    return fail(Code::kInvalid,
+                "{}: no subfolders (one for each class is expected) and no .tar files", root);
+  }
+  if (places.classes.size() > base::kClassesMax) {
+    return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
+  }
+  FolderLister lister(&listing);
+  int64_t label = 0;
+  for (const std::string& name : places.classes) {
+    Walk folders;
+    RETURN_IF_ERROR(walk(origin, name, 0, &listing, &folders));
+    for (const auto& [folder, files] : folders) {
+      RETURN_IF_ERROR(lister.add_folder(folder, files, label));
+    }
+    ++label;
+  }
+  if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
+  RETURN_IF_ERROR(measure_files(origin, &listing));
+  return listing;
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,349 @@
+#include "store/source/index_file.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "base/mutex.h"
+#include "io/share_work.h"
+#include "store/format/snapshot.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+// Reads the class of each sample into its label, and refuses samples whose class cannot be read.
+class LabelReader {
+ public:
+  LabelReader(const io::Origin& origin, Listing* listing) : origin_(origin), listing_(*listing) {}
+
+  Status run() {
+    std::vector<SourceSample> kept;
+    kept.reserve(listing_.samples.size());
+    for (SourceSample& sample : listing_.samples) {
+      const Status status = read(&sample);
+      if (status.ok()) {
+        kept.push_back(std::move(sample));
+      } else if (status.code() == Code::kCorrupt || status.code() == Code::kTooBig) {
+        listing_.refused.push_back({sample.source_path, status.message()});
+      } else {
+        return status;
+      }
+    }
+    listing_.samples = std::move(kept);
+    return {};
+  }
+
+ private:
+  Status read(SourceSample* sample) {
+    for (const SourceFile& file : sample->files) {
+      if (listing_.schema.fields[file.field].kind != FieldKind::kClass) continue;
+      if (file.length > base::kScalarBytesMax) {
+        return fail(Code::kTooBig, ".{}: {} bytes, more than {}", file.suffix, file.length,
+                    base::kScalarBytesMax);
+      }
+      ASSIGN_OR_RETURN(const io::ReadableFile* shard, open(file.shard));
+      ByteVector text(file.length);
+      RETURN_IF_ERROR(shard->read(file.offset, text));
+      auto label = parse_class(text);
+      if (!label) return label.error().at("." + file.suffix);
+      sample->label = *label;
+    }
+    return {};
+  }
+
+  Result<const io::ReadableFile*> open(uint32_t shard) {
+    if (shard_ == nullptr || number_ != shard) {
+      ASSIGN_OR_RETURN(shard_, origin_.open(listing_.shards[shard].path));
+      number_ = shard;
+    }
+    return shard_.get();
+  }
+
+  const io::Origin& origin_;
+  Listing& listing_;
+  std::unique_ptr<io::ReadableFile> shard_;
+  uint32_t number_ = 0;
+};
+
+// Equal data has an equal fingerprint, wherever it lies and whether it was indexed or not.
+base::Sha256 fingerprint_of(const Listing& listing) {
+  base::Sha256Stream fingerprint;
+  ByteVector lines;
+  base::ByteWriter writer(&lines);
+  const auto flush = [&](size_t keep) {
+    if (lines.size() <= keep) return;
+    fingerprint.add(lines);
+    lines.clear();
+  };
+  for (const SourceShard& shard : listing.shards) writer.number(shard.bytes);
+  for (const SourceSample& sample : listing.samples) {
+    const SourceFile& image = sample.files[0];
+    writer.sized(sample.key);
+    writer.number(sample.label);
+    writer.number(image.length);
+    if (listing.kind == SourceKind::kWebDataset) {
+      writer.number(image.shard);
+      writer.number(image.offset);
+    }
+    flush(64 << 10);
+  }
+  flush(0);
+  return fingerprint.finish();
+}
+
+void append_notes(const Listing& listing, std::vector<std::string>* notes) {
+  const auto note = [&](const std::vector<Remark>& remarks, std::string_view what) {
+    if (remarks.empty()) return;
+    std::string text = fmt::format("{}: {}; the first, {}: {}; `forebay index` lists them", what,
+                                   remarks.size(), remarks[0].path, remarks[0].reason);
+    text.resize(std::min(text.size(), base::kInPlaceNoteBytesMax));
+    notes->push_back(std::move(text));
+  };
+  note(listing.refused, "samples or files that are left out");
+  note(listing.left_out, "folders that are left out");
+  note(listing.remarks, "shards that may lack samples");
+}
+
+}  // namespace
+
+std::string index_path(const SourcePlaces& places) {
+  std::string file(kOwnFilePrefix);
+  for (const char c : places.name) {
+    file += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
+  }
+  file += places.name.empty() ? "index" : ".index";
+  return io::join_path(places.folder, file);
+}
+
+Result<InPlaceIndex> make_index(const io::Origin& origin, const SourcePlaces& places,
+                                OnBadShard on_bad_shard, IndexRemarks* remarks) {
+  ASSIGN_OR_RETURN(Listing listing, list_places(origin, places, on_bad_shard));
+  if (listing.kind == SourceKind::kWebDataset) RETURN_IF_ERROR(LabelReader(origin, &listing).run());
+  if (listing.samples.size() > UINT32_MAX) {
+    return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", places.source(),
+                listing.samples.size(), UINT32_MAX);
+  }
+  if (listing.samples.empty() && on_bad_shard == OnBadShard::kFail) {
+    return fail(Code::kInvalid, "{}: no sample whose class can be read; the first, {}: {}",
+                places.source(), listing.refused[0].path, listing.refused[0].reason);
+  }
+  InPlaceIndex index;
+  index.kind = listing.kind;
+  index.schema = listing.schema;
+  index.fingerprint = fingerprint_of(listing);
+  index.folders = std::move(listing.folders);
+  append_notes(listing, &index.notes);
+  for (const SourceShard& shard : listing.shards) {
+    index.shards.push_back(
+        {.path = places.below(shard.path), .bytes = shard.bytes, .modified_ns = shard.modified_ns});
+  }
+  index.samples.reserve(listing.samples.size());
+  for (const SourceSample& sample : listing.samples) {
+    const SourceFile& image = sample.files[0];
+    index.add(sample.key, sample.source_path,
+              {.offset = image.offset,
+               .length = static_cast<uint32_t>(std::min<uint64_t>(image.length, UINT32_MAX)),
+               .label = static_cast<int32_t>(sample.label)});
+    if (!index.shards.empty()) ++index.shards[image.shard].samples;
+  }
+  *remarks = {.refused = std::move(listing.refused),
+              .remarks = std::move(listing.remarks),
+              .left_out = std::move(listing.left_out),
+              .bad_shards = std::move(listing.bad_shards),
+              .ignored = listing.ignored};
+  return index;
+}
+
+namespace {
+
+// Names the first class's folder that came or went; empty when there is none. Names are compared
+// because the time of change of the data's own folder also changes when an index is written there.
+std::string changed_class(const SourcePlaces& places, const InPlaceIndex& index) {
+  if (index.kind != SourceKind::kFolder) return {};
+  const auto& then = index.schema.classes;
+  const auto [was, is] = std::ranges::mismatch(then, places.classes);
+  const auto at = [&](const std::string& name) { return io::join_path(places.folder, name); };
+  if (is != places.classes.end() && (was == then.end() || *is < *was)) return at(*is) + " came";
+  return was == then.end() ? std::string() : at(*was) + " is gone";
+}
+
+// Says what is different from when it was indexed; empty when nothing is.
+Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& places,
+                                 const InPlaceIndex& index) {
+  if (index.kind != places.kind) return "it holds another kind of data now";
+  if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
+  for (const SourceFolder& folder : index.folders) {
+    const std::string path = io::join_path(places.folder, folder.path);
+    const auto info = origin.stat(path);
+    if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
+    RETURN_IF_ERROR(info);
+    if (info->modified_ns != folder.modified_ns) return "files came to or went from " + path;
+  }
+  for (size_t i = 0; i < std::max(index.shards.size(), places.shards.size()); ++i) {
+    if (i >= places.shards.size()) return "the shard " + index.shards[i].path + " is gone";
+    const std::string& path = places.shards[i];
+    if (i >= index.shards.size() || index.shards[i].path != places.below(path)) {
+      return path + " is where another shard was, or none";
+    }
+    ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
+    if (info.size != index.shards[i].bytes || info.modified_ns != index.shards[i].modified_ns) {
+      return path + " was written to";
+    }
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& places) {
+  const std::string path = index_path(places);
+  ASSIGN_OR_RETURN(const ByteVector data, io::read_file(origin, path, base::kInPlaceIndexBytesMax));
+  auto index = decode_in_place_index(data);
+  if (!index) return tl::unexpected(index.error().at(path));
+  ASSIGN_OR_RETURN(const std::string changed, what_changed(origin, places, *index));
+  if (changed.empty()) return index;
+  return fail(Code::kInvalid, "{}: {} since it was made", path, changed);
+}
+
+namespace {
+
+// Fills in the images' checksums, some files at a time.
+class Checksummer {
+ public:
+  Checksummer(const io::Origin& origin, const SourcePlaces& places, const IndexOptions& options,
+              InPlaceIndex* index)
+      : origin_(origin), places_(places), options_(options), index_(*index) {
+    uint64_t first = 0;
+    for (const InPlaceShard& shard : index_.shards) firsts_.push_back(first += shard.samples);
+  }
+
+  Status run() {
+    const size_t threads = io::threads_for(options_.threads);
+    if (index_.kind == SourceKind::kWebDataset) {
+      return io::share_work(index_.shards.size(), 1, threads,
+                            [this](uint64_t shard, uint64_t, size_t) { return add_shard(shard); });
+    }
+    return io::share_work(
+        index_.samples.size(), kFilesATime, threads,
+        [this](uint64_t begin, uint64_t end, size_t) { return add_files(begin, end); });
+  }
+
+ private:
+  static constexpr uint64_t kFilesATime = 64;
+
+  Status add_shard(uint64_t number) {
+    const uint64_t end = firsts_[number];
+    const uint64_t first = end - index_.shards[number].samples;
+    ASSIGN_OR_RETURN(const auto file, origin_.open(places_.shards[number]));
+    ByteVector image;
+    for (uint64_t i = first; i < end; ++i) RETURN_IF_ERROR(add(*file, i, &image));
+    count(end - first);
+    return {};
+  }
+
+  Status add_files(uint64_t first, uint64_t end) {
+    ByteVector image;
+    for (uint64_t i = first; i < end; ++i) {
+      ASSIGN_OR_RETURN(const auto file,
+                       origin_.open(io::join_path(places_.folder, index_.path(i))));
+      const uint64_t bytes = file->identity().size;
+      if (std::min<uint64_t>(bytes, UINT32_MAX) != index_.samples[i].length) {
+        return fail(Code::kInvalid, "{}: its size changed while it was indexed; index again",
+                    file->path());
+      }
+      RETURN_IF_ERROR(add(*file, i, &image));
+    }
+    count(end - first);
+    return {};
+  }
+
+  Status add(const io::ReadableFile& file, uint64_t number, ByteVector* image) {
+    InPlaceSample& sample = index_.samples[number];
+    if (sample.length > base::kImageBytesMax) return {};  // never read
+    image->resize(sample.length);
+    RETURN_IF_ERROR(file.read(sample.offset, *image));
+    sample.crc32c = base::crc32c(*image);
+    return {};
+  }
+
+  void count(uint64_t samples) {
+    base::MutexLock lock(mutex_);
+    done_ += samples;
+    if (options_.progress) options_.progress(done_, index_.samples.size());
+  }
+
+  const io::Origin& origin_;
+  const SourcePlaces& places_;
+  const IndexOptions& options_;
+  InPlaceIndex& index_;
+  std::vector<uint64_t> firsts_;  // the first sample after each shard's own
+  base::Mutex mutex_;
+  uint64_t done_ GUARDED_BY(mutex_) = 0;
+};
+
+Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
+                                 const IndexOptions& options) {
+  IndexReport report;
+  report.path = index_path(places);
+  IndexRemarks remarks;
+  ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, OnBadShard::kFail, &remarks));
+  for (auto* list : {&remarks.refused, &remarks.left_out, &remarks.remarks}) {
+    std::ranges::move(*list, std::back_inserter(report.remarks));
+  }
+  if (options.checksums) {
+    index.has_checksums = true;
+    RETURN_IF_ERROR(Checksummer(fs, places, options, &index).run());
+  }
+  const ByteVector data = encode_in_place_index(index);
+  if (data.size() > base::kInPlaceIndexBytesMax) {
+    return fail(Code::kTooBig, "an index of {}, more than {}; pack the data",
+                base::human_bytes(data.size()), base::human_bytes(base::kInPlaceIndexBytesMax));
+  }
+  // A change after its folder was listed would never be found later.
+  ASSIGN_OR_RETURN(const std::string changed, what_changed(fs, places, index));
+  if (!changed.empty()) {
+    return fail(Code::kInvalid, "{} while it was indexed; run the same command when it is complete",
+                changed);
+  }
+  RETURN_IF_ERROR(io::write_file_atomically(fs, report.path, data));
+  report.samples = index.samples.size();
+  report.files = places.kind == SourceKind::kFolder ? report.samples : index.shards.size();
+  for (const InPlaceSample& sample : index.samples) report.image_bytes += sample.length;
+  report.index_bytes = data.size();
+  return report;
+}
+
+}  // namespace
+
+Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
+                                const IndexOptions& options) {
+  const auto run = [&]() -> Result<IndexReport> {
+    if (fs.stat(head_path(source))) {
+      return fail(Code::kUnsupported, "{} is a packed dataset, which needs no other index", source);
+    }
+    ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
+    const std::string lock_file = index_path(places) + ".lock";
+    const auto lock = fs.lock(lock_file);
+    if (!lock && lock.error().code() == Code::kIo) {
+      return fail(Code::kIo,
+                  "{}; the index lies in the data's folder: run this where that can be written "
+                  "(without an index the data is listed at each opening)",
+                  lock.error().message());
+    }
+    RETURN_IF_ERROR(lock);
+    auto report = write_locked(fs, places, options);
+    // The data's folder shall hold nothing but the index; a lock file that stays there harms
+    // nobody.
+    static_cast<void>(fs.remove(lock_file).ok());
+    return report;
+  };
+  auto report = run();
+  if (!report) return tl::unexpected(report.error().at("index"));
+  return report;
+}
+
+}  // namespace forebay::store

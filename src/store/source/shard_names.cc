@@ -1,0 +1,94 @@
+#include "store/source/shard_names.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/limits.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// Gives the folder that a key lies in, with a slash at its end; it is empty at the top of a shard.
+std::string_view folder_of(std::string_view key) { return key.substr(0, key.rfind('/') + 1); }
+
+// Gives the folders with which the paths of all samples begin.
+std::string_view common_folders(const std::vector<SourceSample>& samples) {
+  std::string_view common = folder_of(samples.front().key);
+  for (const SourceSample& sample : samples) {
+    const std::string_view folder = folder_of(sample.key);
+    const auto end = std::ranges::mismatch(common, folder).in1;
+    common = common.substr(0, static_cast<size_t>(end - common.begin()));
+    common = folder_of(common);
+  }
+  return common;
+}
+
+std::string_view class_of(std::string_view key, size_t common_bytes) {
+  const std::string_view rest = key.substr(common_bytes);
+  return rest.substr(0, rest.find('/'));
+}
+
+// Gives the shards' names below the folder, in the order of the shards.
+Result<std::vector<std::string>> prefixes_of(const SourcePlaces& places, const Listing& listing) {
+  std::vector<std::string> prefixes;
+  std::set<std::string_view> seen;
+  prefixes.reserve(listing.shards.size());
+  for (const SourceShard& shard : listing.shards) {
+    std::string name = places.below(shard.path);
+    if (name.ends_with(".tar")) name.resize(name.size() - 4);
+    prefixes.push_back(escape_key(std::move(name)));
+    if (leads_out(prefixes.back()) || !seen.insert(prefixes.back()).second) {
+      return fail(
+          Code::kUnsupported,
+          "{}: keys come again in several shards, so that each sample is named by its shard "
+          "and its key, but this shard has no name of its own below {}; rename it",
+          shard.path, places.folder);
+    }
+  }
+  return prefixes;
+}
+
+}  // namespace
+
+bool label_by_folders(Listing* listing) {
+  const size_t common_bytes = common_folders(listing->samples).size();
+  std::set<std::string_view> names;
+  for (const SourceSample& sample : listing->samples) {
+    if (folder_of(sample.key).size() <= common_bytes) return false;
+    const std::string_view name = class_of(sample.key, common_bytes);
+    if (name.empty() || name.size() > base::kClassNameBytesMax) return false;
+    names.insert(name);
+    if (names.size() > base::kClassesMax) return false;
+  }
+  auto& classes = listing->schema.classes;
+  classes.assign(names.begin(), names.end());
+  for (SourceSample& sample : listing->samples) {
+    const auto at = std::ranges::lower_bound(classes, class_of(sample.key, common_bytes));
+    sample.label = at - classes.begin();
+  }
+  return true;
+}
+
+Status qualify_keys(const SourcePlaces& places, Listing* listing) {
+  ASSIGN_OR_RETURN(const auto prefixes, prefixes_of(places, *listing));
+  for (SourceSample& sample : listing->samples) {
+    const uint32_t shard = sample.files[0].shard;
+    sample.key = io::join_path(prefixes[shard], sample.key);
+    sample.source_path = io::join_path(prefixes[shard], sample.source_path);
+    if (sample.key.size() > base::kKeyBytesMax ||
+        sample.source_path.size() > base::kSourcePathBytesMax) {
+      return fail(Code::kTooBig,
+                  "{}: keys come again in several shards, and the shard's name makes \"{}\" longer "
+                  "than the {} bytes of a key or the {} bytes of a path",
+                  listing->shards[shard].path, sample.key, base::kKeyBytesMax,
+                  base::kSourcePathBytesMax);
+    }
+  }
+  return {};
+}
+
+}  // namespace forebay::store

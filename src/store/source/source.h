@@ -1,0 +1,87 @@
+// Lists what pack reads, once and in a fixed order: a folder by class (folder_source.cc) or
+// WebDataset shards (webdataset_source.cc). A listing holds names and sizes, never contents.
+//
+// Keys. A sample's key is what a WebDataset reader makes of its name in the chunk's tar: everything
+// up to the first dot of the last path component. So a key's last component has no dot: in a
+// folder source, "." becomes "%2E" and "%" becomes "%25" there. A WebDataset reader would skip a
+// key that begins with "__", so it begins with "%5F_" instead (and a key that begins with "%", with
+// "%25"). Keys of WebDataset shards are those of their members. If a key comes in several shards,
+// all keys begin with their shard's name (shard_names.h): "shard-000/000000". Two files of a folder
+// that differ only in the extension get the keys "a" and "a_png" in listed order ("a_png_2" where
+// that is taken too). SourceSample::source_path keeps the name as it was.
+#pragma once
+
+#include <optional>
+
+#include "io/origin.h"
+#include "store/format/listing.h"
+
+namespace forebay::store {
+
+using base::Result;
+using base::Status;
+
+// What a source's name stands for, before anything in it is listed.
+struct SourcePlaces {
+  SourceKind kind = SourceKind::kFolder;
+  std::string folder;  // the folder that holds all of it
+  std::string name;    // the .tar or range below that folder; empty for the whole folder
+  std::vector<std::string> shards;   // for WebDataset, the shards' paths
+  std::vector<std::string> classes;  // for a folder source, its subfolders' names, sorted
+  uint64_t files = 0;                // for a folder source, the number of files beside those
+  std::vector<Remark> left_out;      // for WebDataset, folders beside the shards
+  bool has_old_index = false;        // there is a folder ".forebay", where indexes were once
+
+  // The source's name again.
+  std::string source() const;
+  // A shard's path below the folder; the shards of a source have different ones.
+  std::string below(const std::string& path) const;
+};
+
+// `source`: a folder of folders of images; a folder of *.tar; one .tar file; or a brace range,
+// "x-{000..010}.tar". Lists one folder at most.
+Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source);
+
+// What to do about a shard that is not there or cannot be read to its end: it is an error, or it is
+// noted, what came before is taken, and the listing may be empty.
+enum class OnBadShard : uint8_t { kFail, kNote };
+
+// Errors name the file (and offset) that cannot be taken.
+Result<Listing> list_source(const io::Origin& origin, const std::string& source);
+Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
+                            OnBadShard on_bad_shard = OnBadShard::kFail);
+
+// The bytes of one file. Errors: kTooBig concerns the content; kInvalid where the file is gone, or
+// its size or time of change is not what was listed; all others concern the disk.
+Result<base::ByteVector> read_source_file(const io::Origin& origin, const Listing& listing,
+                                          const SourceSample& sample, const SourceFile& file);
+
+std::string lower_case(std::string_view text);  // ASCII
+// The extensions that torchvision's ImageFolder takes: jpg jpeg png ppm bmp pgm tif tiff webp.
+bool is_image_extension(std::string_view lower_case);
+// "Cat.v2.JPG" gives {"Cat.v2", "JPG"}; without a dot the extension is empty.
+std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name);
+
+// Escapes the beginning of a key: WebDataset readers pass over one that begins with "__", and one
+// that begins with "%" could be taken for an escape.
+std::string escape_key(std::string key);
+// Reads a .cls file: a number from 0 to 2^31 - 1 with blanks around it. Errors: kCorrupt.
+Result<int64_t> parse_class(Bytes file);
+
+// Forebay writes plain hidden files into the data's folder, whose names begin like this; it once
+// wrote a folder. Neither is part of any source.
+inline constexpr std::string_view kOwnFilePrefix = ".forebay-";
+inline constexpr std::string_view kOldIndexFolder = ".forebay";
+inline bool is_own(const io::DirEntry& entry) {
+  return entry.type == io::FileType::kDirectory ? entry.name == kOldIndexFolder
+                                                : entry.name.starts_with(kOwnFilePrefix);
+}
+
+// The two listers; list_places() chooses.
+Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places);
+Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& places,
+                                OnBadShard on_bad_shard);
+// "x-{08..10}.tar" gives x-08.tar, x-09.tar, x-10.tar; several ranges multiply.
+Result<std::vector<std::string>> expand_braces(const std::string& pattern);
+
+}  // namespace forebay::store

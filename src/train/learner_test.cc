@@ -1,0 +1,56 @@
+#include "train/learner.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "train/testing/fake_feed.h"
+
+namespace forebay::train {
+namespace {
+
+TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
+  const auto model = *make_model({"resnet9", 2, 3, 9});
+  FakeFeed feed({.steps = 1});
+  const auto batch = *feed.next();
+  const at::Tensor images = wrap_images(batch, Precision::kFp32);
+  model->forward(images, true);  // finds the whitening, without which all images are alike
+  const at::Tensor logits =
+      (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
+  const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);
+  Learner::Options options;
+  options.evaluate_flipped = true;
+  Learner learner(*model, options);
+  EXPECT_NEAR(learner.evaluate(feed, 0)->loss,
+              at::cross_entropy_loss(logits, labels).item<double>(), 1e-6);
+}
+
+TEST(Learner, StepsInTwoCalls) {
+  const auto model = *make_model({"resnet9", 2, 3, 9});
+  FakeFeed feed({.steps = 1});
+  const auto batch = *feed.next();
+  Learner learner(*model, {});
+  std::vector<at::Tensor> before;
+  for (const Named& named : model->decayed()) before.push_back(named.tensor.detach().clone());
+  const auto result = learner.gradients(batch);
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_EQ(result->samples, 8U);
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(at::equal(model->decayed()[i].tensor, before[i])) << model->decayed()[i].name;
+    EXPECT_TRUE(model->decayed()[i].tensor.grad().defined()) << model->decayed()[i].name;
+  }
+  learner.apply(0.1);
+  EXPECT_FALSE(at::equal(model->decayed()[0].tensor, before[0]));
+}
+
+TEST(Learner, BatchWithoutLabelsHasNoGradients) {
+  const auto model = *make_model({"resnet9", 2, 3, 9});
+  FakeFeed feed({.steps = 1, .masked = 8});
+  Learner learner(*model, {});
+  const auto result = learner.gradients(*feed.next());
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_EQ(result->samples, 0U);
+  EXPECT_FALSE(model->decayed()[0].tensor.grad().defined());
+}
+
+}  // namespace
+}  // namespace forebay::train

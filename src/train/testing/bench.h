@@ -1,0 +1,68 @@
+// A small training run on a fake feed and a file system in memory, whole or interrupted.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "io/memory.h"
+#include "train/run.h"
+#include "train/testing/fake_feed.h"
+
+namespace forebay::train {
+
+// One training run in memory: three epochs of four steps.
+struct Bench {
+  io::MemoryFileSystem& fs;
+  FakeFeed feed{{}};
+  std::unique_ptr<Model> model = *make_model({"resnet9", 2, 3, 9});
+  Learner learner{*model,
+                  {.precision = Precision::kFp32,
+                   .sgd = {},
+                   .schedule = {.peak = 0.1, .warmup_steps = 2, .total_steps = 12},
+                   .label_smoothing = 0.1}};
+  RunOptions options;
+  std::atomic<bool> stop = false;
+
+  explicit Bench(io::MemoryFileSystem& files) : fs(files) {
+    options.epochs = 3;
+    options.out = "out";
+    options.checkpoint_steps = 3;
+    options.fingerprint = R"({"lr":0.1})";
+    options.stop = &stop;
+  }
+  Result<Summary> run() {
+    Log log = *Log::open(fs, "");
+    FakeFeed validation({.steps = 2, .batch = 8, .size = 8, .classes = 3, .masked = 3});
+    return train(learner, *model, feed, &validation, fs, log, options);
+  }
+};
+
+inline void expect_same(const std::vector<Named>& a, const std::vector<Named>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(at::equal(a[i].tensor, b[i].tensor)) << a[i].name;
+  }
+}
+
+// Gives the state after an uninterrupted run.
+inline std::vector<Named> whole_run() {
+  io::MemoryFileSystem fs;
+  Bench bench(fs);
+  const auto summary = bench.run();
+  EXPECT_TRUE(summary) << summary.error().message();
+  EXPECT_EQ(summary->steps, 12U);
+  EXPECT_EQ(summary->validation->samples, 13U);  // masked samples do not count
+  return bench.learner.state();
+}
+
+// Runs `steps` times, each time stopped after one step like by Ctrl-C.
+inline void interrupted_run(io::MemoryFileSystem& fs, uint64_t steps) {
+  for (uint64_t done = 0; done < steps; ++done) {
+    Bench part(fs);
+    part.options.resume = done > 0;
+    part.stop = true;
+    ASSERT_EQ(part.run().error().code(), base::Code::kCancelled);
+  }
+}
+
+}  // namespace forebay::train
