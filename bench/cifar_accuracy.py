@@ -1,4 +1,4 @@
-"""Whether a ResNet-18 on CIFAR-10 gets the same accuracy with Forebay as with torchvision's loader.
+"""Compares the accuracy of a ResNet-18 on CIFAR-10 with Forebay's and with torchvision's loader.
 
 The loaders and the training are the code that docs/migrating.md prints; both sides have the same
 seeds and schedule. The orders and crops are each side's own, so that the accuracies differ by as
@@ -6,7 +6,7 @@ much as those of two seeds. Both sides train at the same time, each on one half 
 bfloat16 (by autocast) where the processor has instructions for it.
 usage: ./dev bench cifar_accuracy CIFAR [EPOCHS] [SAMPLES] [SEEDS]
 CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each class
-EPOCHS: 30 unless told; SAMPLES: only so many training images (0: all); SEEDS: so many runs (1)
+EPOCHS: how many (30); SAMPLES: how many training images (0: all); SEEDS: how many runs (1)
 """
 
 import argparse

@@ -26,7 +26,8 @@ from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
 from lib.program import ROOT
 
 LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
-# At most so many rounds for each that is asked for, to find undisturbed ones (lib/clock.h).
+# For each round that is asked for, at most this many are run to find an undisturbed one
+# (lib/clock.h).
 PATIENCE = 6
 OURS: dict[str, Callable[[], Side]] = {
     "forebay": lambda: Forebay(LIBRARY, avx2=False),

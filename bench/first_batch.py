@@ -34,7 +34,7 @@ def drop_from_cache(dataset: Path) -> None:
 
 
 def start_ms() -> float:
-    """How many milliseconds `forebay` takes to start."""
+    """Returns how many milliseconds `forebay` takes to start."""
     start = time.monotonic()
     subprocess.run([FOREBAY, "--version"], check=True, stdout=subprocess.DEVNULL)
     return (time.monotonic() - start) * 1e3

@@ -192,7 +192,7 @@ def check_numbers(comparison: Comparison, figures: Figures) -> None:
 
 
 def described_loss(packed: dict[str, Any]) -> str:
-    """What became of the pixels that a side stored, for people."""
+    """Describes for people how a side changed the pixels that it stored."""
     if "loss_psnr_db" in packed:
         mean, worst = packed["loss_psnr_db"], packed["loss_psnr_db_min"]
         return f"  LOST: PSNR {mean:.1f} dB, {worst:.1f} dB for the worst image"

@@ -1,9 +1,10 @@
 // deps: forebay_store
-// Reads one shuffled epoch from a tree of files and from a dataset's chunks, alternating; every
-// sample's bytes are read and a CRC32C is taken of them on both sides, and both must see the same
-// number of samples. Three ways: "cold", chunks read around the page cache, as the feed reads what
-// the cache could not hold; "cold_cached", chunks read through it, as the feed reads what it could;
-// "warm", everything in it. bench/read.py makes the data and calls it:
+// Reads one shuffled epoch from a tree of files and from a dataset's chunks, in turns. Both sides
+// read the bytes of every sample and compute their CRC32C, and must see the same number of samples.
+// There are three ways. "cold" reads chunks around the page cache, like the feed reads a dataset
+// that the cache cannot hold; "cold_cached" reads chunks through the page cache, like the feed does
+// with other datasets; "warm" reads what the page cache holds already. bench/read.py makes the data
+// and calls this program:
 //   bench_read_epoch TREE DATASET THREADS ROUNDS  ->  one JSON line
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -52,7 +52,7 @@ struct Sums {
   uint64_t images = 0;
 };
 using Curve = std::array<Sums, kIntervals.size()>;
-// By chroma ("subsampled", "full"), then in the order of kTables.
+// The curves of each chroma ("subsampled", "full"), in the order of kTables.
 using Curves = std::map<std::string, std::array<Curve, kTables.size()>>;
 
 // The decoders that are compared, each with the instruction set that it may use.

@@ -1,8 +1,10 @@
-"""Checks that a source file includes only what stands above it, and asks no system that it may not.
+"""Checks what each source file includes.
 
-The folders of src/ stand in the order of HACKING.md, the rooms of a folder in the order of ROOMS.
-Also keeps libtorch out of the data wing, system calls inside io/, and test helpers out of
-production code.
+- A file may include its own folder and the folders before it in LAYERS (HACKING.md), and inside its
+  folder its own room and the rooms before it in ROOMS.
+- Only train/ and apps/ may include libtorch.
+- Only io/ and apps/ may include headers of the operating system, with the exceptions below.
+- Production code may not include helpers of tests.
 """
 
 import re
@@ -11,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "feed", "train", "bind", "apps"]
-# The folder's own files stand where "." does. testing/ stands below everything.
+# "." is the place of the files in the folder itself. Every folder may have a room testing/ as well.
 ROOMS = {
     "jpeg": ["format", "kernels", ".", "rewrite"],
     "image": ["codec", "transform", "gpu", "."],
@@ -19,7 +21,7 @@ ROOMS = {
     "train": ["format", "."],
 }
 WITH_TORCH = {"train", "apps"}
-# Headers that ask the system: for files, sockets, time, processes, signals, memory, randomness.
+# Headers that ask the operating system for files, sockets, time, processes, memory or randomness.
 SYSTEM_HEADERS = {
     *(
         "chrono",
@@ -49,14 +51,14 @@ SYSTEM_HEADERS = {
 SYSTEM_FOLDERS = ("sys/", "linux/", "arpa/", "net/", "netinet/", "boost/asio")
 # Programs may ask the system about processes and signals; only io/ reads files, sockets, clocks.
 SYSTEM_ALLOWED = {"io", "apps"}
-# What a file elsewhere needs, and why.
+# The system headers that other files may include, and why.
 EXCEPTIONS = {
-    ("base/mutex.h", "pthread.h"): "waits",
+    ("base/mutex.h", "pthread.h"): "its condition variables",
     ("base/mutex.h", "ctime"): "the type of a deadline",
     ("base/mutex.h", "mutex"): "the mutex that base::Mutex is made of",
     ("base/crew.h", "thread"): "the threads of a crew",
     ("base/status.cc", "cstdio"): "die() prints",
-    ("jpeg/turbo.h", "cstdio"): "jpeglib.h needs it before",
+    ("jpeg/turbo.h", "cstdio"): "jpeglib.h needs it to be included first",
     ("store/in_place_dataset.cc", "mutex"): "std::call_once",
     ("bind/without_interpreter.cc", "thread"): "which thread ends the interpreter",
     ("train/log.cc", "cstdio"): "prints progress",
@@ -65,23 +67,23 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 def room_of(path: Path) -> str:
-    """The room of a path like jpeg/format/header.h; "." outside of any."""
+    """Returns the room of a path like jpeg/format/header.h, or "." for a file outside of rooms."""
     return path.parts[1] if len(path.parts) > 2 else "."
 
 
 def asks_system(name: str) -> bool:
-    """Whether a header asks the operating system for something."""
+    """Returns whether a header asks the operating system for something."""
     return name in SYSTEM_HEADERS or name.startswith(SYSTEM_FOLDERS)
 
 
 def problem_of(path: Path, name: str) -> str | None:
-    """Why the file at `path` below src/ may not include `name`."""
+    """Returns why the file at `path` below src/ may not include `name`; None if it may."""
     layer, room = path.parts[0], room_of(path)
     is_test = path.name.endswith("_test.cc") or room == "testing"
     other = Path(name)
     if other.parts[0] in LAYERS:
         if LAYERS.index(other.parts[0]) > LAYERS.index(layer):
-            return f"{layer}/ stands above {other.parts[0]}/"
+            return f"{layer}/ comes before {other.parts[0]}/ in the order of folders"
         if room_of(other) == "testing" and not is_test:
             return "testing/ is for tests"
         if other.parts[0] == "sim" and layer != "sim" and not is_test:
@@ -89,11 +91,11 @@ def problem_of(path: Path, name: str) -> str | None:
         rooms = ROOMS.get(layer, ["."])
         same_layer = other.parts[0] == layer and not is_test
         if same_layer and rooms.index(room_of(other)) > rooms.index(room):
-            return f"the room {room} of {layer}/ stands above {room_of(other)}"
+            return f"the room {room} of {layer}/ comes before the room {room_of(other)}"
     elif other.parts[0] in ("torch", "ATen", "c10") and (
         layer not in WITH_TORCH or room == "format"
     ):
-        return f"{layer}/ knows nothing of libtorch"
+        return "only train/ and apps/ may use libtorch, and no room format/"
     elif (
         asks_system(name)
         and layer not in SYSTEM_ALLOWED
@@ -105,7 +107,7 @@ def problem_of(path: Path, name: str) -> str | None:
 
 
 def problems_of(path: Path) -> list[str]:
-    """The rules that the includes of one source file break."""
+    """Returns a line for each rule that the includes of one source file break."""
     below = path.relative_to(ROOT / "src")
     if below.parts[0] not in LAYERS:
         return [f"{path}: the folder {below.parts[0]} is not in the list of layers"]
@@ -116,7 +118,7 @@ def problems_of(path: Path) -> list[str]:
 
 
 def stale_exceptions() -> list[str]:
-    """Exceptions that no file needs any more."""
+    """Returns a line for each exception that no file needs any more."""
     return [
         f"scripts/check_layers.py: {path} no longer includes {name}: remove its exception"
         for path, name in EXCEPTIONS
@@ -126,7 +128,7 @@ def stale_exceptions() -> list[str]:
 
 
 def main() -> int:
-    """Prints every broken rule; 1 when there is one."""
+    """Prints every broken rule; returns 1 if there is one."""
     files = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in {".h", ".cc", ".cu"})
     problems = [problem for path in files for problem in problems_of(path)]
     problems += stale_exceptions()

@@ -1,10 +1,10 @@
-"""Checks the shape of the code: lengths of functions and files, where limits and test helpers live.
+"""Checks the shape of the code: lengths of functions and files, places of limits and test helpers.
 
-- A production function has fewer than 70 lines, a file fewer than 450 (LONG_FILES says which are
-  exempt, and why).
-- A constant named k…Max is a limit on what comes from outside and stands in src/base/limits.h.
-  What bounds something of our own has another name.
-- Files that only help tests stand in a folder testing/.
+- A production function has fewer than 70 lines, and a file fewer than 450 (LONG_FILES lists the
+  files that may be longer, and why).
+- A constant named k…Max is a limit on what comes from outside, and is defined in src/base/limits.h.
+  A bound on something that Forebay itself makes has another name.
+- Files that only help tests are in a folder testing/.
 """
 
 import ast
@@ -28,7 +28,7 @@ LONG_FILES = {
 
 Problem = tuple[str, str]
 
-# Comments, literals and preprocessor lines: what could hold a brace that is none.
+# Matches comments, literals and preprocessor lines, where a brace is not the end of a block.
 NOISE = re.compile(
     r'R"(\w*)\(.*?\)\1"'
     r'|"(?:\\.|[^"\\\n])*"'
@@ -37,24 +37,24 @@ NOISE = re.compile(
     r"|^[ \t]*#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
-# A block that holds declarations, not statements.
+# Matches the head of a block that holds declarations instead of statements.
 SCOPE = re.compile(r"\b(?:namespace|class|struct|union|enum)\b|\bextern\s*$")
 MAX_CONSTANT = re.compile(r"\bconstexpr\s+[\w:<>, ]+\b(k\w*Max)\b")
 TEST_HELPER = re.compile(r"(?:\w+_samples|fake_\w+|test_\w+)\.(?:h|cc)")
 
 
 def without_noise(text: str) -> str:
-    """The text with comments, literals and preprocessor lines blank; every line stays in place."""
+    """Blanks comments, literals and preprocessor lines in a text; every line stays in place."""
     return NOISE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
-    """The name and the length in lines of each function that a C++ source defines."""
+    """Yields the name and the length in lines of each function that a C++ source defines."""
     text = without_noise(text)
     ends = [place for place, letter in enumerate(text) if letter == "\n"]
-    function: tuple[str, int] | None = None  # the one that we are in, and where it begins
+    function: tuple[str, int] | None = None  # the function around this place: name and beginning
     function_depth = 0
-    scopes: list[bool] = []  # for each open block: does it hold declarations?
+    scopes: list[bool] = []  # for each open block, whether it holds declarations
     head_begin = 0
     for found in re.finditer(r"[{};]", text):
         head = text[head_begin : found.start()]
@@ -75,39 +75,39 @@ def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
 
 
 def python_functions(text: str) -> Iterator[tuple[str, int]]:
-    """The name and the length in lines of each function of a Python source."""
+    """Yields the name and the length in lines of each function of a Python source."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def is_test(path: Path) -> bool:
-    """Whether only tests use this file."""
+    """Returns whether only tests use this file."""
     return path.stem.endswith("_test") or "testing" in path.parts
 
 
 def problems_of(name: str) -> Iterator[Problem]:
-    """The rules that one file breaks: (file, what)."""
+    """Yields each rule that one file breaks, as (file, what is wrong)."""
     path = Path(name)
     text = (ROOT / path).read_text()
     lines = text.count("\n")
     if lines >= FILE_LINES and name not in LONG_FILES:
-        yield name, f"{FILE_LINES} lines or more"
+        yield name, f"has {FILE_LINES} lines or more; split it"
     if not is_test(path):
         functions = python_functions if path.suffix == ".py" else cpp_functions
         for function, length in functions(text):
             if length >= FUNCTION_LINES:
-                yield name, f"{function}: {FUNCTION_LINES} lines or more"
+                yield name, f"{function} has {FUNCTION_LINES} lines or more; split it"
     if name.startswith("src/") and path.suffix in CPP:
         if name != LIMITS and not is_test(path):
             for constant in MAX_CONSTANT.findall(text):
-                yield name, f"{constant} belongs into {LIMITS}"
+                yield name, f"{constant} belongs in {LIMITS}"
         if TEST_HELPER.fullmatch(path.name) and not is_test(path):
-            yield name, "a helper of tests belongs into a folder testing/"
+            yield name, "a helper of tests belongs in a folder testing/"
 
 
 def sources() -> list[str]:
-    """The production sources that git lists or would list, relative to the root."""
+    """Returns the production sources that git tracks or would track, relative to the root."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PRODUCTION],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -117,12 +117,13 @@ def sources() -> list[str]:
 
 
 def main() -> int:
-    """Prints every broken rule; 1 when there is one."""
+    """Prints every broken rule; returns 1 if there is one."""
     names = sources()
     found = {problem for name in names for problem in problems_of(name)}
     complaints = [f"{name}: {what}" for name, what in sorted(found)]
     complaints += [
-        f"{name}: is no more, remove it" for name in sorted(set(LONG_FILES) - set(names))
+        f"{name} no longer exists; remove it from LONG_FILES"
+        for name in sorted(set(LONG_FILES) - set(names))
     ]
     print("\n".join(complaints) or f"shape: {len(names)} files, all in order")
     return 1 if complaints else 0

@@ -1,9 +1,9 @@
-"""The whole way from images to a trained model, on real data, with the programs as built.
+"""Goes the whole way from images to a trained model, on real data, with the programs as built.
 
-Without arguments: scikit-learn's handwritten digits, written out as JPEG files, are packed,
-verified and trained on to at least 97 %; then a few photographs that scikit-learn and
-scikit-image carry are packed and one crop of each is read and checked. With --data FOLDER: the
-same way with the user's own images, one subfolder a class.
+Without arguments, it writes scikit-learn's handwritten digits as JPEG files, packs and verifies
+them, and trains on them until the accuracy is at least 97 %. Then it packs a few photographs that
+scikit-learn and scikit-image bring along, and reads and checks one crop of each. With --data
+FOLDER, it goes the same way with your own images, which need a subfolder for each class.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def forebay(*arguments: str | Path) -> None:
-    """Runs one forebay command, shown as a user would type it."""
+    """Prints a forebay command in the form that a user would type, and runs it."""
     print("\n$ forebay " + " ".join(str(a) for a in arguments), flush=True)
     done = subprocess.run([FOREBAY, *map(str, arguments)], check=False)
     if done.returncode != 0:
@@ -63,7 +63,7 @@ def write_photos(folder: Path) -> None:
 
 
 def split_folder(source: Path, folder: Path) -> int:
-    """Links every fifth image of a class into val/, the others into train/; counts the latter."""
+    """Links every fifth image of a class into val/, the others into train/; counts the others."""
     counts = {"train": 0, "val": 0}
     for class_folder in sorted(p for p in source.iterdir() if p.is_dir()):
         files = sorted(p for p in class_folder.rglob("*") if p.is_file())
@@ -76,7 +76,7 @@ def split_folder(source: Path, folder: Path) -> int:
         for part in ("train", "val"):
             (folder / part / class_folder.name).mkdir(parents=True, exist_ok=True)
     if min(counts.values()) == 0:
-        sys.exit(f"{source}: needs subfolders, one a class, one of them with five images or more")
+        sys.exit(f"{source}: make a subfolder for each class, and at least one with five images")
     return counts["train"]
 
 
@@ -94,7 +94,7 @@ def train(work: Path, *options: str) -> float:
 
 
 def show_crops(work: Path) -> None:
-    """Packs the photographs; prints the bytes that a crop of each touches, its pixels checked."""
+    """Packs the photographs; checks a crop of each, and prints the bytes that it touches."""
     write_photos(work / "photos")
     forebay("pack", work / "photos", work / "photos.forebay")
     listing = subprocess.run(
@@ -109,10 +109,10 @@ def show_crops(work: Path) -> None:
 
 
 def main() -> int:
-    """Runs the demonstration; 1 when the digits' stated accuracy is missed."""
+    """Runs the demonstration; returns 1 if the accuracy on the digits is below the stated one."""
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder of images, one subfolder a class")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--data", type=Path, help="a folder with a subfolder of images per class")
+    parser.add_argument("--epochs", type=int, default=8, help="epochs to train for (default: 8)")
     arguments = parser.parse_args()
 
     work = ROOT / ".demo"
@@ -123,7 +123,7 @@ def main() -> int:
         if not arguments.data.is_dir():
             parser.error(f"{arguments.data} is not a folder")
         images = split_folder(arguments.data, work)
-        # Some ten steps in an epoch, up to the usual batch.
+        # An epoch has about ten steps, unless this needs more than the usual batch.
         batch = min(256, max(1, images // 10))
         accuracy = train(work, "--epochs", str(arguments.epochs), "--batch", str(batch))
         print(f"\naccuracy on every fifth image, held out: {accuracy:.1%}")

@@ -1,4 +1,4 @@
-"""Runs the stages of ./dev test and ./dev nightly, one after the other, and says what each took.
+"""Runs the stages of ./dev test and ./dev nightly one after the other, and prints their times.
 
 Each stage is a ./dev command. After it has passed, a stamp in build/stamps holds a hash of what the
 stage reads: files that git tracks or would track, and the versions of compilers and packages.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / "build/stamps"
-# Read by every stage: how things are built, and with which packages and tools.
+# Every stage depends on these files, which say how to build and with which packages and tools.
 TOOLS = ("dev", "packages.txt", "requirements.txt", "pyproject.toml")
 BUILD = ("CMakeLists.txt", "CMakePresets.json", "cmake", "src")
 PACKAGE = (*BUILD, "python")
@@ -49,7 +49,7 @@ STAGES = (
 
 
 def file_hashes() -> dict[str, str]:
-    """The SHA-256 of each file that git tracks or would track, by its path below the root."""
+    """Returns the SHA-256 of each file that git tracks or would track, by its path."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -64,7 +64,7 @@ def file_hashes() -> dict[str, str]:
 
 
 def tool_versions() -> str:
-    """The versions of the compilers, of Python and of all Debian packages."""
+    """Returns the versions of the compilers, of Python and of all Debian packages."""
     said = [sys.version]
     for command in (*VERSIONS, ("dpkg-query", "-W")):
         try:
@@ -75,12 +75,12 @@ def tool_versions() -> str:
 
 
 def is_below(name: str, folder: str) -> bool:
-    """Whether a path is the given one or lies in that folder; "." holds everything."""
+    """Returns whether a path is the given one or lies in that folder; "." holds everything."""
     return folder == "." or name == folder or name.startswith(f"{folder}/")
 
 
 def stamp_of(stage: Stage, hashes: dict[str, str], versions: str) -> str:
-    """The hash of what the stage depends on."""
+    """Returns the hash of what the stage depends on."""
     reads = (*TOOLS, *stage.reads)
     files = [
         f"{name} {sha}" for name, sha in hashes.items() if any(is_below(name, r) for r in reads)
@@ -91,7 +91,7 @@ def stamp_of(stage: Stage, hashes: dict[str, str], versions: str) -> str:
 
 
 def run(stage: Stage, use_stamps: bool) -> str:
-    """Runs a stage unless its stamp holds; returns what the table says. Exits where it fails."""
+    """Runs a stage unless its stamp holds; exits if it fails. Returns its entry in the table."""
     stamp = STAMPS / stage.command
     wanted = stamp_of(stage, file_hashes(), tool_versions())
     if use_stamps and stamp.exists() and stamp.read_text() == wanted:
@@ -110,9 +110,9 @@ def run(stage: Stage, use_stamps: bool) -> str:
 
 
 def main() -> None:
-    """Runs all stages; prints a table of their seconds."""
+    """Runs all stages, and prints a table of their times."""
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="run unchanged stages too")
+    parser.add_argument("--all", action="store_true", help="also run unchanged stages")
     parser.add_argument("--nightly", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.nightly:

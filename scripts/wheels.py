@@ -140,7 +140,7 @@ def check_content(wheel: Path, name: str) -> None:
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         for file in archive.namelist():
             if not CONTENT.fullmatch(file):
-                problems.append(f"{file} does not belong into a wheel")
+                problems.append(f"{file} does not belong in a wheel")
             content = archive.read(file)
             if str(ROOT).encode() in content:
                 problems.append(f"{file} holds the tree's path, {ROOT}")

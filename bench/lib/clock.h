@@ -40,7 +40,7 @@ inline double cycles_per_second() {
 // Returns how many independent additions run in a second, measured over about a microsecond.
 inline double additions_per_second() {
   constexpr int kRounds = 1000;
-  constexpr int kAdditions = 10;  // of a round
+  constexpr int kAdditions = 10;  // in a round
   uint64_t a = 0, b = 0, c = 0, d = 0, e = 0;
   const double start = wall_seconds();
   for (int i = 0; i < kRounds; ++i) {

@@ -29,7 +29,7 @@ LEFT_OVER_MAX = 0.2
 
 
 def image_size(work: Work) -> tuple[int, int]:
-    """Width and height of the made images, in pixels."""
+    """Returns the width and height of the made images, in pixels."""
     return (work.size, work.size) if work.padding else (640, 480)
 
 
@@ -53,7 +53,7 @@ def make_images(folder: Path, work: Work) -> None:
 
 
 def fit_crops(batch: np.ndarray, work: Work) -> np.ndarray:
-    """What a batch of samples shows of its crops.
+    """Returns what a batch of samples shows of its crops.
 
     Returns:
         [samples, 6]: left, right, top and bottom of each crop as shares of the image; 1 where it is
@@ -73,7 +73,7 @@ def fit_crops(batch: np.ndarray, work: Work) -> np.ndarray:
 
 
 def _ends(profile: np.ndarray, work: Work) -> tuple[np.ndarray, np.ndarray]:
-    """Where straight lines through the middle half of [samples, size] begin and end, as shares."""
+    """Fits lines to the middle half of [samples, size]; returns where they begin and end."""
     size = profile.shape[1]
     inside = slice(size // 4, size - size // 4)
     at = np.arange(size)[inside] + 0.5
@@ -136,7 +136,7 @@ def describe(
 
 
 def complaint(said: dict[str, float], antialiased: bool) -> str:
-    """Why a side's work is not the reference's; empty where it is the same."""
+    """Returns why a side's work is not the reference's; an empty text if it is the same."""
     for name, value in said.items():
         if name == "flips":
             wrong = abs(value - 0.5) > DISTANCE_MAX

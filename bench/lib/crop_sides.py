@@ -96,7 +96,7 @@ class Forebay(Side):
         self.library.bench_crop_restrict(self.avx2)
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """One image at a time."""
+        """Makes the crops of one image at a time."""
         crop = self.library.bench_crop_run
         out, step = self.out.ctypes.data, self.out[0].nbytes
         for i, photo in enumerate(photos):
@@ -125,7 +125,7 @@ class OpenCv(Side):
         self.planes = [np.empty((SIZE, SIZE), np.uint8) for _ in range(3)]
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """One image at a time."""
+        """Makes the crops of one image at a time."""
         cv2 = self.cv2
         for i, photo in enumerate(photos):
             whole = cv2.imdecode(np.frombuffer(photo.file, np.uint8), self.flags)
@@ -152,7 +152,7 @@ class Pillow(Side):
         self.image = Image
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """One image at a time."""
+        """Makes the crops of one image at a time."""
         image = self.image
         scales, offsets = SCALE.astype(np.float32), OFFSET.astype(np.float32)
         for i, photo in enumerate(photos):
@@ -191,7 +191,7 @@ class TurboLoader(Side):
         self.mean, self.std = list(MEAN), list(STD)
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """One image at a time."""
+        """Makes the crops of one image at a time."""
         for i, photo in enumerate(photos):
             strip, left, _, _ = self.decode(photo.file, photo.width, photo.height, *photo.box)
             x, _, width, height = photo.box
@@ -241,7 +241,7 @@ class Dali(Side):
         self.batch: Any = None
 
     def run(self, photos: Sequence[Photo]) -> Iterator[None]:
-        """One batch."""
+        """Makes the crops as one batch."""
         feed = self.pipeline.feed_input
         crops = np.array([photo.box for photo in photos], np.int32)
         feed("file", [np.frombuffer(photo.file, np.uint8) for photo in photos])

@@ -111,7 +111,7 @@ class Forebay(Side):
             raise RuntimeError(f"forebay: {errors}")
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Crops."""
+        """Returns the crops."""
         return _pixels(begun.images)
 
 
@@ -169,7 +169,7 @@ class Dali(Side):
         )  # fmt: skip
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """Does nothing, as the pipeline runs ahead."""
+        """Does nothing, because the pipeline runs ahead."""
 
     def wait(self, begun: Any) -> None:
         """Waits for the pipeline's next batch."""
@@ -182,7 +182,7 @@ class Dali(Side):
 
 
 class _Begun(NamedTuple):
-    """Images, and the event after them in the stream."""
+    """The images, and the event that follows them in the stream."""
 
     images: Any
     event: Any
@@ -204,7 +204,7 @@ class _Decoder(Side):
         return _Begun(images, torch.cuda.current_stream().record_event() if gpu else None)
 
     def wait(self, begun: Any) -> None:
-        """Waits; raises an error where an image could not be decoded."""
+        """Waits; raises an error if an image could not be decoded."""
         if begun.event is not None:
             begun.event.synchronize()
         if missing := sum(image is None for image in begun.images):
@@ -315,10 +315,10 @@ class ForebayWhole(Side):
         return forebay.decode([photo.packed for photo in photos], threads=THREADS, device=device)
 
     def wait(self, begun: Any) -> None:
-        """Does nothing, as begin() has waited."""
+        """Does nothing, because begin() has waited."""
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Whole images."""
+        """Returns the whole images."""
         return [_numpy(image) for image in begun]
 
 
@@ -336,7 +336,7 @@ class DaliWhole(Dali):
         )
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Whole images of the batch that was waited for last."""
+        """Returns the whole images of the batch that was waited for last."""
         images = self.outputs.as_cpu() if self.gpu else self.outputs
         return [np.array(images.at(i)) for i in range(len(photos))]
 
@@ -364,7 +364,7 @@ class TorchvisionWhole(Torchvision):
     """The whole image."""
 
     def result(self, begun: Any, photos: Sequence[Photo]) -> list[np.ndarray]:
-        """Whole images."""
+        """Returns the whole images."""
         return [_numpy(image.permute(1, 2, 0)) for image in begun.images]
 
 

@@ -208,7 +208,7 @@ def processes(session: int) -> list[tuple[int, float]]:
 
 
 def cpu_seconds(session: int) -> float:
-    """CPU seconds of all processes of a session, living and ended."""
+    """Returns the CPU seconds of all processes of a session, living and ended."""
     total = 0.0
     for process, ended_children in processes(session):
         clock = (~process << 3) | 2  # clock_getcpuclockid(3): to the nanosecond

@@ -70,7 +70,7 @@ class InTurn:
         return dataclasses.replace(pulled, batch=self._finish(pulled, None))
 
     def close(self) -> None:
-        """Does nothing, as there are no threads to end."""
+        """Does nothing, because there are no threads to end."""
 
 
 class Ahead:
@@ -96,7 +96,10 @@ class Ahead:
         self._finish = finish
         self._depth = depth
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(depth, thread_name_prefix="forebay")
+        self._threads = threads = set[threading.Thread]()
+        self._pool = ThreadPoolExecutor(
+            depth, "forebay", initializer=lambda: threads.add(threading.current_thread())
+        )
         self._coming: deque[tuple[Ready, Future[Any]]] = deque()
         self._failed: Exception | None = None  # what the feed raised, until its turn comes
         self._ended = False
@@ -122,9 +125,13 @@ class Ahead:
         return dataclasses.replace(pulled, batch=None if error else made.result(), error=error)
 
     def close(self) -> None:
-        """Ends the threads; a function of the user's finishes the image that it is working on."""
+        """Ends the threads; a function of the user's finishes the image that it is working on.
+
+        Waits for them, except in one of these threads, where Python may collect the last owner.
+        """
         self._stop.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        is_own = threading.current_thread() in self._threads
+        self._pool.shutdown(wait=not is_own, cancel_futures=True)
 
     def _fill(self, deadline: Deadline) -> None:
         """Begins as many batches as there is room for.

@@ -1,4 +1,4 @@
-"""From encoded images in the caller's memory to a batch, on a GPU or in this machine's memory."""
+"""Makes batches, on a GPU or in this machine's memory, of encoded images that are in memory."""
 
 import os
 import threading
@@ -122,7 +122,7 @@ class BatchDecoder:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, where the decoder begins anew."""
+        """Pickles the arguments alone, from which another process makes its own decoder."""
         return partial(BatchDecoder, **self._arguments), ()
 
     def _open(self) -> None:
@@ -133,7 +133,7 @@ class BatchDecoder:
         self._process = os.getpid()
 
     def _core_here(self) -> _core.BatchDecoder:
-        """The core's decoder; a forked child opens its own, as the parent's may be in use."""
+        """The core's decoder. A forked child opens its own, because the parent's may be in use."""
         if self._process != os.getpid():
             if self._device is not None:
                 raise RuntimeError(

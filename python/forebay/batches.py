@@ -1,4 +1,4 @@
-"""From the core's batches to the batches that a Loader's user asked for."""
+"""Turns the core's batches into the batches that a Loader's user asked for."""
 
 import threading
 from concurrent.futures import CancelledError
@@ -103,7 +103,7 @@ class Assembler:
     ) -> Any:
         if field == "image":
             images = self._images(batch, kept)
-            # Nobody knows what the functions would make of no images.
+            # The functions are not called without images, because their results are not known.
             applies = self._functions and len(images) > 0
             if not applies:
                 return images
@@ -142,7 +142,7 @@ class Assembler:
         kept: NDArray[np.int64] | None,
         stop: threading.Event | None,
     ) -> "_Made":
-        """What the functions make of each image, or label, of a batch."""
+        """Returns what the functions make of each image, or label, of a batch."""
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
         made = _Made()
         for place, value in enumerate(values):

@@ -64,7 +64,7 @@ def pack(folder: Path, out: Path) -> float:
     """Packs a folder by the program `forebay`; returns how many seconds it took."""
     program = os.environ.get("FOREBAY_BIN") or shutil.which("forebay")
     if program is None:
-        sys.exit("forebay bench: the program forebay is not on PATH; start this by `forebay bench`")
+        sys.exit("forebay bench: the program forebay is not on PATH; run `forebay bench` instead")
     begin = time.perf_counter()
     command = [program, "pack", "--skip-max", "100%", str(folder), str(out)]
     made = subprocess.run(command, capture_output=True, text=True)
@@ -163,7 +163,7 @@ def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
 
 
 def held_back(loader: Loader, threads: int) -> str:
-    """What held the loader's threads back: decoding, or waiting for what is read."""
+    """Returns what held the loader's threads back: decoding, or waiting for what is read."""
     stats = loader.stats()
     busy = stats["prepare_cpu_seconds"]
     starved = stats["starved_seconds"]
@@ -246,11 +246,13 @@ def show(result: dict[str, Any], threads: int) -> None:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser("forebay bench", description=__doc__)
-    parser.add_argument("path", help="a folder of images by class, tar shards, or a dataset")
-    parser.add_argument("--size", type=int, default=224, help="pixels a side of a crop (224)")
-    parser.add_argument("--seconds", type=float, default=45, help="to measure for (45)")
-    parser.add_argument("--threads", type=int, help="all that may run at once if left out")
-    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    parser.add_argument(
+        "path", help="a folder with a subfolder of images for each class, tar shards, or a dataset"
+    )
+    parser.add_argument("--size", type=int, default=224, help="side of a crop in pixels (224)")
+    parser.add_argument("--seconds", type=float, default=45, help="seconds to measure for (45)")
+    parser.add_argument("--threads", type=int, help="number of threads (as many as run at once)")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     args = parser.parse_args()
     threads = args.threads or _core.usable_cores()
     try:

@@ -71,7 +71,7 @@ class Chosen:
         return self._following
 
     def identity(self) -> dict[str, Any]:
-        """What a Loader's state says about the samples (states.CHOSEN)."""
+        """Returns what a Loader's state says about the samples (states.CHOSEN)."""
         return {
             "sampled": self.digest,
             "samples": self.count,
@@ -99,7 +99,7 @@ class Drawn(Chosen):
         return _digest(self._draw().astype(np.int64))
 
     def listed(self, end: int) -> None:
-        """There is no list."""
+        """Returns None, because the core draws these samples itself."""
 
 
 def _digest(samples: NDArray[np.int64]) -> str:
@@ -154,11 +154,11 @@ class Weights:
         return self._samples
 
     def is_set(self) -> bool:
-        """False: nobody else can set the epoch."""
+        """Returns False, because nobody else can set the epoch."""
         return False
 
     def forget(self) -> None:
-        """Does nothing, as nobody can have set an epoch."""
+        """Does nothing, because nobody can have set an epoch."""
 
     def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
         """The epoch and its samples: all of them, whatever came before."""
@@ -166,7 +166,7 @@ class Weights:
         return epoch, Drawn(self._samples, draw)
 
     def order(self, samples: int) -> _core.Weighted:
-        """For the core: epochs of the first `samples` draws."""
+        """Returns the core's order, whose epochs draw this number of samples."""
         return _core.Weighted(self._weights, samples)
 
 
@@ -202,11 +202,11 @@ class Sampler:
         return own is not None and not isinstance(own, _Ours) and own != self._unset
 
     def forget(self) -> None:
-        """Ignores an epoch that the sampler's user has set so far: the loader was told one."""
+        """Ignores an epoch that was set on the sampler, because one was set on the loader later."""
         self._unset = getattr(self._sampler, "epoch", None)
 
     def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
-        """The epoch (the loader's, unless the sampler's user has set another) and its samples.
+        """Returns the epoch (the loader's, unless another was set on the sampler) and its samples.
 
         Args:
             epoch: From 0.
@@ -228,7 +228,7 @@ class Sampler:
 
 
 class _Stream:
-    """Reads what a sampler gives, block by block, as it may have no end."""
+    """Reads what a sampler gives block by block, because it may have no end."""
 
     def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
         # A list of Python's own numbers is faster to go through than an array.
@@ -286,7 +286,7 @@ class _Stream:
             yield from itertools.islice(self._items, count - 1)
 
     def _read(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None]:
-        """The next samples, at least `count` where there are so many, and where each batch ends."""
+        """Returns the next samples, at least `count` unless fewer are left, and batch ends."""
         if self._batch is not None:
             return self._checked(list(self._items_left(count))), None
         batches: list[NDArray[np.int64]] = []

@@ -1,4 +1,4 @@
-"""From the user's transforms to the core's, with messages about what the core does not run."""
+"""Turns the user's transforms into the core's, and says which of them the core does not run."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -291,7 +291,7 @@ class _Selection(Dataset):
 
 
 class _Concatenation(Dataset):
-    """Several datasets, one after the other."""
+    """A dataset made of several, one after the other."""
 
     def __init__(self, parts: list[Dataset]) -> None:
         self.core = _core.Dataset.concat([part.core for part in parts])
@@ -362,7 +362,7 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
 
 
 def without_labels(dataset: Dataset) -> str | None:
-    """What to tell someone who asks for labels where all of them are missing; else None."""
+    """Returns a message for someone who asks for labels if all are missing; else None."""
     if len(dataset) == 0 or dataset.core.has_labels:
         return None
     return (

@@ -19,7 +19,7 @@ Pixels = NDArray[np.uint8]
 File = bytes | bytearray | memoryview | NDArray[np.uint8]
 Files = Sequence[File] | Iterator[File]
 
-# So many small images are decoded side by side; more at once gain nothing.
+# This many small images are decoded side by side; a larger number would not be faster.
 _TOGETHER = 16
 _local = threading.local()
 

@@ -182,7 +182,7 @@ def check_decode(decode: Any, device: Any) -> str:
 
 
 def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
-    """Where the core makes the images; None: the CPU makes them, in this machine's memory.
+    """Opens the GPU where the core makes images; None: the CPU makes them, in normal memory.
 
     Args:
         decode: What check_decode() returned.

@@ -130,7 +130,7 @@ class Epoch:
     def _is_ready(self) -> bool:
         try:
             return self.current_feed().wait_ms(self._turn, 0)
-        except RuntimeError:  # the epoch was ended, as the next pull will say
+        except RuntimeError:  # the epoch was ended; the next pull will say so
             return True
 
 

@@ -1,4 +1,4 @@
-"""From a Loader's checked options to the core's options for its feeds."""
+"""Turns a Loader's checked options into the core's options for its feeds."""
 
 from typing import Any
 

@@ -57,9 +57,10 @@ class Batches(Iterator[Any]):
         self._source: Ahead | InTurn | None = None
         self._bar: Any = None
         self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
-        # Pulled, but not given to the loop while a filter makes errors of its warnings.
+        # A batch that was not given to the loop yet, because a filter made an error of a warning.
         self._next: Ready | None = None
-        self._failed: Stand | None = None  # after a batch for which a function of the user's failed
+        # Where the epoch stands after a batch for which a function of the user's failed.
+        self._failed: Stand | None = None
         self._is_done = False
 
     def __iter__(self) -> "Batches":
@@ -137,7 +138,7 @@ class Batches(Iterator[Any]):
         if one.stand.bad <= self._told:
             return
         for bad in one.stand.as_state()["bad"][self._told :]:
-            self._told += 1  # also where a filter makes an error of the warning
+            self._told += 1  # counted even if a filter turns the warning into an error
             warnings.warn(
                 f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
             )

@@ -14,6 +14,7 @@ from forebay.choosing import Chosen
 from forebay.dataset import Dataset
 from forebay.devices import Mover
 from forebay.epoch import Epoch
+from forebay.epoch_source import EpochSource
 from forebay.feed_options import feed_options
 from forebay.iteration import Batches, progress_bar
 from forebay.locks import ProcessLock
@@ -21,7 +22,6 @@ from forebay.mixing import Mixing
 from forebay.monitor import Monitor
 from forebay.options import check
 from forebay.place import Place, Stand
-from forebay.source import EpochSource
 from forebay.transform_kinds import Transforms
 
 

@@ -64,7 +64,7 @@ Mixing = MixUp | CutMix | RandomChoice
 
 
 def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
-    """What the core chooses from, and the number of classes; None: labels are soft already."""
+    """Returns the core's choices, and the number of classes (None: labels are soft already)."""
     if isinstance(mixing, (MixUp, CutMix)):
         members: Sequence[Any] = (mixing,)
         weights: Sequence[float] = (1.0,)

@@ -1,4 +1,4 @@
-"""Where a loader's time goes, and when to warn of it."""
+"""Finds out where a loader's time goes, and when to warn about it."""
 
 import contextlib
 import time
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from forebay import _core
 
-# There is a warning when the loop has waited at least so long, and for this share of its time.
+# A warning is given if the loop has waited for at least this time and this share of its time.
 _LOST_SECONDS_MIN = 10.0
 _LOST_SHARE_MIN = 0.2
-# Python is the bottleneck from this share of the wait on: for functions of the user's and copies.
+# Python is the bottleneck if the user's functions and copies take this share of the wait or more.
 _PYTHON_SHARE_MIN = 0.5
 # Reading is the bottleneck where the decoding threads waited for it this share of their time.
 _STARVED_SHARE_MIN = 0.3

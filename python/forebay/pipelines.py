@@ -77,7 +77,7 @@ def from_torchvision(transform: Any) -> list[Transform]:
 
 
 def only_in_python(pipeline: Pipeline) -> str:
-    """What in the pipeline the core does not run, for messages."""
+    """Returns what in the pipeline the core does not run, for messages."""
     if pipeline.in_python is not None:
         return pipeline.in_python
     return f"{pipeline.names[0]} is a function, which runs in Python"
@@ -191,7 +191,7 @@ def _check_rest(rest: list[_Member], before: list[_Member]) -> None:
 
 
 def _functions(rest: list[_Member], conversion: Any, channels_last: bool) -> list[UserFunction]:
-    """What Python runs, with steps that convert images between the kinds of members."""
+    """Returns what Python runs, with steps that convert images between the kinds of members."""
     out: list[UserFunction] = []
     is_theirs = False
     for place, member in enumerate(rest):

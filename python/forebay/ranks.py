@@ -53,7 +53,7 @@ def _from_environment(name: str, default: str, least: int) -> int:
 
 
 def threads_of(num_workers: int | None) -> int:
-    """How many threads decode, at least 1, by Loader's num_workers."""
+    """Returns how many threads decode for Loader's num_workers, at least 1."""
     if num_workers is not None and whole("num_workers", num_workers, 0, _core.THREADS_MAX):
         return int(num_workers)
     return max(1, _core.usable_cores() // _from_environment("LOCAL_WORLD_SIZE", "1", 1))

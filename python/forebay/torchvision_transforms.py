@@ -1,4 +1,4 @@
-"""From torchvision's transforms to Forebay's, where the core runs them.
+"""Turns those of torchvision's transforms that the core runs into Forebay's.
 
 Forebay does not import torchvision, but recognises its objects by the module of their type.
 """
@@ -25,7 +25,7 @@ _COPIED: dict[str, tuple[str, ...]] = {
 }
 # These turn bytes into numbers from 0 to 1.
 _SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
-# For these nothing needs to be done, as samples are RGB tensors from the beginning.
+# These change nothing, because samples are RGB tensors from the beginning.
 _IGNORED = ("Identity", "PILToTensor", "ToImage", "ToPureTensor")
 # An image is Pillow's before these and a tensor after them.
 CONVERSIONS = (*_SCALING, "PILToTensor", "ToImage", "ToPureTensor")
@@ -51,7 +51,7 @@ class CorePart:
         self.conversion: Any = None
 
     def transforms(self) -> list[kinds.Transform]:
-        """What the core runs for the members that were taken."""
+        """Returns what the core runs for the members that were taken."""
         out = list(self._taken)
         present = [type(one) for one in out]
         if self._scaled and kinds.Normalize not in present:

@@ -79,7 +79,7 @@ class TorchvisionFunction(UserFunction):
     """
 
     def __call__(self, value: Any, occasion: Occasion) -> Any:
-        from forebay.drawing import Drawing  # where torchvision is, PyTorch is too
+        from forebay.generators import Drawing  # where torchvision is, PyTorch is too
 
         with Drawing(_torch_generator(occasion.digest(self._name))):
             return self.own(value)
@@ -118,7 +118,7 @@ _of_thread = threading.local()
 
 
 def _torch_generator(digest: bytes) -> Any:
-    """The thread's own generator, seeded anew, as it is costly to make one."""
+    """Returns the thread's own generator with a new seed; making a new one would be costly."""
     if not hasattr(_of_thread, "generator"):
         _of_thread.generator = load_torch().Generator()
     return _of_thread.generator.manual_seed(int.from_bytes(digest[:8], "little"))

@@ -1,4 +1,4 @@
-// What the two programs' command lines share. Exit codes: docs/errors.md.
+// The exit codes (docs/errors.md) and the option checks that forebay and forebay-train share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,12 +8,12 @@
 
 namespace forebay::apps {
 
-inline constexpr int kExitFailed = 1;  // or damage was found
+inline constexpr int kExitFailed = 1;  // something failed, or damage was found
 inline constexpr int kExitWrongUsage = 2;
 inline constexpr int kExitNotReached = 3;
-inline constexpr int kExitStopped = 130;  // as a shell says of Ctrl-C
+inline constexpr int kExitStopped = 130;  // what a shell reports after Ctrl-C
 
-// For unsigned options: CLI11 itself takes "-1" for the largest number.
+// Accepts whole numbers from 0 to 2^64 - 1. CLI11 alone would read "-1" as the largest number.
 inline CLI::Validator whole_number() {
   return CLI::Validator(
       [](const std::string& text) {

@@ -28,12 +28,14 @@ int run(const Args& args) {
 }  // namespace
 
 void add_export(CLI::App& app, int* exit_code) {
-  auto* command = app.add_subcommand("export", "write a dataset as a folder by class");
+  auto* command =
+      app.add_subcommand("export", "Write a dataset as a folder with a subfolder for each class");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "the dataset's folder")->required();
-  command->add_option("folder", args->folder, "a new or empty folder")->required();
+  command->add_option("dataset", args->dataset, "The dataset's folder")->required();
+  command->add_option("folder", args->folder, "The folder to write to, which must be new or empty")
+      ->required();
   command->add_flag("--all-fields", args->options.all_fields,
-                    "also masks, texts and whatever else the samples have");
+                    "Also write masks, texts and all other fields of the samples");
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

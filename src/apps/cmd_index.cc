@@ -42,18 +42,21 @@ int run(Args& args) {
 void add_index(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "index",
-      "list images that are used in place, ahead: opening them then reads one file,\n"
-      "<source>/.forebay-index (plain and hidden), and neither lists folders nor reads tar "
-      "headers.\n"
-      "When the source changed since, the index is not used, and opening says so.");
+      "Make an index of images that are used in place. Opening them then reads one hidden file,\n"
+      "<source>/.forebay-index, instead of listing folders or reading tar headers.\n"
+      "If the source changes later, the index is not used, and opening says so.");
   auto args = std::make_shared<Args>();
   command
       ->add_option("source", args->source,
-                   "a folder by class, a .tar, a folder of .tar, or x-{000..010}.tar")
+                   "A folder with a subfolder for each class, a .tar, a folder of .tar files, or a "
+                   "range like x-{000..010}.tar")
       ->required();
-  command->add_flag("--checksums", args->options.checksums,
-                    "read every image and keep its CRC32C, which is compared at each use");
-  command->add_option("--threads", args->options.threads, "for --checksums; 0: as many as cores")
+  command->add_flag(
+      "--checksums", args->options.checksums,
+      "Read every image and store its CRC32C, which is compared whenever the image is read");
+  command
+      ->add_option("--threads", args->options.threads,
+                   "Number of threads for --checksums; 0: the usable cores")
       ->check(CLI::Range(0, base::kThreadsMax));
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }

@@ -27,14 +27,14 @@ base::Result<std::string> describe(const Args& args) {
 }  // namespace
 
 void add_inspect(CLI::App& app, int* exit_code) {
-  auto* command = app.add_subcommand("inspect", "a dataset, a chunk or a sample in words");
+  auto* command = app.add_subcommand("inspect", "Describe a dataset, a chunk or a sample in words");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "a dataset, or data in place")->required();
-  auto* item =
-      command->add_option("item", args->item, "a sample's key, or a chunk's hash or number");
+  command->add_option("dataset", args->dataset, "A packed dataset, or data in place")->required();
+  auto* item = command->add_option(
+      "item", args->item, "A sample's key, or a chunk's hash or number; without it, the dataset");
   command
       ->add_option("--crop", args->crop,
-                   "x,y,w,h in pixels: which bytes this crop of the sample needs")
+                   "Show which bytes the crop x,y,width,height (in pixels) of the sample needs")
       ->delimiter(',')
       ->expected(4)
       ->needs(item);

@@ -9,7 +9,8 @@ namespace forebay::apps {
 
 namespace {
 
-// Control characters as \xNN, so that a line stays a line and a terminal does nothing odd.
+// Returns the text with control characters written as \xNN, so that it stays on one line and does
+// not change the state of a terminal.
 std::string printable(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -41,12 +42,12 @@ void print_sample(const store::SampleLine& line, bool json) {
 }  // namespace
 
 void add_ls(CLI::App& app, int* exit_code) {
-  auto* command =
-      app.add_subcommand("ls", "list the samples: key, class, bytes, pixels (?: in place)");
+  auto* command = app.add_subcommand(
+      "ls", "List the samples: key, class, bytes, width x height in pixels (? for data in place)");
   auto dataset = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("dataset", *dataset, "a dataset, or data in place")->required();
-  command->add_flag("--json", *json, "a JSON object a line");
+  command->add_option("dataset", *dataset, "A packed dataset, or data in place")->required();
+  command->add_flag("--json", *json, "Print one JSON object per sample, each on its own line");
   command->callback([=] {
     const auto status =
         store::list_samples(io::posix_file_system(), *dataset,

@@ -52,7 +52,8 @@ std::string eta(const PackProgress& p) {
   return fmt::format("{}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60);
 }
 
-// One line that is rewritten on a terminal, a line every few seconds elsewhere, or JSON lines.
+// Shows progress: on a terminal it rewrites one line, elsewhere it prints a line every few seconds,
+// and with `json` it prints JSON lines.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(bool json) : json_(json), terminal_(io::stderr_is_terminal()) {}
@@ -113,10 +114,10 @@ void print_report(const store::PackReport& report, const Args& args, double seco
   }
   std::cout << args.dataset << ": " << store::describe(report);
   if (report.chunks_resumed > 0) {
-    std::cout << fmt::format("  went on after {} of an earlier run\n",
+    std::cout << fmt::format("  kept {} from an earlier run\n",
                              base::counted(report.chunks_resumed, "chunk"));
   }
-  std::cout << fmt::format("  {:.1f} s; the whole report: {}\n", seconds,
+  std::cout << fmt::format("  {:.1f} s; the whole report is in {}\n", seconds,
                            store::report_path(args.dataset, report.root));
 }
 
@@ -141,49 +142,58 @@ int run(Args& args) {
 }  // namespace
 
 void add_pack(CLI::App& app, int* exit_code) {
-  auto* command =
-      app.add_subcommand("pack", "make a dataset from a folder by class or from WebDataset shards");
+  auto* command = app.add_subcommand(
+      "pack", "Make a dataset from a folder of images or from WebDataset shards");
   auto args = std::make_shared<Args>();
   auto& options = args->options;
   command
       ->add_option("source", args->source,
-                   "a folder by class, a .tar, a folder of .tar, or x-{000..010}.tar")
+                   "A folder with a subfolder for each class, a .tar, a folder of .tar files, or a "
+                   "range like x-{000..010}.tar")
       ->required();
-  command->add_option("dataset", args->dataset, "the folder to make")->required();
-  command->add_option("--threads", options.threads, "0: as many as cores; each holds one chunk")
+  command->add_option("dataset", args->dataset, "The folder in which the dataset is made")
+      ->required();
+  command
+      ->add_option(
+          "--threads", options.threads,
+          "Number of threads, each of which holds one chunk in memory; 0: the usable cores")
       ->check(CLI::Range(0, base::kThreadsMax));
-  command->add_option("--chunk-bytes", options.chunk_bytes, "size of a chunk")
+  command->add_option("--chunk-bytes", options.chunk_bytes, "Size of a chunk in bytes")
       ->capture_default_str()
       ->check(whole_number());
-  command->add_option("--order", args->order, "of the samples")
+  command
+      ->add_option("--order", args->order,
+                   "Store the samples in shuffled order, or in the order in which the source lists "
+                   "them")
       ->check(CLI::IsMember({"shuffled", "listed"}))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "of the shuffled order")
+  command->add_option("--seed", options.seed, "Seed of the shuffled order")
       ->capture_default_str()
       ->check(whole_number());
-  command->add_option("--on-error", args->on_error, "what to do about a sample that is refused")
+  command
+      ->add_option("--on-error", args->on_error,
+                   "Skip samples that cannot be packed, or stop at the first one")
       ->check(CLI::IsMember({"skip", "stop"}))
       ->capture_default_str();
   command
       ->add_option(
           "--skip-max", args->skip_max,
-          "with --on-error skip: how many samples may be left out, a number or a share of\n"
-          "all (200, 5%). When more are, pack ends with an error; the rest is kept, and the\n"
-          "same command with a larger --skip-max completes the dataset at once")
+          "With --on-error skip: how many samples may be skipped, as a number (200) or as a\n"
+          "share of all samples (5%). If more are skipped, pack ends with an error but keeps the\n"
+          "other samples, and the same command with a larger --skip-max completes the dataset")
       ->check(skip_max_text())
       ->capture_default_str();
   command
-      ->add_option(
-          "--damaged", args->damaged,
-          "what to do about a JPEG whose pixels' data is damaged; kept ones are for loaders "
-          "with damaged=\"decode\"")
+      ->add_option("--damaged", args->damaged,
+                   "Refuse a JPEG whose pixel data is damaged, or keep it for loaders with "
+                   "damaged=\"decode\"")
       ->check(CLI::IsMember({"refuse", "keep"}))
       ->capture_default_str();
-  command->add_option("--limit", options.limit, "pack only so many samples; 0: all")
+  command->add_option("--limit", options.limit, "Pack only this many samples; 0: all of them")
       ->check(whole_number());
   command->add_flag("--tar-fields", options.tar_fields,
-                    "write a folder's classes as .cls files, for WebDataset readers");
-  command->add_flag("--json", args->json, "progress and report as JSON lines");
+                    "Also write the class of each sample as a .cls file, for WebDataset readers");
+  command->add_flag("--json", args->json, "Print progress and the report as JSON lines");
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

@@ -78,13 +78,15 @@ int run(Args& args) {
 void add_verify(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "verify",
-      "check every checksum, and decode images in place; lists all damage, exits with 1 for any");
+      "Check every checksum, and decode the images of data in place. All damage is listed;\n"
+      "the exit code is 1 if there is any.");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "a dataset, or data in place")->required();
-  command->add_flag("--pixels", args->options.pixels,
-                    "also decode every image of a packed dataset (those in place always are)");
-  command->add_option("--threads", args->options.threads, "0: as many as cores");
-  command->add_flag("--json", args->json, "one JSON object");
+  command->add_option("dataset", args->dataset, "A packed dataset, or data in place")->required();
+  command->add_flag(
+      "--pixels", args->options.pixels,
+      "Also decode every image of a packed dataset (images in place are always decoded)");
+  command->add_option("--threads", args->options.threads, "Number of threads; 0: the usable cores");
+  command->add_flag("--json", args->json, "Print the result as one JSON object");
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

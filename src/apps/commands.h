@@ -1,5 +1,6 @@
-// The commands of `forebay`. Each adds itself to the command line; when it runs it sets the exit
-// code (docs/errors.md): 0 done, 1 failed or found damage, kExitStopped.
+// The commands of `forebay`. Each function adds one command to the command line. When the command
+// runs, it sets the exit code (docs/errors.md): 0 when all went well, kExitFailed when it failed or
+// found damage, kExitStopped when it was interrupted.
 #pragma once
 
 #include "arguments.h"
@@ -14,7 +15,7 @@ void add_inspect(CLI::App& app, int* exit_code);
 void add_verify(CLI::App& app, int* exit_code);
 void add_export(CLI::App& app, int* exit_code);
 
-// Prints "forebay: <message>" to standard error, on one line; gives the exit code.
+// Prints "forebay: <message>" to standard error on one line; returns the exit code.
 int report_error(const base::Status& status);
 
 }  // namespace forebay::apps

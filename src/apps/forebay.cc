@@ -1,5 +1,6 @@
-// The command line of Forebay. What each command does stands in cmd_<command>.cc; training is a
-// program of its own, forebay-train, because it needs libtorch; bench is Python's.
+// The command line of Forebay. Each command is in cmd_<command>.cc, except two: `forebay train`
+// starts the separate program forebay-train, because training needs libtorch, and `forebay bench`
+// starts Python, because it measures the Python package.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,39 +25,41 @@ int report_error(const base::Status& status) {
 
 namespace {
 
-// Where this program lies; empty, and said, where the system does not tell.
+// Returns the path of this program. If the system does not tell it, prints an error and returns an
+// empty path.
 std::filesystem::path own_path() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) {
-    std::cerr << "forebay: cannot tell where this program is: /proc/self/exe: " << error.message()
-              << "\n";
+    std::cerr << "forebay: cannot find the folder of this program: /proc/self/exe: "
+              << error.message() << "; is /proc mounted?\n";
   }
   return self;
 }
 
-// Replaces this process by the forebay-train beside it; returns only when that fails.
+// Replaces this process by the program forebay-train in the same folder; returns only on failure.
 int run_train(char** argv) {
   const auto self = own_path();
   if (self.empty()) return kExitFailed;
   const std::string program = (self.parent_path() / "forebay-train").string();
-  // How long PyTorch's threads spin at a barrier before they sleep: libgomp's own some milliseconds
-  // take the processor from the loader's threads, or anyone else's, which may be what they wait
-  // for.
+  // Before PyTorch's threads sleep at a barrier, they spin for this long. By default libgomp lets
+  // them spin for some milliseconds, which takes the processor from the loader's threads, although
+  // these may be what PyTorch waits for.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
   argv[1] = argv[0];
   ::execv(program.c_str(), argv + 1);
   const int why = errno;
   std::cerr << "forebay: cannot start " << program << ": " << std::strerror(why) << "\n";
   if (why == ENOENT) {
-    std::cerr << "forebay: training is a program of its own, built where torch is installed: "
-                 "configure with -DFOREBAY_TORCH=ON (the default) and build forebay-train\n";
+    std::cerr
+        << "forebay: training needs the program forebay-train, which can only be built where "
+           "torch is installed: configure with -DFOREBAY_TORCH=ON (the default) and build it\n";
   }
   return kExitFailed;
 }
 
-// The Python that the package is installed or built for: its launcher names it in the environment,
-// a build folder's program knows it. Else the first one on PATH.
+// Returns the Python that has the package: the one that FOREBAY_PYTHON names, which the package's
+// launcher sets; else the one that a build folder's program was built for; else python3 on PATH.
 std::string python_of_package() {
   if (const char* const named = std::getenv("FOREBAY_PYTHON")) return named;
 #ifdef FOREBAY_BUILD_PYTHON
@@ -84,14 +87,14 @@ int run_bench(int argc, char** argv) {
   ::execvp(python.c_str(), arguments.data());
   std::cerr
       << "forebay: cannot start " << python << ": " << std::strerror(errno)
-      << "; bench is part of the Python package: FOREBAY_PYTHON names the Python that has it\n";
+      << "; bench needs the Python package forebay: set FOREBAY_PYTHON to a Python that has it\n";
   return kExitFailed;
 }
 
 int run(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argv);
   if (argc > 1 && std::strcmp(argv[1], "bench") == 0) return run_bench(argc, argv);
-  CLI::App app("Forebay: image datasets for training");
+  CLI::App app("Forebay prepares image datasets for training and trains on them.");
   app.require_subcommand(1);
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);
   int exit_code = 0;
@@ -101,12 +104,13 @@ int run(int argc, char** argv) {
   add_inspect(app, &exit_code);
   add_verify(app, &exit_code);
   add_export(app, &exit_code);
-  app.add_subcommand("train", "train a model (forebay train --help)");
-  app.add_subcommand("bench", "how fast loading is on your data, and what holds it back");
+  app.add_subcommand("train", "Train a model; see forebay train --help");
+  app.add_subcommand("bench", "Measure how fast loading is on your data, and what slows it down");
   const auto commands = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {
-    std::cerr << "forebay: there is no command " << argv[1] << "; forebay --help lists them\n";
+    std::cerr << "forebay: there is no command " << argv[1]
+              << "; forebay --help lists the commands\n";
     return kExitWrongUsage;
   }
   try {
@@ -135,7 +139,7 @@ int main(int argc, char** argv) {
   try {
     return forebay::apps::check_output(forebay::apps::run(argc, argv));
   } catch (const std::bad_alloc&) {
-    std::cerr << "forebay: no memory\n";
+    std::cerr << "forebay: there is not enough memory; free some and run the command again\n";
   } catch (const std::exception& error) {
     std::cerr << "forebay: " << error.what() << "\n";
   }

@@ -1,7 +1,7 @@
 #!python
-"""The `forebay` command of an installed package: becomes the program that lies in the package.
+"""The `forebay` command of an installed package; it starts the program inside the package.
 
-The package is looked for and not imported, which would take NumPy's time.
+The package is only located. Importing it would also import NumPy, which takes time.
 """
 
 import os

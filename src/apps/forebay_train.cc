@@ -1,5 +1,5 @@
 // The command line of forebay-train, which trains an image classifier on packed datasets. It is a
-// binary of its own because it needs libtorch (HACKING.md). What it does stands in train/job.h.
+// separate program because it needs libtorch (HACKING.md). train/job.h says what it does.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -22,49 +22,57 @@ using namespace forebay::apps;
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// The lists below stand in the order in which --help shows them.
+// --help shows the options in the order of the lists below.
 void add_learning(CLI::App& app, train::Job& job) {
   train::Options& o = job.options;
   app.add_option("dataset", job.dataset, "Packed dataset to learn from")->required();
   app.add_option("--val", job.validation, "Packed dataset to measure on after each epoch");
   app.add_option("--model", o.model, "resnet9 or resnet18")->capture_default_str();
-  app.add_option("--width", o.width, "resnet9: half the channels of its first learned layer")
+  app.add_option("--width", o.width, "For resnet9: half the channels of its first learned layer")
       ->capture_default_str();
-  app.add_option("--epochs", o.epochs, "0: only measure on --val")
+  app.add_option("--epochs", o.epochs, "Number of epochs; 0: only measure on --val")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(CLI::Range(uint64_t{0}, base::kTrainingEpochsMax));
   app.add_option("--batch", o.batch, "Samples in a step")
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
-  app.add_option("--momentum", o.momentum)->capture_default_str()->check(CLI::Range(0.0, 1.0));
-  app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum");
-  app.add_option("--weight-decay", o.weight_decay, "Not on biases and batch norms")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--label-smoothing", o.label_smoothing)
+  app.add_option("--momentum", o.momentum, "Momentum of the optimiser, which is SGD")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--warmup", o.warmup_epochs, "Epochs in which the learning rate rises")
+  app.add_flag("--nesterov", o.nesterov, "Use Nesterov's momentum");
+  app.add_option("--weight-decay", o.weight_decay,
+                 "Weight decay, which biases and batch norms do not have")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--label-smoothing", o.label_smoothing,
+                 "Share of each label that is spread over all classes")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--warmup", o.warmup_epochs, "Number of epochs in which the learning rate rises")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
 }
 
 void add_images(CLI::App& app, train::Options& o) {
   app.add_flag("!--no-flip", o.flip, "Do not mirror training images at random");
-  app.add_option("--crop", o.crop,
-                 "Of training images, at random: padded (the usual up to 64 pixels) or resized")
+  app.add_option(
+         "--crop", o.crop,
+         "How training images are cropped at random: padded (the default for sizes up to 64 "
+         "pixels) or resized (the default above)")
       ->check(CLI::IsMember({"padded", "resized"}));
-  app.add_option("--crop-padding", o.crop_padding, "Pixels on each side, mirrored")
+  app.add_option("--crop-padding", o.crop_padding,
+                 "Mirrored pixels that a padded crop adds on each side")
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--interpolation", o.interpolation,
                  "How images are resized: bilinear, bicubic (both antialiased) or nearest")
       ->capture_default_str()
       ->check(CLI::IsMember({"bilinear", "bicubic", "nearest"}));
-  app.add_flag("--scaled-decode", o.scaled_decode,
-               "Decode JPEGs that are to become half as large or less at 1/2, 1/4 or 1/8 of their "
-               "size: faster, with other pixels");
+  app.add_flag(
+      "--scaled-decode", o.scaled_decode,
+      "Decode JPEGs that are shrunk to half or less at 1/2, 1/4 or 1/8 of their size, which "
+      "is faster but changes pixels");
   app.add_option("--crop-scale-min", o.crop_scale_min,
                  "Smallest share of an image's area that a resized crop takes")
       ->capture_default_str()
@@ -72,56 +80,68 @@ void add_images(CLI::App& app, train::Options& o) {
   app.add_option("--erase", o.erase, "Probability that a random part of a training image is erased")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--size", o.size, "Pixels (the first image's up to 64, else 224)")
+  app.add_option("--size", o.size,
+                 "Side of the model's images in pixels (default: the first image's shorter side if "
+                 "it is at most 64, else 224)")
       ->check(whole_number());
-  app.add_option("--resize", o.resize, "Validation: short side before the centre crop")
+  app.add_option("--resize", o.resize,
+                 "For validation: pixels of an image's shorter side before the centre crop")
       ->check(whole_number());
-  app.add_option("--val-epochs", o.val_epochs, "Epochs between validations")
+  app.add_option("--val-epochs", o.val_epochs, "Number of epochs from one validation to the next")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(CLI::Range(uint64_t{1}, base::kTrainingEpochsMax));
   app.add_flag("--val-flip", o.val_flip,
-               "Validation: the mean of the predictions for each image and its mirror image");
-  app.add_option("--mean", o.mean, "Of the channels, on a scale of 0 to 1");
-  app.add_option("--std", o.std);
+               "For validation: average the predictions for each image and its mirror image");
+  app.add_option("--mean", o.mean, "Mean of each channel, on a scale of 0 to 1")
+      ->type_name("R G B");
+  app.add_option("--std", o.std, "Standard deviation of each channel, on the same scale")
+      ->type_name("R G B");
 }
 
 void add_process(CLI::App& app, train::Job& job) {
   train::Options& o = job.options;
-  app.add_option("--seed", o.seed)->capture_default_str()->check(whole_number());
-  app.add_option("--lanes", o.lanes, "Chunks that a step draws from side by side")
+  app.add_option("--seed", o.seed, "Seed of the first weights, the order and the augmentation")
       ->capture_default_str()
       ->check(whole_number());
-  app.add_option("--group-bytes", o.group_bytes, "Bytes of chunks shuffled together in a lane")
+  app.add_option("--lanes", o.lanes, "Number of lanes of chunks that the samples come from in turn")
       ->capture_default_str()
       ->check(whole_number());
-  app.add_option("--prefetch", job.loading.prefetch, "Batches prepared ahead")
+  app.add_option("--group-bytes", o.group_bytes,
+                 "Bytes of chunks that are shuffled together in a lane")
+      ->capture_default_str()
+      ->check(whole_number());
+  app.add_option("--prefetch", job.loading.prefetch, "Number of batches that are prepared ahead")
       ->capture_default_str();
   app.add_option("--memory-bytes-max", job.loading.memory_bytes_max,
-                 "For chunks and batches of one feed together")
+                 "Most bytes of memory for the chunks and batches of one feed")
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--bad-samples-max", job.loading.bad_samples_max,
-                 "Unreadable samples to replace before the run stops")
+                 "How many unreadable samples are replaced before the run stops")
       ->capture_default_str()
       ->check(whole_number());
-  app.add_option("--precision", o.precision, "auto, bf16 or fp32")->capture_default_str();
+  app.add_option("--precision", o.precision, "Number type of the computation: auto, bf16 or fp32")
+      ->capture_default_str();
   app.add_option("--init", job.init,
-                 "First weights: a safetensors file with the model's state_dict");
+                 "Safetensors file with the first weights, which is a state_dict of the model");
   app.add_option("--out", job.out, "Folder for checkpoints and model.safetensors");
   app.add_flag("--resume", job.resume, "Go on from the newest checkpoint in --out");
-  app.add_option("--checkpoint-steps", job.checkpoint_steps,
-                 "Also write one every so many steps (0: at each epoch's end only)")
+  app.add_option(
+         "--checkpoint-steps", job.checkpoint_steps,
+         "Steps between additional checkpoints within an epoch (0: one after each epoch only)")
       ->check(whole_number());
-  app.add_option("--threads", job.torch_threads, "PyTorch's (0: the usable cores)")
+  app.add_option("--threads", job.torch_threads, "PyTorch's threads (0: the usable cores)")
       ->check(CLI::Range(0, base::kThreadsMax));
-  app.add_option("--feed-threads", job.loading.threads, "The loader's (0: the usable cores)")
+  app.add_option("--feed-threads", job.loading.threads,
+                 "The loader's threads (0: the usable cores)")
       ->check(CLI::Range(0, base::kThreadsMax));
-  app.add_option("--log", job.log, "File for JSON lines");
-  app.add_option("--log-steps", job.log_steps, "Steps between progress lines")
+  app.add_option("--log", job.log, "File to which the run's events are appended as JSON lines");
+  app.add_option("--log-steps", job.log_steps, "Number of steps from one progress line to the next")
       ->capture_default_str()
       ->check(whole_number());
-  app.add_option("--target-accuracy", o.target_accuracy,
-                 "Stop once validation reaches it (0 to 1); exit with 3 if it never does")
+  app.add_option(
+         "--target-accuracy", o.target_accuracy,
+         "Stop once validation reaches this accuracy (0 to 1); exit with 3 if it never does")
       ->check(CLI::Range(0.0, 1.0));
 }
 
@@ -173,7 +193,7 @@ int main(int argc, char** argv) {
   catch_interrupt();
   try {
     return run(job);
-  } catch (const std::exception& error) {  // from libtorch, or because memory is short
+  } catch (const std::exception& error) {  // thrown by libtorch, or because memory is short
     fmt::print(stderr, "forebay: train: {}\n", error.what());
     return kExitFailed;
   }

@@ -43,6 +43,11 @@ void store_le(uint8_t* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
+// Returns the smallest multiple of `unit` that is not below `bytes`; both far below 2^64.
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 // Return a + b and a * b, or nothing when the result does not fit 64 bits.
 inline std::optional<uint64_t> checked_add(uint64_t a, uint64_t b) {
   uint64_t sum = 0;

@@ -28,12 +28,12 @@ class Crew {
   void run(uint32_t number) EXCLUDES(mutex_);
 
   Mutex mutex_;
-  CondVar begin_;  // for the threads
-  CondVar done_;   // for whoever waits for them
+  CondVar begin_;  // the threads wait for work
+  CondVar done_;   // callers wait for the threads
   std::function<void(uint32_t)> work_ GUARDED_BY(mutex_);
-  uint64_t round_ GUARDED_BY(mutex_) = 0;    // which work it is, from 1
-  uint32_t wanted_ GUARDED_BY(mutex_) = 0;   // threads that it is for
-  uint32_t working_ GUARDED_BY(mutex_) = 0;  // of these, those that have not returned from it
+  uint64_t round_ GUARDED_BY(mutex_) = 0;    // the number of the work, from 1
+  uint32_t wanted_ GUARDED_BY(mutex_) = 0;   // threads that the work is for
+  uint32_t working_ GUARDED_BY(mutex_) = 0;  // threads that have not finished the work
   bool ended_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

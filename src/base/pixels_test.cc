@@ -1,4 +1,4 @@
-// Cropping in place, and the limits of an image's size.
+// Tests cropping in place, and the limits of an image's size.
 #include "base/pixels.h"
 
 #include <gtest/gtest.h>

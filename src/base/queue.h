@@ -30,12 +30,11 @@ class Queue {
   std::optional<T> pop() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (!closed_ && items_.empty()) filled_.wait(mutex_);
-    return take();
-  }
-  // An item when there is one now.
-  std::optional<T> try_pop() EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    return take();
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    room_.notify_one();
+    return item;
   }
   // Ends every wait; what is in the queue can still be taken.
   void close() EXCLUDES(mutex_) {
@@ -46,14 +45,6 @@ class Queue {
   }
 
  private:
-  std::optional<T> take() REQUIRES(mutex_) {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
-    room_.notify_one();
-    return item;
-  }
-
   const size_t capacity_;
   Mutex mutex_;
   CondVar room_;

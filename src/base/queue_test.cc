@@ -13,7 +13,6 @@ TEST(Queue, GivesItemsInTheirOrder) {
   Queue<int> queue(3);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue.push(i));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.pop(), i);
-  EXPECT_EQ(queue.try_pop(), std::nullopt);
 }
 
 TEST(Queue, WhatIsLeftCanBeTakenAfterClose) {

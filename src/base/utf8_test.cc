@@ -11,8 +11,8 @@ TEST(Utf8, WhatIsNoneIsShownByItsBytes) {
     EXPECT_TRUE(is_utf8(good));
     EXPECT_EQ(to_utf8(good), good);
   }
-  // In order: Latin-1; an overlong slash; a surrogate; a code point beyond the last one; a
-  // truncated character.
+  // The texts are, in order: Latin-1; an overlong slash; a surrogate; a code point beyond the last
+  // one; a truncated character.
   EXPECT_EQ(to_utf8("caf\xe9.jpg"), "caf\\xe9.jpg");
   for (const std::string_view bad : {"\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe6\x97"}) {
     EXPECT_FALSE(is_utf8(bad));

@@ -1,4 +1,4 @@
-// NumPy arrays that own what the core made.
+// NumPy arrays that own memory that the core filled.
 #pragma once
 
 #include <nanobind/ndarray.h>

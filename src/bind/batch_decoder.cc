@@ -24,7 +24,7 @@ using AnyFile = std::variant<Stored, File>;
 
 image::Bytes bytes_of(const File& file) { return {file.data(), file.size()}; }
 
-// A batch on its way, and the files that it may need again.
+// A batch that is being made, and its files, which may be needed again.
 struct Pending {
   std::vector<AnyFile> files;
   std::unique_ptr<image::BatchDecoder::Pending> pending;
@@ -36,7 +36,7 @@ std::unique_ptr<Pending> begin(image::BatchDecoder& self, std::vector<AnyFile> f
                                uint64_t stream) {
   const size_t count = files.size();
   if (outs.size() != count || drawn_for.size() != count || (crops && crops->shape(0) != count)) {
-    throw nb::value_error("as many places, numbers and crops as files are needed");
+    throw nb::value_error("outs, drawn_for and crops must have one entry for each file");
   }
   std::vector<PrepareRequest> requests;
   for (size_t i = 0; i < count; ++i) {
@@ -102,19 +102,23 @@ void bind_batch_decoder(nb::module_& m) {
             return number < 0 ? image::gpu::host_device() : unwrap(image::gpu::open_device(number));
           },
           nb::arg("number"),
-          "By CUDA's count; -1: this machine in its place, for tests: slow, and its own memory.");
-  nb::class_<Pending>(m, "PendingBatch", "A batch on its way; one thread at a time.")
+          "Opens the GPU with this number in CUDA's order. -1 opens a stand-in for tests, which is "
+          "slow and runs on the CPU in this machine's memory.");
+  nb::class_<Pending>(m, "PendingBatch",
+                      "A batch that is being made. One thread at a time may use it.")
       .def("finish", &finish,
-           "Waits. Each bad sample's place, and what is wrong with it. Errors: the device's.");
+           "Waits for the batch. Returns the place of each bad sample and what is wrong with it. "
+           "Raises the device's errors.");
   nb::class_<image::ResidentFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
       .def_prop_ro(
           "nbytes",
           [](const image::ResidentFile& self) {
             return self.jpeg ? self.jpeg->bits_bytes : uint64_t{self.file.size()};
           },
-          "Bytes that it takes: of the GPU's memory, or of this machine's where `on_gpu` is False.")
+          "How many bytes the file takes: of the GPU's memory, or of this machine's if `on_gpu` is "
+          "False.")
       .def_prop_ro("on_gpu", [](const image::ResidentFile& self) { return self.jpeg.has_value(); });
-  nb::class_<image::BatchDecoder>(m, "BatchDecoder", "Any thread may call it.")
+  nb::class_<image::BatchDecoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
       .def_static(
           "open",
           [](const image::Transform& transform, const image::TensorOptions& tensor,
@@ -122,18 +126,19 @@ void bind_batch_decoder(nb::module_& m) {
             return unwrap(image::BatchDecoder::make(transform, tensor, std::move(device), damaged));
           },
           nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none(), nb::arg("damaged"))
-      .def("store", &store, nb::arg("files"), "Errors: the device's.")
+      .def("store", &store, nb::arg("files"),
+           "Keeps files in the GPU's memory, if it can decode them. Raises the device's errors.")
       .def("begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
            nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("stream"),
-           "outs: addresses of samples. crops: [x, y, width, height, width and height of the "
-           "sample]. stream: a cudaStream_t.");
+           "Begins a batch. outs: the address of each sample. crops: [x, y, width, height, width "
+           "and height of the sample]. stream: a cudaStream_t.");
   m.def(
       "read_size",
       [](const File& file) {
         const auto source = unwrap(image::read_header(bytes_of(file)));
         return std::pair(source.size.width, source.size.height);
       },
-      nb::arg("file"), "Width and height of an encoded image, by its header.");
+      nb::arg("file"), "The width and height of an encoded image, from its header.");
 }
 
 }  // namespace forebay::bind

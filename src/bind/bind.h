@@ -1,4 +1,4 @@
-// What the Python module is made of. No logic: arguments in, objects and exceptions out.
+// The parts of the Python module. They hold no logic: they convert arguments, results and errors.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,8 @@ namespace forebay::bind {
 
 namespace nb = nanobind;
 
-// What `result` holds; an error becomes a Python exception (docs/errors.md).
+// raise() throws a status as a Python exception (docs/errors.md). check() and unwrap() do so for an
+// error; unwrap() returns the value of a result that is ok.
 [[noreturn]] void raise(const base::Status& status);
 inline void check(const base::Status& status) {
   if (!status.ok()) raise(status);
@@ -21,14 +22,15 @@ T unwrap(base::Result<T> result) {
   return std::move(*result);
 }
 
-// Text for people; what is no UTF-8 as \xNN.
+// Returns text for people; bytes that are not UTF-8 become \xNN.
 nb::str text(const std::string& utf8);
-// A name, of a file say, which need not be UTF-8: as os.fsdecode gives it, so that it can be given
-// back (name_of).
+// Returns a name, for example of a file, in the form that os.fsdecode gives; it need not be UTF-8.
+// name_of() returns the bytes of such a name.
 nb::str name(const std::string& bytes);
 std::string name_of(const nb::str& name);
 
-// A Python UserWarning, where the package was called from; a filter may make an exception of it.
+// Issues a Python UserWarning at the place that called the package. Throws if a filter turns the
+// warning into an exception.
 void warn(const std::string& message);
 
 void bind_errors(nb::module_& m);

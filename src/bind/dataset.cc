@@ -69,7 +69,7 @@ Array<int64_t> labels(const Dataset& dataset) {
   return of_locations(dataset, [](const store::Location& at) { return at.label; });
 }
 
-// Usually known after the first sample.
+// The first sample usually has a label, so this seldom looks at more than one.
 bool has_labels(const Dataset& dataset) {
   const WithoutInterpreter released;
   for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
@@ -90,7 +90,7 @@ std::vector<std::string> scalar_fields(const Dataset& dataset) {
   return out;
 }
 
-// The field that labels come from; empty where there is none.
+// Returns the name of the field that labels come from, or an empty text if there is none.
 std::string class_field(const Dataset& dataset) {
   for (const store::Field& field : dataset.opened->schema().fields) {
     if (field.kind == store::FieldKind::kClass) return field.name;
@@ -98,7 +98,7 @@ std::string class_field(const Dataset& dataset) {
   return {};
 }
 
-// By name: arrays of numbers, lists of texts.
+// Returns a dict from each column's name to its values: an array of numbers, or a list of texts.
 nb::dict columns(const Dataset& dataset) {
   store::Columns columns;
   {
@@ -173,13 +173,15 @@ void bind_dataset(nb::module_& m) {
           "has_indexes", [](const Dataset& d) { return !d.opened->in_place(); },
           "Whether there is anything for columns() to read.")
       .def_prop_ro("scalar_fields", &scalar_fields, "Names of the fields that columns() has.")
-      .def_prop_ro("class_field", &class_field, "The one that labels come from; empty: none.")
+      .def_prop_ro("class_field", &class_field,
+                   "The name of the field that labels come from; empty: none.")
       .def("columns", &columns,
-           "What the chunks' indexes say of each sample; arrays, or lists of texts or None.")
+           "What the chunks' indexes say about each sample: arrays, or lists of texts or None.")
       .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")
       .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
       .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
-      .def("read", &read, nb::arg("sample"), "The image file of a sample, its checksum compared.")
+      .def("read", &read, nb::arg("sample"),
+           "The image file of a sample, after comparing its checksum.")
       .def("key", &key, nb::arg("sample"))
       .def("keys", &keys)
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");

@@ -1,4 +1,4 @@
-// A dataset as Python holds it.
+// The Python object of a dataset.
 #pragma once
 
 #include <memory>

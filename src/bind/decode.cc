@@ -21,12 +21,13 @@ Array to_array(image::Pixels&& pixels) {
   return Array(owned->rgb.data(), {owned->height, owned->width, 3}, owner);
 }
 
-// Keeps its buffers between images; one thread at a time.
+// Decodes images, and keeps its buffers for the next ones. One thread at a time may use it.
 class Decoder {
  public:
   explicit Decoder(image::Damaged damaged) : decoder_(damaged) {}
 
-  // An error where one image cannot be decoded, counted from `first`; the others are lost then.
+  // Decodes all files, or throws the error of an image that cannot be decoded; the other images are
+  // lost then. The error numbers the images from `first`.
   std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first) {
     std::vector<Bytes> bytes;
     for (const nb::bytes& file : files) bytes.push_back(bytes_of(file));
@@ -72,11 +73,11 @@ void bind_decode(nb::module_& m) {
   nb::enum_<image::Damaged>(m, "Damaged")
       .value("REFUSE", image::Damaged::kRefuse)
       .value("DECODE", image::Damaged::kDecode);
-  nb::class_<Decoder>(m, "Decoder", "Decodes images; one thread at a time.")
+  nb::class_<Decoder>(m, "Decoder", "Decodes images. One thread at a time may use it.")
       .def(nb::init<image::Damaged>(), nb::arg("damaged"))
-      .def(
-          "decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
-          "The RGB pixels of each file: uint8 arrays [height, width, 3]. Errors count from first.");
+      .def("decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
+           "The RGB pixels of each file: uint8 arrays [height, width, 3]. Errors number the files "
+           "from `first`.");
 }
 
 }  // namespace forebay::bind

@@ -15,11 +15,11 @@ namespace {
 
 using feed::FeedOptions;
 
-constexpr int kSignalsMs = 50;  // how long Ctrl-C waits at most
+constexpr int kSignalsMs = 50;  // Ctrl-C is noticed after at most this time
 
-// What threads of this process work on. A forked child has a copy of it and none of the threads: it
-// can neither wait for them nor know that none was just about to change it, so there it is left as
-// it is.
+// Holds an object that threads of this process work on. A forked child has a copy of the object,
+// but none of the threads: it cannot wait for them, and one may have been changing the object
+// during the fork. So the child neither uses nor destroys its copy.
 template <class Pointer>
 class InItsProcess {
  public:
@@ -38,7 +38,7 @@ class InItsProcess {
   int64_t process_;
 };
 
-// Where a batch's images are: a kind of device, and its number.
+// The place of a batch's images: a kind of device, and its number.
 struct Where {
   int type = nb::device::cpu::value;
   int number = 0;
@@ -72,7 +72,7 @@ nb::dlpack::dtype dlpack_dtype(image::DType dtype) {
   return {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
 }
 
-// Keeps the batch as long as somebody has the array.
+// Returns an array over the batch's memory, which keeps the batch alive.
 template <class Array, class T>
 Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& shape,
                nb::dlpack::dtype dtype, const Where& where = {}) {
@@ -92,7 +92,7 @@ nb::ndarray<nb::array_api> images(const Batch& self) {
                                               dlpack_dtype(self.tensor.dtype), self.where);
 }
 
-// Arrays [height, width, 3]; None where a sample is not valid.
+// Returns an array [height, width, 3] for each sample, or None if the sample is not valid.
 nb::list whole(const Batch& self) {
   nb::list out;
   for (const base::Pixels& pixels : self.batch().whole) {
@@ -119,7 +119,8 @@ nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
 }
 
-// A feed; any thread may call anything. In a forked child it is no use: every turn is over there.
+// The Python object of a feed. Any thread may call any function. In a forked child the feed cannot
+// be used, and every turn is over.
 class Feed {
  public:
   using Turn = feed::SharedFeed::Turn;
@@ -144,7 +145,7 @@ class Feed {
     feed().trace().stop();
     return feed().trace().json();
   }
-  // Looks for Ctrl-C while it waits.
+  // Waits like feed::Feed::wait_ms(). A signal such as Ctrl-C can end the wait with an exception.
   bool wait_ms(Turn turn, int64_t ms) const {
     for (;;) {
       const auto now = static_cast<int>(std::min<int64_t>(ms, kSignalsMs));
@@ -157,7 +158,7 @@ class Feed {
       if (ms == 0) return false;
     }
   }
-  // (batch, state, bad samples); the batch is None at the epoch's end.
+  // Returns (batch, state, bad samples); the batch is None at the epoch's end.
   nb::tuple next(Turn turn) {
     std::optional<feed::Taken> taken;
     {
@@ -184,7 +185,7 @@ void bind_options(nb::module_& m) {
       .value("NONE", feed::Images::kNone)
       .value("TENSOR", feed::Images::kTensor)
       .value("WHOLE", feed::Images::kWhole);
-  m.def("usable_cores", &io::usable_cores, "Threads that can run at once in this process.");
+  m.def("usable_cores", &io::usable_cores, "How many threads of this process can run at once.");
   nb::enum_<feed::Decode>(m, "Decode")
       .value("AUTO", feed::Decode::kAuto)
       .value("HOST", feed::Decode::kHost)
@@ -207,7 +208,7 @@ void bind_options(nb::module_& m) {
           [](FeedOptions& self, std::variant<feed::Shuffled, feed::Stored, feed::Weighted> order) {
             std::visit([&](auto& source) { self.order = std::move(source); }, order);
           },
-          nb::arg("order"), "What samples epochs have, and in which order.")
+          nb::arg("order"), "Sets which samples epochs have, and in which order.")
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
       .def_rw("even_ranks", &FeedOptions::even_ranks)
@@ -223,20 +224,20 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
                    "[samples, 3, height, width] or [samples, height, width, 3].")
       .def_prop_ro("whole", &whole,
-                   "Images.WHOLE: uint8 [height, width, 3] of each sample, or None.")
-      .def_prop_ro("files", &files, "Each sample's file; empty where it is not valid.")
+                   "With Images.WHOLE: uint8 [height, width, 3] for each sample, or None.")
+      .def_prop_ro("files", &files, "Each sample's file; empty if the sample is not valid.")
       .def_prop_ro(
           "labels", [](const Batch& self) { return column(self, self.batch().labels); },
-          nb::rv_policy::automatic, "int32 [samples]; -1: none.")
+          nb::rv_policy::automatic, "int32 [samples]; -1 for a sample without a label.")
       .def_prop_ro(
           "samples", [](const Batch& self) { return column(self, self.batch().samples); },
           nb::rv_policy::automatic,
-          "uint64 [samples]: their numbers in the dataset; the largest where there is none.")
+          "uint64 [samples]: the samples' numbers in the dataset, or 2^64 - 1 for none.")
       .def_prop_ro(
           "drawn_for", [](const Batch& self) { return column(self, self.batch().drawn_for); },
           nb::rv_policy::automatic,
-          "uint64 [samples]: what each sample's augmentation is drawn for, with seed and epoch; 0 "
-          "where there is no sample.")
+          "uint64 [samples]: the number that each sample's augmentation is drawn for, together "
+          "with seed and epoch; 0 where there is no sample.")
       .def_prop_ro("epoch", [](const Batch& self) { return self.batch().epoch; })
       .def_prop_ro("step", [](const Batch& self) { return self.batch().step; })
       .def_prop_ro(
@@ -260,23 +261,24 @@ void bind_feed(nb::module_& m) {
       .def_ro("read_ns", &feed::FeedStats::read_ns)
       .def_ro("reading_ns", &feed::FeedStats::reading_ns)
       .def_ro("batch_bytes_peak", &feed::FeedStats::batch_bytes_peak);
-  nb::class_<Feed>(m, "Feed", "An epoch in motion; any thread may call anything.")
+  nb::class_<Feed>(m, "Feed", "Makes the batches of an epoch. Any thread may call any method.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
       .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none() = nb::none(),
-           "Goes on at `state` (JSON) and ends earlier turns; gives the number of this turn. "
-           "`samples`: those of this turn; None: FeedOptions say which there are.")
+           "Goes on at `state` (JSON) and ends earlier turns; returns the number of the new turn. "
+           "`samples` are the turn's samples; None: those that FeedOptions choose.")
       .def("end", &Feed::end, nb::arg("turn"), "Ends this turn, if it is not over yet.")
       .def("is_over", &Feed::is_over, nb::arg("turn"), "Whether a newer turn or a fork ended it.")
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
-           "Whether the next batch is there, after waiting for it at most that long.")
+           "Waits for the next batch for at most this time; returns whether it is there.")
       .def("stats", &Feed::stats)
       .def("start_trace", &Feed::start_trace)
-      .def("stop_trace", &Feed::stop_trace, "JSON that Perfetto opens: what was done since.")
+      .def("stop_trace", &Feed::stop_trace,
+           "Returns what was done since start_trace(), as JSON that Perfetto opens.")
       .def(
           "next", &Feed::next, nb::arg("turn"),
-          "The turn's next batch, None at the epoch's end; the state (JSON) after it; how many bad "
-          "samples that lists.");
+          "Returns the turn's next batch (None at the epoch's end), the state after it (JSON), and "
+          "how many bad samples the state lists.");
 }
 
 }  // namespace forebay::bind

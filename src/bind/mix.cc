@@ -62,10 +62,11 @@ void bind_mix(nb::module_& m) {
   nb::class_<MixChoice>(m, "MixChoice")
       .def(nb::init<MixKind, double, double>(), nb::arg("kind"), nb::arg("alpha"),
            nb::arg("weight"));
-  nb::class_<Mix>(m, "Mix", "What is drawn for a batch.")
+  nb::class_<Mix>(m, "Mix", "How a batch is mixed, as it was drawn.")
       .def_ro("kind", &Mix::kind)
       .def_ro("own", &Mix::own, "The weight of a sample's own label.")
-      .def_prop_ro("box", &box_of, "x, y, width and height of what is cut; None: nothing.");
+      .def_prop_ro("box", &box_of,
+                   "x, y, width and height of the part that is cut; None: there is none.");
   m.def("draw_mix", &draw, nb::arg("choices"), nb::arg("height"), nb::arg("width"), nb::arg("seed"),
         nb::arg("epoch"), nb::arg("step"));
   m.def("mix", &mix, nb::arg("images").noconvert(), nb::arg("labels").noconvert(), nb::arg("drawn"),

@@ -4,7 +4,7 @@
 namespace forebay::bind {
 namespace {
 
-// A Status on its way to Python.
+// Carries a Status to Python as a C++ exception.
 class Failure : public std::exception {
  public:
   explicit Failure(const base::Status& status) : status_(status) {}
@@ -15,7 +15,7 @@ class Failure : public std::exception {
   base::Status status_;
 };
 
-PyObject* data_error = nullptr;  // forebay.DataError; the module holds it
+PyObject* data_error = nullptr;  // forebay.DataError, which the module keeps alive
 
 PyObject* exception_of(base::Code code) {
   switch (code) {
@@ -74,8 +74,7 @@ void warn(const std::string& message) {
 
 void bind_errors(nb::module_& m) {
   data_error = PyErr_NewExceptionWithDoc(
-      "forebay.DataError",
-      "Stored bytes are not what they should be, or are nothing that Forebay reads.",
+      "forebay.DataError", "Stored bytes are damaged, or are not in a format that Forebay reads.",
       PyExc_ValueError, nullptr);
   if (data_error == nullptr) nb::raise_python_error();
   m.attr("DataError") = nb::steal(data_error);
@@ -103,11 +102,11 @@ void bind_limits(nb::module_& m) {
 NB_MODULE(_core, m) {
   nanobind::module_::import_("atexit").attr("register")(
       nanobind::cpp_function(&forebay::bind::end_interpreter));
-  // What a daemon thread holds at the interpreter's end is no mistake of this module.
+  // A daemon thread may still hold objects when the interpreter ends, which is not a leak.
   nanobind::set_leak_warnings(false);
   m.def(
       "tell_leaks", [] { nanobind::set_leak_warnings(true); },
-      "At the interpreter's end, writes to stderr what is still alive; for tests.");
+      "For tests: when the interpreter ends, lists on stderr the objects that are still alive.");
   m.doc() = "Forebay's C++ core; use the package `forebay`.";
   forebay::bind::bind_errors(m);
   forebay::bind::bind_limits(m);

@@ -33,7 +33,8 @@ void bind_order(nb::module_& m) {
             new (self) feed::SampleWeights(
                 unwrap(feed::SampleWeights::make({weights.data(), weights.size()})));
           },
-          nb::arg("weights"), "One for each sample of a dataset, in any proportion.")
+          nb::arg("weights"),
+          "`weights` has one number for each sample of a dataset, in any proportion.")
       .def("draw", &draw, nb::arg("seed"), nb::arg("epoch"), nb::arg("count"),
            "The first `count` samples of an epoch, uint64 [count].");
   nb::class_<feed::Shuffled>(m, "Shuffled", "Each sample once, in a random order.")
@@ -45,7 +46,7 @@ void bind_order(nb::module_& m) {
           [](feed::Weighted* self, std::shared_ptr<feed::SampleWeights> weights, uint64_t samples) {
             new (self) feed::Weighted{.weights = std::move(weights), .samples = samples};
           },
-          nb::arg("weights"), nb::arg("samples"), "An epoch draws `samples`.");
+          nb::arg("weights"), nb::arg("samples"), "An epoch draws this number of samples.");
   nb::class_<feed::SampleList>(m, "SampleList", "An epoch's samples, one after the other.")
       .def(
           "__init__",
@@ -56,9 +57,9 @@ void bind_order(nb::module_& m) {
                                         .step_ends = to_vector(step_ends)};
           },
           nb::arg("samples"), nb::arg("drawn_for"), nb::arg("step_ends"),
-          "Their numbers in the dataset; what the augmentation of each is drawn for; where each "
-          "step "
-          "ends (empty: each has a global batch).");
+          "samples: numbers in the dataset. drawn_for: the number that each sample's augmentation "
+          "is drawn for. step_ends: the position after each step; empty: each step has a global "
+          "batch.");
 }
 
 }  // namespace forebay::bind

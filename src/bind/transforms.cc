@@ -13,7 +13,8 @@ namespace {
 
 using Bytes = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
 
-// uint8 [3, 256 x bytes of the type]: the type's bytes of what each byte value becomes.
+// Returns what each byte value becomes in a tensor, for red, green and blue, as the bytes of
+// numbers of the tensor's type: uint8 [3, 256 x bytes of the type].
 Bytes normalized_values(const image::TensorOptions& options) {
   const size_t bytes = image::dtype_bytes(options.dtype);
   const auto numbers = image::TensorWriter(options).numbers();
@@ -21,7 +22,7 @@ Bytes normalized_values(const image::TensorOptions& options) {
   const nb::capsule owner(out,
                           [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
   for (size_t i = 0; i < numbers.size(); ++i) {
-    std::memcpy(out->data() + i * bytes, &numbers[i], bytes);  // little-endian: the low bytes
+    std::memcpy(out->data() + i * bytes, &numbers[i], bytes);  // the low bytes come first
   }
   return Bytes(out->data(), {3, 256 * bytes}, owner);
 }
@@ -38,7 +39,7 @@ void bind_crops(nb::module_& m) {
       .def_rw("scale_max", &RandomResizedCrop::scale_max)
       .def_rw("ratio_min", &RandomResizedCrop::ratio_min)
       .def_rw("ratio_max", &RandomResizedCrop::ratio_max);
-  nb::class_<Size>(m, "Size", "In pixels.")
+  nb::class_<Size>(m, "Size", "A size in pixels.")
       .def(nb::init<uint32_t, uint32_t>(), nb::arg("width"), nb::arg("height"))
       .def_ro("width", &Size::width)
       .def_ro("height", &Size::height);
@@ -78,7 +79,7 @@ void bind_crops(nb::module_& m) {
       [](const std::optional<Resize>& resize, const Size& image) {
         return unwrap(resized_size(resize, image));
       },
-      nb::arg("resize").none(), nb::arg("image"), "Of an image, once it is resized.");
+      nb::arg("resize").none(), nb::arg("image"), "The size of an image after the resize.");
 }
 
 void bind_tensors(nb::module_& m) {

@@ -27,7 +27,7 @@ void wait_ms(int ms) {
 
 WithoutInterpreter::~WithoutInterpreter() {
   ++coming_back;
-  // The ending thread itself may still have others' atexit functions to run.
+  // The thread that ends the interpreter goes on, because it may still run other atexit functions.
   if (ending && std::this_thread::get_id() != ending_thread) {
     --coming_back;
     for (;;) wait_ms(1000);
@@ -39,9 +39,9 @@ WithoutInterpreter::~WithoutInterpreter() {
 void end_interpreter() {
   ending_thread = std::this_thread::get_id();
   ending = true;
-  // In a forked child the threads of its parent that may be counted are not there.
+  // A forked child does not have its parent's threads, which coming_back may count.
   if (io::process_id() != first_process) return;
-  // Those that are on their way get through while there still is an interpreter.
+  // Threads that are about to take the lock get it now, while there still is an interpreter.
   PyThreadState* const state = PyEval_SaveThread();
   while (coming_back > 0) wait_ms(1);
   PyEval_RestoreThread(state);

@@ -1,13 +1,13 @@
-// Work that lets the interpreter run other threads meanwhile.
+// Releases the interpreter's lock during work in C++, so that other Python threads can run.
 #pragma once
 
 #include <Python.h>
 
 namespace forebay::bind {
 
-// As nanobind's gil_scoped_release. But a thread that would come back when the interpreter ends
-// does not: before Python 3.14 that ends the thread in the middle of C++, and so the process in an
-// abort. It stays where it is, for the little time that the process still has.
+// Like nanobind's gil_scoped_release, except when the interpreter ends. Before Python 3.14, a
+// thread that takes the lock then is ended in the middle of C++, which aborts the process. Here the
+// thread waits instead, for the short time until the process exits.
 class WithoutInterpreter {
  public:
   WithoutInterpreter() : state_(PyEval_SaveThread()) {}
@@ -19,7 +19,7 @@ class WithoutInterpreter {
   PyThreadState* state_;
 };
 
-// Before the interpreter ends; from Python's atexit.
+// Python's atexit calls this before the interpreter ends.
 void end_interpreter();
 
 }  // namespace forebay::bind

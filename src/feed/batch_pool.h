@@ -44,7 +44,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   // A batch whose content is undefined; null when all batches together would take too much.
   std::shared_ptr<Batch> take() EXCLUDES(mutex_);
-  // Batches that somebody uses.
+  // The number of batches that somebody uses.
   size_t in_use() EXCLUDES(mutex_);
 
   // Counts bytes of images and files that block number `block` is about to make for `batch`, which
@@ -63,7 +63,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   struct Shortage {
     uint64_t block = 0;  // the number of the block that waits for room
-    uint64_t bytes = 0;  // that the block needs
+    uint64_t bytes = 0;  // bytes that the block needs
     uint64_t used = 0;   // bytes that all batches take
   };
   std::optional<Shortage> shortage() EXCLUDES(mutex_);
@@ -89,8 +89,8 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   bool stopped_ GUARDED_BY(mutex_) = false;
   uint64_t reserved_ GUARDED_BY(mutex_) = 0;
   uint64_t bytes_peak_ GUARDED_BY(mutex_) = 0;
-  uint64_t block_ GUARDED_BY(mutex_) = 0;        // the first that has not ended
-  std::set<uint64_t> ended_ GUARDED_BY(mutex_);  // later ones that have ended
+  uint64_t block_ GUARDED_BY(mutex_) = 0;        // the first block that has not ended
+  std::set<uint64_t> ended_ GUARDED_BY(mutex_);  // later blocks that have ended
   std::optional<Shortage> shortage_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pooled>> free_ GUARDED_BY(mutex_);
   size_t in_use_ GUARDED_BY(mutex_) = 0;

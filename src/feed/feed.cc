@@ -23,9 +23,11 @@ std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
 
 class FeedImpl final : public Feed {
  public:
-  FeedImpl(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)
+  FeedImpl(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
+           const io::Clock& clock)
       : dataset_(std::move(dataset)),
         options_(options),
+        clock_(clock),
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         sample_bytes_(SlotWriter(options).sample_bytes()),
         planner_(own_planner_) {}
@@ -49,6 +51,7 @@ class FeedImpl final : public Feed {
 
   const std::shared_ptr<const store::Dataset> dataset_;
   const FeedOptions options_;
+  const io::Clock& clock_;
   const std::shared_ptr<const Planner> own_planner_;  // of the epochs of FeedOptions::order
   const size_t sample_bytes_;
   std::shared_ptr<const Planner> planner_;  // of the epoch that was started last
@@ -114,8 +117,8 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
 Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
   if (steps() == 0 || start.epoch >> 32 != 0) return {};
-  ASSIGN_OR_RETURN(auto pipeline,
-                   Pipeline::open(*dataset_, options_, *planner_, shape(), start, crews_, trace_));
+  ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, shape(), start,
+                                                 crews_, trace_, clock_));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
   return {};
@@ -202,11 +205,11 @@ FeedStats FeedImpl::stats() const {
 }  // namespace
 
 Result<std::unique_ptr<Feed>> Feed::open(std::shared_ptr<const store::Dataset> dataset,
-                                         const FeedOptions& options) {
+                                         const FeedOptions& options, const io::Clock& clock) {
   RETURN_IF_ERROR(check_options(options).at("feed"));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
   RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
-  return std::make_unique<FeedImpl>(std::move(dataset), options);
+  return std::make_unique<FeedImpl>(std::move(dataset), options, clock);
 }
 
 }  // namespace forebay::feed

@@ -10,6 +10,7 @@
 #include "feed/state.h"
 #include "feed/stats.h"
 #include "feed/trace.h"
+#include "io/clock.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {
@@ -17,9 +18,11 @@ namespace forebay::feed {
 // One consumer thread calls everything except stats() and trace(), which any thread may call.
 class Feed {
  public:
-  // Errors: kInvalid for options that make no sense, each named.
+  // `clock` is what wait_ms() waits by; it outlives the feed. Errors: kInvalid for options that
+  // make no sense, each named.
   static Result<std::unique_ptr<Feed>> open(std::shared_ptr<const store::Dataset> dataset,
-                                            const FeedOptions& options);
+                                            const FeedOptions& options,
+                                            const io::Clock& clock = io::monotonic_clock());
   virtual ~Feed() = default;
 
   // Steps in the epoch that was started last, the same on every rank.

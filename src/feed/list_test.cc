@@ -15,7 +15,7 @@ class ListTest : public FeedTest {
  protected:
   using List = std::shared_ptr<const SampleList>;
 
-  // What a feed gives from `from` on, by position.
+  // Returns what a feed gives from `from` on, by position.
   static Epoch run_feed(Feed& feed, const FeedState& from, const List& list = nullptr,
                         const FeedOptions& options = {}) {
     Epoch out;

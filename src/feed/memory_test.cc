@@ -48,7 +48,7 @@ class MemoryTest : public FeedTest {
   uint64_t limit_for(const FeedOptions& options, uint64_t batch_bytes) const {
     return chunk_bytes(options) + 2 * batch_bytes;
   }
-  // The samples that a consumer gets in an epoch while it holds so many batches besides the newest.
+  // The samples that a consumer gets in an epoch while it holds `held_max` batches and the newest.
   std::vector<uint64_t> run_epoch(Feed& feed, size_t held_max, uint64_t* largest = nullptr) {
     std::vector<uint64_t> samples;
     Held held;

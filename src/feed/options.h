@@ -50,8 +50,8 @@ struct FeedOptions {
   // Without drop_last: whether the last global batch repeats up to world_size - 1 samples from the
   // epoch's beginning, so that every rank has the same number of samples in it, at least one.
   bool even_ranks = false;
-  // Whether the next epoch is prepared while the last batches of one are consumed; never while
-  // those of a list are, as nobody knows what comes after it.
+  // Whether the next epoch is prepared while the last batches of one are consumed. This never
+  // happens after an epoch that is a list, because it is not known what comes next.
   bool next_epoch = true;
   // How a shuffled order is made (feed/order.h).
   uint32_t lanes = 8;
@@ -76,7 +76,7 @@ struct FeedOptions {
 
 // Errors: kInvalid, naming the option.
 Status check_options(const FeedOptions& options);
-// Whether a list suits the options and a dataset of so many samples. Errors: kInvalid.
+// Checks that a list suits the options and a dataset of `samples` samples. Errors: kInvalid.
 Status check_list(const FeedOptions& options, const SampleList& list, uint64_t samples);
 
 }  // namespace forebay::feed

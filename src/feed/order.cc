@@ -148,8 +148,8 @@ class Order::Cutter {
   std::span<const ChunkSize> chunks_;
   std::vector<uint32_t> line_;
   Order& out_;
-  size_t at_ = 0;       // in line_
-  uint32_t taken_ = 0;  // of the samples of that chunk
+  size_t at_ = 0;       // index in line_
+  uint32_t taken_ = 0;  // number of the chunk's samples that were taken
 };
 
 // Cuts a list into stretches, and these into groups of a budget of bytes.
@@ -158,7 +158,7 @@ class Order::ListCutter {
   ListCutter(const store::Dataset& dataset, uint64_t budget, uint64_t stretch_bytes_max, Order* out)
       : dataset_(dataset), budget_(budget), stretch_bytes_max_(stretch_bytes_max), out_(*out) {}
 
-  // The next sample of the list.
+  // Adds the next sample of the list.
   void add(uint64_t sample) {
     const store::Location next = dataset_.location(sample);
     const uint64_t end = next.offset + next.length;
@@ -172,7 +172,7 @@ class Order::ListCutter {
     end_ = end;
   }
 
-  // There are no further samples.
+  // Ends the list; no sample may be added after this.
   void finish() {
     finish_stretch();
     finish_group();
@@ -212,10 +212,10 @@ class Order::ListCutter {
   const uint64_t stretch_bytes_max_;
   Order& out_;
   Group group_{.in_order = true};
-  uint64_t bytes_ = 0;  // of the group
+  uint64_t bytes_ = 0;  // bytes of the group
   Stretch stretch_;     // the one that samples join
-  uint64_t begin_ = 0;  // of the stretch, in its chunk's file
-  uint64_t end_ = 0;    // of its last sample
+  uint64_t begin_ = 0;  // where the stretch begins in its chunk's file
+  uint64_t end_ = 0;    // where its last sample ends there
 };
 
 Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions& options,

@@ -46,7 +46,7 @@ struct Stretch {
 struct Group {
   uint32_t lane = 0;
   uint32_t number = 0;       // in the lane
-  uint64_t first_index = 0;  // in the lane, of its first sample
+  uint64_t first_index = 0;  // index in the lane of its first sample
   uint64_t count = 0;
   size_t first_stretch = 0;
   size_t stretch_count = 0;
@@ -79,7 +79,7 @@ class Order {
   bool is_listed() const { return list_ != nullptr; }
   // Samples of the lane, without those that are repeated.
   uint64_t lane_size(uint32_t lane) const;
-  // By lane, then by number.
+  // The groups, in the order of their lanes, and within a lane in the order of their numbers.
   std::span<const Group> groups() const { return groups_; }
   std::span<const Stretch> stretches(const Group& group) const;
   // The place in groups() of the group that holds the `index`-th sample of `lane`.

@@ -10,7 +10,7 @@ using base::fail;
 
 namespace {
 
-// Where each chunk has few samples (a folder in place has a chunk for each file), most are read one
+// If each chunk has few samples (a folder in place has a chunk for each file), most are read one
 // by one in any group: small groups begin sooner and take less memory.
 constexpr uint64_t kGroupBytesOfFiles = 4'000'000;
 
@@ -57,6 +57,8 @@ uint64_t epoch_samples(const OrderSource& source, uint64_t dataset_samples) {
   const SampleList* list = list_of(source);
   return list != nullptr ? list->samples.size() : dataset_samples;
 }
+
+bool varies_by_epoch(const OrderSource& source) { return std::holds_alternative<Weighted>(source); }
 
 const SampleList* list_of(const OrderSource& source) {
   const auto* listed = std::get_if<Listed>(&source);

@@ -22,10 +22,12 @@ using Listed = std::shared_ptr<const SampleList>;
 
 using OrderSource = std::variant<Shuffled, Stored, Weighted, Listed>;
 
-// kInvalid, when the source does not suit a dataset with so many samples.
+// kInvalid, when the source does not suit a dataset with this number of samples.
 Status check_source(const OrderSource& source, uint64_t dataset_samples);
 // How many samples an epoch has.
 uint64_t epoch_samples(const OrderSource& source, uint64_t dataset_samples);
+// Whether epochs of the source have different samples, which may need different memory.
+bool varies_by_epoch(const OrderSource& source);
 // The list, where the source is one; else null.
 const SampleList* list_of(const OrderSource& source);
 

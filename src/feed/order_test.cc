@@ -114,7 +114,7 @@ TEST(OrderTest, DiffersBetweenEpochsAndSeeds) {
 
 TEST(OrderTest, ValidationIsStorageOrder) {
   const auto chunks = make_chunks({0, 5, 0, 9, 1});
-  // Whole chunks, as many together as group_bytes holds.
+  // Groups are whole chunks, as many as fit group_bytes.
   const std::map<uint64_t, size_t> groups_by_bytes = {{1, 3}, {10 * kSlot, 2}, {1 << 20, 1}};
   for (const auto& [group_bytes, groups] : groups_by_bytes) {
     const Order order =

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "io/clock.h"
 #include "io/machine.h"
 
 namespace forebay::feed {
@@ -15,8 +14,8 @@ using base::MutexLock;
 namespace {
 
 constexpr uint32_t kBlockSlots = 32;  // slots that a thread takes at once: amortises the lock
-constexpr uint32_t kBlocksEach = 2;   // a batch has so many for each thread, which keeps all busy
-constexpr uint64_t kBatchesHeld = 2;  // that the user holds, besides those prepared ahead
+constexpr uint32_t kBlocksEach = 2;   // blocks of a batch for each thread, to keep all busy
+constexpr uint64_t kBatchesHeld = 2;  // batches that the user holds, besides those made ahead
 
 int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
@@ -55,22 +54,24 @@ store::Caching caching_of(const FeedOptions& options, const EpochPlan& plan) {
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
                                                  const BatchPool::Shape& shape, const Start& start,
-                                                 Crews& crews, Trace& trace) {
+                                                 Crews& crews, Trace& trace,
+                                                 const io::Clock& clock) {
   ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, planner.steps().begin_of(start.step)));
   ASSIGN_OR_RETURN(const uint64_t bytes, divide_memory(options, *plan, shape));
   return std::unique_ptr<Pipeline>(
-      new Pipeline(dataset, options, planner, shape, start, plan, bytes, crews, trace));
+      new Pipeline(dataset, options, planner, shape, start, plan, bytes, crews, trace, clock));
 }
 
 Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
                    const Planner& planner, const BatchPool::Shape& shape, const Start& start,
                    const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
-                   Crews& crews, Trace& trace)
+                   Crews& crews, Trace& trace, const io::Clock& clock)
     : dataset_(dataset),
       options_(options),
       planner_(planner),
       crews_(crews),
       trace_(trace),
+      clock_(clock),
       sample_bytes_(shape.sample_bytes),
       varies_(shape.varies()),
       batch_bytes_max_(options.memory_bytes_max - group_bytes_max),
@@ -134,9 +135,8 @@ bool Pipeline::wait_ms(int ms) {
   if (answered()) return true;
   waited_ |= ms > 0;
   ask();
-  const io::Clock& clock = io::monotonic_clock();
-  const int64_t deadline_ns = clock.now_ns() + ms * int64_t{1'000'000};
-  while (!answered() && clock.wait_until(mutex_, done_, deadline_ns)) {
+  const int64_t deadline_ns = clock_.now_ns() + ms * int64_t{1'000'000};
+  while (!answered() && clock_.wait_until(mutex_, done_, deadline_ns)) {
   }
   return answered();
 }

@@ -5,6 +5,7 @@
 #include "feed/batch_pool.h"
 #include "feed/sample_maker.h"
 #include "feed/share_gpu.h"
+#include "io/clock.h"
 
 namespace forebay::feed {
 
@@ -33,7 +34,7 @@ class Pipeline {
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
                                                 const BatchPool::Shape& shape, const Start& start,
-                                                Crews& crews, Trace& trace);
+                                                Crews& crews, Trace& trace, const io::Clock& clock);
   // Ends all work at once and waits until no thread works for the pipeline.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -72,7 +73,7 @@ class Pipeline {
     uint32_t failed_slot = 0;
   };
 
-  // What a block reserves of the pool's memory.
+  // The room in the pool's memory that a block reserves.
   class BlockRoom final : public Room {
    public:
     BlockRoom(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
@@ -88,7 +89,7 @@ class Pipeline {
   Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
            const BatchPool::Shape& shape, const Start& start,
            const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max, Crews& crews,
-           Trace& trace);
+           Trace& trace, const io::Clock& clock);
   void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
@@ -108,6 +109,7 @@ class Pipeline {
   const Planner& planner_;
   Crews& crews_;
   Trace& trace_;
+  const io::Clock& clock_;
   const size_t sample_bytes_;
   const bool varies_;  // whether batches have images in their own sizes, or files
   const uint64_t batch_bytes_max_;

@@ -13,24 +13,24 @@ struct Uses {
   uint64_t stride = 1;
   bool any = false;
 
-  // How many of them are below `index`.
+  // Returns how many of them are below `index`.
   uint64_t below(uint64_t index) const {
     return index <= first ? 0 : (index - first - 1) / stride + 1;
   }
   uint64_t at(uint64_t number) const { return first + number * stride; }
 };
 
-// The indices for which the position, index * lanes + lane, is `rank` modulo the world size.
+// The indices whose position, index * lanes + lane, is this rank's.
 Uses uses_of_lane(const Steps& steps, uint64_t lanes, uint64_t lane) {
   Uses uses{.first = 0, .stride = steps.world_size / std::gcd(lanes, steps.world_size)};
   for (; uses.first < uses.stride; ++uses.first) {
-    uses.any = (uses.first * lanes + lane) % steps.world_size == steps.rank;
+    uses.any = steps.has(uses.first * lanes + lane);
     if (uses.any) break;
   }
   return uses;
 }
 
-// How many indices of `lane` have a position below `position`.
+// Returns how many indices of `lane` have a position below `position`.
 uint64_t index_of(uint64_t position, uint64_t lanes, uint64_t lane) {
   return position <= lane ? 0 : (position - lane + lanes - 1) / lanes;
 }
@@ -91,9 +91,9 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
   if (!steps_.step_ends.empty()) steps_.global_batch = list->largest_step();
 }
 
-// What any weighted epoch may need: each has other samples, and must fit into the memory that the
-// first one was given. A group has kGroupBytesInOrder at most, or one sample; of a small epoch it
-// has all samples with the gaps between them.
+// What any epoch of a source that varies may need: each has other samples, and must fit into the
+// memory that the first one was given. A group has kGroupBytesInOrder at most, or one sample; of a
+// small epoch it has all samples with the gaps between them.
 uint64_t Planner::drawn_bytes_needed() const {
   uint64_t largest = 0;
   for (uint64_t sample = 0; sample < dataset_->sample_count(); ++sample) {
@@ -148,7 +148,7 @@ Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t 
   }
   std::ranges::sort(plan->loads, {}, &Load::first_position);
   plan->bytes_needed = bytes_needed(*plan);
-  if (std::holds_alternative<Weighted>(source_)) {
+  if (varies_by_epoch(source_)) {
     plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
   }
   plan->bytes = bytes_of(order);

@@ -14,10 +14,10 @@ namespace forebay::feed {
 
 // A group that this rank needs, from its first use to its last.
 struct Load {
-  size_t group = 0;             // in Order::groups()
-  uint64_t first_position = 0;  // the first of the epoch at which this rank uses the group
+  size_t group = 0;             // index in Order::groups()
+  uint64_t first_position = 0;  // the epoch's first position at which this rank uses the group
   uint64_t uses = 0;            // this rank's positions in the group, from the plan's start on
-  uint64_t bytes = 0;           // of memory
+  uint64_t bytes = 0;           // memory that it takes
 };
 
 inline constexpr size_t kNoLoad = SIZE_MAX;
@@ -26,8 +26,8 @@ inline constexpr size_t kNoLoad = SIZE_MAX;
 struct EpochPlan {
   uint64_t epoch = 0;
   Order order;
-  std::vector<Load> loads;            // by first_position
-  std::vector<size_t> load_of_group;  // in `loads`; kNoLoad where this rank needs nothing of it
+  std::vector<Load> loads;            // sorted by first_position
+  std::vector<size_t> load_of_group;  // index in `loads`; kNoLoad if this rank does not need it
   // The most bytes of groups that are in use at the same moment, from the epoch's beginning on. It
   // is the same for all epochs of a weighted order.
   uint64_t bytes_needed = 0;
@@ -65,8 +65,8 @@ struct FileRange {
   uint64_t length = 0;
 };
 
-// Where the images of a stretch lie, from the first to the last; empty if they must be read one by
-// one.
+// Returns where the images of a stretch lie in their file, from the first to the last; an empty
+// range if they must be read one by one.
 FileRange range_of(const store::Dataset& dataset, const Stretch& stretch);
 
 }  // namespace forebay::feed

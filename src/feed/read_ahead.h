@@ -15,28 +15,28 @@ namespace forebay::feed {
 // A load of an epoch's plan.
 struct LoadId {
   uint64_t epoch = 0;
-  size_t number = 0;  // in EpochPlan::loads
+  size_t number = 0;  // index in EpochPlan::loads
   auto operator<=>(const LoadId&) const = default;
 };
 
 // A read of one piece of a load.
 struct PieceRead {
   LoadId load;
-  size_t stretch = 0;   // in Order::stretches() of the load's group
+  size_t stretch = 0;   // index in Order::stretches() of the load's group
   uint64_t offset = 0;  // in the chunk's file
   uint64_t bytes = 0;
 };
 
 struct ReadAheadLimits {
-  uint64_t memory_bytes = 0;         // of all loads that were started and not dropped
-  uint32_t reads = 16;               // in flight
-  uint64_t read_bytes = 64'000'000;  // in flight; a single larger read may be in flight alone
+  uint64_t memory_bytes = 0;         // for all loads that were started and not dropped
+  uint32_t reads = 16;               // reads in flight
+  uint64_t read_bytes = 64'000'000;  // bytes in flight; a larger read may be in flight alone
 };
 
-// One thread at a time. The order of calls: add_epoch() makes loads known; next_load() starts one,
-// for which begin() names the reads; next_read() starts one, and finish() says that it is over;
-// drop() gives back a load's memory. Loads start in the order of the plans, each when all reads of
-// the load before it have started and its memory is free.
+// One thread at a time may use it. The order of calls: add_epoch() makes loads known; next_load()
+// starts one, for which begin() names the reads; next_read() starts a read, and finish() says that
+// it is over; drop() gives back a load's memory. Loads start in the order of the plans, each when
+// all reads of the load before it have started and its memory is free.
 class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}
@@ -56,7 +56,7 @@ class ReadAhead {
   std::optional<PieceRead> next_read();
   // Whether it was the load's last read.
   bool finish(const PieceRead& read);
-  // Nobody uses the load any more.
+  // Gives back the memory of a load that nobody uses any more.
   void drop(uint64_t load_bytes) { memory_bytes_ -= load_bytes; }
 
   // Bytes of all loads that were started and not dropped.

@@ -42,7 +42,7 @@ struct Model {
 
   uint64_t load_bytes(const LoadId& id) const { return plans[id.epoch]->loads[id.number].bytes; }
 
-  // What the stage does after each event.
+  // Does what the stage does after each event.
   void start_what_fits() {
     while (true) {
       if (const auto read = ahead->next_read()) {

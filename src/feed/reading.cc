@@ -17,6 +17,7 @@ constexpr size_t kEpochsAhead = 2;  // the epoch that is prepared, and the next 
 // No read is larger, so that several threads can read the first chunk and a stop waits for little.
 // Reads end at multiples of it in the file: whole blocks, for reads around the page cache.
 constexpr uint64_t kPieceBytes = 8u << 20;
+constexpr uint64_t kCacheLine = 64;  // bytes
 
 Status no_memory(uint64_t bytes) {
   return fail(Code::kNoMemory, "feed: no memory for {} of chunks", base::human_bytes(bytes));
@@ -35,6 +36,21 @@ std::span<const Stretch> stretches_of(const EpochData& epoch, size_t load) {
 
 std::vector<uint32_t> permutation_of(const EpochData& epoch, size_t load) {
   return epoch.plan->order.permutation(group_of(epoch, load));
+}
+
+// The pieces in which stretches are read.
+std::deque<PieceRead> reads_of(const LoadId& id, const std::vector<StretchBytes>& stretches) {
+  std::deque<PieceRead> reads;
+  for (size_t number = 0; number < stretches.size(); ++number) {
+    const FileRange& range = stretches[number].range;
+    const uint64_t end = range.offset + range.length;
+    for (uint64_t at = range.offset; at < end;) {
+      const uint64_t next = std::min(end, (at / kPieceBytes + 1) * kPieceBytes);
+      reads.push_back({.load = id, .stretch = number, .offset = at, .bytes = next - at});
+      at = next;
+    }
+  }
+  return reads;
 }
 
 }  // namespace
@@ -107,8 +123,9 @@ void ReadingStage::release(EpochData& epoch, size_t load) {
   if (group.uses_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   group.permutation = std::vector<uint32_t>();
   MutexLock lock(mutex_);
-  ahead_.drop(epoch.plan->loads[load].bytes);
-  for (StretchBytes& bytes : group.stretches) spare_.keep(std::move(bytes.memory));
+  const uint64_t bytes = epoch.plan->loads[load].bytes;
+  ahead_.drop(bytes);
+  spare_.keep(std::move(group.memory), bytes);
   group.stretches = std::vector<StretchBytes>();
   shrink_spare();
   start_what_fits();
@@ -121,7 +138,7 @@ void ReadingStage::add_to(FeedStats* stats) const {
   stats->starved_ns += starved_ns_;
 }
 
-// Spare memory counts too.
+// Frees spare memory until it fits the limit together with the loads.
 void ReadingStage::shrink_spare() {
   spare_.shrink_to(options_.memory_bytes_max - ahead_.memory_bytes());
 }
@@ -142,9 +159,10 @@ void ReadingStage::start_what_fits() {
 void ReadingStage::begin_load(const LoadId& id) {
   beginning_ = newest_;
   LoadedGroup& group = beginning_->loads[id.number];
-  shrink_spare();
   try {
-    if (ahead_.begin(id, make_reads(id, &group.stretches))) return;
+    make_room(id, &group);
+    shrink_spare();  // only now, so that spare memory becomes the load's and not new memory
+    if (ahead_.begin(id, reads_of(id, group.stretches))) return;
     group.permutation = permutation_of(*beginning_, id.number);
   } catch (const std::bad_alloc&) {
     group.status = no_memory(beginning_->plan->loads[id.number].bytes);
@@ -152,21 +170,25 @@ void ReadingStage::begin_load(const LoadId& id) {
   publish(group);
 }
 
-// Lists the stretches of a load's group, and the pieces in which they are read.
-std::deque<PieceRead> ReadingStage::make_reads(const LoadId& id,
-                                               std::vector<StretchBytes>* stretches) const {
-  std::deque<PieceRead> reads;
+// Lists the stretches of a load's group, and gives them memory: one buffer for all, as they come
+// and go together.
+void ReadingStage::make_room(const LoadId& id, LoadedGroup* group) {
+  const bool is_direct = options_.caching == store::Caching::kUncached;
+  const uint64_t alignment = is_direct ? io::kDirectAlignment : kCacheLine;
+  std::vector<uint64_t> places;
+  uint64_t end = 0;
   for (const Stretch& stretch : stretches_of(*beginning_, id.number)) {
     const FileRange range = range_of(dataset_, stretch);
-    const uint64_t end = range.offset + range.length;
-    for (uint64_t at = range.offset; at < end;) {
-      const uint64_t next = std::min(end, (at / kPieceBytes + 1) * kPieceBytes);
-      reads.push_back({.load = id, .stretch = stretches->size(), .offset = at, .bytes = next - at});
-      at = next;
-    }
-    stretches->push_back({.range = range, .data = nullptr, .memory = {}});
+    group->stretches.push_back({.range = range, .data = nullptr});
+    const uint64_t place = base::round_up(end, alignment) + (is_direct ? place_in_block(range) : 0);
+    places.push_back(place);
+    end = place + range.length;
   }
-  return reads;
+  group->memory = spare_.take(end);
+  for (size_t i = 0; i < places.size(); ++i) {
+    StretchBytes& bytes = group->stretches[i];
+    if (bytes.range.length > 0) bytes.data = group->memory.data() + places[i];
+  }
 }
 
 void ReadingStage::start_read(const PieceRead& read) {
@@ -176,15 +198,10 @@ void ReadingStage::start_read(const PieceRead& read) {
   const uint32_t chunk = stretches_of(*epoch, read.load.number)[read.stretch].chunk;
   const uint64_t tag = next_tag_++;
   try {
-    if (bytes.memory.size() == 0) {
-      bytes.memory = spare_.take(place_in_block(bytes.range) + bytes.range.length);
-      bytes.data = bytes.memory.data() + place_in_block(bytes.range);
-    }
-    uint8_t* const begin = bytes.memory.data() + place_in_block(bytes.range);
     in_flight_.emplace(tag, InFlight{epoch, read});
     queue_.start({.open = [this, chunk, range = bytes.range] { return open_chunk(chunk, range); },
                   .offset = read.offset,
-                  .out = {begin + (read.offset - bytes.range.offset), read.bytes},
+                  .out = {bytes.data + (read.offset - bytes.range.offset), read.bytes},
                   .tag = tag});
   } catch (const std::bad_alloc&) {
     in_flight_.erase(tag);

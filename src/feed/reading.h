@@ -22,9 +22,8 @@ namespace forebay::feed {
 
 // The bytes of a stretch; `data` is null where they could not be read in one piece.
 struct StretchBytes {
-  FileRange range;                // in the chunk's file
-  const uint8_t* data = nullptr;  // in `memory`
-  io::LargeBuffer memory;
+  FileRange range;          // in the chunk's file
+  uint8_t* data = nullptr;  // in LoadedGroup::memory
 };
 
 // A group in memory, or on its way there.
@@ -34,7 +33,8 @@ struct LoadedGroup {
   // From `loaded` until uses_left is 0 these do not change; before, they belong to the stage.
   Status status;
   std::vector<StretchBytes> stretches;  // like Order::stretches()
-  std::vector<uint32_t> permutation;    // Order::permutation()
+  io::LargeBuffer memory;
+  std::vector<uint32_t> permutation;  // Order::permutation()
 };
 
 // An epoch's plan and the data of its loads.
@@ -55,7 +55,7 @@ struct ReadingCrews {
 class ReadingStage {
  public:
   struct Options {
-    uint64_t memory_bytes_max = 0;  // for groups in memory; `first` fits
+    uint64_t memory_bytes_max = 0;  // room for groups; the plan `first` fits
     store::Caching caching = store::Caching::kCached;
   };
 
@@ -79,7 +79,7 @@ class ReadingStage {
   // One use of a load is over. After the last one its memory is gone.
   void release(EpochData& epoch, size_t load) EXCLUDES(mutex_);
 
-  // Every wait ends now, and reads in flight are given up.
+  // Ends every wait, and gives up reads in flight.
   void stop() EXCLUDES(mutex_);
 
   // Adds what was read so far, and the time in which others waited for it.
@@ -94,8 +94,7 @@ class ReadingStage {
 
   void start_what_fits() REQUIRES(mutex_);
   void begin_load(const LoadId& id) REQUIRES(mutex_);
-  std::deque<PieceRead> make_reads(const LoadId& id, std::vector<StretchBytes>* stretches) const
-      REQUIRES(mutex_);
+  void make_room(const LoadId& id, LoadedGroup* group) REQUIRES(mutex_);
   void start_read(const PieceRead& read) REQUIRES(mutex_);
   Result<std::shared_ptr<const io::ReadableFile>> open_chunk(uint32_t chunk,
                                                              const FileRange& range) const;
@@ -119,16 +118,16 @@ class ReadingStage {
   Trace& trace_;
 
   base::Mutex mutex_;
-  base::CondVar ready_;     // for those that wait for groups and epochs
-  base::CondVar may_plan_;  // for the thread that plans
+  base::CondVar ready_;     // threads wait for groups and epochs
+  base::CondVar may_plan_;  // the planning thread waits
   std::atomic<bool> stopped_ = false;
-  std::deque<std::shared_ptr<EpochData>> epochs_ GUARDED_BY(mutex_);  // that are not finished
+  std::deque<std::shared_ptr<EpochData>> epochs_ GUARDED_BY(mutex_);  // the unfinished ones
   Status plan_status_ GUARDED_BY(mutex_);                    // why there is no further epoch
   std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);     // the epoch that was planned last
-  std::shared_ptr<EpochData> beginning_ GUARDED_BY(mutex_);  // that of the load started last
+  std::shared_ptr<EpochData> beginning_ GUARDED_BY(mutex_);  // the epoch of the load started last
   ReadAhead ahead_ GUARDED_BY(mutex_);
   SpareBuffers spare_ GUARDED_BY(mutex_);
-  std::map<uint64_t, InFlight> in_flight_ GUARDED_BY(mutex_);  // by tag
+  std::map<uint64_t, InFlight> in_flight_ GUARDED_BY(mutex_);  // key: tag
   uint64_t next_tag_ GUARDED_BY(mutex_) = 0;
 
   std::atomic<uint64_t> bytes_read_ = 0;
@@ -136,7 +135,7 @@ class ReadingStage {
   std::atomic<int64_t> reading_ns_ = 0;
   std::atomic<int64_t> starved_ns_ = 0;
 
-  io::ReadQueue queue_;  // ends first, as its threads use all of the above
+  io::ReadQueue queue_;  // ends first, because its threads use all of the above
 };
 
 }  // namespace forebay::feed

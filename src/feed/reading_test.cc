@@ -1,4 +1,4 @@
-// What a feed makes of origins that are slow or fail, as a network is and does.
+// How a feed copes with origins that are slow or fail, like a network.
 #include "feed/reading.h"
 
 #include <gmock/gmock.h>
@@ -70,6 +70,29 @@ TEST_F(FeedTest, AStopDoesNotWaitForALongRead) {
   ASSERT_TRUE(
       feed->start({.epoch = 3}).ok());  // ends the reads of epoch 0; the destructor the rest
   EXPECT_FALSE(feed->wait_ms(1));
+}
+
+// A clock that waits for nobody: the first wait takes an hour at once.
+class JumpingClock final : public io::Clock {
+ public:
+  int64_t now_ns() const override { return now_ns_; }
+  bool wait_until([[maybe_unused]] base::Mutex& mutex, base::CondVar&,
+                  int64_t deadline_ns) const override REQUIRES(mutex) {
+    now_ns_ = deadline_ns;
+    return false;
+  }
+
+ private:
+  mutable std::atomic<int64_t> now_ns_ = 0;
+};
+
+TEST_F(FeedTest, AWaitGoesByTheClockThatWasHandedIn) {
+  const StuckOrigin stuck(fs_);
+  const JumpingClock clock;
+  const auto feed = Feed::open(dataset_->through(stuck), options(), clock).value();
+  ASSERT_TRUE(feed->start({}).ok());
+  EXPECT_FALSE(feed->wait_ms(3'600'000));
+  EXPECT_EQ(clock.now_ns(), int64_t{3'600'000} * 1'000'000);
 }
 
 TEST_F(FeedTest, AConnectionThatDropsIsAnErrorAndNoBadSample) {

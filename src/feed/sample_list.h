@@ -22,7 +22,8 @@ struct SampleList {
   uint64_t largest_step() const;
 };
 
-// Errors: kInvalid, when the list does not suit itself or a dataset with so many samples.
+// Errors: kInvalid, when the list contradicts itself or does not suit a dataset of
+// `dataset_samples` samples.
 base::Status check_list(const SampleList& list, uint64_t dataset_samples);
 
 // The first `count` positions of an epoch that is drawn by weights. The augmentation of a sample

@@ -173,7 +173,8 @@ bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, R
   return good;
 }
 
-// `status` says whether the sample could be prepared.
+// Completes a task after its sample was prepared with the result `status`. A bad sample is replaced
+// by another one, or its slot is left empty.
 Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room) {
   const Slot& slot = begun.task->slot;
   if (status.ok()) {
@@ -190,7 +191,7 @@ Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status sta
 }
 
 // Prepares the next good sample in the way in which the position's own would have been. It tries no
-// more samples than may be bad, because so many bad ones stop the run anyway.
+// more samples than may be bad, because the run stops after that number of bad samples anyway.
 Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& room) {
   const Order& order = plan.order;
   const Task& task = *begun.task;

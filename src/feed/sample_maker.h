@@ -8,7 +8,7 @@
 
 namespace forebay::feed {
 
-// Where the memory of files, and of images in their own sizes, is counted before they are made.
+// Counts the memory of files, and of images in their own sizes, before they are made.
 class Room {
  public:
   virtual ~Room() = default;
@@ -27,10 +27,10 @@ struct Task {
   // The outcome. Errors: kIo and others that concern more than a single sample; kCorrupt when no
   // good sample takes the place; kCancelled.
   Status status = {};
-  std::optional<BadSample> bad = {};  // when the position's own sample could not be used
+  std::optional<BadSample> bad = {};  // the position's own sample, if it was bad
 };
 
-// One thread at a time. What the constructor is given outlives it.
+// One thread at a time may use it. What the constructor is given outlives it.
 class SampleMaker {
  public:
   // A call of make() has at most `tasks_max` tasks.
@@ -53,7 +53,7 @@ class SampleMaker {
   // A task on its way; its group stays in memory until it is finished.
   struct Begun {
     Task* task = nullptr;
-    size_t load = 0;  // in EpochData::loads
+    size_t load = 0;  // index in EpochData::loads
     uint64_t sample = 0;
     uint64_t drawn_for = 0;
     int32_t label = -1;
@@ -80,8 +80,8 @@ class SampleMaker {
   const Trace::Track track_;
   SlotWriter writer_;
   std::vector<Begun> begun_;
-  std::vector<SlotRequest> requests_;  // for the usable ones of begun_, in their order
-  base::ByteVector file_;              // of a replacement, kept for its memory
+  std::vector<SlotRequest> requests_;  // one for each usable sample of begun_
+  base::ByteVector file_;              // a replacement's file; its memory is kept
   uint64_t bytes_read_ = 0;
 };
 

@@ -16,7 +16,7 @@ class SampleWeights {
   // negative or not finite, or when none is above 0.
   static base::Result<SampleWeights> make(std::span<const double> weights);
 
-  // How many samples have a weight.
+  // Returns how many samples have a weight.
   uint64_t size() const { return ends_.size(); }
   // The sample at a position of an epoch. It depends on nothing else, and takes O(log size()).
   // `epoch` below 2^32, `position` below 2^48.

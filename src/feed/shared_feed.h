@@ -15,7 +15,7 @@ namespace forebay::feed {
 struct Taken {
   std::shared_ptr<const Batch> batch;  // null at the epoch's end
   std::string state;                   // encode_state()
-  size_t bad_samples = 0;              // that the state lists
+  size_t bad_samples = 0;              // number of bad samples that the state lists
 };
 
 // Any thread may call anything.

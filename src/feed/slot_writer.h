@@ -8,7 +8,8 @@
 
 namespace forebay::feed {
 
-// Where the data of one sample of a batch is written; null where the batch has no such data.
+// The places to which the data of one sample of a batch is written; null for data that the batch
+// does not have.
 struct Slot {
   uint8_t* image = nullptr;          // Images::kTensor; in the memory of FeedOptions::device
   base::Pixels* whole = nullptr;     // Images::kWhole
@@ -27,7 +28,7 @@ struct SlotRequest {
   Status status = {};  // the outcome; after an error nothing in the slot may be used
 };
 
-// Keeps its buffers from one sample to the next. One thread at a time.
+// Keeps its buffers from one sample to the next. One thread at a time may use it.
 class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
@@ -53,7 +54,7 @@ class SlotWriter {
 
   const Images images_;
   const bool files_;
-  // For tensors one of the two is set.
+  // For tensors, one of the next two is set.
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;

@@ -17,26 +17,29 @@ SpareBuffers::SpareBuffers() { buffers_.reserve(kBuffersKept); }
 // are asked for are counted.
 io::LargeBuffer SpareBuffers::take(uint64_t bytes) {
   auto best = buffers_.end();
+  size_t best_size = bytes + bytes / 8 + kBufferUnit + 1;
   for (auto it = buffers_.begin(); it != buffers_.end(); ++it) {
-    const bool fits = it->size() >= bytes && it->size() <= bytes + bytes / 8 + kBufferUnit;
-    if (fits && (best == buffers_.end() || it->size() < best->size())) best = it;
+    const size_t size = it->buffer.size();
+    if (size < bytes || size >= best_size) continue;
+    best = it;
+    best_size = size;
   }
   if (best == buffers_.end()) return io::LargeBuffer(bytes);
-  io::LargeBuffer buffer = std::move(*best);
+  io::LargeBuffer buffer = std::move(best->buffer);
+  bytes_ -= best->bytes;
   buffers_.erase(best);
-  bytes_ -= buffer.size();
   return buffer;
 }
 
-void SpareBuffers::keep(io::LargeBuffer buffer) {
+void SpareBuffers::keep(io::LargeBuffer buffer, uint64_t bytes) {
   if (buffer.size() == 0 || buffers_.size() == kBuffersKept) return;
-  bytes_ += buffer.size();
-  buffers_.push_back(std::move(buffer));
+  bytes_ += bytes;
+  buffers_.push_back({std::move(buffer), bytes});
 }
 
 void SpareBuffers::shrink_to(uint64_t bytes_max) {
   while (!buffers_.empty() && bytes_ > bytes_max) {
-    bytes_ -= buffers_.front().size();
+    bytes_ -= buffers_.front().bytes;
     buffers_.erase(buffers_.begin());
   }
 }

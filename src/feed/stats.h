@@ -7,7 +7,7 @@ namespace forebay::feed {
 
 // Totals since the feed was opened. A wait is added when it has ended.
 struct FeedStats {
-  uint64_t samples = 0;  // that the consumer received
+  uint64_t samples = 0;  // samples that the consumer received
   uint64_t bytes_read = 0;
   uint64_t made_on_gpu = 0;       // samples whose tensors the GPU made; includes prepared batches
   int64_t wait_ns = 0;            // time in which the consumer waited, in wait_ms() and next()

@@ -22,6 +22,8 @@ struct Steps {
   uint64_t count() const;
   uint64_t begin_of(uint64_t step) const;
   uint64_t end_of(uint64_t step) const;
+  // Whether the position is this rank's; steps begin at multiples of the world size.
+  bool has(uint64_t position) const { return position % world_size == rank; }
   // The position of a slot; from end_of(step) on the slot is empty.
   uint64_t position(uint64_t step, uint64_t slot) const {
     return begin_of(step) + slot * world_size + rank;

@@ -21,25 +21,24 @@ Draw draw_of(Size image, Size resized, const Viewport& viewport, const Border& b
   return out;
 }
 
-Result<Draw> draw_crop_for(const RandomResizedCrop& crop, Size size, Size image,
-                           base::Random& random) {
+Result<Draw> draw_for(const RandomResizedCrop& crop, Size size, Size image, base::Random& random) {
   return Draw{.region = draw_crop(crop, image.width, image.height, random),
               .resized = size,
               .kept = whole(size)};
 }
 
-Result<Draw> draw_crop_for(const RandomCrop& crop, Size size, Size image, base::Random& random) {
+Result<Draw> draw_for(const RandomCrop& crop, Size size, Size image, base::Random& random) {
   ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
   ASSIGN_OR_RETURN(const Viewport viewport, draw_viewport(crop, resized, size, random));
   return draw_of(image, resized, viewport, crop.border);
 }
 
-Result<Draw> draw_crop_for(const CentreCrop& crop, Size size, Size image, base::Random&) {
+Result<Draw> draw_for(const CentreCrop& crop, Size size, Size image, base::Random&) {
   ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, image));
   return draw_of(image, resized, centre_viewport(resized, size), {});
 }
 
-Result<Draw> draw_crop_for(const WholeImage& crop, Size size, Size image, base::Random&) {
+Result<Draw> draw_for(const WholeImage& crop, Size size, Size image, base::Random&) {
   ASSIGN_OR_RETURN(const Size resized, whole_size(crop, image, size));
   return draw_of(image, resized, {0, 0, resized}, {});
 }
@@ -78,11 +77,11 @@ Box box_in_scaled(const Rect& region, uint32_t scale) {
 
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                   const std::optional<FixedCrop>& crop) {
-  const auto draw_crop = [&](const auto& kind) {
-    return draw_crop_for(kind, transform.size, image, random);
+  const auto draw_kind = [&](const auto& kind) {
+    return draw_for(kind, transform.size, image, random);
   };
   ASSIGN_OR_RETURN(Draw out,
-                   crop ? draw_fixed(*crop, image) : std::visit(draw_crop, transform.crop));
+                   crop ? draw_fixed(*crop, image) : std::visit(draw_kind, transform.crop));
   out.size = crop ? crop->size : transform.size;
   out.flip = draw_flip(transform.flip, random);
   out.vertical_flip = draw_flip(transform.vertical_flip, random);

@@ -79,9 +79,9 @@ class GpuPreparer {
   gpu::Round round_;
   uint64_t sent_begin_ = 0;      // where the memory of the round begins
   std::vector<size_t> regions_;  // the requests of the round's regions
-  std::vector<OnHost> on_host_;  // those of the round
+  std::vector<OnHost> on_host_;  // the round's samples that the host makes
   uint64_t on_host_bytes_ = 0;
-  std::vector<Zeros> zeros_;  // those of the round
+  std::vector<Zeros> zeros_;  // the round's samples that become zeros
   std::vector<PrepareRequest> host_requests_;
   std::vector<base::ByteVector> restored_;  // files of resident JPEGs for host_requests_
   std::vector<size_t> running_;             // requests whose regions run, in order

@@ -146,7 +146,7 @@ TEST(PrepareGpu, MakesTheHostsSamplesOfEveryTransform) {
   }
 }
 
-// Given crops; not all images contain them.
+// The crops are given; not all images contain them.
 TEST(PrepareGpu, CutsWhatItIsTold) {
   const auto files = make_files();
   BothWays ways({.size = {20, 20}, .vertical_flip = 0.5}, {.dtype = DType::kUint8});

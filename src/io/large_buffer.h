@@ -19,7 +19,7 @@ class LargeBuffer {
   explicit LargeBuffer(size_t bytes);
 
   uint8_t* data() const { return memory_.get(); }
-  // At least the number of bytes that was asked for.
+  // The buffer's size, which is at least the number of bytes that was asked for.
   size_t size() const { return memory_ ? memory_.get_deleter().bytes : 0; }
 
  private:

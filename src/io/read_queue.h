@@ -2,12 +2,11 @@
 // read by a few threads; a file that keeps many ranges in flight by itself needs none of them.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <vector>
 
 #include "base/crew.h"
-#include "base/mutex.h"
+#include "base/queue.h"
 #include "io/origin.h"
 
 namespace forebay::io {
@@ -28,10 +27,10 @@ struct DoneRead {
   Status status = {};  // `out` is filled where it is ok; else what open() or read() gave
   uint64_t bytes = 0;  // read; 0 where it failed
   uint32_t thread = 0;
-  int64_t begin_ns =
-      0;  // the time in which the thread worked on it, on the clock of monotonic_ns()
+  int64_t begin_ns = 0;  // from here to end_ns the thread worked on it, as monotonic_ns() counts
   int64_t end_ns = 0;
-  int64_t cpu_ns = 0;  // CPU time of the thread meanwhile
+  // CPU time of the thread since its last read: of this read, and of on_done before it.
+  int64_t cpu_ns = 0;
 };
 
 struct ReadQueueOptions {
@@ -40,8 +39,8 @@ struct ReadQueueOptions {
 };
 
 // One owner calls everything; on_done is called by the reading threads, several at once, and may
-// start more reads. Each read that was started is done exactly once, at the latest when the
-// destructor returns.
+// start more reads. Each read that was started before the destructor is done exactly once, at the
+// latest when the destructor returns; what on_done starts while the destructor runs may be dropped.
 class ReadQueue {
  public:
   // The crew's threads read for the queue until it ends.
@@ -54,22 +53,19 @@ class ReadQueue {
 
   // Returns at once. Reads begin in the order in which they were started; the owner limits how many
   // wait, by the memory that it gives them.
-  void start(ReadRequest request) EXCLUDES(mutex_);
+  void start(ReadRequest request);
   // All reads that were or will be started end soon with kCancelled, unless they are done before.
   // A long one ends after its current piece. Returns at once.
-  void cancel() EXCLUDES(mutex_);
+  void cancel();
 
  private:
-  void run(uint32_t thread) EXCLUDES(mutex_);
-  std::optional<ReadRequest> take() EXCLUDES(mutex_);
+  void run(uint32_t thread);
   Status read(const ReadRequest& request);
+  static Status read_until(const ReadRequest& request, const std::stop_token& stop);
 
   const std::function<void(DoneRead)> on_done_;
   std::stop_source cancelled_;
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  std::deque<ReadRequest> waiting_ GUARDED_BY(mutex_);
-  bool ended_ GUARDED_BY(mutex_) = false;
+  base::Queue<ReadRequest> waiting_;
   base::Crew& crew_;
 };
 

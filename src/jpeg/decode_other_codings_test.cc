@@ -13,18 +13,9 @@ using base::Code;
 using base::Pixels;
 using base::Rect;
 
-ByteVector crop(const Pixels& pixels, const Rect& region) {
-  ByteVector out;
-  for (uint32_t y = 0; y < region.height; ++y) {
-    const uint8_t* from = pixels.rgb.data() + (size_t{region.y + y} * pixels.width + region.x) * 3;
-    out.insert(out.end(), from, from + size_t{region.width} * 3);
-  }
-  return out;
-}
-
 TEST(Decode, FourComponentsAsPillow) {
-  // By hand from Pillow's cmyk2rgb: the ink is 255 - stored, light = 255 - black ink, and
-  // r = light - ink * light / 255, rounded: 128 - 55 * 128 / 255 = 100 for the first channel.
+  // The expected values follow Pillow's cmyk2rgb: the ink is 255 - stored, light = 255 - black ink,
+  // and r = light - ink * light / 255, rounded: 128 - 55 * 128 / 255 = 100 for the first channel.
   const auto plain = make_jpeg({.components = 4, .quality = 100, .plain = {200, 100, 50, 128}});
   Pixels one;
   ASSERT_TRUE(Decoder().decode(plain, Rect{3, 3, 1, 1}, &one).ok());

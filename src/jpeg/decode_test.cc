@@ -82,7 +82,7 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
   }
 }
 
-// For luma of 2 x 2: chroma that is finer in one direction, or differs between components.
+// Chroma factors for luma of 2 x 2: chroma is finer in one direction, or differs by component.
 constexpr decltype(Sample::chroma) kChromaFactors[] = {
     {{{1, 2}, {1, 2}}}, {{{2, 1}, {1, 2}}}, {{{2, 2}, {1, 1}}}};
 
@@ -370,7 +370,7 @@ TEST(Transform, TakesTheLeastProductForWhatItIs) {
   EXPECT_EQ(samples[0], samples[1]);
 }
 
-// From ordinary blocks to blocks that no encoder makes, SIMD and plain arithmetic agree.
+// SIMD and plain arithmetic agree on ordinary blocks, and on blocks that no encoder makes.
 void compare_transforms() {
   Random random(16, Purpose::kTest);
   constexpr size_t kBlocks = 11;  // not a multiple of the blocks in a vector

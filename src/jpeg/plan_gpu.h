@@ -84,7 +84,7 @@ class Plan {
 
   const bool whole_segments_;
   const EntropyKernel kernel_ = best_entropy_kernel();
-  Scan scan_;  // of the image of the last lay_out()
+  Scan scan_;  // the scan of the last image that lay_out() took
   base::Rect region_;
   RegionLayout layout_;
   std::vector<NeededSegment> needed_;

@@ -8,7 +8,7 @@
 namespace forebay::jpeg {
 namespace {
 
-// Enough for many small images.
+// Large enough for many small images.
 constexpr size_t kMemoryMin = size_t{4} << 20;
 constexpr size_t kSlicesSize = kSlicePadding + kStreamSlots * kSliceStride;  // coefficients
 // An image with this many bits is split whatever else is in the batch.

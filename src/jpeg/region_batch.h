@@ -37,7 +37,7 @@ class RegionBatch : private StreamSource {
 
  private:
   static constexpr size_t kImagesAtOnce = 64;
-  // With this many, the end, when lanes run empty, costs little.
+  // With this many ranges, it costs little that lanes run empty at the end.
   static constexpr size_t kRangesEnough = 4 * kStreamSlots;
 
   struct Image {

@@ -49,7 +49,8 @@ class RegionDecoder {
     return (layout_.samples_bytes + bits_bytes_ + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
 
-  uint64_t bits() const { return bits_bytes_ * 8; }  // in the needed segments, or slightly more
+  // The number of bits in the needed segments, or slightly more.
+  uint64_t bits() const { return bits_bytes_ * 8; }
   std::vector<McuRange>& ranges() { return ranges_; }
   const StreamTables& tables() const { return tables_; }
   // Prepares `stream` for the first slice of a range; its coefficients go to `out`. Writes in
@@ -69,7 +70,7 @@ class RegionDecoder {
   void transform_run(uint32_t row, uint32_t column, uint32_t count, int16_t* coefficients);
 
   RegionLayout layout_;
-  uint32_t slice_mcus_ = 0;  // in a slice, at most
+  uint32_t slice_mcus_ = 0;  // the most MCUs of a slice
   StreamTables tables_;
   std::array<Dequantiser, 3> dequantisers_;
   int16_t* kept_ = nullptr;

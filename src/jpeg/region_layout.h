@@ -42,8 +42,9 @@ struct RegionLayout {
     uint32_t mcu_height = 8;
   };
   std::array<Component, 3> components;
-  // Where the samples of the needed MCUs lie: `plane_offsets` into `samples_bytes` of memory that
-  // begins at a cache line. The pointers of the planes are set later, once there is such memory.
+  // The places of the samples of the needed MCUs: `plane_offsets` into `samples_bytes` of memory
+  // that begins at a cache line. The pointers of the planes are set later, once there is such
+  // memory.
   std::array<Plane, 3> planes{};
   std::array<size_t, 3> plane_offsets{};
   size_t samples_bytes = 0;

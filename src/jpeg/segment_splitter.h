@@ -23,7 +23,7 @@ class SegmentSplitter : private StreamSource {
 
   // A segment to split.
   struct Input {
-    const uint8_t* data = nullptr;  // without stuffing, as in Stream
+    const uint8_t* data = nullptr;  // without stuffing, like in Stream
     uint64_t bits = 0;
     uint32_t mcus = 0;
     uint32_t needed = 0;  // how many MCUs from the first one on are needed
@@ -92,7 +92,7 @@ class SegmentSplitter : private StreamSource {
   std::array<Stream, kStreamSlots> streams_;
   std::array<size_t, kStreamSlots> walk_of_;  // the walk of each stream
   size_t started_ = 0;
-  std::vector<int16_t> coefficients_;  // of streams_, for kernels that write coefficients
+  std::vector<int16_t> coefficients_;  // coefficients of streams_, if the kernel writes them
 };
 
 }  // namespace forebay::jpeg

@@ -115,7 +115,7 @@ void check(const ByteVector& file, Random& random) {
         ASSERT_EQ(point.dc, course[point.mcu].dc);
       }
       ASSERT_EQ(points.front().mcu, 0u);
-      // Points reach as far as the data is good, and are this close to each other.
+      // Points reach to the end of the good data, and are this close to each other.
       const auto end = std::min<size_t>(segment.needed, course.size());
       ASSERT_LE(end, points.back().mcu + 3 * segment.slice_mcus);
       for (size_t p = 1; p < points.size(); ++p) {

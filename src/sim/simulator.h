@@ -1,6 +1,6 @@
 // Runs state machines in one thread under a seed: what happens, and when, is drawn from the seed,
 // and time is virtual. A test that fails prints its seed, and the same seed fails again in the same
-// way. For tests and benchmarks only.
+// way. Only tests and benchmarks may use it.
 #pragma once
 
 #include <functional>
@@ -24,11 +24,11 @@ class Simulator {
   void after(int64_t delay_ns, std::function<void()> event);
   // The same after a delay that is drawn from [0, delay_ns_max].
   void within(int64_t delay_ns_max, std::function<void()> event);
-  // Runs events until none is left. kTooBig after `events_max` of them: the machines make work for
-  // ever.
+  // Runs events until none is left. Returns kTooBig after `events_max` events, because then the
+  // machines probably make work for ever.
   base::Status run(uint64_t events_max);
 
-  // What a test draws its own choices from.
+  // Tests draw their own choices from these random numbers.
   base::Random& random() { return random_; }
   // The virtual time. Nothing can wait for it in a single thread: wait_until() ends the program.
   const io::Clock& clock() const { return clock_; }
@@ -36,8 +36,8 @@ class Simulator {
  private:
   struct Event {
     int64_t at_ns = 0;
-    uint64_t tie = 0;     // drawn, for events of the same moment
-    uint64_t number = 0;  // makes the order complete
+    uint64_t tie = 0;     // random; orders events of the same moment
+    uint64_t number = 0;  // orders events with equal ties
     std::function<void()> run;
   };
   class Clock final : public io::Clock {
@@ -52,7 +52,7 @@ class Simulator {
   base::Random random_;
   Clock clock_;
   uint64_t events_ = 0;
-  std::vector<Event> heap_;  // the next event first
+  std::vector<Event> heap_;  // the next event is the first element
 };
 
 // Runs `body` with a new simulator under each of `count` seeds, which are 0, 1, 2, …, and names the

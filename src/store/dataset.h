@@ -41,7 +41,7 @@ class Dataset {
   virtual std::string chunk_name(uint32_t number) const { return base::to_hex(chunk(number).id); }
   // The chunk that holds sample `sample`, by the chunks' first samples.
   virtual uint32_t chunk_of(uint64_t sample) const = 0;
-  // Where a sample lies; `sample` is below sample_count().
+  // Returns where a sample lies; `sample` is below sample_count().
   virtual Location location(uint64_t sample) const = 0;
   // Depends on the content alone: equal datasets have equal fingerprints, wherever they lie and
   // however their chunks are divided into parts.
@@ -61,8 +61,7 @@ class Dataset {
 
   // Whether this is data in place.
   virtual bool in_place() const { return false; }
-  // What whoever opened data in place should be told: what is left out, an index that is out of
-  // date.
+  // Messages for whoever opened data in place: what is left out, or that an index is out of date.
   virtual std::vector<std::string> notes() const { return {}; }
 };
 

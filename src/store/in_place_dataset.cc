@@ -199,7 +199,7 @@ Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
   const bool is_stored = index.has_value();
   if (!is_stored) {
     const Status why = index.error();
-    IndexRemarks remarks;  // not needed here, as the notes say enough
+    IndexRemarks remarks;  // not needed here, because the notes say enough
     ASSIGN_OR_RETURN(index, make_index(origin, places, OnBadShard::kFail, &remarks));
     if (why.code() != Code::kNotFound) {
       index->notes.push_back(fmt::format(

@@ -14,10 +14,11 @@ using base::Sha256;
 
 namespace {
 
-// Up to so many bytes between two samples are cheaper to read than to leave out.
+// A gap of up to this many bytes between two samples is read too, which costs less than a second
+// read.
 constexpr uint64_t kJoinedGapBytes = 256 << 10;
 
-// What all views have in common.
+// The base class of all views.
 class View : public Dataset {
  public:
   const std::string& path() const override { return path_; }

@@ -158,7 +158,7 @@ Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
       restored.path = path;
       return restored;
     }
-    // A failing disk, too little memory or other options say nothing about the file.
+    // Errors of the disk, of memory or of the options do not mean that the file is damaged.
     const Code code = progress.error().code();
     const bool damaged =
         code == Code::kCorrupt || code == Code::kTooBig || code == Code::kUnsupported;

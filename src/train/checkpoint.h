@@ -1,5 +1,5 @@
-// A training run on disk: one safetensors file with the model, the momentum and, as JSON in the
-// metadata, where the run stands. A CRC32C covers the whole file.
+// Stores a training run on disk: one safetensors file holds the model and the momentum, and its
+// metadata says as JSON how far the run is. A CRC32C covers the whole file.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace forebay::train {
 
-// Where a run stands.
+// How far a run is.
 struct Progress {
-  uint64_t step = 0;     // the steps that are done, over all epochs
-  feed::FeedState feed;  // where the next batch comes from
-  // Everything that the weights depend on: a flat JSON object of option to value, which
+  uint64_t step = 0;     // number of finished steps, over all epochs
+  feed::FeedState feed;  // where the feed goes on
+  // Everything that the weights depend on: a flat JSON object of options and their values, which
   // checkpoint_options() (stage_options.h) makes.
   std::string options;
 };
@@ -25,7 +25,7 @@ Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const 
 struct Restored {
   Progress progress;
   std::string path;
-  // Newer checkpoints that could not be used, and why.
+  // Newer checkpoints that could not be used, each with the reason.
   std::vector<std::string> damaged;
 };
 

@@ -47,7 +47,8 @@ Result<uint32_t> first_image_side(const store::Dataset& dataset) {
     return fail(Code::kInvalid, "{}: no samples to learn from", dataset.path());
   }
   store::Location first = dataset.location(0);
-  // The header is enough here. An image whose checksum differs is the feed's to replace.
+  // The header is enough here, so the checksum is not compared. The feed will compare it and
+  // replace a damaged image.
   first.crc32c.reset();
   base::ByteVector bytes;
   RETURN_IF_ERROR(dataset.read_file(first, &bytes).at(dataset.path()));

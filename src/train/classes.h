@@ -8,8 +8,8 @@ namespace forebay::train {
 using base::Result;
 using base::Status;
 
-// Gives the number of classes: one more than the highest label, or the number of class names where
-// that is larger. 0 when no sample has a class.
+// Gives the number of classes: one more than the highest label, or the number of class names if
+// that is larger; 0 when no sample has a class.
 int64_t class_count(const store::Dataset& dataset);
 
 // Fails with kInvalid unless each class that `validation` has is one of the `classes` classes of
@@ -18,7 +18,7 @@ Status check_same_classes(const store::Dataset& training, const store::Dataset& 
                           int64_t classes);
 
 // Gives the shorter side, in pixels, of the first image. Errors: kInvalid for a dataset without
-// samples; what reading the file and its header gives.
+// samples; those of reading the file and its header.
 Result<uint32_t> first_image_side(const store::Dataset& dataset);
 
 }  // namespace forebay::train

@@ -14,7 +14,7 @@ namespace {
 
 struct Feeds {
   std::unique_ptr<feed::Feed> training;
-  std::unique_ptr<feed::Feed> validation;  // null: nothing is measured
+  std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
 };
 
 Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options& options,
@@ -31,7 +31,7 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
   return feeds;
 }
 
-// Fills in what depends on the dataset, and checks the whole.
+// Fills in the options that depend on the dataset, and checks all of them.
 Result<Options> settle(const Job& job, const store::Dataset& dataset, int64_t classes) {
   uint32_t side = 0;
   if (job.options.size == 0) {

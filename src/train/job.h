@@ -1,5 +1,5 @@
-// A whole training job: from the names of datasets and files to a trained model. It opens what
-// run.h's train() works on and says how it ended.
+// A whole training job, from the names of datasets and files to a trained model. It opens what
+// train() (run.h) works on, and reports the result.
 #pragma once
 
 #include "train/run.h"
@@ -11,16 +11,16 @@ struct Job {
   Options options;
   Loading loading;
   std::string dataset;     // the packed dataset that is learned from
-  std::string validation;  // the packed dataset that is measured on; empty: none
-  std::string init;        // a safetensors file of first weights; empty: random ones
-  std::string log;         // a file for JSON lines; empty: none
+  std::string validation;  // the packed dataset that is measured on; empty for none
+  std::string init;        // a safetensors file of first weights; empty for random ones
+  std::string log;         // a file for JSON lines; empty for none
   // These are RunOptions' members of the same names.
   std::string out;
   bool resume = false;
   uint64_t checkpoint_steps = RunOptions{}.checkpoint_steps;
   uint64_t log_steps = RunOptions{}.log_steps;
   const std::atomic<bool>* stop = nullptr;
-  // PyTorch's threads; 0: the usable cores.
+  // Number of PyTorch's threads; 0 means io::usable_cores().
   int torch_threads = 0;
   // When the process started, on io::monotonic_ns(): the time to the first batch counts from here.
   int64_t start_ns = 0;

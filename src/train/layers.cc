@@ -56,7 +56,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 LayerMaker::LayerMaker(Model& model, uint64_t seed)
     : model_(model), random_(at::detail::createCPUGenerator(seed)) {}
 
-// Draws weights after He et al. 2015 with the fan out, like torchvision's ResNet.
+// Draws weights by the rule of He et al. 2015 for the fan out, like torchvision's ResNet.
 Conv LayerMaker::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel,
                       int64_t stride) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(out * kernel * kernel));

@@ -17,14 +17,15 @@ struct Conv {
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
-// Makes patches of 2 x 2 pixels decorrelated and of equal variance: filters that are their
-// principal components, and their negatives, since ReLU keeps of these what it removes from the
-// others. They are not learned but found from a batch of images. An image shrinks by a pixel each
-// way; one below 16 pixels is padded and grows by one, so that it can still be halved three times.
-// After Page 2018 and Jordan 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU".
+// Decorrelates patches of 2 x 2 pixels and gives them equal variance. The filters are the principal
+// components of the patches, and the negatives of these, because ReLU then keeps from one what it
+// removes from the other. They are not learned, but found from a batch of images. Images become one
+// pixel smaller in width and height; images below 16 pixels are padded and become one pixel larger,
+// so that they can still be halved three times. The layer follows Page 2018 and Jordan 2024, "94%
+// on CIFAR-10 in 3.29 seconds on a single GPU".
 struct Whitening {
   static constexpr int64_t kChannels = 24;
-  at::Tensor weight;  // zeros until it is found
+  at::Tensor weight;  // all zeros until find() has run
   // Finds the filters unless that is already done. Replicas that learn together must share them.
   void find(const at::Tensor& images);
   at::Tensor operator()(const at::Tensor& x) const;
@@ -35,11 +36,11 @@ struct BatchNorm {
   at::Tensor bias;
   at::Tensor mean;
   at::Tensor var;
-  at::Tensor count;  // num_batches_tracked
+  at::Tensor count;  // PyTorch's num_batches_tracked
   at::Tensor operator()(const at::Tensor& x, bool training) const;
 };
 
-// Computes in float32, because it is small and logits deserve the precision.
+// Computes in float32: the layer is small, and logits need the precision.
 struct Linear {
   at::Tensor weight;
   at::Tensor bias;  // undefined when there is none
@@ -47,8 +48,9 @@ struct Linear {
 };
 
 // Makes layers with torch.nn's names, and enters them into the model's lists. First weights are
-// torchvision's for ResNets; of identity_conv(), the identity for as many channels as it has, the
-// others torch.nn's, which carries the image through a network of few epochs from the first step.
+// drawn like torchvision's for ResNets. identity_conv() begins as the identity for as many channels
+// as it has inputs, so that the image passes through the network from the first step, which helps
+// when there are few epochs; its other channels are drawn like torch.nn's.
 class LayerMaker {
  public:
   LayerMaker(Model& model, uint64_t seed);

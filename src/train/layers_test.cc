@@ -21,7 +21,7 @@ TEST(Whitening, DecorrelatesPatchesAndScalesThemAlike) {
   const at::Tensor out = at::conv2d(images, first).permute({0, 2, 3, 1}).reshape({-1, 12});
   const at::Tensor covariance = out.t().matmul(out) / out.size(0);
   EXPECT_TRUE(at::allclose(covariance, at::eye(12), 0, 0.05)) << covariance;
-  // Once found, it stays.
+  // Another batch does not change filters that were found before.
   const at::Tensor before = weight.clone();
   model->forward(images * 2, true);
   EXPECT_TRUE(at::equal(weight, before));

@@ -1,5 +1,5 @@
-// A model that learns from batches and is measured on them: the two halves of a step, and an
-// evaluation. When they are called and what is kept of their results is decided in run.h.
+// A model that learns from batches and is measured on them. This file has the two halves of a step,
+// and the evaluation; run.h decides when they are called and what is kept of their results.
 #pragma once
 
 #include "feed/feed.h"
@@ -12,7 +12,7 @@ namespace forebay::train {
 // as long as the tensor does. The feed's layout must be NHWC and its type float32 or bfloat16.
 at::Tensor wrap_images(const std::shared_ptr<const feed::Batch>& batch, Precision precision);
 
-// What one batch said about the model before the update.
+// How well the model did on one batch, before the update.
 struct BatchResult {
   double loss = 0;       // the mean over the samples that have a label
   uint64_t samples = 0;  // the number of samples that have a label
@@ -68,7 +68,7 @@ class Learner {
   Model& model_;
   Options options_;
   Sgd sgd_;
-  bool has_gradients_ = false;  // which apply() has not used yet
+  bool has_gradients_ = false;  // whether there are gradients that apply() has not used yet
 };
 
 }  // namespace forebay::train

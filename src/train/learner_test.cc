@@ -13,7 +13,7 @@ TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
   FakeFeed feed({.steps = 1});
   const auto batch = *feed.next();
   const at::Tensor images = wrap_images(batch, Precision::kFp32);
-  model->forward(images, true);  // finds the whitening, without which all images are alike
+  model->forward(images, true);  // finds the whitening; without it all images would look the same
   const at::Tensor logits =
       (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
   const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);

@@ -1,4 +1,4 @@
-// What a run reports while it goes: lines for people on standard error, and JSON lines in a file.
+// Reports the progress of a run: lines for people on standard error, and JSON lines in a file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ class Log {
 
   // Appends one line {"event": event, …fields, "s": seconds since the log was opened}.
   Status event(const std::string& event, nlohmann::json fields);
-  // Prints a line that stays.
+  // Prints a line that no later line overwrites.
   void say(const std::string& line);
   // Prints a line that the next one overwrites where standard error is a terminal.
   void progress(const std::string& line);

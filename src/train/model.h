@@ -25,7 +25,7 @@ struct ModelOptions {
   std::string name = "resnet9";  // or "resnet18"
   int64_t width = 16;            // resnet9: half the channels of its first learned layer
   int64_t classes = 10;
-  uint64_t seed = 0;  // from which the first weights are drawn
+  uint64_t seed = 0;  // the seed that the first weights are drawn with
 };
 
 // One thread at a time may use a model. Weights are float32, convolutions' in channels-last layout.

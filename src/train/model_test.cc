@@ -21,7 +21,7 @@ TEST(Model, ResNet18HasTorchvisionsNamesAndShapes) {
   for (const auto* list : {&model->decayed(), &model->undecayed()}) {
     for (const Named& named : *list) learned += named.tensor.numel();
   }
-  EXPECT_EQ(learned, 11'689'512);  // as torchvision documents it
+  EXPECT_EQ(learned, 11'689'512);  // the number that torchvision documents
 }
 
 TEST(Model, ForwardGivesFloatLogitsAtManySizes) {

@@ -35,7 +35,7 @@ struct Options {
   double weight_decay = Sgd::Options{}.weight_decay;
   double label_smoothing = 0.1;
 
-  // Images. settled() replaces size 0, resize 0 and crop "auto" by what suits the dataset.
+  // Images. settled() replaces size 0, resize 0 and crop "auto" by values that suit the dataset.
   uint32_t size = 0;                       // pixels on each side
   std::string interpolation = "bilinear";  // "bilinear", "bicubic" or "nearest"
   bool scaled_decode = image::Transform{}.scaled_decode;
@@ -53,7 +53,7 @@ struct Options {
   uint32_t resize = 0;  // short side in pixels before the centre crop
   bool val_flip = false;
   uint64_t val_epochs = 1;     // epochs between validations
-  double target_accuracy = 0;  // at which the run ends early, from 0 to 1; 0 means never
+  double target_accuracy = 0;  // accuracy that ends the run early, from 0 to 1; 0 means never
 
   bool operator==(const Options&) const = default;
 };
@@ -73,8 +73,8 @@ Result<Options> options_from_json(const nlohmann::json& object);
 // `image_side` pixels (the shorter side) large.
 Options settled(Options options, uint32_t image_side);
 
-// kInvalid, naming the option, when a value or a combination of values makes no sense. Settled and
-// unsettled options may be checked.
+// Returns kInvalid, naming the option, when a value or a combination of values makes no sense.
+// Options may be checked before and after settled() has filled them in.
 Status check_options(const Options& options);
 
 }  // namespace forebay::train

@@ -12,7 +12,7 @@ using base::Code;
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Options that all differ from their defaults.
+// Returns options that all differ from their defaults.
 Options unusual() {
   return {.model = "resnet18",
           .width = 3,
@@ -149,7 +149,7 @@ TEST(Options, WhatIsLeftOpenFollowsTheImages) {
   }
 }
 
-// The text that checkpoints of earlier versions hold for the same options: they stay readable only
+// Checkpoints of earlier versions hold this text for the same options. They stay readable only
 // while it does not change.
 TEST(Options, CheckpointsKeepTheirText) {
   EXPECT_EQ(

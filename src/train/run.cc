@@ -84,12 +84,13 @@ class Run {
       return {};
     }
     for (const std::string& damaged : restored->damaged) {
-      log_.say(fmt::format("warning: {}; the one before is used", damaged));
+      log_.say(fmt::format("warning: {}; an older checkpoint is used", damaged));
       RETURN_IF_ERROR(log_.event("damaged_checkpoint", {{"what", damaged}}));
     }
     progress_ = restored->progress;
     log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
-    // The run that wrote it may have ended at its target, or before it could look.
+    // The run that wrote the checkpoint may have reached its target, or may have ended before it
+    // could validate.
     const bool epoch_is_done = progress_.feed.epoch > 0 && progress_.feed.position == 0;
     if (options_.target_accuracy && validation_ != nullptr && epoch_is_done) {
       RETURN_IF_ERROR(validate(progress_.feed.epoch - 1));
@@ -150,12 +151,13 @@ class Run {
     return {};
   }
 
-  // What to do about a loss that is not finite.
+  // Returns the error for a loss that is not finite, with what the user can do about it.
   Status came_apart(const Status& loss, double rate) const {
-    const Status error(loss.code(),
-                       fmt::format("{} (learning rate {:.4g}): training came apart; lower --lr or "
-                                   "give a longer --warmup",
-                                   loss.message(), rate));
+    const Status error(
+        loss.code(),
+        fmt::format("{} (learning rate {:.4g}): training diverged; use a lower --lr or "
+                    "a longer --warmup",
+                    loss.message(), rate));
     if (options_.out.empty()) return error;
     const auto there = list_checkpoints(fs_, options_.out);
     if (!there || there->empty()) return error;
@@ -164,7 +166,8 @@ class Run {
 
   Status after_step() {
     if (options_.stop != nullptr && options_.stop->load()) {
-      if (options_.out.empty()) return {Code::kCancelled, "stopped; nothing kept without --out"};
+      if (options_.out.empty())
+        return {Code::kCancelled, "stopped; nothing was kept, because --out was not given"};
       RETURN_IF_ERROR(checkpoint());
       return {Code::kCancelled,
               fmt::format("stopped at step {}; the same command with --resume goes on",
@@ -258,7 +261,7 @@ class Run {
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
-  std::set<std::pair<std::string, std::string>> bad_;  // the chunk and key of each that was named
+  std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ struct Summary {
   uint64_t steps = 0;
   uint64_t epochs = 0;
   std::optional<EvalResult> validation;  // the last result
-  double seconds = 0;                    // what this process took
-  double wait_share = 0;                 // the share of it spent waiting for the training feed
+  double seconds = 0;                    // that this process took
+  double wait_share = 0;                 // share of `seconds` spent waiting for the training feed
   bool reached_target = false;
   uint64_t bad_samples = 0;  // in both feeds
 };

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 TEST(Run, ResumedRunEndsWithTheSameBits) {
   const auto expected = whole_run();
-  for (const uint64_t steps : {1U, 4U, 6U}) {  // step 4 is the last of an epoch
+  for (const uint64_t steps : {1U, 4U, 6U}) {  // step 4 is the last step of an epoch
     io::MemoryFileSystem fs;
     interrupted_run(fs, steps);
     Bench bench(fs);

@@ -12,7 +12,7 @@ image::Interpolation interpolation(const std::string& name) {
   return image::Interpolation::kBilinear;
 }
 
-// What both feeds have in common.
+// Returns the options that both feeds have in common.
 feed::FeedOptions common(const Options& options, const Loading& loading, Precision precision) {
   feed::FeedOptions out;
   out.global_batch = options.batch;

@@ -1,5 +1,5 @@
-// Turns the options of a run into the options of its stages: feeds and learner, and into the text
-// by which checkpoints recognise it.
+// Turns the options of a run into the options of its stages (the feeds and the learner), and into
+// the text by which a checkpoint recognises its run.
 #pragma once
 
 #include "train/learner.h"
@@ -7,18 +7,18 @@
 
 namespace forebay::train {
 
-// What a process gives to loading; the samples and their order do not depend on it.
+// Threads and memory for loading; the samples and their order do not depend on them.
 struct Loading {
-  int threads = feed::FeedOptions{}.threads;    // 0: the usable cores
+  int threads = feed::FeedOptions{}.threads;    // 0 means io::usable_cores()
   int prefetch = feed::FeedOptions{}.prefetch;  // batches prepared ahead
-  // For the chunks and batches of one feed together.
+  // Most memory for the chunks and batches of one feed.
   uint64_t memory_bytes_max = feed::FeedOptions{}.memory_bytes_max;
   // Unreadable samples that are replaced before the run stops.
   uint64_t bad_samples_max = feed::FeedOptions{}.bad_samples_max;
 };
 
 // Gives the options of the feed that is learned from: shuffled, augmented, in whole batches.
-// `options` must be settled.
+// settled() must have filled in `options`.
 feed::FeedOptions training_feed(const Options& options, const Loading& loading,
                                 Precision precision);
 
@@ -27,15 +27,16 @@ feed::FeedOptions training_feed(const Options& options, const Loading& loading,
 feed::FeedOptions validation_feed(const Options& options, const Loading& loading,
                                   Precision precision);
 
-// `epoch_steps` is the number of steps in an epoch of the training feed.
+// Gives the options of the learner. `epoch_steps` is the number of steps in an epoch of the
+// training feed.
 Learner::Options learner_options(const Options& options, Precision precision, uint64_t epoch_steps);
 
-// What the weights depend on beside the options.
+// What the weights depend on besides the options.
 struct Circumstances {
   base::Sha256 dataset = {};  // the dataset's fingerprint
   int64_t classes = 0;
-  Precision precision = Precision::kFp32;  // as it was chosen
-  std::optional<uint32_t> init = {};       // the checksum of the file of first weights
+  Precision precision = Precision::kFp32;  // the type that is used, after "auto" was resolved
+  std::optional<uint32_t> init = {};       // CRC32C of the file of first weights
   int torch_threads = 1;
 };
 

@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_is_left_without_an_index(tmp_path: Path
     (folder / "a").mkdir(parents=True)
     Image.new("RGB", (9, 9)).save(folder / "a" / "1.png")
     folder.chmod(0o555)
-    # Root may write everywhere, so another user runs a copy of the program in his reach.
+    # Root may write everywhere, so another user runs a copy of the program.
     program = shutil.copy(FOREBAY, tmp_path)
     somebody: dict[str, Any] = {}
     if os.getuid() == 0:

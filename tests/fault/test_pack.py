@@ -305,7 +305,7 @@ def test_a_file_that_cannot_be_read_stops_with_advice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
     (folder / "b.png").chmod(0)
-    # Root may read everything, so another user runs a copy of the program in a folder he can reach.
+    # Root may read everything, so another user runs a copy of the program.
     program = shutil.copy(FOREBAY, tmp_path)
     somebody: dict[str, Any] = {}
     if os.getuid() == 0:

@@ -1,6 +1,6 @@
 // deps: forebay_store
-// Any bytes as a chunk index with a correct checksum give an error, or an index that encodes to
-// something that decodes to the same.
+// Decodes any bytes as a chunk index with a correct checksum. The result must be an error, or an
+// index that is the same after encoding and decoding it again.
 #include "store/format/chunk_index.h"
 
 #include "base/checksum.h"

@@ -1,6 +1,6 @@
 // deps: forebay_store
-// Any bytes as an index of data in place with a correct checksum give an error, or an index that
-// encodes to the same bytes.
+// Decodes any bytes as an index of data in place with a correct checksum. The result must be an
+// error, or an index that encodes to the same bytes.
 #include "store/format/in_place_index.h"
 
 using namespace forebay;

@@ -1,8 +1,8 @@
 // deps: forebay_jpeg JPEG::JPEG
 // Any bytes go through the header parser, the decoders, the rewrite and a region read. Errors are
 // fine, crashes are not. Every kernel must decode what libjpeg-turbo decodes, to the same pixels.
-// Files decoded side by side must give the same as alone. A rewritten file must decode to the same
-// pixels.
+// Files that are decoded side by side must give the same pixels as each file alone. A rewritten
+// file must decode to the same pixels.
 #include <cstdlib>
 #include <memory>
 

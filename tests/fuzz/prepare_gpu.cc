@@ -1,6 +1,6 @@
 // deps: forebay_image
-// Any bytes go through the kernels of a GPU, run by the host. The result must be the sample or the
-// error of the usual decoder.
+// Runs the kernels of a GPU on the host, with any bytes as a file. The result must be the sample or
+// the error of the usual decoder.
 #include "image/prepare_gpu.h"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // deps: forebay_store
-// Any bytes as a HEAD, a root or a part with correct checksums give an error, or a snapshot that
-// answers queries. The first byte chooses which.
+// Reads any bytes as a HEAD, a root or a part with correct checksums; the first byte chooses which.
+// The result must be an error, or a snapshot that answers queries.
 #include "store/format/snapshot.h"
 
 #include "io/memory.h"

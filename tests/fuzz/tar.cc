@@ -1,5 +1,6 @@
 // deps: forebay_store
-// Any bytes as a tar archive give an error or members inside the file, never a crash or a hang.
+// Reads any bytes as a tar archive. The result must be an error or members inside the file, and
+// never a crash or a hang.
 #include "store/format/tar.h"
 
 #include "io/blocking_file.h"

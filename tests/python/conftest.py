@@ -1,4 +1,4 @@
-"""A small packed dataset of generated JPEGs of many sizes."""
+"""Fixtures of a small packed dataset of generated JPEGs of many sizes, and the marker nightly."""
 
 import io
 import os
@@ -13,19 +13,23 @@ ROOT = Path(__file__).resolve().parents[2]
 FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
 IMAGES = 70
 CLASSES = 3
+SLOW = (
+    "the test takes long, so it runs only if the environment variable FOREBAY_TEST_ALL is set; "
+    "set FOREBAY_TEST_ALL=1 or run ./dev nightly"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
-    config.addinivalue_line("markers", "nightly: slow; runs only with FOREBAY_TEST_ALL=1")
+    """Registers the marker of slow tests."""
+    config.addinivalue_line("markers", f"nightly: {SLOW}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves the slow tests to ./dev nightly."""
+    """Skips the slow tests unless the environment asks for all tests."""
     if not os.environ.get("FOREBAY_TEST_ALL"):
         for item in items:
             if item.get_closest_marker("nightly"):
-                item.add_marker(pytest.mark.skip(reason="slow: runs with FOREBAY_TEST_ALL=1"))
+                item.add_marker(pytest.mark.skip(reason=SLOW))
 
 
 def make_jpeg(seed: int) -> bytes:

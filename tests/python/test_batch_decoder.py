@@ -221,10 +221,11 @@ def test_an_interrupted_call_writes_to_nobodys_memory(packed: Path, device: Any)
     old = signal.signal(signal.SIGALRM, interrupt)
     try:
         for delay in (0.001, 0.01, 0.03):
-            signal.setitimer(signal.ITIMER_REAL, delay)
+            # The alarm may also come after the call: everything until it is off is inside.
             with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, delay)
                 decoder(files)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             others = [torch.full((1 << 16,), 7, dtype=torch.uint8) for _ in range(60)]
             time.sleep(0.2)
             assert all(bool((other == 7).all()) for other in others)

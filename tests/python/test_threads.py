@@ -53,6 +53,32 @@ def test_threads_may_share_an_iterator(packed: Path):
     assert sorted(seen) == list(range(70))
 
 
+def test_the_last_owner_of_an_iterator_may_be_its_own_thread(packed: Path, monkeypatch: Any):
+    """Python collects garbage in any thread, also in one that makes the iterator's batches."""
+    complaints: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    owned: list[Any] = []
+    is_idle, dropped = threading.Event(), threading.Event()
+
+    def collate(samples: list[Any]) -> list[Any]:
+        if samples[0][1] > 0:  # not the first batch
+            is_idle.wait(10)
+            owned.clear()
+            dropped.set()
+        return samples
+
+    loader = forebay.Loader(
+        packed, 4, num_workers=2, transform=T.evaluate(16, 20), fields=["image", "index"],
+        collate_fn=collate,
+    )  # fmt: skip
+    owned.append(iter(loader))
+    next(owned[0])
+    is_idle.set()
+    assert dropped.wait(10)
+    assert len(list(loader)) == 18
+    assert complaints == []
+
+
 def test_everything_from_several_threads(packed: Path, folder: Path, tmp_path: Path):
     Everything(packed, folder).run(SECONDS, tmp_path)
 

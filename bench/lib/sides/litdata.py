@@ -17,7 +17,7 @@ class LitData(LoaderSide):
     plain = False
 
     def stored(self, data: Data) -> Path:
-        """LitData's chunks, which have the files verbatim."""
+        """Returns the folder of LitData's chunks, which have the files verbatim."""
         return data.of("litdata")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:

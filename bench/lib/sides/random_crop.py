@@ -34,7 +34,7 @@ def draw_padded(padding: int) -> tuple[int, int]:
 
 
 def draw_flip() -> bool:
-    """True half of the time."""
+    """Returns True half of the time."""
     return random.random() < 0.5
 
 

@@ -47,12 +47,12 @@ class Data:
         self.folder = root / "folder"  # JPEG files, with one subfolder for each class
 
     def files(self) -> list[tuple[Path, int]]:
-        """Every file and its class, sorted by name."""
+        """Returns every file with its class, sorted by name."""
         classes = sorted(path for path in self.folder.iterdir())
         return [(file, i) for i, path in enumerate(classes) for file in sorted(path.iterdir())]
 
     def of(self, side: str) -> Path:
-        """Where a side keeps what it made from the folder."""
+        """Returns the folder where a side keeps what it made from the images."""
         return self.root / side
 
 

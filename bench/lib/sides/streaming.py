@@ -13,7 +13,7 @@ class Streaming(LoaderSide):
     plain = False
 
     def stored(self, data: Data) -> Path:
-        """Streaming's shards, which have the files verbatim."""
+        """Returns the folder of Streaming's shards, which have the files verbatim."""
         return data.of("streaming")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:

@@ -12,7 +12,7 @@ SHARDS = 8  # a worker reads whole shards
 
 
 class WebDataset(LoaderSide):
-    """Shuffles shards, then samples in a buffer of 1000, as its manual does."""
+    """Shuffles shards, then samples in a buffer of 1000, like in its manual."""
 
     def stored(self, data: Data) -> Path:
         """A folder of tars: NUMBER.jpg and NUMBER.cls for each image, the files verbatim."""

@@ -16,7 +16,7 @@ inline constexpr uint32_t kBatch = 24;
 inline constexpr uint32_t kSize = 8;
 inline constexpr size_t kSampleBytes = size_t{kSize} * kSize * 3;
 
-// What stands at a position, as one value to compare.
+// The sample at a position, in a form that can be compared.
 struct Seen {
   uint64_t sample = 0;
   int32_t label = 0;
@@ -101,7 +101,7 @@ class FeedTest : public testing::Test {
                        {.seed = 5, .lanes = 6, .group_bytes = 40 * FakeDataset::kSlotBytes}, epoch)
         .value();
   }
-  // A sample prepared as the position of sample `drawn_for` wants it, without any of the feed.
+  // Prepares a sample without the feed. Its augmentation is drawn for the number `drawn_for`.
   Seen prepare(const FeedOptions& options, uint64_t epoch, uint64_t sample,
                uint64_t drawn_for) const {
     image::Preparer preparer(options.transform, options.tensor);

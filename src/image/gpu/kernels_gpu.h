@@ -32,8 +32,8 @@ struct Sample {
   bool patched;
   uint64_t patch;
   bool zero;  // the sample is all zeros, and other fields are not used
-  // For a sample that the host made: where its bytes begin in Job::made. Such a sample has no
-  // region, and the fields below are not used.
+  // Where the bytes of a sample that the host made begin in Job::made. Such a sample has no region,
+  // and the fields below are not used.
   uint64_t made;
   Axis across;
   Axis down;
@@ -65,7 +65,7 @@ struct Job {
   uint8_t* planes;
   uint8_t* pixels;
   uint8_t* between;
-  uint32_t* bad;  // by region: whether it was malformed; must be zero before
+  uint32_t* bad;  // for each region, whether it is malformed; must begin as 0
   // Properties of all samples.
   bool planar;             // otherwise interleaved
   uint32_t number_bytes;   // bytes of a number: 1, 2 or 4

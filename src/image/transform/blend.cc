@@ -196,8 +196,8 @@ bool runs_avx512() {
 #endif
 }
 
-// For `outputs` neighbouring outputs: how far the first tap of the last output may lie after that
-// of the first output, plus two.
+// Returns how far the first tap of the last of `outputs` neighbouring outputs may lie after the
+// first tap of the first output, plus two.
 uint64_t reach_of(uint32_t outputs, const AxisSpec& axis) {
   return static_cast<uint64_t>(std::ceil((outputs - 1) * axis.length / axis.out)) + 2;
 }

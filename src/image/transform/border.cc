@@ -78,7 +78,7 @@ void ViewportRows::begin(Size image, const Viewport& viewport, const Border& bor
   find(end_, viewport.size.width);
 }
 
-// Room for a row of the viewport.
+// Returns room for a row of the viewport.
 std::array<uint8_t*, 3> ViewportRows::room() {
   const size_t stride = viewport_.size.width + base::kPlanarPadding;
   row_.resize(3 * stride);

@@ -29,8 +29,9 @@ struct Viewport {
 // Returns the part of the image that the viewport shows, directly or mirrored; at least one pixel.
 Rect part_shown(Size image, const Viewport& viewport, BorderKind border);
 
-// For `count` places from `begin` on, which may lie outside the image, appends which of its `side`
-// pixels is shown there, counted from pixel `first`; -1 for the colour of kConstant.
+// Appends a number for each of `count` places from `begin` on, which may lie outside the image:
+// which of the image's `side` pixels is shown there, counted from pixel `first`, or -1 for the
+// colour of kConstant.
 void append_shown(int64_t begin, uint32_t count, uint32_t side, BorderKind kind, uint32_t first,
                   std::vector<int32_t>* to);
 

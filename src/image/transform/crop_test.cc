@@ -183,7 +183,7 @@ TEST(CentreWindow, EqualsTorchvision) {
   expect({32, 32}, {256, 256}, 16, 16);
   expect({259, 256}, {259, 256}, 18, 16);  // 17.5
   expect({1, 3}, {256, 768}, 16, 272);
-  // Of the missing pixels, (224 - 101) // 2 are on the left.
+  // (224 - 101) // 2 = 61 of the missing pixels are added on the left.
   EXPECT_EQ(centre_viewport({101, 500}, {224, 300}), (Viewport{-61, 100, {224, 300}}));
 }
 
@@ -246,7 +246,7 @@ TEST(DrawWindow, TakesEachSidesPadding) {
   EXPECT_EQ(viewport_bounds({}, {20, 10}, {20, 10}), (std::array<int64_t, 4>{0, 0, 0, 0}));
 }
 
-// Like in torchvision, missing pixels are added on both sides.
+// Missing pixels are added on both sides, like in torchvision.
 TEST(DrawWindow, PadsIfNeeded) {
   EXPECT_EQ(viewport_bounds({.pad_if_needed = true}, {20, 10}, {24, 9}),
             (std::array<int64_t, 4>{-4, 0, 0, 1}));

@@ -74,7 +74,7 @@ double exact_log(double x) {
   return k * kLn2High - ((half_square - (s * (half_square + rest) + k * kLn2Low)) - f);
 }
 
-// Marsaglia's polar method.
+// Uses Marsaglia's polar method.
 std::array<double, 2> draw_normals(base::Random& random) {
   while (true) {  // 79 % of the tries succeed
     const double x = 2 * random.uniform() - 1;

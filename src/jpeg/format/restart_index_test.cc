@@ -1,5 +1,5 @@
-// Which segments a region needs, and that a header, an index and bytes which do not belong together
-// are refused.
+// Tests which segments a region needs, and that a header, an index and bytes that do not belong
+// together are refused.
 #include "jpeg/format/restart_index.h"
 
 #include <gtest/gtest.h>

@@ -6,8 +6,9 @@
 namespace forebay::jpeg {
 namespace {
 
-// For loads of single lanes right after the store. On Intel's processors, a load from the upper
-// half of one store of 64 bytes waits until that store has reached the cache.
+// Stores a register whose lanes are loaded one by one right after. It takes two stores: on Intel's
+// processors, a load from the upper half of a store of 64 bytes waits until that store has reached
+// the cache.
 [[gnu::always_inline]] inline void store_to_read(__m512i v, void* to) {
   auto* const halves = static_cast<__m256i*>(to);
   _mm256_store_si256(halves, _mm512_castsi512_si256(v));

@@ -93,7 +93,7 @@ HWY_INLINE Loaded dequantise(const Group& group, const Dequantiser& dequantiser)
   return loaded;
 }
 
-// From the two halves of a block: the lanes of four vectors, then of the other four.
+// Indices into the two halves of a block, for the lanes of four vectors and then of the other four.
 struct FullIndices {
   alignas(64) uint16_t at[2][32];
 };
@@ -104,7 +104,8 @@ constexpr FullIndices kFullIndices = [] {
   }
   return out;
 }();
-// From the first halves of two blocks: their lanes of the first vector, then of the second.
+// Indices into the first halves of two blocks, for their lanes of the first and then of the second
+// vector.
 struct SparseIndices {
   alignas(64) uint16_t at[32];
 };

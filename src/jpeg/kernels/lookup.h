@@ -42,7 +42,7 @@ inline constexpr uint32_t entry_length(Entry entry) { return entry & 63; }
 inline constexpr uint32_t entry_count(Entry entry) { return std::rotr(entry, 6) & 3; }
 inline constexpr uint32_t entry_lead(Entry entry) { return std::rotr(entry, 8) & 15; }
 inline constexpr Flag entry_flag(Entry entry) { return static_cast<Flag>(entry >> 14 & 3); }
-// For a kValueNext: where the lookup of the value begins in the arena.
+// Returns where the lookup of the value of a kValueNext entry begins in the arena.
 inline constexpr uint32_t entry_value_lookup(Entry entry) {
   return static_cast<uint32_t>(entry >> 48);
 }

@@ -14,7 +14,7 @@ struct Plane {
   size_t stride = 0;
   uint32_t left = 0;  // counted in samples of the component
   uint32_t top = 0;
-  uint32_t width = 0;  // of the whole component, without the filling of blocks
+  uint32_t width = 0;  // of the whole component, without the samples that only fill blocks
   uint32_t height = 0;
 
   uint8_t* row(uint32_t y) const { return samples + size_t{y - top} * stride; }

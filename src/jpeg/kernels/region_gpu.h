@@ -27,7 +27,7 @@ struct Component {
   uint32_t mcu_width;  // samples
   uint32_t mcu_height;
   // The samples, same meaning as in jpeg::Plane.
-  uint64_t plane;  // where they begin in the memory of all samples
+  uint64_t plane;  // where the samples begin in the memory of all samples
   uint64_t stride;
   uint32_t left;
   uint32_t top;

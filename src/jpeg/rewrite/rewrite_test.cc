@@ -23,15 +23,6 @@ using base::Purpose;
 using base::Random;
 using base::Rect;
 
-ByteVector crop(const Pixels& pixels, const Rect& region) {
-  ByteVector out;
-  for (uint32_t y = 0; y < region.height; ++y) {
-    const uint8_t* from = pixels.rgb.data() + (size_t{region.y + y} * pixels.width + region.x) * 3;
-    out.insert(out.end(), from, from + size_t{region.width} * 3);
-  }
-  return out;
-}
-
 std::vector<std::string> metadata(Bytes file) {
   std::vector<std::string> out;
   MarkerReader reader(file);

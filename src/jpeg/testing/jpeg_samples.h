@@ -258,4 +258,14 @@ inline std::vector<uint8_t> reference_pixels(Bytes file) {
   return out;
 }
 
+// The RGB bytes of a region.
+inline base::ByteVector crop(const base::Pixels& pixels, const base::Rect& region) {
+  base::ByteVector out;
+  for (uint32_t y = 0; y < region.height; ++y) {
+    const uint8_t* from = pixels.rgb.data() + (size_t{region.y + y} * pixels.width + region.x) * 3;
+    out.insert(out.end(), from, from + size_t{region.width} * 3);
+  }
+  return out;
+}
+
 }  // namespace forebay::jpeg

@@ -135,7 +135,7 @@ Result<std::string> describe_chunk(const Dataset& dataset, uint32_t number) {
   return out;
 }
 
-// What was read of a file for a crop.
+// The bytes that were read of a file for a crop.
 struct RegionRead {
   ByteVector jpeg;  // a whole JPEG, grey where nothing was read
   std::vector<jpeg::SegmentRange> segments;

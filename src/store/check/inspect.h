@@ -15,7 +15,7 @@ struct SampleLine {
       class_name;  // the class's number where the source had no names; empty without a class
   int64_t label = -1;
   uint64_t bytes = 0;  // of the image
-  uint32_t width = 0;  // in pixels; 0 where it is unknown, as for images in place
+  uint32_t width = 0;  // in pixels; 0 if unknown, like for images in place
   uint32_t height = 0;
   uint32_t chunk = 0;
 };

@@ -10,7 +10,7 @@
 
 namespace forebay::store {
 
-// One thread at a time.
+// One thread at a time may use it.
 class ChunkVerifier {
  public:
   ChunkVerifier(const io::Origin& origin, bool pixels) : origin_(origin), pixels_(pixels) {}

@@ -18,7 +18,7 @@ struct ChunkInfo {
   uint64_t offset = 0;
 };
 
-// Where a sample's image lies, and its label.
+// The place of a sample's image, and its label.
 struct Location {
   uint32_t chunk = 0;
   uint32_t length = 0;

@@ -62,7 +62,7 @@ TEST(InPlaceIndex, RoundTripAndDamage) {
   }
 }
 
-// Nothing can be cut off, even if the checksum is right.
+// An index that was cut off is refused, even if its checksum is right.
 TEST(InPlaceIndex, EveryPrefixIsRefused) {
   for (const InPlaceIndex& index : {make_folder(), make_shards()}) {
     const ByteVector data = encode_in_place_index(index);

@@ -56,13 +56,13 @@ struct SourceFolder {
   bool operator==(const SourceFolder&) const = default;
 };
 
-// Stored in indexes, so values never change.
+// Indexes store these values, so they never change.
 enum class SourceKind : uint8_t { kFolder = 0, kWebDataset = 1 };
 
 struct Listing {
   SourceKind kind = SourceKind::kFolder;
-  std::string root;                   // of a folder source
-  std::vector<SourceFolder> folders;  // of a folder source: all folders below the root
+  std::string root;                   // the root of a folder source
+  std::vector<SourceFolder> folders;  // all folders below the root of a folder source
   std::vector<SourceShard> shards;
   Schema schema;
   std::vector<SourceSample> samples;

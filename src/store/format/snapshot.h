@@ -46,7 +46,7 @@ struct PartHeader {
   uint32_t header_bytes = 0;
   uint32_t chunks = 0;
   uint32_t samples = 0;
-  uint32_t offset_bytes = 4;  // of a value of kOffset: 4 or 8
+  uint32_t offset_bytes = 4;  // bytes of a value of kOffset: 4 or 8
   uint64_t file_bytes = 0;
   std::array<Column, kPartColumns> columns{};
   std::vector<uint32_t> block_crc32c{};
@@ -84,7 +84,7 @@ Result<SnapshotRoot> decode_root(Bytes data);
 std::string encode_head(const base::Sha256& root);
 Result<base::Sha256> decode_head(std::string_view text);
 
-// Where things lie in a dataset's folder.
+// These return the paths of the files in a dataset's folder.
 std::string head_path(const std::string& dataset);
 std::string chunk_path(const std::string& dataset, const base::Sha256& id);
 std::string part_path(const std::string& dataset, const base::Sha256& id);

@@ -21,9 +21,9 @@ inline constexpr uint64_t kTarEndBytes = 2 * kTarBlockBytes;
 // or more comes before it. `name` has 1 to base::kTarNameBytesMax bytes, none of them zero, and
 // does not end in '/'; `size` is at most base::kTarMemberBytesMax.
 void append_tar_header(std::string_view name, uint64_t size, base::ByteVector* out);
-// How many bytes append_tar_header() appends for `name`.
+// Returns how many bytes append_tar_header() appends for `name`.
 uint64_t tar_header_bytes(std::string_view name);
-// How many zero bytes follow a content of `size` bytes.
+// Returns how many zero bytes follow a content of `size` bytes.
 inline uint64_t tar_padding_bytes(uint64_t size) {
   return (kTarBlockBytes - size % kTarBlockBytes) % kTarBlockBytes;
 }

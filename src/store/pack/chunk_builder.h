@@ -8,7 +8,7 @@
 
 namespace forebay::store {
 
-// One thread at a time.
+// One thread at a time may use it.
 class ChunkBuilder {
  public:
   // `identity` says which scalars become files, and what becomes of damaged images.

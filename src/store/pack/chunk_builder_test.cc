@@ -30,7 +30,7 @@ TEST(Pack, KeptImagesAreCountedByFewReasons) {
   EXPECT_THAT(report->stats.kept_jpegs, SizeIs(3));
   EXPECT_THAT(describe(*report), HasSubstr("kept as they were: 3 (" + why + ")"));
   EXPECT_THAT(damages(fs, "out"), IsEmpty());
-  // Such a file comes back as it was.
+  // The export gives back such a file unchanged.
   ASSERT_TRUE(export_dataset(fs, "out", "back", {}));
   EXPECT_EQ(fs.content("back/cat/film1.jpg"), fs.content("src/cat/film1.jpg"));
 }

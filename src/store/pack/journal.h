@@ -12,7 +12,7 @@
 namespace forebay::store {
 
 struct ChunkRecord {
-  uint64_t number = 0;  // in the plan
+  uint64_t number = 0;  // the chunk's number in the plan
   base::Sha256 id{};
   uint64_t bytes = 0;  // 0 where every sample was refused, so that there is no chunk
   uint64_t index_bytes = 0;
@@ -24,7 +24,7 @@ class Journal {
   struct Content {
     PackIdentity identity;
     std::vector<ChunkRecord> records;
-    uint64_t good_bytes = 0;  // of the lines whose checksums match
+    uint64_t good_bytes = 0;  // length of the lines whose checksums match
   };
 
   // Reads a dataset's journal; kNotFound when there is none.

@@ -41,8 +41,8 @@ Status check_chunks_are_there(const io::Origin& origin, const std::string& datas
   return {};
 }
 
-// For a dataset without a journal: it is complete if it has the same identity, or it is another
-// one.
+// Returns the report of a dataset without a journal, which is complete if it has the same identity.
+// Otherwise it is another dataset: kExists.
 Result<PackReport> report_of_complete(const io::Origin& origin, const std::string& dataset,
                                       const PackIdentity& identity) {
   const std::string head_file = head_path(dataset);

@@ -41,7 +41,7 @@ struct PackOptions {
   // Whether a JPEG whose pixel data is damaged is kept as it is, if libjpeg-turbo still decodes it.
   // Otherwise its sample is refused.
   bool keep_damaged = false;
-  uint64_t limit = 0;                       // so many samples; 0 means all
+  uint64_t limit = 0;                       // samples to pack; 0 means all
   bool tar_fields = false;                  // write a folder's classes as .cls members too
   const std::atomic<bool>* stop = nullptr;  // set by anyone to stop soon (kCancelled)
   // Called at most ten times a second and at the end, by one thread at a time.

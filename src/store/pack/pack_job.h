@@ -54,8 +54,8 @@ class PackJob {
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;
-  // By the chunk's number; empty where the chunk is still to be made. Read without the mutex after
-  // the workers have ended.
+  // The record of each chunk, by its number; empty until the chunk is made. Read without the mutex
+  // after the workers have ended.
   std::vector<std::optional<ChunkRecord>> records_;
   PackProgress progress_ GUARDED_BY(mutex_);
   int64_t shown_ns_ GUARDED_BY(mutex_) = 0;

@@ -8,7 +8,7 @@ namespace forebay::store {
 struct PackPlan {
   std::vector<uint64_t> order;  // numbers of the listing's samples
   std::vector<uint64_t> begin;  // where each chunk begins in `order`, and the end of the last one
-  std::vector<uint64_t> bytes;  // of each chunk, as far as the source's sizes tell
+  std::vector<uint64_t> bytes;  // size of each chunk, computed from the source's sizes
   uint64_t chunks() const { return bytes.size(); }
 };
 

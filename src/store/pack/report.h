@@ -12,14 +12,14 @@ namespace forebay::store {
 
 // Counts of one chunk, or their sums over chunks.
 struct PackStats {
-  uint64_t samples = 0;        // in the dataset
-  uint64_t source_bytes = 0;   // of all files read, including refused ones
-  uint64_t rewritten = 0;      // JPEGs
-  uint64_t jpeg_bytes_in = 0;  // of those rewritten
-  uint64_t jpeg_bytes_out = 0;
+  uint64_t samples = 0;                  // in the dataset
+  uint64_t source_bytes = 0;             // bytes of all files read, including refused ones
+  uint64_t rewritten = 0;                // JPEGs
+  uint64_t jpeg_bytes_in = 0;            // bytes of the rewritten JPEGs before the rewrite
+  uint64_t jpeg_bytes_out = 0;           // and after it
   std::map<std::string, uint64_t> kept;  // images kept as they were, by reason: a few fixed texts
-  std::vector<Remark> kept_jpegs;  // those of them that are JPEGs which could not be rewritten
-  std::vector<Remark> refused;     // samples that are not in the dataset
+  std::vector<Remark> kept_jpegs;        // kept images that are JPEGs which could not be rewritten
+  std::vector<Remark> refused;           // samples that are not in the dataset
   bool operator==(const PackStats&) const = default;
 
   void add(const PackStats& other);
@@ -41,10 +41,10 @@ struct PackReport {
   PackIdentity identity;
   PackStats stats;
   uint64_t chunks = 0;
-  uint64_t dataset_bytes = 0;   // of the chunks
+  uint64_t dataset_bytes = 0;   // bytes of the chunks
   uint64_t ignored = 0;         // files of the source that are no images by their names
   std::vector<Remark> remarks;  // folders that were left out, shards that may lack something
-  base::Sha256 root{};          // the snapshot's; not stored inside, as it names the stored file
+  base::Sha256 root{};          // the snapshot's root; not stored, because it names the stored file
   bool was_complete = false;    // whether there was nothing to do; not stored
   uint64_t chunks_resumed = 0;  // chunks of an earlier run; not stored
 };

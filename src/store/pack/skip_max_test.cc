@@ -1,4 +1,4 @@
-// How many samples pack may refuse.
+// Tests the limit on the samples that pack may refuse.
 #include "store/pack/skip_max.h"
 
 #include <gmock/gmock.h>

@@ -13,12 +13,12 @@ namespace forebay::store {
 
 struct IndexOptions {
   bool checksums = false;  // reads every image
-  int threads = 0;         // that read; 0 means io::usable_cores()
+  int threads = 0;         // threads that read; 0 means io::usable_cores()
   std::function<void(uint64_t done, uint64_t samples)> progress = {};  // one thread at a time
 };
 
 struct IndexReport {
-  std::string path;  // of the index
+  std::string path;  // the path of the index
   uint64_t samples = 0;
   uint64_t files = 0;  // files of images, or shards
   uint64_t image_bytes = 0;

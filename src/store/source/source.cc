@@ -137,7 +137,7 @@ Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places
                                                     : list_webdataset(origin, places, on_bad_shard);
   if (!listing) return tl::unexpected(advise(listing.error()));
   listing->left_out = places.left_out;
-  // Checked now, and not when everything has been packed.
+  // The schema is checked now, and not only after everything has been packed.
   RETURN_IF_ERROR(check_schema(listing->schema).at(places.source()));
   return listing;
 }

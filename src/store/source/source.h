@@ -21,7 +21,7 @@ namespace forebay::store {
 using base::Result;
 using base::Status;
 
-// What a source's name stands for, before anything in it is listed.
+// The files and folders that a source's name stands for, before anything in them is listed.
 struct SourcePlaces {
   SourceKind kind = SourceKind::kFolder;
   std::string folder;  // the folder that holds all of it
@@ -42,8 +42,9 @@ struct SourcePlaces {
 // "x-{000..010}.tar". Lists one folder at most.
 Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source);
 
-// What to do about a shard that is not there or cannot be read to its end: it is an error, or it is
-// noted, what came before is taken, and the listing may be empty.
+// What to do about a shard that is missing or cannot be read to its end. kFail: it is an error.
+// kNote: the samples before that place are taken, and Listing::bad_shards names the shard with the
+// reason; the listing may then be empty.
 enum class OnBadShard : uint8_t { kFail, kNote };
 
 // Errors name the file (and offset) that cannot be taken.

@@ -14,7 +14,7 @@ using base::fail;
 struct TarReader::Header {
   uint64_t at = 0;  // where the header lies in the file
   std::string name;
-  uint64_t size = 0;  // of the content after the header
+  uint64_t size = 0;  // size of the content after the header
   char type = '0';
 };
 

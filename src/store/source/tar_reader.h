@@ -29,7 +29,7 @@ std::string_view tar_type_name(TarType type);
 struct TarMember {
   std::string name;     // as stored: it may be absolute, hold ".." or end in '/'
   uint64_t offset = 0;  // where the content begins
-  uint64_t size = 0;    // of the content, which lies inside the file; 0 for links, devices, FIFOs
+  uint64_t size = 0;    // bytes of content, which lies inside the file; 0 for links, devices, FIFOs
   TarType type = TarType::kFile;
 };
 

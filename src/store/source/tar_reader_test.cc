@@ -33,7 +33,7 @@ ReadTar list_tar(const ByteVector& data) {
     auto member = reader.next();
     if (!member) {
       read.status = member.error();
-      // After an error every call gives it again.
+      // After an error, every call returns the same error.
       EXPECT_FALSE(reader.next());
       return read;
     }

@@ -88,7 +88,7 @@ class ShardLister {
     return {};
   }
 
-  // Settles what depends on all samples: classes, fields, and whether keys need their shard's name.
+  // Decides what depends on all samples: classes, fields, and whether keys need their shard's name.
   Status finish() {
     const bool has_classes = fields_.contains("class");
     if (!has_classes && label_by_folders(out_)) fields_.emplace("class", FieldKind::kClass);

@@ -161,7 +161,7 @@ Result<std::string> encode_header(const Safetensors& content,
         {"dtype", tensor->type}, {"shape", tensor->shape}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
-  // With `replace`, text that is not UTF-8 does not throw.
+  // `replace` keeps dump() from throwing on text that is not UTF-8.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > base::kSafetensorsHeaderMax || at > base::kSafetensorsFileMax) {

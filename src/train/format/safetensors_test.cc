@@ -36,7 +36,7 @@ TEST(Safetensors, RoundTrip) {
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ(back->metadata.at("format"), "pt");
   ASSERT_EQ(back->tensors.size(), 3U);
-  EXPECT_EQ(back->tensors[0].name, "a");  // the larger elements first
+  EXPECT_EQ(back->tensors[0].name, "a");  // tensors of larger elements come first
   EXPECT_EQ(back->tensors[1].shape, (std::vector<int64_t>{2, 2}));
   EXPECT_TRUE(std::equal(data.begin(), data.begin() + 16, back->tensors[1].data.begin()));
 }
@@ -71,7 +71,7 @@ TEST(Safetensors, HostileHeadersAreRefused) {
        {std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32",)"
                     R"("shape":[1],"data_offsets":[4,8]}})"),                      // overlap
         std::string(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),  // gap
-        std::string(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),  // rest
+        std::string(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),  // bytes after it
         std::string(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})"),
         std::string(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})"),
         std::string(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})"),

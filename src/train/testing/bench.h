@@ -1,4 +1,4 @@
-// A small training run on a fake feed and a file system in memory, whole or interrupted.
+// Runs a small training on a fake feed and a file system in memory, to its end or interrupted.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -55,7 +55,7 @@ inline std::vector<Named> whole_run() {
   return bench.learner.state();
 }
 
-// Runs `steps` times, each time stopped after one step like by Ctrl-C.
+// Runs `steps` times. Each run stops after one step, in the same way as after Ctrl-C.
 inline void interrupted_run(io::MemoryFileSystem& fs, uint64_t steps) {
   for (uint64_t done = 0; done < steps; ++done) {
     Bench part(fs);

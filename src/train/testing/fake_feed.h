@@ -13,7 +13,7 @@ class FakeFeed final : public feed::Feed {
     uint32_t batch = 8;
     uint32_t size = 8;
     int32_t classes = 3;
-    uint64_t masked = 0;  // of the last batch's samples
+    uint64_t masked = 0;  // how many of the last batch's samples are not valid
   };
   explicit FakeFeed(const Options& options) : options_(options) {}
 
@@ -35,7 +35,7 @@ class FakeFeed final : public feed::Feed {
   feed::FeedStats stats() const override { return {}; }
   feed::Trace& trace() override { return trace_; }
 
-  // Poisons the images of the step with this number.
+  // The images of the step with this number become unusable, so that the loss is not finite.
   uint64_t bad_step = UINT64_MAX;
 
  private:

@@ -61,7 +61,7 @@ class EpochSource:
         return not state.get("more") and 0 < end <= state["position"]
 
     def identity(self) -> dict[str, Any]:
-        """What a state must agree with to be this loader's."""
+        """Returns what a state must agree with to be this loader's."""
         order = "shuffled" if self._options.shuffle else "stored"
         if self.chooser is not None:
             order = "sampler" if isinstance(self.chooser, Sampler) else "weights"
@@ -109,13 +109,13 @@ class EpochSource:
         self._core_options.set_order(self._order())
 
     def _order(self) -> _core.Shuffled | _core.Stored | _core.Weighted:
-        """Where the core's order comes from; a sampler's lists come later, one at a time."""
+        """Returns the core's order; the lists of a sampler come later, one at a time."""
         if isinstance(self.chooser, Weights):
             return self.chooser.order(self._end(self._samples))
         return _core.Shuffled() if self._options.shuffle else _core.Stored()
 
     def forget(self) -> None:
-        """An epoch that the sampler's user has set counts for nothing: the loader was told one."""
+        """Ignores an epoch that was set on the sampler, because one was set on the loader later."""
         if self.chooser is not None:
             self.chooser.forget()
 
