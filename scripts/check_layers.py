@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "feed", "train", "bind", "apps"]
 # "." is the place of the files in the folder itself. Every folder may have a room testing/ as well.
 ROOMS = {
+    "io": [".", "http", "s3", "remote"],
     "jpeg": ["format", "kernels", ".", "rewrite"],
     "image": ["codec", "transform", "gpu", "."],
     "store": ["format", "source", ".", "pack", "check"],

@@ -127,8 +127,8 @@ def packages_of(libraries: Path) -> set[str]:
     """Returns the Debian packages that these copies of libraries come from."""
     packages = set()
     for library in libraries.iterdir():
-        # auditwheel's copies are named libpng16-1a2b3c4d.so.16.39.0.
-        name = re.sub(r"-[0-9a-f]{8}\.so", ".so", library.name)
+        # auditwheel puts a hash before the first dot: libldap-2-1a2b3c4d.5.so.0.1.8.
+        name = re.sub(r"^([^.]+)-[0-9a-f]{8}\.", r"\1.", library.name)
         owner = run(["dpkg-query", "-S", f"*/{name}"])
         packages.add(owner.split(":")[0])
     return packages

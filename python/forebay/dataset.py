@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from forebay import _core
 from forebay.checks import whole
 from forebay.decoding import Pixels, decode
+from forebay.storage import flat
 
 # Columns that every dataset has without reading an index.
 _KNOWN = ("index", "key", "label", "bytes")
@@ -37,7 +38,11 @@ class Dataset:
 
     Args:
         path: The dataset's folder, or one with a subfolder of images for each class; a folder of
-            .tar files, one of them, or a range of them as in "train-{000..146}.tar".
+            .tar files, one of them, or a range of them as in "train-{000..146}.tar". Also a URL
+            that begins with s3://, gs://, https://, http:// or file:// (docs/remote.md).
+        storage_options: For s3:// and gs://, a dict of the options that fsspec's users know: "key",
+            "secret", "endpoint_url", "anon" and others; None: the environment's. They are kept in
+            the object, also when it is pickled, but never in a saved state.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -50,14 +55,21 @@ class Dataset:
     weights: NDArray[np.float64] | None = None
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         try:
             name = os.fsdecode(path)
         except TypeError:
             raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
         # The path must hold when the program goes to another folder. abspath() would not follow
         # links before "..".
-        self.core = _core.Dataset.open(os.path.join(os.getcwd(), name) if name else name)
+        if name and "://" not in name:
+            name = os.path.join(os.getcwd(), name)
+        self._storage_options = storage_options
+        self.core = _core.Dataset.open(name, flat(storage_options))
 
     def __len__(self) -> int:
         return len(self.core)
@@ -79,7 +91,7 @@ class Dataset:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path,)
+        return Dataset, (self.path, self._storage_options)
 
     @property
     def path(self) -> str:

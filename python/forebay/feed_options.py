@@ -37,6 +37,7 @@ def feed_options(options: Options) -> tuple[_core.FeedOptions, Normalizing | Non
     out.threads = options.num_workers
     out.prefetch = options.prefetch_factor
     out.memory_bytes_max = options.memory_bytes_max
+    out.regions = options.regions
     return out, normalizing
 
 

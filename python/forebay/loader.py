@@ -24,6 +24,10 @@ from forebay.options import check
 from forebay.place import Place, Stand
 from forebay.transform_kinds import Transforms
 
+# Arguments that a copy is made without: only the generator's seed counts, the dataset has its
+# storage options, and the others do nothing. They need not be picklable.
+_DROPPED = ("generator", "storage_options", "worker_init_fn", "multiprocessing_context")
+
 
 class Loader:
     """Batches of images, decoded, cropped and normalised by threads, without Python.
@@ -117,6 +121,9 @@ class Loader:
             that you hold. Near this limit fewer batches are prepared ahead. A batch that does not
             fit beside those that you hold raises MemoryError, and comes when you have let go of
             some of them.
+        regions: "auto": of images that come over a network from a packed dataset only the parts are
+            read that their crops need, where that saves bytes. "never": images are read as a whole.
+            The batches are the same.
         pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster;
             threads ahead of the loop copy them there.
         device: "cuda", "cuda:1" or a torch.device where the batches are to be. Images cross the bus
@@ -130,6 +137,7 @@ class Loader:
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
             the next call waits for the same batch again. 0: without limit.
+        storage_options: Where the dataset is a URL: the same as Dataset's.
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
             DataLoader's arguments for its worker processes. They mean nothing here; a warning says
             so once.
@@ -167,11 +175,13 @@ class Loader:
         damaged: str = "refuse",
         bad_samples_max: int = 100,
         memory_bytes_max: int = 4_000_000_000,
+        regions: str = "auto",
         pin_memory: bool = False,
         device: Any = None,
         decode: str = "cpu",
         progress: bool = False,
         timeout: float = 0,
+        storage_options: Mapping[str, Any] | None = None,
         worker_init_fn: Any = None,
         persistent_workers: bool = False,
         multiprocessing_context: Any = None,
@@ -182,9 +192,7 @@ class Loader:
         options = check(arguments)
         for message in options.told:
             warnings.warn(message, stacklevel=2)
-        # Only the generator's seed counts, and the others do nothing: they need not be picklable.
-        dropped = dict.fromkeys(("generator", "worker_init_fn", "multiprocessing_context"))
-        self._arguments = {**arguments, **dropped, "seed": options.seed}
+        self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
         self.dataset = options.dataset
         self.batch_size, self.shuffle = options.batch_size, options.shuffle
         self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
@@ -324,7 +332,9 @@ class Loader:
             also for batches ahead of the loop. "prepare_cpu_seconds", "starved_seconds" (waiting
             for what is read) and "idle_seconds" (enough batches were ready): the times of all
             decoding threads together. "read_cpu_seconds", "reading_seconds": those of the reading
-            threads. "batch_bytes_peak": the most memory that batches have taken at the same time.
+            threads. "whole_bytes": what "bytes_read" would be if every image were read as a whole
+            (`regions`); "requests": how many reads there were, and "ranges": how many runs of bytes
+            these had. "batch_bytes_peak": the most memory that batches have taken at the same time.
             All but wait_seconds count since the threads began: close() ends them.
         """
         return self._monitor.stats(self._feed)

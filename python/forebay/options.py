@@ -75,6 +75,7 @@ class Options:
     damaged: _core.Damaged
     bad_samples_max: int
     memory_bytes_max: int
+    regions: _core.Regions
     progress: bool
     told: tuple[str, ...]
 
@@ -109,7 +110,7 @@ def check(arguments: Mapping[str, Any]) -> Options:
         FileNotFoundError, DataError: The same as Dataset's.
     """
     given = SimpleNamespace(**arguments)
-    dataset = given.dataset if isinstance(given.dataset, Dataset) else Dataset(given.dataset)
+    dataset = _dataset(given.dataset, given.storage_options)
     told: list[str] = []
     made = (
         {"dataset": dataset}
@@ -120,6 +121,14 @@ def check(arguments: Mapping[str, Any]) -> Options:
     on_bad = _on_bad(given.on_bad)
     made["replace_bad"] = made["shuffle"] if on_bad is None else on_bad == "replace"
     return Options(**made, told=(*unused(arguments), *told))
+
+
+def _dataset(dataset: Any, storage_options: Mapping[str, Any] | None) -> Dataset:
+    if not isinstance(dataset, Dataset):
+        return Dataset(dataset, storage_options)
+    if storage_options is not None:
+        raise ValueError("storage_options go with a path; a Dataset was opened with its own")
+    return dataset
 
 
 def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:
@@ -208,6 +217,12 @@ def _on_bad(on_bad: Any) -> str | None:
     return on_bad
 
 
+def _regions(regions: Any) -> _core.Regions:
+    if regions not in ("auto", "never"):
+        raise ValueError(f"regions is {regions!r}, but must be 'auto' or 'never'")
+    return _core.Regions.AUTO if regions == "auto" else _core.Regions.NEVER
+
+
 def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
     """The options that say how the work is done."""
     prefetch = 2 if given.prefetch_factor is None else given.prefetch_factor
@@ -224,6 +239,7 @@ def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
         "damaged": check_damaged(given.damaged),
         "bad_samples_max": whole("bad_samples_max", given.bad_samples_max, 0),
         "memory_bytes_max": whole("memory_bytes_max", given.memory_bytes_max, 1),
+        "regions": _regions(given.regions),
         "pin_memory": pin_memory,
         "progress": given.progress,
     }

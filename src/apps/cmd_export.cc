@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "commands.h"
+#include "io/remote/any_origin.h"
 #include "store/export.h"
 
 namespace forebay::apps {
@@ -14,8 +15,8 @@ struct Args {
 };
 
 int run(const Args& args) {
-  const auto report =
-      store::export_dataset(io::posix_file_system(), args.dataset, args.folder, args.options);
+  io::AnyOrigin everywhere;
+  const auto report = store::export_dataset(everywhere, args.dataset, args.folder, args.options);
   if (!report) return report_error(report.error());
   fmt::print("{}: {}, {}\n", args.folder, base::counted(report->files, "file"),
              base::human_bytes(report->bytes));

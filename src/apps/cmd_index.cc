@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
+#include "io/remote/any_origin.h"
 #include "store/source/index_file.h"
 
 namespace forebay::apps {
@@ -23,7 +24,8 @@ int run(Args& args) {
                 << std::flush;
     };
   }
-  const auto report = store::write_index(io::posix_file_system(), args.source, args.options);
+  io::AnyOrigin everywhere;
+  const auto report = store::write_index(everywhere, args.source, args.options);
   if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
   for (const store::Remark& remark : report->remarks) {

@@ -1,7 +1,7 @@
 #include <charconv>
 
 #include "commands.h"
-#include "io/file_system.h"
+#include "io/remote/any_origin.h"
 #include "store/check/inspect.h"
 
 namespace forebay::apps {
@@ -15,13 +15,13 @@ struct Args {
 };
 
 base::Result<std::string> describe(const Args& args) {
-  const auto& fs = io::posix_file_system();
+  const io::AnyOrigin origin;
   if (!args.crop.empty()) {
-    return store::describe_crop(fs, args.dataset, args.item,
+    return store::describe_crop(origin, args.dataset, args.item,
                                 {args.crop[0], args.crop[1], args.crop[2], args.crop[3]});
   }
-  if (!args.item.empty()) return store::describe_item(fs, args.dataset, args.item);
-  return store::describe_dataset(fs, args.dataset);
+  if (!args.item.empty()) return store::describe_item(origin, args.dataset, args.item);
+  return store::describe_dataset(origin, args.dataset);
 }
 
 }  // namespace

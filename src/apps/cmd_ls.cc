@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "io/file_system.h"
+#include "io/remote/any_origin.h"
 #include "store/check/inspect.h"
 
 namespace forebay::apps {
@@ -50,7 +50,7 @@ void add_ls(CLI::App& app, int* exit_code) {
   command->add_flag("--json", *json, "Print one JSON object per sample, each on its own line");
   command->callback([=] {
     const auto status =
-        store::list_samples(io::posix_file_system(), *dataset,
+        store::list_samples(io::AnyOrigin(), *dataset,
                             [&](const store::SampleLine& line) { print_sample(line, *json); });
     *exit_code = status.ok() ? 0 : report_error(status);
   });

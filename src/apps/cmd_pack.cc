@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
+#include "io/remote/any_origin.h"
 #include "store/pack/pack.h"
 
 namespace forebay::apps {
@@ -132,7 +133,8 @@ int run(Args& args) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   const int64_t start = io::monotonic_ns();
-  const auto report = store::pack(io::posix_file_system(), args.source, args.dataset, args.options);
+  io::AnyOrigin everywhere;
+  const auto report = store::pack(everywhere, args.source, args.dataset, args.options);
   printer.end();
   if (!report) return report_error(report.error());
   print_report(*report, args, static_cast<double>(io::monotonic_ns() - start) * 1e-9);

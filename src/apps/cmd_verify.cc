@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "io/file_system.h"
 #include "io/machine.h"
+#include "io/remote/any_origin.h"
 #include "store/check/verify.h"
 
 namespace forebay::apps {
@@ -59,7 +59,7 @@ int run(Args& args) {
                 << std::flush;
     };
   }
-  const auto report = store::verify(io::posix_file_system(), args.dataset, args.options);
+  const auto report = store::verify(io::AnyOrigin(), args.dataset, args.options);
   if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
   for (const std::string& note : report->notes) {

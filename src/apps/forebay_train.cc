@@ -10,8 +10,8 @@
 
 #include "arguments.h"
 #include "base/limits.h"
-#include "io/file_system.h"
 #include "io/machine.h"
+#include "io/remote/any_origin.h"
 #include "train/job.h"
 
 namespace {
@@ -163,7 +163,8 @@ void catch_interrupt() {
 }
 
 int run(const train::Job& job) {
-  const auto summary = train::run_job(io::posix_file_system(), job);
+  io::AnyOrigin everywhere;
+  const auto summary = train::run_job(everywhere, job);
   if (!summary) {
     fmt::print(stderr, "forebay: train: {}\n", summary.error().message());
     return summary.error().code() == base::Code::kCancelled ? kExitStopped : kExitFailed;

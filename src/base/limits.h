@@ -46,10 +46,26 @@ inline constexpr size_t kShardsMax = 1u << 20;
 inline constexpr size_t kTarNameBytesMax = 4096;
 inline constexpr size_t kTarExtendedBytesMax = 1u << 20;  // one pax or GNU extended header
 inline constexpr uint64_t kListingBytesMax = 64ull << 30;
-inline constexpr uint64_t kJournalBytesMax = 4ull << 30;
+inline constexpr uint64_t kJournalFileBytesMax = 4ull << 30;
 inline constexpr uint64_t kInPlaceIndexBytesMax = 16ull << 30;
 inline constexpr size_t kInPlaceNotesMax = 16;
 inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
+
+// Answers of servers
+inline constexpr size_t kHttpHeadersMax = 200;
+inline constexpr size_t kHttpLineBytesMax = 16u << 10;   // in the body of an answer with parts
+inline constexpr size_t kHttpErrorBytesMax = 64u << 10;  // of an answer that says what is wrong
+inline constexpr uint64_t kHttpDocumentBytesMax = 16u << 20;  // a page of a listing
+inline constexpr int kHttpRedirectsMax = 5;
+inline constexpr size_t kHttpRangesMax = 64;  // in one request; many servers allow no more
+// A server that sends whole files can serve what lies this near their beginning.
+inline constexpr uint64_t kHttpSkippedBytesMax = 8u << 20;
+inline constexpr int64_t kRetryAfterSecondsMax = 60;          // that a server may ask for
+inline constexpr int64_t kUnixSecondsMax = int64_t{1} << 33;  // the year 2242
+inline constexpr size_t kS3NamesMax = 1000;                   // in a page of a listing
+// Remote stores
+inline constexpr uint64_t kSecretFileBytesMax = 1u << 20;       // a profile file or a token
+inline constexpr size_t kCredentialAnswerBytesMax = 64u << 10;  // an answer that holds credentials
 
 // Weights
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; set by the format
@@ -59,7 +75,7 @@ inline constexpr int kSafetensorsJsonDepthMax = 4;
 
 // Running
 inline constexpr int kThreadsMax = 1024;
-inline constexpr int kLockTriesMax = 100;  // attempts when the lock's file keeps being replaced
+inline constexpr int kLockTriesMax = 100;  // attempts where others keep taking the name
 inline constexpr int kWorldSizeMax = 1 << 16;
 inline constexpr size_t kTraceEventsMax = 1'000'000;  // in one trace, about 200 MB of text
 inline constexpr uint32_t kBatchMax = 1u << 20;       // samples in a global batch

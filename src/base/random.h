@@ -21,6 +21,7 @@ enum class Purpose : uint32_t {
   kAugment = 4,
   kMix = 5,
   kDraw = 6,
+  kRetry = 7,
   kTest = 100,
   kSimulation = 101,
 };

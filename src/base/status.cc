@@ -35,6 +35,8 @@ std::string_view code_name(Code code) {
       return "timed_out";
     case Code::kBusy:
       return "busy";
+    case Code::kChanged:
+      return "changed";
     case Code::kCancelled:
       return "cancelled";
   }

@@ -26,6 +26,7 @@ enum class Code : unsigned char {
   kUnavailable,  // the other side is gone, or refuses for now
   kTimedOut,     // not done before its deadline
   kBusy,         // another process holds the dataset
+  kChanged,      // somebody else replaced what was to be replaced
   kCancelled,    // stopped on request
 };
 

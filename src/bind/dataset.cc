@@ -1,11 +1,12 @@
 #include "bind/dataset.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind/arrays.h"
-#include "io/file_system.h"
+#include "io/remote/any_origin.h"
 #include "store/columns.h"
 #include "store/in_place_dataset.h"
 #include "store/view.h"
@@ -27,12 +28,22 @@ nb::list texts(const std::vector<std::optional<std::string>>& values) {
   return out;
 }
 
-Dataset open(const nb::str& path_name) {
+// A dataset and the origin that it is read from, which live equally long.
+struct OwnedDataset {
+  explicit OwnedDataset(io::StorageOptions options) : origin(std::move(options)) {}
+
+  io::AnyOrigin origin;
+  std::shared_ptr<const store::Dataset> dataset;
+};
+
+Dataset open(const nb::str& path_name, io::StorageOptions options) {
   const std::string path = name_of(path_name);
   Dataset dataset;
   {
     const WithoutInterpreter released;
-    dataset.opened = unwrap(store::open_dataset(io::posix_file_system(), path));
+    const auto owned = std::make_shared<OwnedDataset>(std::move(options));
+    owned->dataset = unwrap(store::open_dataset(owned->origin, path));
+    dataset.opened = {owned, owned->dataset.get()};
   }
   for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
   return dataset;
@@ -161,7 +172,7 @@ std::optional<uint64_t> find(const Dataset& dataset, const nb::str& key_name) {
 
 void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
-      .def_static("open", &open, nb::arg("path"))
+      .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"))
       .def_prop_ro("path", [](const Dataset& d) { return name(d.opened->path()); })
       .def_prop_ro("classes", [](const Dataset& d) { return names(d.opened->schema().classes); })
       .def_prop_ro("fingerprint",

@@ -190,6 +190,9 @@ void bind_options(nb::module_& m) {
       .value("AUTO", feed::Decode::kAuto)
       .value("HOST", feed::Decode::kHost)
       .value("GPU", feed::Decode::kGpu);
+  nb::enum_<feed::Regions>(m, "Regions")
+      .value("AUTO", feed::Regions::kAuto)
+      .value("NEVER", feed::Regions::kNever);
   nb::class_<FeedOptions>(m, "FeedOptions")
       .def(nb::init<>())
       .def_rw("images", &FeedOptions::images)
@@ -216,6 +219,7 @@ void bind_options(nb::module_& m) {
       .def_rw("threads", &FeedOptions::threads)
       .def_rw("prefetch", &FeedOptions::prefetch)
       .def_rw("memory_bytes_max", &FeedOptions::memory_bytes_max)
+      .def_rw("regions", &FeedOptions::regions)
       .def_rw("bad_samples_max", &FeedOptions::bad_samples_max);
 }
 
@@ -253,6 +257,9 @@ void bind_feed(nb::module_& m) {
   nb::class_<feed::FeedStats>(m, "FeedStats")
       .def_ro("samples", &feed::FeedStats::samples)
       .def_ro("bytes_read", &feed::FeedStats::bytes_read)
+      .def_ro("whole_bytes", &feed::FeedStats::whole_bytes)
+      .def_ro("requests", &feed::FeedStats::requests)
+      .def_ro("ranges", &feed::FeedStats::ranges)
       .def_ro("made_on_gpu", &feed::FeedStats::made_on_gpu)
       .def_ro("wait_ns", &feed::FeedStats::wait_ns)
       .def_ro("prepare_ns", &feed::FeedStats::prepare_ns)

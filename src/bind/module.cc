@@ -32,6 +32,7 @@ PyObject* exception_of(base::Code code) {
     case base::Code::kTruncated:
     case base::Code::kUnavailable:
     case base::Code::kBusy:
+    case base::Code::kChanged:
       return PyExc_OSError;
     case base::Code::kTimedOut:
       return PyExc_TimeoutError;

@@ -62,7 +62,7 @@ std::string FakeDataset::chunk_label(uint32_t number) const {
 
 base::Result<std::unique_ptr<io::ReadableFile>> FakeDataset::open_chunk(
     uint32_t number, store::Caching caching) const {
-  return store::open_cached(*origin_, chunk_label(number), caching);
+  return origin_->open(chunk_label(number), {.cached = caching == store::Caching::kCached});
 }
 
 std::shared_ptr<FakeDataset> FakeDataset::through(const io::Origin& origin) const {
@@ -77,7 +77,8 @@ base::Result<std::string> FakeDataset::key(uint64_t sample) const {
 base::Result<std::optional<uint64_t>> FakeDataset::find(std::string_view) const {
   return std::nullopt;
 }
-base::Result<store::ChunkIndex> FakeDataset::read_chunk_index(uint32_t) const {
+base::Result<store::ChunkIndex> FakeDataset::read_chunk_index(uint32_t,
+                                                              const io::ReadOptions&) const {
   return store::ChunkIndex{};
 }
 

@@ -16,6 +16,8 @@ using base::fail;
 namespace {
 
 constexpr Trace::Track kLoop{.name = "loop"};
+// The share of memory_bytes_max that chunk indexes may take beside it.
+constexpr uint64_t kIndexShare = 16;
 constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
 
 // A sample's name in BadSample lists; in a view one sample may have several numbers.
@@ -30,7 +32,8 @@ class FeedImpl final : public Feed {
         clock_(clock),
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         sample_bytes_(SlotWriter(options).sample_bytes()),
-        planner_(own_planner_) {}
+        planner_(own_planner_),
+        indexes_(*dataset_, options.memory_bytes_max / kIndexShare) {}
 
   uint64_t steps() const override { return planner_->steps().count(); }
   Status start(const FeedState& state, std::shared_ptr<const SampleList> list) override;
@@ -62,6 +65,7 @@ class FeedImpl final : public Feed {
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
   FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and of the consumer
+  ChunkIndexes indexes_;                // kept from one pipeline to the next
   Crews crews_;
   std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
 };
@@ -118,7 +122,7 @@ Status FeedImpl::begin() {
   const Pipeline::Start start = next_batch();
   if (steps() == 0 || start.epoch >> 32 != 0) return {};
   ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, shape(), start,
-                                                 crews_, trace_, clock_));
+                                                 indexes_, crews_, trace_, clock_));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
   return {};
@@ -199,6 +203,9 @@ FeedStats FeedImpl::stats() const {
   base::MutexLock lock(mutex_);
   FeedStats stats = stats_;
   if (pipeline_ != nullptr) pipeline_->add_to(&stats);
+  stats.bytes_read += indexes_.bytes_read();
+  stats.requests += indexes_.reads();
+  stats.ranges += indexes_.reads();
   return stats;
 }
 

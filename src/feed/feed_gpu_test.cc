@@ -17,7 +17,6 @@ namespace {
 void write_images(io::FileSystem& fs, const std::string& folder, uint64_t count) {
   io::MemoryFileSystem from;
   const FakeDataset pngs(from, {static_cast<uint32_t>(count)});
-  ASSERT_TRUE(fs.make_dirs(folder).ok());
   for (uint64_t i = 0; i < count; ++i) {
     const auto& factors = jpeg::kLumaFactors[i % std::size(jpeg::kLumaFactors)];
     const auto jpeg = jpeg::make_jpeg({.width = static_cast<uint32_t>(20 + i % 90),
@@ -28,7 +27,7 @@ void write_images(io::FileSystem& fs, const std::string& folder, uint64_t count)
                                       i);
     const bool png = i % 5 == 0;
     const std::string path = fmt::format("{}/{:03}.{}", folder, i, png ? "png" : "jpg");
-    ASSERT_TRUE(io::write_file_atomically(fs, path, png ? pngs.file(i) : base::Bytes(jpeg)).ok());
+    ASSERT_TRUE(fs.put(path, png ? pngs.file(i) : base::Bytes(jpeg)).ok());
   }
 }
 
@@ -51,7 +50,6 @@ TEST(GpuFeedTest, BatchesOnADeviceAreThoseOfTheHost) {
   constexpr uint64_t kSamples = 150;
   io::MemoryFileSystem fs;
   write_images(fs, "/source/class", kSamples);
-  ASSERT_TRUE(fs.make_dirs("/packed").ok());
   ASSERT_TRUE(store::pack(fs, "/source", "/packed", {}));
   const auto dataset = store::open_packed(fs, "/packed").value();
   FeedOptions options;

@@ -25,6 +25,12 @@ enum class Decode : uint8_t {
   kGpu,
 };
 
+// Whether only the parts of images are read that their samples need. The batches are the same.
+enum class Regions : uint8_t {
+  kAuto,   // where images come over a network and parts of them can be read
+  kNever,  // images are always read as a whole
+};
+
 struct FeedOptions {
   Images images = Images::kTensor;
   // Whether a batch also contains the samples' image files as they are stored.
@@ -63,12 +69,13 @@ struct FeedOptions {
   // Limits chunks and batches together, including the batches that the consumer holds. Fewer
   // batches are prepared ahead where they would exceed it; where even the next batch would, an
   // error (kNoMemory) says what would help. A sample that replaces a bad one may exceed the limit
-  // by its own size.
+  // by its own size, and indexes of chunks that come over a network take up to a sixteenth more.
   uint64_t memory_bytes_max = 4'000'000'000;
   // Whether chunks are read around the system's page cache. Unset: only when the dataset is larger
   // than half of the available memory, because the cache could then not hold it from one epoch to
   // the next.
   std::optional<bool> uncached;
+  Regions regions = Regions::kAuto;
   // How many bad samples are replaced and listed; one more stops the run with an error. Each rank
   // counts its own.
   uint64_t bad_samples_max = 100;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/random.h"
-
 namespace forebay::feed {
 
 using base::Code;

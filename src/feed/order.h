@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/random.h"
 #include "base/status.h"
 #include "feed/sample_list.h"
 #include "store/dataset.h"
@@ -110,6 +111,12 @@ class Order {
   std::vector<size_t> lane_groups_;         // where a lane's groups begin; one more at the end
   std::shared_ptr<const SampleList> list_;  // null: each sample once
 };
+
+// The random numbers that a sample's augmentation is drawn from; `drawn_for` is that of
+// Order::drawn_for().
+inline base::Random augmentation(uint64_t seed, uint64_t epoch, uint64_t drawn_for) {
+  return {seed, base::Purpose::kAugment, epoch, drawn_for};
+}
 
 // What a group whose order is not shuffled holds at most, unless one stretch has more: enough for
 // readers to be ahead.

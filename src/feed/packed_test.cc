@@ -23,16 +23,12 @@ void write_folder(io::FileSystem& fs, const std::string& root) {
   const FakeDataset images(from, {kSamples});
   for (uint64_t sample = 0; sample < kSamples; ++sample) {
     const std::string folder = fmt::format("{}/class{}", root, sample % 3);
-    ASSERT_TRUE(fs.make_dirs(folder).ok());
-    ASSERT_TRUE(io::write_file_atomically(fs, fmt::format("{}/{:03}.png", folder, sample),
-                                          images.file(sample))
-                    .ok());
+    ASSERT_TRUE(fs.put(fmt::format("{}/{:03}.png", folder, sample), images.file(sample)).ok());
   }
 }
 
 std::shared_ptr<const store::Dataset> pack_images(io::FileSystem& fs) {
   write_folder(fs, "/source");
-  EXPECT_TRUE(fs.make_dirs("/packed").ok());
   store::PackOptions options;
   options.chunk_bytes = 64 << 10;
   EXPECT_TRUE(store::pack(fs, "/source", "/packed", options));
@@ -50,7 +46,6 @@ FeedOptions small_images() {
 TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   io::MemoryFileSystem fs;
   write_folder(fs, "/source");
-  ASSERT_TRUE(fs.make_dirs("/packed").ok());
   store::PackOptions pack_options;
   pack_options.chunk_bytes = 64 << 10;
   const auto report = store::pack(fs, "/source", "/packed", pack_options);

@@ -16,6 +16,9 @@ namespace {
 constexpr uint32_t kBlockSlots = 32;  // slots that a thread takes at once: amortises the lock
 constexpr uint32_t kBlocksEach = 2;   // blocks of a batch for each thread, to keep all busy
 constexpr uint64_t kBatchesHeld = 2;  // batches that the user holds, besides those made ahead
+// Memory for slices that are read ahead, where there is so much: about what a link of 10 Gbit/s
+// brings in a round trip of 25 ms.
+constexpr uint64_t kSlicesAheadBytes = 32'000'000;
 
 int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
@@ -39,7 +42,9 @@ Result<uint64_t> divide_memory(const FeedOptions& options, const EpochPlan& plan
                     : "the batches prepared ahead, or their size");
   }
   const uint64_t left = options.memory_bytes_max - batches - plan.bytes_needed;
-  return plan.bytes_needed + std::min(plan.bytes_needed, shape.varies() ? left / 2 : left);
+  const uint64_t ahead =
+      plan.has_slices ? std::max(plan.bytes_needed, kSlicesAheadBytes) : plan.bytes_needed;
+  return plan.bytes_needed + std::min(ahead, shape.varies() ? left / 2 : left);
 }
 
 // Unless told, reads go around the page cache if it could not hold the dataset beside everything
@@ -54,18 +59,18 @@ store::Caching caching_of(const FeedOptions& options, const EpochPlan& plan) {
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
                                                  const BatchPool::Shape& shape, const Start& start,
-                                                 Crews& crews, Trace& trace,
+                                                 ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                  const io::Clock& clock) {
   ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, planner.steps().begin_of(start.step)));
   ASSIGN_OR_RETURN(const uint64_t bytes, divide_memory(options, *plan, shape));
-  return std::unique_ptr<Pipeline>(
-      new Pipeline(dataset, options, planner, shape, start, plan, bytes, crews, trace, clock));
+  return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, shape, start, plan,
+                                                bytes, indexes, crews, trace, clock));
 }
 
 Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
                    const Planner& planner, const BatchPool::Shape& shape, const Start& start,
                    const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
-                   Crews& crews, Trace& trace, const io::Clock& clock)
+                   ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock)
     : dataset_(dataset),
       options_(options),
       planner_(planner),
@@ -78,7 +83,8 @@ Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
       batch_size_(shape.samples),
       pool_(std::make_shared<BatchPool>(
           shape, static_cast<uint64_t>(options.prefetch) + kBatchesHeld, batch_bytes_max_)),
-      reading_(dataset, planner, first,
+      slicer_(dataset, options, indexes),
+      reading_(dataset, planner, slicer_, first,
                {.memory_bytes_max = group_bytes_max, .caching = caching_of(options, *first)},
                crews.reading, trace),
       next_step_(start.step),
@@ -175,6 +181,9 @@ Result<Prepared> Pipeline::next() {
 
 void Pipeline::add_to(FeedStats* stats) const {
   stats->bytes_read += bytes_read_;
+  stats->whole_bytes += bytes_read_;
+  stats->requests += reads_;
+  stats->ranges += reads_;
   stats->made_on_gpu += made_on_gpu_;
   stats->prepare_ns += prepare_ns_;
   stats->idle_ns += idle_ns_;
@@ -187,6 +196,7 @@ void Pipeline::run(uint32_t thread) {
   const Trace::Track track{.name = "decode", .number = thread};
   SampleMaker maker(dataset_, options_, block_size_, trace_, track);
   uint64_t bytes_read = 0;
+  uint64_t reads = 0;
   uint64_t made_on_gpu = 0;
   Block block;
   while (take(&block)) {
@@ -198,6 +208,8 @@ void Pipeline::run(uint32_t thread) {
     prepare_ns_ += io::thread_cpu_ns() - begin;
     bytes_read_ += maker.bytes_read() - bytes_read;
     bytes_read = maker.bytes_read();
+    reads_ += maker.reads() - reads;
+    reads = maker.reads();
     made_on_gpu_ += maker.made_on_gpu() - made_on_gpu;
     made_on_gpu = maker.made_on_gpu();
     finish(&block);

@@ -34,7 +34,8 @@ class Pipeline {
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
                                                 const BatchPool::Shape& shape, const Start& start,
-                                                Crews& crews, Trace& trace, const io::Clock& clock);
+                                                ChunkIndexes& indexes, Crews& crews, Trace& trace,
+                                                const io::Clock& clock);
   // Ends all work at once and waits until no thread works for the pipeline.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -88,8 +89,8 @@ class Pipeline {
 
   Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
            const BatchPool::Shape& shape, const Start& start,
-           const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max, Crews& crews,
-           Trace& trace, const io::Clock& clock);
+           const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
+           ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock);
   void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
@@ -117,6 +118,7 @@ class Pipeline {
   uint32_t block_size_ = 1;
   bool ended_ = false;
   std::shared_ptr<BatchPool> pool_;
+  const Slicer slicer_;
   ReadingStage reading_;
 
   base::Mutex mutex_;
@@ -135,7 +137,9 @@ class Pipeline {
   std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // with slots to hand out
 
   GpuShare gpu_share_;
+  // What was read for single samples, beside the reading stage.
   std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<uint64_t> reads_ = 0;
   std::atomic<uint64_t> made_on_gpu_ = 0;
   std::atomic<int64_t> prepare_ns_ = 0;
   std::atomic<int64_t> idle_ns_ = 0;

@@ -44,14 +44,14 @@ uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
   return (samples + ranks - 1) / ranks * ranks;
 }
 
-// Each lane uses one group at a time, so the memory needed at a load's first use is the sum of the
-// lanes' current groups.
+// Each lane uses one load at a time, so the memory needed at a load's first use is the sum of the
+// lanes' current loads.
 uint64_t bytes_needed(const EpochPlan& plan) {
   std::vector<uint64_t> in_lane(plan.order.lanes());
   uint64_t now = 0;
   uint64_t most = 0;
   for (const Load& load : plan.loads) {
-    uint64_t& lane = in_lane[plan.order.groups()[load.group].lane];
+    uint64_t& lane = in_lane[load.lane];
     now = now - lane + load.bytes;
     lane = load.bytes;
     most = std::max(most, now);
@@ -125,35 +125,73 @@ uint64_t Planner::bytes_of(const Order& order) const {
   return bytes;
 }
 
+// The mean size of a group's samples where they are read in slices; else 0. Estimated without the
+// samples' locations, so that planning touches none of them.
+uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) const {
+  const auto stretches = order.stretches(group);
+  const bool is_remote = std::ranges::any_of(
+      stretches, [&](const Stretch& stretch) { return dataset_->is_remote(stretch.chunk); });
+  if (!is_remote) return 0;
+  uint64_t bytes = 0;
+  for (const Stretch& stretch : stretches) {
+    const store::ChunkInfo& chunk = dataset_->chunk(stretch.chunk);
+    bytes += chunk.bytes / chunk.samples * stretch.count;
+  }
+  const uint64_t mean = bytes / group.count;
+  return mean >= kSlicedSampleBytes ? mean : 0;
+}
+
+// Adds the loads of a group. Those that only positions below `start` need get no uses.
+void Planner::add_loads(size_t number, uint64_t start, EpochPlan* plan) const {
+  const Order& order = plan->order;
+  const Group& group = order.groups()[number];
+  const Uses uses = uses_of_lane(steps_, order.lanes(), group.lane);
+  const uint64_t last =
+      std::min(group.first_index + group.count, index_of(steps_.end, order.lanes(), group.lane));
+  const uint64_t from = uses.below(group.first_index);
+  const uint64_t to = uses.below(last);
+  if (!uses.any || from >= to) return;
+  const uint64_t done = uses.below(index_of(start, order.lanes(), group.lane));
+  const uint64_t mean = sliced_sample_bytes(order, group);
+  const uint64_t each = mean == 0 ? to - from : std::max<uint64_t>(1, kSliceBytes / mean);
+  plan->loads_of_group[number] = {.begin = plan->load_numbers.size(),
+                                  .first = uses.at(from) - group.first_index,
+                                  .span = each * uses.stride};
+  plan->has_slices = plan->has_slices || mean > 0;
+  for (uint64_t begin = from; begin < to; begin += each) {
+    const uint64_t end = std::min(begin + each, to);
+    const uint64_t left = std::clamp(done, begin, end);
+    plan->load_numbers.push_back(kNoLoad);
+    plan->loads.push_back({.group = number,
+                           .lane = group.lane,
+                           .first_position = uses.at(begin) * order.lanes() + group.lane,
+                           .first = uses.at(left) - group.first_index,
+                           .stride = uses.stride,
+                           .uses = end - left,
+                           .bytes = mean == 0 ? bytes_of(order, group) : mean * (end - begin),
+                           .is_slice = mean > 0});
+  }
+}
+
 Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start) const {
   auto plan = std::make_shared<EpochPlan>();
   plan->epoch = epoch;
   ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch));
-  const Order& order = plan->order;
-  plan->load_of_group.resize(order.groups().size(), kNoLoad);
-  for (size_t number = 0; number < order.groups().size(); ++number) {
-    const Group& group = order.groups()[number];
-    const Uses uses = uses_of_lane(steps_, order.lanes(), group.lane);
-    const uint64_t last =
-        std::min(group.first_index + group.count, index_of(steps_.end, order.lanes(), group.lane));
-    const uint64_t from = uses.below(group.first_index);
-    const uint64_t to = uses.below(last);
-    if (!uses.any || from >= to) continue;
-    const uint64_t done =
-        std::clamp(uses.below(index_of(start, order.lanes(), group.lane)), from, to);
-    plan->loads.push_back({.group = number,
-                           .first_position = uses.at(from) * order.lanes() + group.lane,
-                           .uses = to - done,
-                           .bytes = bytes_of(order, group)});
-  }
+  const size_t groups = plan->order.groups().size();
+  plan->loads_of_group.resize(groups);
+  for (size_t number = 0; number < groups; ++number) add_loads(number, start, plan.get());
   std::ranges::sort(plan->loads, {}, &Load::first_position);
   plan->bytes_needed = bytes_needed(*plan);
   if (varies_by_epoch(source_)) {
     plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
   }
-  plan->bytes = bytes_of(order);
+  plan->bytes = bytes_of(plan->order);
   std::erase_if(plan->loads, [](const Load& load) { return load.uses == 0; });
-  for (size_t i = 0; i < plan->loads.size(); ++i) plan->load_of_group[plan->loads[i].group] = i;
+  for (size_t i = 0; i < plan->loads.size(); ++i) {
+    const Load& load = plan->loads[i];
+    const LoadsOfGroup& of = plan->loads_of_group[load.group];
+    plan->load_numbers[of.begin + (load.first - of.first) / of.span] = i;
+  }
   return plan;
 }
 

@@ -1,5 +1,5 @@
-// What one rank needs of an epoch, and when: its positions, and the groups to load for them. Plain
-// data; what is in memory is the business of feed/reading.h.
+// What one rank needs of an epoch, and when: its positions, and the groups, or slices of groups, to
+// load for them. Plain data; what is in memory is the business of feed/reading.h.
 #pragma once
 
 #include <memory>
@@ -12,28 +12,58 @@
 
 namespace forebay::feed {
 
-// A group that this rank needs, from its first use to its last.
+// A group that this rank needs, from its first use to its last; or a slice of one, which has only
+// the samples of a few uses that follow each other.
 struct Load {
   size_t group = 0;             // index in Order::groups()
-  uint64_t first_position = 0;  // the epoch's first position at which this rank uses the group
-  uint64_t uses = 0;            // this rank's positions in the group, from the plan's start on
-  uint64_t bytes = 0;           // memory that it takes
+  uint32_t lane = 0;            // of the group
+  uint64_t first_position = 0;  // the epoch's first position at which this rank uses the load
+  uint64_t first = 0;           // index in the group of the first use from the plan's start on
+  uint64_t stride = 1;          // from one use to the next, in the group
+  uint64_t uses = 0;            // this rank's positions in the load, from the plan's start on
+  uint64_t bytes = 0;           // memory that it takes; only an estimate for a slice
+  bool is_slice = false;
 };
 
 inline constexpr size_t kNoLoad = SIZE_MAX;
+
+// Where the loads of a group are.
+struct LoadsOfGroup {
+  size_t begin = 0;    // in EpochPlan::load_numbers
+  uint64_t first = 0;  // index in the group of the first load's first use
+  uint64_t span = 1;   // indices of the group for each load
+};
 
 // One epoch of one rank. Never changed once it is made.
 struct EpochPlan {
   uint64_t epoch = 0;
   Order order;
-  std::vector<Load> loads;            // sorted by first_position
-  std::vector<size_t> load_of_group;  // index in `loads`; kNoLoad if this rank does not need it
-  // The most bytes of groups that are in use at the same moment, from the epoch's beginning on. It
+  std::vector<Load> loads;                   // sorted by first_position
+  std::vector<LoadsOfGroup> loads_of_group;  // like Order::groups(), of those that this rank needs
+  std::vector<size_t>
+      load_numbers;  // indices in `loads`; kNoLoad if only earlier positions need it
+  bool has_slices = false;
+  // The most bytes of loads that are in use at the same moment, from the epoch's beginning on. It
   // is the same for all epochs of a weighted order.
   uint64_t bytes_needed = 0;
   // Bytes of everything that the epoch reads, on all ranks.
   uint64_t bytes = 0;
+
+  // The number in `loads` of the load that holds the `at`-th sample of a group, which is this
+  // rank's.
+  size_t load_of(size_t group, uint64_t at) const {
+    const LoadsOfGroup& of = loads_of_group[group];
+    return load_numbers[of.begin + (at - of.first) / of.span];
+  }
 };
+
+// Samples of at least this mean size are read in slices where they come over a network. The ranges
+// of smaller ones would cost more than the slices save: a range costs about 160 bytes and some
+// microseconds on both sides.
+inline constexpr uint64_t kSlicedSampleBytes = 8 << 10;
+// About the bytes of a slice's whole samples: enough for a request to be worth its round trip, and
+// little enough that a batch waits for few samples that it does not need.
+inline constexpr uint64_t kSliceBytes = 512 << 10;
 
 // Plans epochs, and keeps what does not change between them. Any thread may call anything.
 class Planner {
@@ -49,6 +79,8 @@ class Planner {
 
  private:
   uint64_t bytes_of(const Order& order, const Group& group) const;
+  uint64_t sliced_sample_bytes(const Order& order, const Group& group) const;
+  void add_loads(size_t number, uint64_t start, EpochPlan* plan) const;
   uint64_t bytes_of(const Order& order) const;
   uint64_t drawn_bytes_needed() const;
 

@@ -1,5 +1,7 @@
 #include "feed/read_ahead.h"
 
+#include <algorithm>
+
 namespace forebay::feed {
 
 void ReadAhead::add_epoch(std::shared_ptr<const EpochPlan> plan) {
@@ -10,18 +12,41 @@ void ReadAhead::add_epoch(std::shared_ptr<const EpochPlan> plan) {
 
 std::optional<LoadId> ReadAhead::next_load() {
   if (wants_epoch() || !waiting_.empty() || !has_room_for_read(1)) return std::nullopt;
-  const uint64_t bytes = plan_->loads[next_].bytes;
-  if (memory_bytes_ + bytes > limits_.memory_bytes) return std::nullopt;
-  memory_bytes_ += bytes;
+  if (unnamed_ == limits_.unnamed) return std::nullopt;
+  const Load& load = plan_->loads[next_];
+  if (load.lane >= in_lane_.size()) in_lane_.resize(load.lane + 1);
+  const bool fits = memory_bytes_ + load.bytes <= limits_.memory_bytes;
+  if (!fits && !may_exceed_memory(load)) return std::nullopt;
+  memory_bytes_ += load.bytes;
+  ++in_lane_[load.lane];
+  ++unnamed_;
   return LoadId{.epoch = plan_->epoch, .number = next_++};
 }
 
+bool ReadAhead::may_exceed_memory(const Load& load) const {
+  return plan_->has_slices && in_lane_[load.lane] == 0;
+}
+
 bool ReadAhead::begin(const LoadId& load, std::deque<PieceRead> reads) {
-  FOREBAY_CHECK(waiting_.empty());
-  if (reads.empty()) return false;
-  reads_of_.emplace(load, reads.size());
-  waiting_ = std::move(reads);
-  return true;
+  if (!reads.empty()) {
+    const auto after = std::ranges::upper_bound(waiting_, load, {}, &PieceRead::load);
+    waiting_.insert(after, reads.begin(), reads.end());
+    reads_of_.emplace(load, reads.size());
+  }
+  --unnamed_;
+  return !reads.empty();
+}
+
+bool ReadAhead::begin(const LoadId& load, std::deque<PieceRead> reads, uint64_t estimated,
+                      uint64_t bytes) {
+  const bool any = begin(load, std::move(reads));
+  memory_bytes_ = memory_bytes_ - estimated + bytes;
+  return any;
+}
+
+void ReadAhead::drop(uint32_t lane, uint64_t load_bytes) {
+  memory_bytes_ -= load_bytes;
+  --in_lane_[lane];
 }
 
 bool ReadAhead::has_room_for_read(uint64_t bytes) const {

@@ -19,24 +19,33 @@ struct LoadId {
   auto operator<=>(const LoadId&) const = default;
 };
 
-// A read of one piece of a load.
+// A read of one piece of a load: of one stretch, or of several whole ones of the same chunk.
 struct PieceRead {
   LoadId load;
-  size_t stretch = 0;   // index in Order::stretches() of the load's group
+  size_t stretch = 0;  // the first one's index in LoadedGroup::stretches
+  size_t stretches = 1;
   uint64_t offset = 0;  // in the chunk's file
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // of all stretches together
 };
 
 struct ReadAheadLimits {
   uint64_t memory_bytes = 0;         // for all loads that were started and not dropped
   uint32_t reads = 16;               // reads in flight
+  uint32_t unnamed = 32;             // loads that have started and whose reads are not named yet
   uint64_t read_bytes = 64'000'000;  // bytes in flight; a larger read may be in flight alone
 };
 
 // One thread at a time may use it. The order of calls: add_epoch() makes loads known; next_load()
-// starts one, for which begin() names the reads; next_read() starts a read, and finish() says that
-// it is over; drop() gives back a load's memory. Loads start in the order of the plans, each when
-// all reads of the load before it have started and its memory is free.
+// starts one, for which begin() names the reads, perhaps later, when others have started;
+// next_read() starts a read, and finish() says that it is over; drop() gives back a load's memory.
+// Loads start in the order of the plans, each when all reads that are named have started and its
+// memory is free.
+//
+// The bytes of slices are estimates until begin(), which is told the true ones. Loads that take
+// more than was thought could then keep out the very load that all users wait for. Therefore a load
+// of a plan with slices may start beyond the limit while no other load of its lane is in memory.
+// That is enough: users drop the loads of a lane in order, so the lane of the load that they all
+// wait for becomes empty. Everything else respects the limit.
 class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}
@@ -49,26 +58,31 @@ class ReadAhead {
 
   // Starts the next load if it may start now; begin() must follow.
   std::optional<LoadId> next_load();
-  // Makes the reads of a load that has just been started wait for their turn. False if there are
-  // none, so that nothing has to be waited for.
+  // Makes the reads of a load that was started wait for their turn, which comes before that of
+  // later loads. False if there are none, so that nothing has to be waited for.
   bool begin(const LoadId& load, std::deque<PieceRead> reads);
+  // The same for a slice that was thought to take `estimated` bytes and takes `bytes`.
+  bool begin(const LoadId& load, std::deque<PieceRead> reads, uint64_t estimated, uint64_t bytes);
   // Starts the next read if it may start now; finish() must follow.
   std::optional<PieceRead> next_read();
   // Whether it was the load's last read.
   bool finish(const PieceRead& read);
-  // Gives back the memory of a load that nobody uses any more.
-  void drop(uint64_t load_bytes) { memory_bytes_ -= load_bytes; }
+  // Gives back the memory of a load of this lane that nobody uses any more.
+  void drop(uint32_t lane, uint64_t load_bytes);
 
   // Bytes of all loads that were started and not dropped.
   uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   bool has_room_for_read(uint64_t bytes) const;
+  bool may_exceed_memory(const Load& load) const;
 
   const ReadAheadLimits limits_;
   std::shared_ptr<const EpochPlan> plan_;
   size_t next_ = 0;                    // the load of plan_ that starts next
-  std::deque<PieceRead> waiting_;      // reads of the load that was started last
+  std::deque<PieceRead> waiting_;      // reads that are named, in the order of their loads
+  uint32_t unnamed_ = 0;               // loads whose reads are not
+  std::vector<uint32_t> in_lane_;      // loads in memory, of each lane
   std::map<LoadId, size_t> reads_of_;  // reads that are not over, of each load
   uint64_t memory_bytes_ = 0;
   uint32_t reads_ = 0;  // in flight

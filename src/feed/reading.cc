@@ -1,6 +1,7 @@
 #include "feed/reading.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "io/machine.h"
@@ -14,72 +15,50 @@ using base::MutexLock;
 namespace {
 
 constexpr size_t kEpochsAhead = 2;  // the epoch that is prepared, and the next one
-// No read is larger, so that several threads can read the first chunk and a stop waits for little.
-// Reads end at multiples of it in the file: whole blocks, for reads around the page cache.
-constexpr uint64_t kPieceBytes = 8u << 20;
-constexpr uint64_t kCacheLine = 64;  // bytes
+// Threads that plan slices: one for each lane that usually begins at the same time, as they wait
+// for indexes.
+constexpr uint32_t kSlicers = 8;
 
 Status no_memory(uint64_t bytes) {
   return fail(Code::kNoMemory, "feed: no memory for {} of chunks", base::human_bytes(bytes));
 }
 
-// The image data begins at the same place in a block as in the file (io::Origin::open_uncached).
-uint64_t place_in_block(const FileRange& range) { return range.offset % io::kDirectAlignment; }
-
-const Group& group_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.groups()[epoch.plan->loads[load].group];
-}
-
-std::span<const Stretch> stretches_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.stretches(group_of(epoch, load));
-}
-
-std::vector<uint32_t> permutation_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.permutation(group_of(epoch, load));
-}
-
-// The pieces in which stretches are read.
-std::deque<PieceRead> reads_of(const LoadId& id, const std::vector<StretchBytes>& stretches) {
-  std::deque<PieceRead> reads;
-  for (size_t number = 0; number < stretches.size(); ++number) {
-    const FileRange& range = stretches[number].range;
-    const uint64_t end = range.offset + range.length;
-    for (uint64_t at = range.offset; at < end;) {
-      const uint64_t next = std::min(end, (at / kPieceBytes + 1) * kPieceBytes);
-      reads.push_back({.load = id, .stretch = number, .offset = at, .bytes = next - at});
-      at = next;
-    }
+bool is_any_remote(const store::Dataset& dataset) {
+  for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
+    if (dataset.is_remote(chunk)) return true;
   }
-  return reads;
+  return false;
 }
 
 }  // namespace
 
-EpochData::EpochData(std::shared_ptr<const EpochPlan> epoch_plan)
-    : plan(std::move(epoch_plan)), loads(plan->loads.size()) {
-  for (size_t i = 0; i < loads.size(); ++i) loads[i].uses_left = plan->loads[i].uses;
-}
-
 ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner,
-                           std::shared_ptr<const EpochPlan> first, const Options& options,
-                           ReadingCrews& crews, Trace& trace)
+                           const Slicer& slicer, std::shared_ptr<const EpochPlan> first,
+                           const Options& options, ReadingCrews& crews, Trace& trace)
     : dataset_(dataset),
       planner_(planner),
+      slicer_(slicer),
       options_(options),
+      is_remote_(is_any_remote(dataset)),
       crews_(crews),
       trace_(trace),
-      ahead_({.memory_bytes = options.memory_bytes_max}),
+      ahead_({.memory_bytes = options.memory_bytes_max,
+              .reads = is_remote_ ? kRemoteReads : ReadAheadLimits{}.reads}),
+      to_slice_(std::numeric_limits<size_t>::max()),  // ReadAhead limits how many wait
       queue_(crews.readers, {}, [this](const io::DoneRead& done) { finish_read(done); }) {
   {
     MutexLock lock(mutex_);
     add_epoch(std::make_shared<EpochData>(std::move(first)));
   }
+  if (is_remote_)
+    crews_.slicers.start(kSlicers, [this](uint32_t thread) { work_on_slices(thread); });
   crews_.planners.start(1, [this](uint32_t) { plan_epochs(); });
 }
 
 ReadingStage::~ReadingStage() {
   stop();
   crews_.planners.wait();
+  crews_.slicers.wait();
 }
 
 void ReadingStage::stop() {
@@ -89,6 +68,8 @@ void ReadingStage::stop() {
     ready_.notify_all();
     may_plan_.notify_all();
   }
+  to_slice_.close();
+  stop_.request_stop();
   queue_.cancel();
 }
 
@@ -122,10 +103,11 @@ void ReadingStage::release(EpochData& epoch, size_t load) {
   LoadedGroup& group = epoch.loads[load];
   if (group.uses_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   group.permutation = std::vector<uint32_t>();
+  group.slice.reset();
+  group.shared.reset();
   MutexLock lock(mutex_);
-  const uint64_t bytes = epoch.plan->loads[load].bytes;
-  ahead_.drop(bytes);
-  spare_.keep(std::move(group.memory), bytes);
+  ahead_.drop(epoch.plan->loads[load].lane, group.bytes);
+  spare_.keep(std::move(group.memory), group.bytes);
   group.stretches = std::vector<StretchBytes>();
   shrink_spare();
   start_what_fits();
@@ -133,6 +115,9 @@ void ReadingStage::release(EpochData& epoch, size_t load) {
 
 void ReadingStage::add_to(FeedStats* stats) const {
   stats->bytes_read += bytes_read_;
+  stats->whole_bytes += whole_bytes_;
+  stats->requests += requests_;
+  stats->ranges += ranges_;
   stats->read_ns += read_ns_;
   stats->reading_ns += reading_ns_;
   stats->starved_ns += starved_ns_;
@@ -140,7 +125,8 @@ void ReadingStage::add_to(FeedStats* stats) const {
 
 // Frees spare memory until it fits the limit together with the loads.
 void ReadingStage::shrink_spare() {
-  spare_.shrink_to(options_.memory_bytes_max - ahead_.memory_bytes());
+  const uint64_t used = std::min(ahead_.memory_bytes(), options_.memory_bytes_max);
+  spare_.shrink_to(options_.memory_bytes_max - used);
 }
 
 void ReadingStage::start_what_fits() {
@@ -157,56 +143,107 @@ void ReadingStage::start_what_fits() {
 }
 
 void ReadingStage::begin_load(const LoadId& id) {
-  beginning_ = newest_;
-  LoadedGroup& group = beginning_->loads[id.number];
+  const std::shared_ptr<EpochData> epoch = newest_;
+  const Load& load = epoch->plan->loads[id.number];
+  LoadedGroup& group = epoch->loads[id.number];
+  group.bytes = load.bytes;
   try {
-    make_room(id, &group);
+    loading_.emplace(id, epoch);
+    if (load.is_slice) {
+      std::weak_ptr<SlicedGroup>& shared = epoch->sliced_groups[load.group];
+      group.shared = shared.lock();
+      if (group.shared == nullptr) {
+        group.shared = std::make_shared<SlicedGroup>(*epoch->plan, load.group);
+        shared = group.shared;
+      }
+      to_slice_.push(id);
+      return;
+    }
+    make_room(dataset_, options_.caching, spare_, *epoch, id.number);
     shrink_spare();  // only now, so that spare memory becomes the load's and not new memory
-    if (ahead_.begin(id, reads_of(id, group.stretches))) return;
-    group.permutation = permutation_of(*beginning_, id.number);
+    std::deque<PieceRead> reads = reads_of(*epoch, id);
+    if (reads.empty()) group.permutation = permutation_of(*epoch, id.number);
+    if (ahead_.begin(id, std::move(reads))) return;
   } catch (const std::bad_alloc&) {
-    group.status = no_memory(beginning_->plan->loads[id.number].bytes);
+    group.status = no_memory(load.bytes);
+    ahead_.begin(id, {});
   }
-  publish(group);
+  publish(*epoch, id);
 }
 
-// Lists the stretches of a load's group, and gives them memory: one buffer for all, as they come
-// and go together.
-void ReadingStage::make_room(const LoadId& id, LoadedGroup* group) {
-  const bool is_direct = options_.caching == store::Caching::kUncached;
-  const uint64_t alignment = is_direct ? io::kDirectAlignment : kCacheLine;
-  std::vector<uint64_t> places;
-  uint64_t end = 0;
-  for (const Stretch& stretch : stretches_of(*beginning_, id.number)) {
-    const FileRange range = range_of(dataset_, stretch);
-    group->stretches.push_back({.range = range, .data = nullptr});
-    const uint64_t place = base::round_up(end, alignment) + (is_direct ? place_in_block(range) : 0);
-    places.push_back(place);
-    end = place + range.length;
+void ReadingStage::work_on_slices(uint32_t thread) {
+  io::work_in_background();
+  while (const auto id = to_slice_.pop()) {
+    const int64_t cpu_begin = io::thread_cpu_ns();
+    std::shared_ptr<EpochData> epoch;
+    {
+      MutexLock lock(mutex_);
+      if (stopped_) return;
+      epoch = loading_.at(*id);
+    }
+    if (epoch->plan->loads[id->number].is_slice) {
+      slice(*epoch, *id, thread);
+    } else {
+      complete(*epoch, *id);
+    }
+    read_ns_ += io::thread_cpu_ns() - cpu_begin;
   }
-  group->memory = spare_.take(end);
-  for (size_t i = 0; i < places.size(); ++i) {
-    StretchBytes& bytes = group->stretches[i];
-    if (bytes.range.length > 0) bytes.data = group->memory.data() + places[i];
+}
+
+// Plans without the lock: nobody else touches a load whose reads are not named.
+void ReadingStage::slice(EpochData& epoch, const LoadId& id, uint32_t thread) {
+  LoadedGroup& group = epoch.loads[id.number];
+  const Load& load = epoch.plan->loads[id.number];
+  try {
+    const Trace::Span span(trace_, "plan a slice", {.name = "slice", .number = thread}, "group",
+                           load.group);
+    group.slice = std::make_unique<const Slice>(
+        slicer_.slice(*epoch.plan, load, *group.shared, read_options()));
+  } catch (const std::bad_alloc&) {
+    group.status = no_memory(load.bytes);
   }
+  MutexLock lock(mutex_);
+  begin_slice(epoch, id);
+  start_what_fits();
+}
+
+void ReadingStage::begin_slice(EpochData& epoch, const LoadId& id) {
+  LoadedGroup& group = epoch.loads[id.number];
+  try {
+    if (group.slice != nullptr) {
+      make_room(dataset_, options_.caching, spare_, epoch, id.number);
+      uint64_t bytes = 0;
+      for (const SliceRead& read : group.slice->reads) bytes += read.bytes;
+      const bool any = ahead_.begin(id, reads_of(epoch, id), group.bytes, bytes);
+      group.bytes = bytes;
+      shrink_spare();
+      if (!any) publish(epoch, id);
+      return;
+    }
+  } catch (const std::bad_alloc&) {
+    group.status = no_memory(group.bytes);
+  }
+  ahead_.begin(id, {});
+  publish(epoch, id);
 }
 
 void ReadingStage::start_read(const PieceRead& read) {
-  const std::shared_ptr<EpochData> epoch = beginning_;
-  LoadedGroup& group = epoch->loads[read.load.number];
-  StretchBytes& bytes = group.stretches[read.stretch];
-  const uint32_t chunk = stretches_of(*epoch, read.load.number)[read.stretch].chunk;
+  EpochData& epoch = *loading_.at(read.load);
+  const LoadedGroup& group = epoch.loads[read.load.number];
   const uint64_t tag = next_tag_++;
   try {
-    in_flight_.emplace(tag, InFlight{epoch, read});
-    queue_.start({.open = [this, chunk, range = bytes.range] { return open_chunk(chunk, range); },
-                  .offset = read.offset,
-                  .out = {bytes.data + (read.offset - bytes.range.offset), read.bytes},
+    in_flight_.emplace(tag, read);
+    const uint32_t chunk = chunk_of(epoch, read);
+    queue_.start({.open = [this, chunk,
+                           extent = extent_of(group, read)] { return open_chunk(chunk, extent); },
+                  .ranges = ranges_of(group, read),
                   .tag = tag});
+    ++requests_;
+    ranges_ += read.stretches;
   } catch (const std::bad_alloc&) {
     in_flight_.erase(tag);
-    note(*epoch, read, no_memory(bytes.range.length));
-    if (ahead_.finish(read)) publish(group);
+    note(epoch, read, no_memory(read.bytes));
+    if (ahead_.finish(read)) publish(epoch, read.load);
   }
 }
 
@@ -227,16 +264,22 @@ void ReadingStage::finish_read(const io::DoneRead& done) {
   read_ns_ += done.cpu_ns;
   reading_ns_ += done.end_ns - done.begin_ns;
   std::shared_ptr<EpochData> epoch;  // where this was a load's last read
-  size_t load = 0;
+  PieceRead read;
   {
     MutexLock lock(mutex_);
-    const InFlight was = std::move(in_flight_.extract(done.tag).mapped());
-    note(*was.epoch, was.read, done.status);
-    if (ahead_.finish(was.read)) epoch = was.epoch;
-    load = was.read.load.number;
+    read = in_flight_.extract(done.tag).mapped();
+    const std::shared_ptr<EpochData>& of = loading_.at(read.load);
+    note(*of, read, done.status);
+    if (!of->plan->loads[read.load.number].is_slice) whole_bytes_ += done.bytes;
+    if (ahead_.finish(read)) epoch = of;
     start_what_fits();
   }
-  if (epoch != nullptr) complete(*epoch, load);
+  if (epoch == nullptr) return;
+  if (is_remote_ && !epoch->plan->loads[read.load.number].is_slice) {
+    to_slice_.push(read.load);
+  } else {
+    complete(*epoch, read.load);
+  }
 }
 
 // A chunk's file that is too short still holds good samples, and a file in place that changed is
@@ -245,26 +288,31 @@ void ReadingStage::finish_read(const io::DoneRead& done) {
 void ReadingStage::note(EpochData& epoch, const PieceRead& read, const Status& status) {
   LoadedGroup& group = epoch.loads[read.load.number];
   if (status.code() == Code::kCorrupt) {
-    group.stretches[read.stretch].data = nullptr;
+    for (size_t i = 0; i < read.stretches; ++i) group.stretches[read.stretch + i].data = nullptr;
   } else if (!status.ok() && group.status.ok()) {
     group.status = status.at("feed");
   }
 }
 
-// Shuffles without the lock: nobody else touches a group of which nothing is left to read.
-void ReadingStage::complete(EpochData& epoch, size_t load) {
-  LoadedGroup& group = epoch.loads[load];
+// Shuffles without the lock: nobody else touches a load of which nothing is left to read.
+void ReadingStage::complete(EpochData& epoch, const LoadId& id) {
+  LoadedGroup& group = epoch.loads[id.number];
   try {
-    group.permutation = permutation_of(epoch, load);
+    if (group.slice != nullptr) {
+      whole_bytes_ += group.slice->sample_bytes;
+    } else {
+      group.permutation = permutation_of(epoch, id.number);
+    }
   } catch (const std::bad_alloc&) {
-    group.status = no_memory(epoch.plan->loads[load].bytes);
+    group.status = no_memory(group.bytes);
   }
   MutexLock lock(mutex_);
-  publish(group);
+  publish(epoch, id);
 }
 
-void ReadingStage::publish(LoadedGroup& group) {
-  group.loaded.store(true, std::memory_order_release);
+void ReadingStage::publish(EpochData& epoch, const LoadId& id) {
+  epoch.loads[id.number].loaded.store(true, std::memory_order_release);
+  loading_.erase(id);
   ready_.notify_all();
 }
 
@@ -322,7 +370,8 @@ Result<std::shared_ptr<EpochData>> ReadingStage::make_epoch(uint64_t number) con
 }
 
 Status ReadingStage::check_memory(const EpochPlan& plan) const {
-  if (plan.bytes_needed <= options_.memory_bytes_max) return {};
+  // Slices get by with any memory (ReadAhead).
+  if (plan.has_slices || plan.bytes_needed <= options_.memory_bytes_max) return {};
   return fail(
       Code::kNoMemory,
       "feed: epoch {} needs {} of chunks in memory at once, {} are left of "

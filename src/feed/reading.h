@@ -1,6 +1,6 @@
-// The stage that reads: it brings groups into memory in the order of first need, a little ahead of
-// it, keeps several reads in flight, and drops a group after its last use. It also has the next
-// epoch planned in time. Which load starts when is decided in feed/read_ahead.h.
+// The stage that reads: it brings groups, or slices of groups, into memory in the order of first
+// need, a little ahead of it, keeps several reads in flight, and drops each after its last use. It
+// also has the next epoch planned in time. Which load starts when is decided in feed/read_ahead.h.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 #include "base/crew.h"
 #include "base/mutex.h"
-#include "feed/plan.h"
+#include "base/queue.h"
+#include "feed/loaded.h"
 #include "feed/read_ahead.h"
 #include "feed/spare_buffers.h"
 #include "feed/stats.h"
@@ -20,47 +21,23 @@
 
 namespace forebay::feed {
 
-// The bytes of a stretch; `data` is null where they could not be read in one piece.
-struct StretchBytes {
-  FileRange range;          // in the chunk's file
-  uint8_t* data = nullptr;  // in LoadedGroup::memory
-};
-
-// A group in memory, or on its way there.
-struct LoadedGroup {
-  std::atomic<uint64_t> uses_left = 0;
-  std::atomic<bool> loaded = false;
-  // From `loaded` until uses_left is 0 these do not change; before, they belong to the stage.
-  Status status;
-  std::vector<StretchBytes> stretches;  // like Order::stretches()
-  io::LargeBuffer memory;
-  std::vector<uint32_t> permutation;  // Order::permutation()
-};
-
-// An epoch's plan and the data of its loads.
-struct EpochData {
-  explicit EpochData(std::shared_ptr<const EpochPlan> epoch_plan);
-
-  const std::shared_ptr<const EpochPlan> plan;
-  std::vector<LoadedGroup> loads;  // like EpochPlan::loads
-};
-
 // Threads that work for one stage after another.
 struct ReadingCrews {
   base::Crew readers;
   base::Crew planners;
+  base::Crew slicers;
 };
 
 // Any thread may call anything. What the constructor is given outlives the stage.
 class ReadingStage {
  public:
   struct Options {
-    uint64_t memory_bytes_max = 0;  // room for groups; the plan `first` fits
+    uint64_t memory_bytes_max = 0;  // room for loads; the plan `first` fits
     store::Caching caching = store::Caching::kCached;
   };
 
   // Begins to read what the plan `first` needs.
-  ReadingStage(const store::Dataset& dataset, const Planner& planner,
+  ReadingStage(const store::Dataset& dataset, const Planner& planner, const Slicer& slicer,
                std::shared_ptr<const EpochPlan> first, const Options& options, ReadingCrews& crews,
                Trace& trace);
   // Waits for the pieces that are being read at the moment, each of a few milliseconds.
@@ -74,34 +51,32 @@ class ReadingStage {
   // All positions of the oldest epoch are handed out: another one may be planned.
   void finish_epoch() EXCLUDES(mutex_);
 
-  // Waits until the group is in memory. Errors: kCancelled after stop(); why reading failed.
+  // Waits until the load is in memory. Errors: kCancelled after stop(); why reading failed.
   Status wait(const LoadedGroup& group) EXCLUDES(mutex_);
   // One use of a load is over. After the last one its memory is gone.
   void release(EpochData& epoch, size_t load) EXCLUDES(mutex_);
 
   // Ends every wait, and gives up reads in flight.
   void stop() EXCLUDES(mutex_);
+  // For reads beside the stage's own: stop() ends them too.
+  io::ReadOptions read_options() const { return {.deadline_ns = {}, .stop = stop_.get_token()}; }
 
   // Adds what was read so far, and the time in which others waited for it.
   void add_to(FeedStats* stats) const;
 
  private:
-  // A read in the queue.
-  struct InFlight {
-    std::shared_ptr<EpochData> epoch;
-    PieceRead read;
-  };
-
   void start_what_fits() REQUIRES(mutex_);
   void begin_load(const LoadId& id) REQUIRES(mutex_);
-  void make_room(const LoadId& id, LoadedGroup* group) REQUIRES(mutex_);
+  void work_on_slices(uint32_t thread) EXCLUDES(mutex_);
+  void slice(EpochData& epoch, const LoadId& id, uint32_t thread) EXCLUDES(mutex_);
+  void begin_slice(EpochData& epoch, const LoadId& id) REQUIRES(mutex_);
   void start_read(const PieceRead& read) REQUIRES(mutex_);
   Result<std::shared_ptr<const io::ReadableFile>> open_chunk(uint32_t chunk,
                                                              const FileRange& range) const;
   void finish_read(const io::DoneRead& done) EXCLUDES(mutex_);
   void note(EpochData& epoch, const PieceRead& read, const Status& status) REQUIRES(mutex_);
-  void complete(EpochData& epoch, size_t load) EXCLUDES(mutex_);
-  void publish(LoadedGroup& group) REQUIRES(mutex_);
+  void complete(EpochData& epoch, const LoadId& id) EXCLUDES(mutex_);
+  void publish(EpochData& epoch, const LoadId& id) REQUIRES(mutex_);
   void shrink_spare() REQUIRES(mutex_);
 
   bool may_plan() const REQUIRES(mutex_);
@@ -113,7 +88,9 @@ class ReadingStage {
 
   const store::Dataset& dataset_;
   const Planner& planner_;
+  const Slicer& slicer_;
   const Options options_;
+  const bool is_remote_;  // whether any chunk comes over a network
   ReadingCrews& crews_;
   Trace& trace_;
 
@@ -122,15 +99,24 @@ class ReadingStage {
   base::CondVar may_plan_;  // the planning thread waits
   std::atomic<bool> stopped_ = false;
   std::deque<std::shared_ptr<EpochData>> epochs_ GUARDED_BY(mutex_);  // the unfinished ones
-  Status plan_status_ GUARDED_BY(mutex_);                    // why there is no further epoch
-  std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);     // the epoch that was planned last
-  std::shared_ptr<EpochData> beginning_ GUARDED_BY(mutex_);  // the epoch of the load started last
+  Status plan_status_ GUARDED_BY(mutex_);                 // why there is no further epoch
+  std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);  // the epoch that was planned last
+  // The epochs of loads that have started and are not in memory yet.
+  std::map<LoadId, std::shared_ptr<EpochData>> loading_ GUARDED_BY(mutex_);
   ReadAhead ahead_ GUARDED_BY(mutex_);
   SpareBuffers spare_ GUARDED_BY(mutex_);
-  std::map<uint64_t, InFlight> in_flight_ GUARDED_BY(mutex_);  // key: tag
+  std::map<uint64_t, PieceRead> in_flight_ GUARDED_BY(mutex_);  // key: tag
   uint64_t next_tag_ GUARDED_BY(mutex_) = 0;
 
+  // Loads for the slicing threads: slices to plan, and groups to shuffle that came over a network,
+  // whose threads must not be kept.
+  base::Queue<LoadId> to_slice_;
+  std::stop_source stop_;
+
   std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<uint64_t> whole_bytes_ = 0;
+  std::atomic<uint64_t> requests_ = 0;
+  std::atomic<uint64_t> ranges_ = 0;
   std::atomic<int64_t> read_ns_ = 0;
   std::atomic<int64_t> reading_ns_ = 0;
   std::atomic<int64_t> starved_ns_ = 0;

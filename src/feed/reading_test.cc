@@ -16,8 +16,9 @@ using base::MutexLock;
 class StuckOrigin final : public io::Origin {
  public:
   explicit StuckOrigin(const io::Origin& below) : below_(below) {}
-  Result<std::unique_ptr<io::ReadableFile>> open(const std::string& path) const override {
-    ASSIGN_OR_RETURN(auto file, below_.open(path));
+  Result<std::unique_ptr<io::ReadableFile>> open(const std::string& path,
+                                                 const io::OpenOptions& options) const override {
+    ASSIGN_OR_RETURN(auto file, below_.open(path, options));
     return std::make_unique<File>(*this, std::move(file));
   }
   Result<std::vector<io::DirEntry>> list(const std::string& path) const override {

@@ -10,8 +10,6 @@ namespace forebay::feed {
 using base::Bytes;
 using base::Code;
 using base::fail;
-using base::Purpose;
-using base::Random;
 
 namespace {
 
@@ -60,12 +58,14 @@ SampleMaker::SampleMaker(const store::Dataset& dataset, const FeedOptions& optio
 void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> tasks, bool on_gpu,
                        Room& room) {
   const Order& order = epoch.plan->order;
+  read_options_ = reading.read_options();
   bool good = true;
   for (Task& task : tasks) {
     const auto lane = static_cast<uint32_t>(task.position % order.lanes());
     const uint64_t index = task.position / order.lanes();
     const size_t number = order.group_of(lane, index);
-    const size_t load = epoch.plan->load_of_group[number];
+    const uint64_t at = index - order.groups()[number].first_index;
+    const size_t load = epoch.plan->load_of(number, at);
     // The group may need the memory of groups that are in use here.
     if (!epoch.loads[load].loaded) good = finish(epoch, reading, on_gpu, room) && good;
     Status status = wait(reading, epoch, load);
@@ -74,7 +74,6 @@ void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> 
       break;
     }
     if (good && status.ok()) {
-      const uint64_t at = index - order.groups()[number].first_index;
       status = guarded([&] { return begin(epoch, load, at, &task); });
       if (status.ok()) continue;
     }
@@ -96,16 +95,21 @@ Status SampleMaker::wait(ReadingStage& reading, const EpochData& epoch, size_t l
 // `at` counts from the group's beginning. After an error nothing has begun.
 Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task* task) {
   const EpochPlan& plan = *epoch.plan;
+  const Load& of = plan.loads[load];
   const LoadedGroup& data = epoch.loads[load];
-  const Group& group = plan.order.groups()[plan.loads[load].group];
-  const Order::Place place = plan.order.place(group, data.permutation, at);
+  const SlicedSample* sliced =
+      of.is_slice ? &data.slice->samples[(at - of.first) / of.stride] : nullptr;
+  const Order::Place place =
+      sliced != nullptr ? Order::Place{.stretch = 0, .sample = sliced->sample}
+                        : plan.order.place(plan.order.groups()[of.group], data.permutation, at);
   const store::Location location = dataset_.location(place.sample);
   Begun begun{.task = task,
               .load = load,
               .sample = place.sample,
               .drawn_for = plan.order.drawn_for(task->position, place.sample),
               .label = location.label};
-  auto file = find(data.stretches[place.stretch], location, &begun);
+  auto file = sliced != nullptr ? find(data, *sliced, location, &begun)
+                                : find(data.stretches[place.stretch], location, &begun);
   if (file) {
     requests_.push_back({*file, random_of(plan, begun), task->slot});
   } else {
@@ -122,13 +126,38 @@ Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location
   const bool here = bytes.data != nullptr && location.offset >= range.offset &&
                     base::in_bounds(location.offset - range.offset, location.length, range.length);
   if (!here) return read(location, &begun->file);
-  const Bytes file(bytes.data + (location.offset - range.offset), location.length);
-  RETURN_IF_ERROR(store::check_file(file, location));
-  return file;
+  return checked({bytes.data + (location.offset - range.offset), location.length}, location, begun);
+}
+
+// The bytes of a sample of a slice, checked: its whole file, or one that has the region that it
+// needs.
+Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sample,
+                                const store::Location& location, Begun* begun) {
+  parts_.clear();
+  for (const SlicedSample::Place& place : sample.places) {
+    const StretchBytes& run = data.stretches[place.run];
+    if (run.data == nullptr) return read(location, &begun->file);
+    parts_.emplace_back(run.data + (place.range.offset - run.range.offset), place.range.length);
+  }
+  if (parts_.empty()) return read(location, &begun->file);
+  if (sample.image == nullptr) return checked(parts_.front(), location, begun);
+  auto file = compose(sample, parts_);
+  if (!file) return read(location, &begun->file);
+  begun->file = std::move(*file);
+  return Bytes(begun->file);
+}
+
+// A copy may have been damaged on its way: the sample is bad only if another one is damaged too.
+Result<Bytes> SampleMaker::checked(Bytes file, const store::Location& location, Begun* begun) {
+  const Status status = store::check_file(file, location);
+  if (status.ok()) return file;
+  if (status.code() != Code::kCorrupt) return tl::unexpected(status);
+  return read(location, &begun->file);
 }
 
 Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVector* file) {
-  RETURN_IF_ERROR(dataset_.read_file(location, file));
+  ++reads_;
+  RETURN_IF_ERROR(dataset_.read_file(location, file, read_options_));
   bytes_read_ += location.length;
   return Bytes(*file);
 }
@@ -224,10 +253,6 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
               "feed: {} samples in a row cannot be used (epoch {}, position {}), the first of them "
               "{}: {}; see `forebay verify`",
               tries + 1, plan.epoch, task.position, task.bad->key, task.bad->reason);
-}
-
-Random SampleMaker::random_of(const EpochPlan& plan, const Begun& begun) const {
-  return {options_.seed, Purpose::kAugment, plan.epoch, begun.drawn_for};
 }
 
 BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {

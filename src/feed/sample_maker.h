@@ -46,7 +46,8 @@ class SampleMaker {
     return writer_.clear(slot, sample, drawn_for);
   }
 
-  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t bytes_read() const { return bytes_read_; }  // without what was loaded
+  uint64_t reads() const { return reads_; }
   uint64_t made_on_gpu() const { return writer_.made_on_gpu(); }
 
  private:
@@ -66,12 +67,17 @@ class SampleMaker {
   Status begin(const EpochData& epoch, size_t load, uint64_t at, Task* task);
   Result<base::Bytes> find(const StretchBytes& bytes, const store::Location& location,
                            Begun* begun);
+  Result<base::Bytes> find(const LoadedGroup& data, const SlicedSample& sample,
+                           const store::Location& location, Begun* begun);
+  Result<base::Bytes> checked(base::Bytes file, const store::Location& location, Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
   bool finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Room& room, bool last = false);
   Status reserve(Room& room);
   Status settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room);
   Status replace(const EpochPlan& plan, const Begun& begun, Room& room);
-  base::Random random_of(const EpochPlan& plan, const Begun& begun) const;
+  base::Random random_of(const EpochPlan& plan, const Begun& begun) const {
+    return augmentation(options_.seed, plan.epoch, begun.drawn_for);
+  }
   BadSample describe(uint64_t sample, const Status& reason) const;
 
   const store::Dataset& dataset_;
@@ -82,7 +88,10 @@ class SampleMaker {
   std::vector<Begun> begun_;
   std::vector<SlotRequest> requests_;  // one for each usable sample of begun_
   base::ByteVector file_;              // a replacement's file; its memory is kept
+  std::vector<base::Bytes> parts_;
+  io::ReadOptions read_options_;  // of what is read in a call of make()
   uint64_t bytes_read_ = 0;
+  uint64_t reads_ = 0;
 };
 
 }  // namespace forebay::feed

@@ -9,6 +9,10 @@ namespace forebay::feed {
 struct FeedStats {
   uint64_t samples = 0;  // samples that the consumer received
   uint64_t bytes_read = 0;
+  // What bytes_read would be if every image were read as a whole, and no index.
+  uint64_t whole_bytes = 0;
+  uint64_t requests = 0;          // reads, each of one or more ranges of one file
+  uint64_t ranges = 0;            // runs of bytes in these
   uint64_t made_on_gpu = 0;       // samples whose tensors the GPU made; includes prepared batches
   int64_t wait_ns = 0;            // time in which the consumer waited, in wait_ms() and next()
   int64_t prepare_ns = 0;         // CPU time of the threads that decode

@@ -42,4 +42,14 @@ Status BlockingFile::read(uint64_t offset, MutableBytes out, const ReadOptions& 
   return {};
 }
 
+LoadedFile::LoadedFile(std::string path, Bytes data)
+    : BlockingFile(std::move(path), {.size = data.size()}), data_(data) {}
+
+Result<size_t> LoadedFile::read_some(uint64_t offset, MutableBytes out) const {
+  if (offset >= data_.size()) return size_t{0};
+  const size_t length = std::min<size_t>(out.size(), data_.size() - offset);
+  std::copy_n(data_.begin() + static_cast<ptrdiff_t>(offset), length, out.begin());
+  return length;
+}
+
 }  // namespace forebay::io

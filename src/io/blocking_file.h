@@ -24,4 +24,15 @@ class BlockingFile : public ReadableFile {
   const Identity identity_;
 };
 
+// A file whose bytes are in memory, which outlives it.
+class LoadedFile final : public BlockingFile {
+ public:
+  LoadedFile(std::string path, Bytes data);
+
+ private:
+  Result<size_t> read_some(uint64_t offset, MutableBytes out) const override;
+
+  const Bytes data_;
+};
+
 }  // namespace forebay::io

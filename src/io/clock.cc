@@ -16,6 +16,8 @@ class MonotonicClock final : public Clock {
 
 }  // namespace
 
+int64_t Clock::wall_ns() const { return io::wall_ns(); }
+
 const Clock& monotonic_clock() {
   static const MonotonicClock clock;
   return clock;

@@ -31,14 +31,15 @@ class FaultyFileSystem::Writer final : public WritableFile {
  public:
   Writer(FaultyFileSystem& fs, std::unique_ptr<WritableFile> below, std::string path)
       : fs_(fs), below_(std::move(below)), path_(std::move(path)) {}
-  Status append(Bytes data) override {
+  Status append_pieces(std::span<const Bytes> pieces) override {
     const Status status = fs_.step(Fault::On::kWrite, "write", path_);
+    if (status.ok()) return below_->append_pieces(pieces);
+    if (pieces.empty()) return status;
     // A full disk still takes a part of the data.
-    if (!status.ok()) {
-      RETURN_IF_ERROR(below_->append(data.first(data.size() / 2)));
-      return status;
-    }
-    return below_->append(data);
+    const size_t half = pieces.size() / 2;
+    RETURN_IF_ERROR(below_->append_pieces(pieces.first(half)));
+    RETURN_IF_ERROR(below_->append(pieces[half].first(pieces[half].size() / 2)));
+    return status;
   }
   Status sync() override {
     RETURN_IF_ERROR(fs_.step(Fault::On::kWrite, "sync", path_));
@@ -52,9 +53,10 @@ class FaultyFileSystem::Writer final : public WritableFile {
   std::string path_;
 };
 
-Result<std::unique_ptr<ReadableFile>> FaultyFileSystem::open(const std::string& path) const {
+Result<std::unique_ptr<ReadableFile>> FaultyFileSystem::open(const std::string& path,
+                                                             const OpenOptions& options) const {
   RETURN_IF_ERROR(step(Fault::On::kRead, "open", path));
-  ASSIGN_OR_RETURN(auto file, below_.open(path));
+  ASSIGN_OR_RETURN(auto file, below_.open(path, options));
   return std::make_unique<Reader>(*this, std::move(file));
 }
 
@@ -64,10 +66,9 @@ Result<std::unique_ptr<WritableFile>> FaultyFileSystem::create(const std::string
   return std::make_unique<Writer>(*this, std::move(file), path);
 }
 
-Result<std::unique_ptr<WritableFile>> FaultyFileSystem::append_to(const std::string& path,
-                                                                  uint64_t keep_bytes) {
+Result<std::unique_ptr<WritableFile>> FaultyFileSystem::append_to(const std::string& path) {
   RETURN_IF_ERROR(step(Fault::On::kWrite, "open", path));
-  ASSIGN_OR_RETURN(auto file, below_.append_to(path, keep_bytes));
+  ASSIGN_OR_RETURN(auto file, below_.append_to(path));
   return std::make_unique<Writer>(*this, std::move(file), path);
 }
 
@@ -81,9 +82,9 @@ Status FaultyFileSystem::remove(const std::string& path) {
   return below_.remove(path);
 }
 
-Status FaultyFileSystem::make_dirs(const std::string& path) {
+Status FaultyFileSystem::make_dir(const std::string& path) {
   RETURN_IF_ERROR(step(Fault::On::kWrite, "make the folder", path));
-  return below_.make_dirs(path);
+  return below_.make_dir(path);
 }
 
 Status FaultyFileSystem::sync_dir(const std::string& path) {
@@ -101,9 +102,9 @@ Result<FileInfo> FaultyFileSystem::stat(const std::string& path) const {
   return below_.stat(path);
 }
 
-Result<std::unique_ptr<FileLock>> FaultyFileSystem::lock(const std::string& path) {
+Result<std::unique_ptr<FileLock>> FaultyFileSystem::lock_file(const std::string& path) {
   RETURN_IF_ERROR(step(Fault::On::kWrite, "lock", path));
-  return below_.lock(path);
+  return below_.lock_file(path);
 }
 
 }  // namespace forebay::io

@@ -1,14 +1,14 @@
-// A file system that fails on purpose: the n-th operation that changes or reads something gives
-// the error that the test asked for, once or from then on.
+// A file system that fails on purpose: the n-th operation that changes or reads something gives the
+// error that the test asked for, once or from then on. Each step of a put() is an operation.
 #pragma once
 
 #include <atomic>
 
-#include "io/file_system.h"
+#include "io/disk.h"
 
 namespace forebay::io {
 
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem final : public DiskFileSystem {
  public:
   struct Fault {
     enum class On : uint8_t { kWrite, kRead } on = On::kWrite;
@@ -18,30 +18,30 @@ class FaultyFileSystem final : public FileSystem {
     base::Code code = base::Code::kNoSpace;
   };
 
-  FaultyFileSystem(FileSystem& below, Fault fault) : below_(below), fault_(fault) {}
+  FaultyFileSystem(DiskFileSystem& below, Fault fault) : below_(below), fault_(fault) {}
 
   // Operations of the fault's kind so far, including those that failed.
   int64_t operations() const { return operations_; }
 
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                             const OpenOptions& options = {}) const override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
-  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
-                                                  uint64_t keep_bytes) override;
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
-  Status make_dirs(const std::string& path) override;
+  Status make_dir(const std::string& path) override;
   Status sync_dir(const std::string& path) override;
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
   std::string canonical(const std::string& path) const override { return below_.canonical(path); }
-  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+  Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) override;
 
  private:
   class Reader;
   class Writer;
   Status step(Fault::On on, std::string_view what, const std::string& path) const;
 
-  FileSystem& below_;
+  DiskFileSystem& below_;
   const Fault fault_;
   mutable std::atomic<int64_t> operations_ = 0;
 };

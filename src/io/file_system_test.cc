@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "io/disk.h"
 #include "io/faulty.h"
 #include "io/large_buffer.h"
 #include "io/memory.h"
@@ -31,23 +32,23 @@ class FileSystemTest : public testing::TestWithParam<const char*> {
   std::string path(std::string_view name) const { return join_path(root_, name); }
 
   MemoryFileSystem memory_;
-  FileSystem* fs_ = &posix_file_system();
+  DiskFileSystem* fs_ = &static_cast<DiskFileSystem&>(posix_file_system());
   std::string root_;
 };
 INSTANTIATE_TEST_SUITE_P(All, FileSystemTest, testing::Values("posix", "memory"));
 
 TEST_P(FileSystemTest, ReadsWhatWasWritten) {
-  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  ASSERT_TRUE(fs_->put(path("a"), as_bytes("hello")).ok());
   EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "hello");
   EXPECT_EQ(read_file(*fs_, path("a"), 4).error().code(), Code::kTooBig);
   EXPECT_EQ(fs_->stat(path("a"))->size, 5u);
-  EXPECT_EQ(fs_->stat(path("a.tmp")).error().code(), Code::kNotFound);
-  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("new")).ok());
+  EXPECT_EQ(fs_->list(root_)->size(), 1u);
+  ASSERT_TRUE(fs_->put(path("a"), as_bytes("new")).ok());
   EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "new");
 }
 
 TEST_P(FileSystemTest, SaysThatAFileEndsTooEarly) {
-  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), as_bytes("hello")).ok());
+  ASSERT_TRUE(fs_->put(path("a"), as_bytes("hello")).ok());
   const auto file = fs_->open(path("a")).value();
   base::ByteVector out(4);
   EXPECT_TRUE(file->read(1, out).ok());
@@ -62,8 +63,8 @@ TEST_P(FileSystemTest, ReadsAroundThePageCacheFromAnywhereToAnywhere) {
   base::ByteVector content(kBytes);
   base::Random random(1, base::Purpose::kTest);
   for (uint8_t& byte : content) byte = static_cast<uint8_t>(random.next_u32());
-  ASSERT_TRUE(write_file_atomically(*fs_, path("a"), content).ok());
-  const auto file = fs_->open_uncached(path("a")).value();
+  ASSERT_TRUE(fs_->put(path("a"), content).ok());
+  const auto file = fs_->open(path("a"), {.cached = false}).value();
   EXPECT_EQ(file->identity().size, kBytes);
   const LargeBuffer buffer(kBytes + 2 * kDirectAlignment);
   for (int i = 0; i < 3000; ++i) {
@@ -80,21 +81,73 @@ TEST_P(FileSystemTest, ReadsAroundThePageCacheFromAnywhereToAnywhere) {
     ASSERT_EQ(status.code(), Code::kTruncated);
     ASSERT_NE(status.message().find("truncated"), std::string::npos);
   }
-  EXPECT_EQ(base::status_of(fs_->open_uncached(path("none"))).code(), Code::kNotFound);
+  EXPECT_EQ(base::status_of(fs_->open(path("none"), {.cached = false})).code(), Code::kNotFound);
 }
 
-TEST_P(FileSystemTest, AppendsAfterWhatIsKept) {
-  ASSERT_TRUE(write_file_atomically(*fs_, path("log"), as_bytes("one\ntwo\nhal")).ok());
-  auto file = fs_->append_to(path("log"), 8).value();
-  ASSERT_TRUE(file->append(as_bytes("three\n")).ok());
-  ASSERT_TRUE(file->close().ok());
-  EXPECT_EQ(as_text(*read_file(*fs_, path("log"), 100)), "one\ntwo\nthree\n");
+TEST_P(FileSystemTest, AppendsToAFileThatIsThereOrNot) {
+  for (const char* line : {"one\n", "two\n"}) {
+    const auto file = fs_->append_to(path("log")).value();
+    ASSERT_TRUE(file->append(as_bytes(line)).ok());
+    ASSERT_TRUE(file->close().ok());
+  }
+  EXPECT_EQ(as_text(*read_file(*fs_, path("log"), 100)), "one\ntwo\n");
+}
+
+TEST_P(FileSystemTest, PutsPiecesAndMakesFolders) {
+  std::vector<base::ByteVector> parts;
+  base::ByteVector whole;
+  base::Random random(1, base::Purpose::kTest);
+  // Empty, small and large pieces.
+  for (size_t i = 0; i < 1000; ++i) {
+    const uint64_t length = i % 200 == 7 ? (1u << 20) + random.below(1u << 20) : random.below(3000);
+    parts.emplace_back(i % 10 == 0 ? 0 : length, static_cast<uint8_t>(i));
+    whole.insert(whole.end(), parts.back().begin(), parts.back().end());
+  }
+  const std::vector<Bytes> pieces(parts.begin(), parts.end());
+  for (const bool durable : {true, false}) {
+    const std::string file = path(fmt::format("new{}/folders/file", durable));
+    ASSERT_TRUE(fs_->put_pieces(file, pieces, {.durable = durable}).ok());
+    EXPECT_EQ(*read_file(*fs_, file, 1u << 24), whole);
+    EXPECT_EQ(fs_->list(parent_path(file))->size(), 1u);
+  }
+  ASSERT_TRUE(fs_->put_pieces(path("empty"), {}).ok());
+  EXPECT_EQ(fs_->stat(path("empty"))->size, 0u);
+  ASSERT_TRUE(fs_->put(path("file"), {}).ok());
+  EXPECT_EQ(fs_->make_dirs(path("file")).code(), Code::kExists);
+}
+
+TEST_P(FileSystemTest, PutsOnConditions) {
+  const PutOptions if_absent{.when = PutIf::kAbsent};
+  ASSERT_TRUE(fs_->put(path("a"), as_bytes("one"), if_absent).ok());
+  const Status there = fs_->put(path("a"), as_bytes("two"), if_absent);
+  EXPECT_EQ(there.code(), Code::kExists);
+  EXPECT_NE(there.message().find(path("a")), std::string::npos);
+  const PutOptions if_one{.when = PutIf::kUnchanged,
+                          .known = fs_->open(path("a")).value()->identity()};
+  ASSERT_TRUE(fs_->put(path("a"), as_bytes("three"), if_one).ok());
+  EXPECT_EQ(fs_->put(path("a"), as_bytes("four"), if_one).code(), Code::kChanged);
+  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 10)), "three");
+  ASSERT_TRUE(fs_->remove(path("a")).ok());
+  EXPECT_EQ(fs_->put(path("a"), as_bytes("five"), if_one).code(), Code::kChanged);
+  EXPECT_FALSE(*exists(*fs_, path("a")));
+  EXPECT_EQ(fs_->list(root_)->size(), 0u);
+}
+
+TEST_P(FileSystemTest, RemovesFilesAndEmptyFolders) {
+  ASSERT_TRUE(fs_->put(path("d/a"), {}).ok());
+  EXPECT_FALSE(fs_->remove(path("d")).ok());
+  ASSERT_TRUE(fs_->remove(path("d/a")).ok());
+  ASSERT_TRUE(fs_->remove(path("d")).ok());
+  EXPECT_EQ(fs_->stat(path("d")).error().code(), Code::kNotFound);
+  EXPECT_EQ(fs_->remove(path("d")).code(), Code::kNotFound);
+  EXPECT_EQ(list_if_there(*fs_, path("d"))->size(), 0u);
 }
 
 TEST_P(FileSystemTest, ListsByName) {
   ASSERT_TRUE(fs_->make_dirs(path("d/sub")).ok());
+  ASSERT_TRUE(fs_->make_dirs(path("d/sub")).ok());
   for (const char* name : {"d/b", "d/a", "d/\xc3\xa9"}) {
-    ASSERT_TRUE(write_file_atomically(*fs_, path(name), {}).ok());
+    ASSERT_TRUE(fs_->put(path(name), {}).ok());
   }
   const auto entries = fs_->list(path("d")).value();
   ASSERT_EQ(entries.size(), 4u);
@@ -118,6 +171,7 @@ TEST_P(FileSystemTest, LocksOnce) {
     EXPECT_EQ(fs_->lock(path("LOCK")).error().code(), Code::kBusy);
   }
   EXPECT_TRUE(fs_->lock(path("LOCK")));
+  EXPECT_TRUE(fs_->lock(path("new/folder/LOCK")));
 }
 
 // A file may be opened just before its holder removes it. A lock on it would exclude nobody.
@@ -148,7 +202,7 @@ TEST(PosixFileSystem, OpensRegularFilesOnly) {
   const std::string folder =
       std::filesystem::temp_directory_path() / fmt::format("forebay_io_fifo_{}", ::getpid());
   FileSystem& fs = posix_file_system();
-  ASSERT_TRUE(fs.make_dirs(folder).ok());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
   const std::string fifo = join_path(folder, "fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   for (const std::string& path : {fifo, folder, std::string("/dev/null")}) {
@@ -160,23 +214,41 @@ TEST(PosixFileSystem, OpensRegularFilesOnly) {
   std::filesystem::remove_all(folder);
 }
 
-// Whichever write of an atomic replacement fails, the old content stays.
-TEST(WriteFileAtomically, LeavesTheOldContentAtEveryFault) {
+// Whichever step of a put fails, the old content stays.
+TEST(DiskFileSystem, LeavesTheOldContentAtEveryFault) {
   for (int64_t at = 0;; ++at) {
     MemoryFileSystem memory;
-    ASSERT_TRUE(memory.make_dirs("/d").ok());
-    ASSERT_TRUE(write_file_atomically(memory, "/d/a", as_bytes("old")).ok());
+    ASSERT_TRUE(memory.put("/d/a", as_bytes("old")).ok());
     FaultyFileSystem faulty(memory, {.at = at});
-    const Status status = write_file_atomically(faulty, "/d/a", as_bytes("new"));
+    const Status status = faulty.put("/d/a", as_bytes("new"));
     if (faulty.operations() <= at) {
       EXPECT_TRUE(status.ok());
       EXPECT_GE(at, 5);
       break;
     }
     EXPECT_EQ(status.code(), Code::kNoSpace);
+    EXPECT_NE(status.message().find("/d/a: cannot"), std::string::npos) << status.message();
     memory.power_loss();
     EXPECT_EQ(as_text(*read_file(memory, "/d/a", 100)), "old") << "fault at operation " << at;
   }
+}
+
+// A process that was killed leaves such a file, and the next put of the same path removes it.
+TEST(DiskFileSystem, AnUnfinishedPutIsKnownByItsNameAndReplaced) {
+  MemoryFileSystem memory;
+  ASSERT_TRUE(memory.make_dirs("/d").ok());
+  FaultyFileSystem faulty(memory, {.at = 2});  // the sync, and then the removal too
+  ASSERT_FALSE(faulty.put("/d/a", as_bytes("new")).ok());
+  const auto left = memory.list("/d").value();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_TRUE(is_unfinished_put(left[0].name)) << left[0].name;
+  EXPECT_FALSE(is_unfinished_put(left[0].name.substr(1)));
+  for (const char* other : {"a", "a.tmp", ".forebay-index", ".forebay-.tmp", "",
+                            ".forebay-0123456789abcdeg.tmp", ".forebay-0123456789abcdef0.tmp"}) {
+    EXPECT_FALSE(is_unfinished_put(other)) << other;
+  }
+  ASSERT_TRUE(memory.put("/d/a", as_bytes("new")).ok());
+  EXPECT_EQ(memory.list("/d")->size(), 1u);
 }
 
 }  // namespace

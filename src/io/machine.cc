@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,6 +69,7 @@ double least_cgroup_limit(const std::string& controller, double (*limit_of)(cons
 }  // namespace
 
 int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+int64_t wall_ns() { return clock_ns(CLOCK_REALTIME); }
 int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
@@ -75,6 +77,13 @@ int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 void work_in_background() {
   const sched_param none{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);
+}
+
+void block_signal_of_closed_pipe() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  (void)::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
 int usable_cores() {

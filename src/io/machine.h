@@ -7,6 +7,8 @@ namespace forebay::io {
 
 // Nanoseconds on a clock that only goes forward.
 int64_t monotonic_ns();
+// Nanoseconds since 1970 by the wall clock, which may be wrong and may jump.
+int64_t wall_ns();
 // CPU time of all threads of this process, in nanoseconds.
 int64_t process_cpu_ns();
 // CPU time of the calling thread, in nanoseconds.
@@ -19,6 +21,10 @@ int usable_cores();
 // Makes the calling thread work in the background: when it wakes, it takes an idle core or waits
 // for its turn, and interrupts nobody. Its share of the processor does not change.
 void work_in_background();
+
+// Makes writing to a connection that the other side closed an error for the calling thread, where
+// it would end the process (SIGPIPE).
+void block_signal_of_closed_pipe();
 
 // Bytes that can be allocated now without swapping: what the system says, and at most what the
 // cgroup's memory limit allows.

@@ -52,9 +52,11 @@ class MemoryFileSystem::Writer final : public WritableFile {
  public:
   Writer(std::shared_ptr<State> state, std::shared_ptr<File> file)
       : state_(std::move(state)), file_(std::move(file)) {}
-  Status append(Bytes data) override {
+  Status append_pieces(std::span<const Bytes> pieces) override {
     MutexLock lock(state_->mutex);
-    file_->data.insert(file_->data.end(), data.begin(), data.end());
+    for (const Bytes data : pieces) {
+      file_->data.insert(file_->data.end(), data.begin(), data.end());
+    }
     return {};
   }
   Status sync() override {
@@ -86,7 +88,8 @@ class MemoryFileSystem::Lock final : public FileLock {
 MemoryFileSystem::MemoryFileSystem() : state_(std::make_shared<State>()) {}
 MemoryFileSystem::~MemoryFileSystem() = default;
 
-Result<std::unique_ptr<ReadableFile>> MemoryFileSystem::open(const std::string& path) const {
+Result<std::unique_ptr<ReadableFile>> MemoryFileSystem::open(const std::string& path,
+                                                             const OpenOptions&) const {
   MutexLock lock(state_->mutex);
   const auto found = state_->files.find(path);
   if (found == state_->files.end()) {
@@ -108,16 +111,11 @@ Result<std::unique_ptr<WritableFile>> MemoryFileSystem::create(const std::string
   return std::make_unique<Writer>(state_, std::move(file));
 }
 
-Result<std::unique_ptr<WritableFile>> MemoryFileSystem::append_to(const std::string& path,
-                                                                  uint64_t keep_bytes) {
+Result<std::unique_ptr<WritableFile>> MemoryFileSystem::append_to(const std::string& path) {
   MutexLock lock(state_->mutex);
-  const auto found = state_->files.find(path);
-  if (found == state_->files.end()) {
-    return fail(Code::kNotFound, "cannot open {}: no such file", path);
-  }
-  found->second->data.resize(keep_bytes);
-  found->second->synced = std::min(found->second->synced, keep_bytes);
-  return std::make_unique<Writer>(state_, found->second);
+  std::shared_ptr<File>& file = state_->files[path];
+  if (file == nullptr) file = std::make_shared<File>();
+  return std::make_unique<Writer>(state_, file);
 }
 
 Status MemoryFileSystem::rename(const std::string& from, const std::string& to) {
@@ -133,17 +131,22 @@ Status MemoryFileSystem::rename(const std::string& from, const std::string& to) 
 
 Status MemoryFileSystem::remove(const std::string& path) {
   MutexLock lock(state_->mutex);
-  if (state_->files.erase(path) == 0) {
-    return fail(Code::kNotFound, "cannot remove {}: no such file", path);
+  if (state_->files.erase(path) != 0) return {};
+  const auto is_inside = [&](const auto& entry) {
+    return entry.first != path && parent_path(entry.first) == path;
+  };
+  if (std::ranges::any_of(state_->files, is_inside) ||
+      std::ranges::any_of(state_->directories, is_inside)) {
+    return fail(Code::kIo, "cannot remove {}: the folder is not empty", path);
   }
-  return {};
+  if (state_->directories.erase(path) != 0) return {};
+  return fail(Code::kNotFound, "cannot remove {}: nothing of that name", path);
 }
 
-Status MemoryFileSystem::make_dirs(const std::string& path) {
+Status MemoryFileSystem::make_dir(const std::string& path) {
   MutexLock lock(state_->mutex);
-  for (std::string directory = path;; directory = parent_path(directory)) {
-    state_->directories.emplace(directory, 0);
-    if (directory == "/" || directory == ".") break;
+  if (!state_->directories.emplace(path, 0).second) {
+    return fail(Code::kExists, "cannot make the folder {}: it exists already", path);
   }
   return {};
 }
@@ -193,8 +196,11 @@ Result<FileInfo> MemoryFileSystem::stat(const std::string& path) const {
   return fail(Code::kNotFound, "cannot stat {}: nothing of that name", path);
 }
 
-Result<std::unique_ptr<FileLock>> MemoryFileSystem::lock(const std::string& path) {
+Result<std::unique_ptr<FileLock>> MemoryFileSystem::lock_file(const std::string& path) {
   MutexLock lock(state_->mutex);
+  if (!state_->directories.contains(parent_path(path))) {
+    return fail(Code::kNotFound, "cannot open {}: no such folder", path);
+  }
   if (!state_->locks.insert(path).second) {
     return fail(Code::kBusy, "{} is held by this process", path);
   }
@@ -208,6 +214,9 @@ void MemoryFileSystem::power_loss(uint64_t torn_bytes) {
   for (const auto& [name, file] : state_->files) {
     file->data.resize(std::min<uint64_t>(file->data.size(), file->synced + torn_bytes));
     file->synced = file->data.size();
+    for (std::string folder = parent_path(name);; folder = parent_path(folder)) {
+      if (!state_->directories.emplace(folder, 0).second) break;
+    }
   }
 }
 

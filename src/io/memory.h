@@ -5,31 +5,31 @@
 #include <map>
 
 #include "base/mutex.h"
-#include "io/file_system.h"
+#include "io/disk.h"
 
 namespace forebay::io {
 
-class MemoryFileSystem final : public FileSystem {
+class MemoryFileSystem final : public DiskFileSystem {
  public:
   MemoryFileSystem();
   ~MemoryFileSystem() override;
 
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const override;
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                             const OpenOptions& options = {}) const override;
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
-  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path,
-                                                  uint64_t keep_bytes) override;
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
-  Status make_dirs(const std::string& path) override;
+  Status make_dir(const std::string& path) override;
   Status sync_dir(const std::string& path) override;
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
   std::string canonical(const std::string& path) const override { return path; }
-  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+  Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) override;
 
   // Leaves what a disk that keeps only what was asked of it holds after the power is gone: the
-  // names at each directory's last sync, the bytes at each file's last sync, and at most
-  // `torn_bytes` of the bytes after those. Locks are gone.
+  // names at each folder's last sync, the bytes at each file's last sync, and at most `torn_bytes`
+  // of the bytes after those. Folders stay, and locks are gone.
   void power_loss(uint64_t torn_bytes = 0);
 
   // A file's bytes, which a test may damage.

@@ -1,9 +1,27 @@
 #include "io/origin.h"
 
+#include <new>
+
 namespace forebay::io {
 
 using base::Code;
 using base::fail;
+
+void ReadableFile::start(std::vector<Range> ranges, const ReadOptions& options,
+                         std::function<void(Status)> done) const {
+  Status status;
+  try {
+    for (const Range& range : ranges) {
+      if (status.ok()) status = read(range.offset, range.out, options);
+    }
+  } catch (const std::bad_alloc&) {
+    status = fail(Code::kNoMemory, "{}: no memory to read it", path());
+  }
+  done(std::move(status));
+}
+
+bool Origin::is_remote(const std::string&) const { return false; }
+size_t Origin::ranges_max(const std::string&) const { return SIZE_MAX; }
 
 Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit) {
   ASSIGN_OR_RETURN(const auto file, origin.open(path));
@@ -14,6 +32,18 @@ Result<base::ByteVector> read_file(const Origin& origin, const std::string& path
   base::ByteVector data(size);
   RETURN_IF_ERROR(file->read(0, data));
   return data;
+}
+
+Result<bool> exists(const Origin& origin, const std::string& path) {
+  const auto info = origin.stat(path);
+  if (!info && info.error().code() != Code::kNotFound) return tl::unexpected(info.error());
+  return info.has_value();
+}
+
+Result<std::vector<DirEntry>> list_if_there(const Origin& origin, const std::string& path) {
+  auto entries = origin.list(path);
+  if (!entries && entries.error().code() == Code::kNotFound) return std::vector<DirEntry>();
+  return entries;
 }
 
 std::string join_path(std::string_view directory, std::string_view name) {

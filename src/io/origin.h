@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -33,6 +34,12 @@ struct ReadOptions {
   std::stop_token stop = {};
 };
 
+// A run of a file's bytes, and the memory that receives them.
+struct Range {
+  uint64_t offset = 0;
+  MutableBytes out = {};
+};
+
 // An open file for reading at any position. Any thread may call anything.
 class ReadableFile {
  public:
@@ -44,6 +51,25 @@ class ReadableFile {
   // earlier, kTimedOut after the deadline, kCancelled when stop was requested, kUnavailable when
   // the other side is gone or refuses for now, kIo. None of them says that the bytes are bad.
   virtual Status read(uint64_t offset, MutableBytes out, const ReadOptions& options = {}) const = 0;
+  // Begins to fill all ranges, which ascend and do not overlap. Calls `done` exactly once, in any
+  // thread, possibly before this returns; the file and the memory must stay until then. A file
+  // whose reads make a thread wait reads in the calling thread, like this default. A file that is
+  // far away returns at once and keeps many reads in flight. Errors: like read().
+  virtual void start(std::vector<Range> ranges, const ReadOptions& options,
+                     std::function<void(Status)> done) const;
+};
+
+// How a file is opened.
+struct OpenOptions {
+  // False for bytes that are not worth the page cache's memory: reads go around the cache where the
+  // system can. They are fastest into a LargeBuffer, at an address that differs from the position
+  // in the file by a multiple of kDirectAlignment.
+  bool cached = true;
+  // What the file is known to be, from a listing or because its content never changes. An origin
+  // that is far away then asks nothing when it opens the file, and compares what is known with each
+  // answer (kIo where they differ). Empty or zero parts of the identity are not known, except the
+  // size. Other origins ignore it: the caller compares it with ReadableFile::identity().
+  std::optional<Identity> known = {};
 };
 
 enum class FileType : uint8_t { kFile, kDirectory, kOther };
@@ -60,6 +86,8 @@ struct FileInfo {
 struct DirEntry {
   std::string name;
   FileType type = FileType::kOther;  // the type of its target where the entry is a symbolic link
+  // What stat() says of it, where the listing says that too.
+  std::optional<FileInfo> info = {};
 };
 
 // Any thread may call anything. Paths are absolute or relative to the working directory.
@@ -69,13 +97,13 @@ class Origin {
 
   // Never waits for a writer of a FIFO or a device. Errors: kNotFound, kUnsupported for what is no
   // regular file, kIo.
-  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) const = 0;
-  // The same for a file whose bytes are not worth the page cache's memory: reads go around the
-  // cache where the system can. They are fastest into a LargeBuffer, at an address that differs
-  // from the position in the file by a multiple of kDirectAlignment.
-  virtual Result<std::unique_ptr<ReadableFile>> open_uncached(const std::string& path) const {
-    return open(path);
-  }
+  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                                     const OpenOptions& options = {}) const = 0;
+  // Whether the bytes at this path come over a network, where fewer bytes are worth more requests.
+  virtual bool is_remote(const std::string& path) const;
+  // How many ranges of a file one request may ask for, as far as is known by now. More may be given
+  // to ReadableFile::start(), and cost more requests.
+  virtual size_t ranges_max(const std::string& path) const;
   // The entries of a directory, sorted by the bytes of their names.
   virtual Result<std::vector<DirEntry>> list(const std::string& path) const = 0;
   // Follows symbolic links; kNotFound when nothing is there.
@@ -87,6 +115,11 @@ class Origin {
 
 // The whole file; kTooBig when it has more than `limit` bytes.
 Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit);
+
+// Whether something is at `path`; an error where the origin does not tell.
+Result<bool> exists(const Origin& origin, const std::string& path);
+// The entries of a folder, and none where nothing is there: an object store knows no empty folder.
+Result<std::vector<DirEntry>> list_if_there(const Origin& origin, const std::string& path);
 
 // "a/b" and "c" give "a/b/c"; the directory of "a/b/c" is "a/b", that of "c" is ".".
 std::string join_path(std::string_view directory, std::string_view name);

@@ -9,6 +9,72 @@ namespace forebay::io {
 
 using base::Code;
 using base::fail;
+using base::MutexLock;
+
+namespace {
+
+// CPU time of the calling thread since it last asked.
+int64_t take_cpu_ns() {
+  thread_local int64_t before = 0;
+  const int64_t now = thread_cpu_ns();
+  return now - std::exchange(before, now);
+}
+
+}  // namespace
+
+class ReadQueue::Flight {
+ public:
+  Flight(ReadQueue& queue, ReadRequest request, uint32_t thread)
+      : request_(std::move(request)),
+        done_{.tag = request_.tag, .thread = thread, .begin_ns = monotonic_ns()},
+        stop_(queue.cancelled_.get_token()) {
+    for (const Range& range : request_.ranges) bytes_ += range.out.size();
+    if (!request_.options.stop.stop_possible()) return;
+    // Either the queue's owner or the request's may stop it.
+    own_.emplace();
+    const auto end = [this] { own_->request_stop(); };
+    by_queue_.emplace(stop_, end);
+    by_request_.emplace(request_.options.stop, end);
+    stop_ = own_->get_token();
+  }
+
+  Status open() {
+    if (stop_.stop_requested()) return fail(Code::kCancelled, "reading was stopped");
+    try {
+      ASSIGN_OR_RETURN(file_, request_.open());
+    } catch (const std::bad_alloc&) {
+      return fail(Code::kNoMemory, "no memory to read {}", base::human_bytes(bytes_));
+    }
+    return {};
+  }
+  void start(std::function<void(Status)> done) {
+    file_->start(std::move(request_.ranges),
+                 {.deadline_ns = request_.options.deadline_ns, .stop = stop_}, std::move(done));
+  }
+  DoneRead finish(Status status) {
+    if (status.ok()) done_.bytes = bytes_;
+    done_.status = std::move(status);
+    done_.cpu_ns = take_cpu_ns();
+    done_.end_ns = monotonic_ns();
+    by_queue_.reset();
+    by_request_.reset();
+    request_.open = nullptr;
+    file_.reset();  // the file may close before the owner hears of it
+    return std::move(done_);
+  }
+
+ private:
+  using StopCallback = std::stop_callback<std::function<void()>>;
+
+  ReadRequest request_;
+  DoneRead done_;
+  uint64_t bytes_ = 0;
+  std::shared_ptr<const ReadableFile> file_;
+  std::stop_token stop_;
+  std::optional<std::stop_source> own_;
+  std::optional<StopCallback> by_queue_;
+  std::optional<StopCallback> by_request_;
+};
 
 ReadQueue::ReadQueue(base::Crew& crew, const ReadQueueOptions& options,
                      std::function<void(DoneRead)> on_done)
@@ -23,6 +89,8 @@ ReadQueue::~ReadQueue() {
   cancel();
   waiting_.close();
   crew_.wait();
+  MutexLock lock(mutex_);
+  while (in_flight_ > 0) landed_.wait(mutex_);
 }
 
 void ReadQueue::start(ReadRequest request) { waiting_.push(std::move(request)); }
@@ -31,38 +99,27 @@ void ReadQueue::cancel() { cancelled_.request_stop(); }
 
 void ReadQueue::run(uint32_t thread) {
   work_in_background();
-  int64_t cpu_ns = thread_cpu_ns();
+  take_cpu_ns();
   while (std::optional<ReadRequest> request = waiting_.pop()) {
-    DoneRead done{.tag = request->tag, .thread = thread, .begin_ns = monotonic_ns()};
-    done.status = read(*request);
-    if (done.status.ok()) done.bytes = request->out.size();
-    const int64_t cpu_before = std::exchange(cpu_ns, thread_cpu_ns());
-    done.cpu_ns = cpu_ns - cpu_before;
-    done.end_ns = monotonic_ns();
-    request.reset();  // the file may close before the owner hears of it
-    on_done_(std::move(done));
+    begin(std::move(*request), thread);
   }
 }
 
-Status ReadQueue::read(const ReadRequest& request) {
-  const std::stop_token cancelled = cancelled_.get_token();
-  if (cancelled.stop_requested()) return fail(Code::kCancelled, "reading was stopped");
-  if (!request.options.stop.stop_possible()) return read_until(request, cancelled);
-  std::stop_source stop;  // for this read: the queue's owner or the request's
-  const auto end = [&] { stop.request_stop(); };
-  const std::stop_callback by_queue(cancelled, end);
-  const std::stop_callback by_request(request.options.stop, end);
-  return read_until(request, stop.get_token());
+void ReadQueue::begin(ReadRequest request, uint32_t thread) {
+  {
+    MutexLock lock(mutex_);
+    ++in_flight_;
+  }
+  const auto flight = std::make_shared<Flight>(*this, std::move(request), thread);
+  Status opened = flight->open();
+  if (!opened.ok()) return finish(*flight, std::move(opened));
+  flight->start([this, flight](Status status) { finish(*flight, std::move(status)); });
 }
 
-Status ReadQueue::read_until(const ReadRequest& request, const std::stop_token& stop) {
-  try {
-    ASSIGN_OR_RETURN(const auto file, request.open());
-    return file->read(request.offset, request.out,
-                      {.deadline_ns = request.options.deadline_ns, .stop = stop});
-  } catch (const std::bad_alloc&) {
-    return fail(Code::kNoMemory, "no memory to read {}", base::human_bytes(request.out.size()));
-  }
+void ReadQueue::finish(Flight& flight, Status status) {
+  on_done_(flight.finish(std::move(status)));
+  MutexLock lock(mutex_);
+  if (--in_flight_ == 0) landed_.notify_all();
 }
 
 }  // namespace forebay::io

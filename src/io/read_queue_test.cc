@@ -75,7 +75,7 @@ class GatedFile final : public BlockingFile {
 
 ReadRequest request_for(std::shared_ptr<const ReadableFile> file, MutableBytes out, uint64_t tag) {
   return {.open = [file]() -> Result<std::shared_ptr<const ReadableFile>> { return file; },
-          .out = out,
+          .ranges = {{.offset = 0, .out = out}},
           .tag = tag};
 }
 
@@ -84,7 +84,7 @@ TEST(ReadQueue, ReadsManyRangesAndSaysWhatCameOfEach) {
   ASSERT_TRUE(fs.make_dirs("/d").ok());
   base::ByteVector content(1000);
   std::iota(content.begin(), content.end(), uint8_t{0});
-  ASSERT_TRUE(write_file_atomically(fs, "/d/a", content).ok());
+  ASSERT_TRUE(fs.put("/d/a", content).ok());
   for (const uint32_t threads : {1u, 2u, 5u}) {
     Outcomes outcomes;
     std::vector<base::ByteVector> out(100, base::ByteVector(10));
@@ -93,15 +93,13 @@ TEST(ReadQueue, ReadsManyRangesAndSaysWhatCameOfEach) {
     for (uint64_t i = 0; i < 100; ++i) {
       queue.start(
           {.open = [&]() -> Result<std::shared_ptr<const ReadableFile>> { return fs.open("/d/a"); },
-           .offset = 10 * i,
-           .out = out[i],
+           .ranges = {{.offset = 10 * i, .out = out[i]}},
            .tag = i});
     }
     base::ByteVector past(2);
     queue.start(
         {.open = [&]() -> Result<std::shared_ptr<const ReadableFile>> { return fs.open("/d/a"); },
-         .offset = 999,
-         .out = past,
+         .ranges = {{.offset = 999, .out = past}},
          .tag = 100});
     queue.start({.open = [&]() -> Result<std::shared_ptr<const ReadableFile>> {
                    return fs.open("/d/none");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "io/blocking_file.h"
 #include "store/format/snapshot.h"
 #include "store/format/tar.h"
 #include "store/snapshot_part.h"
@@ -16,6 +17,23 @@ using base::fail;
 using base::Sha256;
 
 namespace {
+
+// The beginning of a file that was read already, as a file of the whole file's size.
+class FileHead final : public io::BlockingFile {
+ public:
+  FileHead(const io::ReadableFile& file, const ByteVector& head)
+      : BlockingFile(file.path(), file.identity()), head_(head) {}
+
+ private:
+  Result<size_t> read_some(uint64_t offset, base::MutableBytes out) const override {
+    if (offset >= head_.size()) return size_t{0};
+    const size_t length = std::min<uint64_t>(out.size(), head_.size() - offset);
+    std::copy_n(head_.begin() + static_cast<ptrdiff_t>(offset), length, out.begin());
+    return length;
+  }
+
+  const ByteVector& head_;
+};
 
 // A part, and where in the dataset its samples begin.
 struct PlacedPart {
@@ -41,8 +59,11 @@ class OpenDataset final : public Dataset {
   }
   Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                        Caching caching) const override {
-    return open_cached(origin_, chunk_label(number), caching);
+    return origin_.open(chunk_label(number), {.cached = caching == Caching::kCached,
+                                              .known = io::Identity{.size = chunk(number).bytes}});
   }
+  bool is_remote(uint32_t) const override { return origin_.is_remote(path_); }
+  size_t ranges_max(uint32_t) const override { return origin_.ranges_max(path_); }
   uint32_t chunk_of(uint64_t sample) const override;
   Location location(uint64_t sample) const override;
   const Sha256& fingerprint() const override { return fingerprint_; }
@@ -50,7 +71,8 @@ class OpenDataset final : public Dataset {
   Result<std::string> key(uint64_t sample) const override;
   Result<std::vector<std::string>> chunk_keys(uint32_t number) const override;
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
-  Result<ChunkIndex> read_chunk_index(uint32_t number) const override;
+  Result<ChunkIndex> read_chunk_index(uint32_t number,
+                                      const io::ReadOptions& options) const override;
 
  private:
   Status add_part(const PartRef& ref);
@@ -168,29 +190,32 @@ Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
   return std::nullopt;
 }
 
-Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
+// Reads the tar header and the index at once, because over a network each read is a round trip.
+Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
+                                                 const io::ReadOptions& options) const {
   const ChunkInfo& info = chunk(number);
   const std::string path = chunk_label(number);
-  ASSIGN_OR_RETURN(const auto file, origin_.open(path));
+  ASSIGN_OR_RETURN(const auto file, open_chunk(number, Caching::kCached));
   const uint64_t bytes = file->identity().size;
   if (bytes != info.bytes) {
     return fail(Code::kCorrupt, "{}: {} bytes where the snapshot says {}; run `forebay verify {}`",
                 path, bytes, info.bytes, path_);
   }
-  TarReader tar(*file);
+  if (info.index_bytes > base::kChunkIndexBytesMax) {
+    return fail(Code::kTooBig, "{}: an index of {} bytes, more than {}", path, info.index_bytes,
+                base::kChunkIndexBytesMax);
+  }
+  ByteVector head(std::min(bytes, kTarBlockBytes + info.index_bytes));
+  RETURN_IF_ERROR(file->read(0, head, options));
+  const FileHead head_file(*file, head);
+  TarReader tar(head_file);
   ASSIGN_OR_RETURN(const auto first, tar.next());
   if (!first || first->name != kChunkIndexName || first->size != info.index_bytes ||
       first->offset != kTarBlockBytes || first->type != TarType::kFile) {
     return fail(Code::kCorrupt, "{}: its first member is not the index that the snapshot says",
                 path);
   }
-  if (first->size > base::kChunkIndexBytesMax) {
-    return fail(Code::kTooBig, "{}: an index of {} bytes, more than {}", path, first->size,
-                base::kChunkIndexBytesMax);
-  }
-  ByteVector data(first->size);
-  RETURN_IF_ERROR(file->read(first->offset, data));
-  auto index = decode_chunk_index(data, bytes);
+  auto index = decode_chunk_index(base::Bytes(head).subspan(kTarBlockBytes), bytes);
   if (!index) return tl::unexpected(index.error().at(path));
   if (index->samples.size() != info.samples || index->schema.fields != schema_.fields) {
     return fail(Code::kCorrupt,
@@ -202,11 +227,6 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number) const {
 }
 
 }  // namespace
-
-Result<std::unique_ptr<io::ReadableFile>> open_cached(const io::Origin& origin,
-                                                      const std::string& path, Caching caching) {
-  return caching == Caching::kCached ? origin.open(path) : origin.open_uncached(path);
-}
 
 uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample) {
   const auto after = std::ranges::upper_bound(chunks, sample, {}, &ChunkInfo::first_sample);
@@ -252,12 +272,13 @@ Status check_inside(const io::ReadableFile& chunk, uint64_t offset, uint64_t len
               chunk.path(), ends, offset + length - ends);
 }
 
-Status Dataset::read_file(const Location& location, ByteVector* file) const {
+Status Dataset::read_file(const Location& location, ByteVector* file,
+                          const io::ReadOptions& options) const {
   RETURN_IF_ERROR(check_length(location));
   ASSIGN_OR_RETURN(const auto chunk, open_chunk(location.chunk));
   RETURN_IF_ERROR(check_inside(*chunk, location.offset, location.length));
   file->resize(location.length);
-  RETURN_IF_ERROR(chunk->read(location.offset, *file));
+  RETURN_IF_ERROR(chunk->read(location.offset, *file, options));
   return check_file(*file, location);
 }
 

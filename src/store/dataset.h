@@ -13,7 +13,7 @@
 
 namespace forebay::store {
 
-// Whether a file's bytes shall stay in the page cache (io::Origin::open_uncached).
+// Whether a file's bytes shall stay in the page cache (io::OpenOptions::cached).
 enum class Caching : uint8_t { kCached, kUncached };
 
 // A dataset knows the origin of its bytes: whoever has the dataset needs no file system beside it,
@@ -33,9 +33,14 @@ class Dataset {
   virtual std::string chunk_label(uint32_t number) const = 0;
   // The file that holds the chunk, which is what was listed. Errors: kCorrupt where data in place
   // changed since, by its size and a shard's time of change (without checksums nothing else would
-  // tell); kIo and others when it cannot be opened.
+  // tell); kIo and others when it cannot be opened. A file on a network may be opened without a
+  // question; its reads then refuse what was not listed.
   virtual Result<std::unique_ptr<io::ReadableFile>> open_chunk(
       uint32_t number, Caching caching = Caching::kCached) const = 0;
+  // Whether the chunk comes over a network, so that fewer bytes are worth more requests.
+  virtual bool is_remote(uint32_t number) const = 0;
+  // How many ranges of the chunk one request may ask for (io::Origin::ranges_max).
+  virtual size_t ranges_max(uint32_t number) const = 0;
   // What the chunk is called wherever the data lies: its hash, or for data in place its path below
   // the data's folder.
   virtual std::string chunk_name(uint32_t number) const { return base::to_hex(chunk(number).id); }
@@ -54,10 +59,20 @@ class Dataset {
   virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
   // All samples with this key, in ascending order: a view may have several.
   virtual Result<std::vector<uint64_t>> find_all(std::string_view key) const;
-  virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk) const = 0;
+  virtual Result<ChunkIndex> read_chunk_index(uint32_t chunk,
+                                              const io::ReadOptions& options) const = 0;
+  Result<ChunkIndex> read_chunk_index(uint32_t chunk) const { return read_chunk_index(chunk, {}); }
+  // The index of the stored chunk that a chunk is all or a piece of: it may have other samples too.
+  // Places in it are those in the chunk's file. Errors: like read_chunk_index(), but views have
+  // stored chunks if what they view has.
+  virtual Result<ChunkIndex> read_stored_index(uint32_t chunk,
+                                               const io::ReadOptions& options) const {
+    return read_chunk_index(chunk, options);
+  }
   // A sample's image as it is stored, checked. Errors: kCorrupt (its checksum, or its chunk's file
   // is shorter), kTooBig, those of open_chunk() and of reading.
-  Status read_file(const Location& location, base::ByteVector* file) const;
+  Status read_file(const Location& location, base::ByteVector* file,
+                   const io::ReadOptions& options = {}) const;
 
   // Whether this is data in place.
   virtual bool in_place() const { return false; }
@@ -74,9 +89,6 @@ uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample);
 Result<std::shared_ptr<const Dataset>> open_packed(const io::Origin& origin,
                                                    const std::string& path);
 
-// A file of `origin`, in the page cache or around it.
-Result<std::unique_ptr<io::ReadableFile>> open_cached(const io::Origin& origin,
-                                                      const std::string& path, Caching caching);
 // kTooBig when the image is longer than an image may be.
 Status check_length(const Location& location);
 // kCorrupt when `chunk` was too short for these bytes already when it was opened. (A read that ends

@@ -47,10 +47,14 @@ class InPlaceDataset final : public Dataset {
   }
   Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                        Caching caching) const override {
-    ASSIGN_OR_RETURN(auto file, open_cached(origin_, chunk_label(number), caching));
+    ASSIGN_OR_RETURN(
+        auto file, origin_.open(chunk_label(number),
+                                {.cached = caching == Caching::kCached, .known = listed(number)}));
     RETURN_IF_ERROR(check_unchanged(*file, number));
     return file;
   }
+  bool is_remote(uint32_t) const override { return origin_.is_remote(path_); }
+  size_t ranges_max(uint32_t) const override { return origin_.ranges_max(path_); }
   std::string chunk_name(uint32_t number) const override {
     if (shard_of_chunk_.empty()) return index_.path(number);
     return index_.shards[shard_of_chunk_.at(number)].path;
@@ -74,7 +78,7 @@ class InPlaceDataset final : public Dataset {
     return std::string(index_.key(sample));
   }
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
-  Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
+  Result<ChunkIndex> read_chunk_index(uint32_t number, const io::ReadOptions&) const override {
     return fail(Code::kUnsupported, "{}: data in place has no chunk index; pack it",
                 chunk_label(number));
   }
@@ -83,6 +87,7 @@ class InPlaceDataset final : public Dataset {
   std::vector<std::string> notes() const override { return index_.notes; }
 
  private:
+  std::optional<io::Identity> listed(uint32_t chunk) const;
   Status check_unchanged(const io::ReadableFile& file, uint32_t chunk) const;
   void add_files();
   void add_shards();
@@ -157,6 +162,16 @@ Result<std::optional<uint64_t>> InPlaceDataset::find(std::string_view key) const
       std::ranges::lower_bound(by_key_, key, {}, [&](uint32_t i) { return index_.key(i); });
   if (found == by_key_.end() || index_.key(*found) != key) return std::nullopt;
   return *found;
+}
+
+// Nothing for an image that is too large, because its chunk does not keep its size.
+std::optional<io::Identity> InPlaceDataset::listed(uint32_t chunk) const {
+  if (shard_of_chunk_.empty()) {
+    const uint64_t bytes = chunks_.at(chunk).bytes;
+    return bytes == 0 ? std::nullopt : std::optional(io::Identity{.size = bytes});
+  }
+  const InPlaceShard& shard = index_.shards[shard_of_chunk_.at(chunk)];
+  return io::Identity{.size = shard.bytes, .modified_ns = shard.modified_ns};
 }
 
 Status InPlaceDataset::check_unchanged(const io::ReadableFile& file, uint32_t chunk) const {

@@ -10,8 +10,12 @@ namespace forebay::store {
 using base::Code;
 using base::fail;
 
-SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema)
-    : fs_(fs), dataset_(std::move(dataset)), root_{.schema = std::move(schema), .parts = {}} {}
+SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema,
+                                 std::optional<io::Identity> head)
+    : fs_(fs),
+      dataset_(std::move(dataset)),
+      root_{.schema = std::move(schema), .parts = {}},
+      head_(std::move(head)) {}
 
 Status SnapshotBuilder::check(const ChunkInfo& info, const ChunkIndex& index) const {
   const std::string name = base::to_hex(info.id);
@@ -65,15 +69,10 @@ Status SnapshotBuilder::add_chunk(const ChunkInfo& info, const ChunkIndex& index
 }
 
 Status SnapshotBuilder::write_part() {
-  if (!made_folder_) {
-    RETURN_IF_ERROR(fs_.make_dirs(io::join_path(dataset_, "snapshots")));
-    RETURN_IF_ERROR(fs_.sync_dir(dataset_));
-    made_folder_ = true;
-  }
   if (part_.samples() == 0) return {};
   const PartBuilder::Encoded part = part_.encode();
   part_ = PartBuilder();
-  RETURN_IF_ERROR(io::write_file_atomically(fs_, part_path(dataset_, part.ref.id), part.data));
+  RETURN_IF_ERROR(fs_.put(part_path(dataset_, part.ref.id), part.data));
   root_.parts.push_back(part.ref);
   return {};
 }
@@ -83,10 +82,26 @@ Result<base::Sha256> SnapshotBuilder::commit() {
   RETURN_IF_ERROR(write_part());
   const base::ByteVector root = encode_root(root_);
   const base::Sha256 id = base::sha256(root);
-  RETURN_IF_ERROR(io::write_file_atomically(fs_, root_path(dataset_, id), root));
-  const std::string head = encode_head(id);
-  RETURN_IF_ERROR(io::write_file_atomically(fs_, head_path(dataset_), base::as_bytes(head)));
+  RETURN_IF_ERROR(fs_.put(root_path(dataset_, id), root));
+  RETURN_IF_ERROR(put_head(id));
   return id;
+}
+
+Status SnapshotBuilder::put_head(const base::Sha256& root) {
+  const std::string path = head_path(dataset_);
+  const std::string text = encode_head(root);
+  io::PutOptions options{.when = io::PutIf::kAbsent};
+  if (head_) options = {.when = io::PutIf::kUnchanged, .known = *head_};
+  const Status status = fs_.put(path, base::as_bytes(text), options);
+  if (status.code() != Code::kExists && status.code() != Code::kChanged) return status;
+  // Another run of the same work, or this run before its answer was lost, may have been first.
+  const auto there = io::read_file(fs_, path, base::kHeadBytesMax);
+  if (there && base::as_text(*there) == text) return {};
+  return fail(Code::kChanged,
+              "{}: somebody else made another snapshot current since this work began, and it is "
+              "left as it is; `forebay inspect {}` shows it; begin again from it, or in another "
+              "folder",
+              path, dataset_);
 }
 
 }  // namespace forebay::store

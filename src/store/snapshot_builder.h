@@ -10,31 +10,37 @@ namespace forebay::store {
 // Makes the snapshot that holds the added chunks in their order: the same chunks give the same
 // bytes. One part (at most base::kPartSamplesMax samples) is held in memory, and full parts are
 // written at once. Readers see nothing of the snapshot before commit(), and the files of an
-// abandoned builder harm nobody. One thread calls everything; the caller holds the dataset's lock.
+// abandoned builder harm nobody. One thread calls everything; the caller holds the dataset's lock
+// where its file system has locks.
 class SnapshotBuilder {
  public:
   // `fs` outlives the builder. `dataset` is the folder of the dataset, which need not exist yet.
-  SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema);
+  // `head` is what HEAD was when the work began; without it there must be none.
+  SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema,
+                  std::optional<io::Identity> head = {});
 
   // Adds the next chunk. info.first_sample is ignored; info.samples and `index` must agree, the
   // index's schema must be the snapshot's, and every sample needs an image. Keys must be unique in
   // the dataset, which is not checked here: pack's sources make sure of it, and verify checks it.
   // kInvalid says what is wrong, and leaves the builder as it was.
   Status add_chunk(const ChunkInfo& info, const ChunkIndex& index);
-  // Makes this the current snapshot, and gives the root's hash: writes and syncs the last part,
-  // then the root, and then replaces HEAD atomically. The chunks themselves must be on the disk
-  // before. After an error the builder cannot be used any more; HEAD is the old one or the new one.
+  // Makes this the current snapshot, and gives the root's hash: puts the last part, then the root,
+  // and then replaces HEAD atomically, if it is still what it was when the work began. The chunks
+  // themselves must be safe before. kChanged when somebody else replaced HEAD, unless by this very
+  // snapshot. After an error the builder cannot be used any more; HEAD is the old one or the new
+  // one.
   Result<base::Sha256> commit();
 
  private:
   Status check(const ChunkInfo& info, const ChunkIndex& index) const;
   Status write_part();
+  Status put_head(const base::Sha256& root);
 
   io::FileSystem& fs_;
   std::string dataset_;
   SnapshotRoot root_;
+  const std::optional<io::Identity> head_;
   PartBuilder part_;
-  bool made_folder_ = false;
 };
 
 }  // namespace forebay::store

@@ -35,7 +35,7 @@ class View : public Dataset {
     return found.empty() ? std::nullopt : std::optional(found.front());
   }
   const Sha256& fingerprint() const override { return fingerprint_; }
-  Result<ChunkIndex> read_chunk_index(uint32_t number) const override {
+  Result<ChunkIndex> read_chunk_index(uint32_t number, const io::ReadOptions&) const override {
     return fail(Code::kUnsupported, "{}: a view of a dataset has no chunk indexes of its own",
                 chunk_label(number));
   }
@@ -81,6 +81,16 @@ class Selection final : public View {
   Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                        Caching caching) const override {
     return base_->open_chunk(base_chunk_.at(number), caching);
+  }
+  bool is_remote(uint32_t number) const override {
+    return base_->is_remote(base_chunk_.at(number));
+  }
+  size_t ranges_max(uint32_t number) const override {
+    return base_->ranges_max(base_chunk_.at(number));
+  }
+  Result<ChunkIndex> read_stored_index(uint32_t number,
+                                       const io::ReadOptions& options) const override {
+    return base_->read_stored_index(base_chunk_.at(number), options);
   }
   std::string chunk_name(uint32_t number) const override {
     return base_->chunk_name(base_chunk_.at(number));
@@ -174,6 +184,19 @@ class Concatenation final : public View {
                                                        Caching caching) const override {
     const Placed& placed = part_of_chunk(number);
     return placed.dataset->open_chunk(number - placed.first_chunk, caching);
+  }
+  bool is_remote(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->is_remote(number - placed.first_chunk);
+  }
+  size_t ranges_max(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->ranges_max(number - placed.first_chunk);
+  }
+  Result<ChunkIndex> read_stored_index(uint32_t number,
+                                       const io::ReadOptions& options) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->read_stored_index(number - placed.first_chunk, options);
   }
   std::string chunk_name(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);

@@ -36,6 +36,9 @@ class ViewTest : public testing::Test {
     EXPECT_LE(chunk.offset, location.offset);
     EXPECT_GE(chunk.offset + chunk.bytes, location.offset + location.length);
     EXPECT_EQ(chunk.id, dataset.chunk(dataset.chunk_of(expected)).id);
+    EXPECT_EQ(view.read_stored_index(location.chunk, {}).value(),
+              dataset.read_chunk_index(dataset.chunk_of(expected)).value());
+    EXPECT_EQ(view.read_chunk_index(location.chunk).error().code(), Code::kUnsupported);
   }
 
   io::MemoryFileSystem fs_;
@@ -90,10 +93,8 @@ TEST_F(ViewTest, ASampleThatIsNotThereIsRefused) {
 
 TEST_F(ViewTest, AConcatenationHasAllInOrderWithTheClassesOfAll) {
   const Schema other{.fields = kSchema.fields, .classes = {"dog", "emu"}};
-  ASSERT_TRUE(fs_.make_dirs("/other/chunks").ok());
   const Chunk chunk = make_chunk(20, 6, other);
-  ASSERT_TRUE(
-      io::write_file_atomically(fs_, chunk_path("/other", chunk.info.id), chunk.bytes).ok());
+  ASSERT_TRUE(fs_.put(chunk_path("/other", chunk.info.id), chunk.bytes).ok());
   SnapshotBuilder builder(fs_, "/other", other);
   ASSERT_TRUE(builder.add_chunk(chunk.info, chunk.index).ok());
   ASSERT_TRUE(builder.commit());

@@ -119,10 +119,8 @@ Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const 
                                                        {"step", std::to_string(progress.step)}};
   ASSIGN_OR_RETURN(ByteVector file, encode_tensors(tensors, metadata));
   RETURN_IF_ERROR(seal(&file));
-  RETURN_IF_ERROR(fs.make_dirs(directory));
   const std::string name = fmt::format("{}{:0{}}{}", kPrefix, progress.step, kStepDigits, kSuffix);
-  RETURN_IF_ERROR(
-      io::write_file_atomically(fs, io::join_path(directory, name), file).at("checkpoint"));
+  RETURN_IF_ERROR(fs.put(io::join_path(directory, name), file).at("checkpoint"));
   ASSIGN_OR_RETURN(const auto all, list_checkpoints(fs, directory));
   for (size_t i = kKept; i < all.size(); ++i) RETURN_IF_ERROR(fs.remove(all[i]));
   return {};

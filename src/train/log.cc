@@ -11,12 +11,7 @@ Result<Log> Log::open(io::FileSystem& fs, const std::string& path) {
   log.start_ns_ = io::monotonic_ns();
   log.terminal_ = io::stderr_is_terminal();
   if (path.empty()) return log;
-  const auto info = fs.stat(path);
-  if (info) {
-    ASSIGN_OR_RETURN(log.file_, fs.append_to(path, info->size));
-  } else {
-    ASSIGN_OR_RETURN(log.file_, fs.create(path));
-  }
+  ASSIGN_OR_RETURN(log.file_, fs.append_to(path));
   return log;
 }
 

@@ -67,7 +67,6 @@ class Run {
   Status begin() {
     if (options_.out.empty() && !options_.resume) return {};
     if (options_.out.empty()) return fail(Code::kInvalid, "--resume needs the folder --out");
-    RETURN_IF_ERROR(fs_.make_dirs(options_.out));
     ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
     if (options_.resume) return resume();
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));

@@ -86,7 +86,7 @@ Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
 
 Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model) {
   ASSIGN_OR_RETURN(const ByteVector file, encode_tensors(model.state(), {{"format", "pt"}}));
-  return io::write_file_atomically(fs, path, file).at("weights");
+  return fs.put(path, file).at("weights");
 }
 
 }  // namespace forebay::train

@@ -86,6 +86,7 @@ def test_same_bytes_after_20_kills(source: Path, expected: dict[str, str], tmp_p
         done = forebay("pack", source, dataset, *OPTIONS)
         assert done.returncode == 0, done.stderr
         assert digest(dataset) == expected
+        assert not (dataset / "journal").exists()
     assert forebay("verify", dataset).returncode == 0
 
 
@@ -109,7 +110,7 @@ def test_interrupt_stops_cleanly(source: Path, expected: dict[str, str], tmp_pat
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (dataset / "journal").exists() and process.poll() is None:
+    while not (dataset / "journal/identity").exists() and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
@@ -123,11 +124,20 @@ def test_interrupt_stops_cleanly(source: Path, expected: dict[str, str], tmp_pat
 def test_two_at_once(source: Path, tmp_path: Path) -> None:
     dataset = tmp_path / "dataset"
     first = subprocess.Popen([FOREBAY, "pack", str(source), str(dataset), *OPTIONS])
-    while not (dataset / "journal").exists() and first.poll() is None:
+    while not (dataset / "journal/identity").exists() and first.poll() is None:
         time.sleep(0.001)
     second = forebay("pack", source, dataset, *OPTIONS)
     assert second.returncode == 1 and "is held by process" in second.stderr
     assert first.wait(60) == 0
+
+
+def test_a_pack_that_an_earlier_version_began_is_named(source: Path, tmp_path: Path) -> None:
+    dataset = tmp_path / "dataset"
+    (dataset / "chunks").mkdir(parents=True)
+    (dataset / "journal").write_text("00000000 {}\n")
+    refused = forebay("pack", source, dataset, *OPTIONS)
+    assert refused.returncode == 1
+    assert "an earlier version of Forebay began this pack" in refused.stderr
 
 
 # Packs onto a full disk, then makes room and packs again.

@@ -44,7 +44,7 @@ void fuzz_part(base::ByteVector bytes) {
   const auto header = repair_part(&bytes);
   if (!header) return;
   io::MemoryFileSystem fs;
-  FOREBAY_CHECK(fs.make_dirs("/d").ok() && io::write_file_atomically(fs, "/d/p", bytes).ok());
+  FOREBAY_CHECK(fs.make_dirs("/d").ok() && fs.put("/d/p", bytes).ok());
   const store::PartRef ref{.header = base::sha256(base::Bytes(bytes).first(header->header_bytes)),
                            .header_bytes = header->header_bytes,
                            .chunks = header->chunks,

@@ -1,13 +1,21 @@
-"""Fixtures of a small packed dataset of generated JPEGs of many sizes, and the marker nightly."""
+"""Fixtures: a small packed dataset of generated JPEGs, real servers, and the marker nightly."""
 
 import io
 import os
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from PIL import Image
+
+if TYPE_CHECKING:
+    from servers.chaos import ChaosProxy
+    from servers.nginx import Nginx
+    from servers.s3 import S3
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
@@ -72,3 +80,45 @@ def folder(packed: Path) -> Path:
 def packed(images: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a dataset of all images in several chunks."""
     return pack(images, tmp_path_factory.mktemp("packed"), "--chunk-bytes", "100000")
+
+
+@pytest.fixture(scope="session")
+def servers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder in which all workers of this run find its servers."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "servers"
+
+
+def skip_without(packages: dict[str, str]) -> None:
+    """Skips a test if a program is missing; `packages` names each program's Debian package."""
+    from servers.processes import missing_packages
+
+    if missing := missing_packages(packages):
+        pytest.skip(f"these Debian packages are missing: {' '.join(missing)} (./dev installs them)")
+
+
+@pytest.fixture(scope="session")
+def nginx(servers_folder: Path) -> "Nginx":
+    """Returns the run's nginx; a test makes a folder of its own in its `folder`."""
+    from servers import keeper, nginx
+
+    skip_without(nginx.PACKAGES)
+    return nginx.described(keeper.shared("nginx", servers_folder))
+
+
+@pytest.fixture(scope="session")
+def s3(servers_folder: Path) -> "S3":
+    """Returns the run's Ceph gateway; a test makes buckets of its own with `make_bucket`."""
+    from servers import ceph, keeper, s3
+
+    skip_without(ceph.PACKAGES)
+    return s3.described(keeper.shared("ceph", servers_folder))
+
+
+@pytest.fixture
+def chaos() -> "Iterator[Callable[..., ChaosProxy]]":
+    """Returns a function like ChaosProxy's constructor, whose proxies end with the test."""
+    from servers.chaos import ChaosProxy
+
+    with ExitStack() as proxies:
+        yield lambda url, **options: proxies.enter_context(ChaosProxy(url, **options))

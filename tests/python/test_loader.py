@@ -257,6 +257,7 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"shuffle": 1}, "shuffle is 1"),
         ({"batch_size": "8"}, "batch_size is '8'"),
         ({"memory_bytes_max": 1.5}, "memory_bytes_max is 1.5"),
+        ({"regions": "always"}, "regions is 'always', but must be 'auto' or 'never'"),
         ({"transform": [T.Resize]}, "Resize.*must be a function"),
         ({"transform": "train"}, "transform is 'train'"),
         ({"collate_fn": "x"}, "collate_fn is 'x'"),

@@ -49,6 +49,7 @@ def test_stats_are_of_all_stages(packed: Path):
     stats = loader.stats()
     assert stats["samples"] == 70
     assert stats["bytes_read"] >= sum(loader.dataset.column("bytes"))
+    assert all(stats[name] > 0 for name in ("whole_bytes", "requests", "ranges"))
     assert all(stats[f"{name}_seconds"] >= 0 for name in ("wait", "starved", "idle", "reading"))
     assert stats["prepare_cpu_seconds"] > 0
 

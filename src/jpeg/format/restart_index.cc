@@ -133,25 +133,6 @@ Status check_header(const RestartIndex& index, Bytes header_bytes, const Header&
   return {};
 }
 
-// Returns where these segments lie in the file, from the first byte of the first segment of a range
-// to the last byte of its last segment. `ranges` are ascending and inside the index.
-std::vector<ByteRange> byte_ranges(const RestartIndex& index,
-                                   const std::vector<SegmentRange>& ranges) {
-  std::vector<ByteRange> out;
-  out.reserve(ranges.size());
-  uint64_t offset = index.header_bytes;
-  uint32_t at = 0;
-  for (const SegmentRange& range : ranges) {
-    FOREBAY_CHECK(at <= range.begin && range.begin < range.end &&
-                  range.end <= index.segments.size());
-    for (; at < range.begin; ++at) offset += index.segments[at].length + kMarkerBytes;
-    const uint64_t begin = offset;
-    for (; at < range.end; ++at) offset += index.segments[at].length + kMarkerBytes;
-    out.push_back({begin, offset - kMarkerBytes - begin});
-  }
-  return out;
-}
-
 Status check_parts(const RestartIndex& index, const std::vector<SegmentRange>& ranges,
                    const std::vector<Bytes>& parts) {
   if (ranges.size() != parts.size()) {
@@ -165,7 +146,7 @@ Status check_parts(const RestartIndex& index, const std::vector<SegmentRange>& r
     }
     last_end = range.end;
   }
-  const std::vector<ByteRange> places = byte_ranges(index, ranges);
+  const std::vector<ByteRange> places = places_of(index, ranges);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].size() != places[i].length) {
       return fail(Code::kInvalid, "segments [{}, {}) are {} bytes, the part has {}",
@@ -243,6 +224,23 @@ std::vector<SegmentRange> segments_for_region(const Header& header, const Rect& 
   return out;
 }
 
+std::vector<ByteRange> places_of(const RestartIndex& index,
+                                 const std::vector<SegmentRange>& ranges) {
+  std::vector<ByteRange> out;
+  out.reserve(ranges.size());
+  uint64_t offset = index.header_bytes;
+  uint32_t at = 0;
+  for (const SegmentRange& range : ranges) {
+    FOREBAY_CHECK(at <= range.begin && range.begin < range.end &&
+                  range.end <= index.segments.size());
+    for (; at < range.begin; ++at) offset += index.segments[at].length + kMarkerBytes;
+    const uint64_t begin = offset;
+    for (; at < range.end; ++at) offset += index.segments[at].length + kMarkerBytes;
+    out.push_back({begin, offset - kMarkerBytes - begin});
+  }
+  return out;
+}
+
 Result<RegionPlan> plan_region(const RestartIndex& index, Bytes header, const Rect& region) {
   ASSIGN_OR_RETURN(const Header parsed, parse_header(header));
   RETURN_IF_ERROR(check_header(index, header, parsed));
@@ -252,7 +250,7 @@ Result<RegionPlan> plan_region(const RestartIndex& index, Bytes header, const Re
   }
   RegionPlan plan;
   plan.segments = segments_for_region(parsed, region);
-  plan.places = byte_ranges(index, plan.segments);
+  plan.places = places_of(index, plan.segments);
   return plan;
 }
 

@@ -49,6 +49,11 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
+// Returns where these segments lie in the file, from the first byte of the first segment of a range
+// to the last byte of its last segment. `ranges` ascend and are inside the index.
+std::vector<ByteRange> places_of(const RestartIndex& index,
+                                 const std::vector<SegmentRange>& ranges);
+
 // What must be read of a file for a region of its image: these segments, at these places.
 struct RegionPlan {
   std::vector<SegmentRange> segments;

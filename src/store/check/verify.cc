@@ -24,16 +24,30 @@ struct Task {
   int64_t number = -1;
 };
 
+// The entries of a folder; nothing where they cannot be listed, which the report then says. A web
+// server never lists.
+Result<std::optional<std::vector<io::DirEntry>>> list_folder(const io::Origin& origin,
+                                                             const std::string& folder,
+                                                             VerifyReport* report) {
+  auto entries = origin.list(folder);
+  if (entries) return std::move(*entries);
+  if (is_unanswered(entries.error().code())) return tl::unexpected(entries.error());
+  if (entries.error().code() == Code::kUnsupported) {
+    report->notes.push_back(folder +
+                            ": not looked for other files, as the server does not list it");
+  } else {
+    report->damages.push_back({folder, -1, {}, -1, entries.error().message()});
+  }
+  return std::nullopt;
+}
+
 // Lists the chunks in the folder chunks/, whatever the snapshot says.
-std::vector<Task> chunks_on_disk(const io::Origin& origin, const std::string& dataset,
-                                 VerifyReport* report) {
+Result<std::vector<Task>> chunks_on_disk(const io::Origin& origin, const std::string& dataset,
+                                         VerifyReport* report) {
   std::vector<Task> tasks;
   const std::string folder = io::join_path(dataset, "chunks");
-  const auto entries = origin.list(folder);
-  if (!entries) {
-    report->damages.push_back({folder, -1, {}, -1, entries.error().message()});
-    return tasks;
-  }
+  ASSIGN_OR_RETURN(const auto entries, list_folder(origin, folder, report));
+  if (!entries) return tasks;
   for (const auto& entry : *entries) {
     const std::string path = io::join_path(folder, entry.name);
     const auto id = entry.name.ends_with(".tar")
@@ -50,14 +64,12 @@ std::vector<Task> chunks_on_disk(const io::Origin& origin, const std::string& da
 
 // Compares parts and roots with their names. A name is the SHA-256 of the whole file, which also
 // covers the bytes outside all columns.
-void check_snapshot_files(const io::Origin& origin, const std::string& dataset,
-                          std::vector<Damage>* out) {
+Status check_snapshot_files(const io::Origin& origin, const std::string& dataset,
+                            VerifyReport* report) {
   const std::string folder = io::join_path(dataset, "snapshots");
-  const auto entries = origin.list(folder);
-  if (!entries) {
-    out->push_back({folder, -1, {}, -1, entries.error().message()});
-    return;
-  }
+  ASSIGN_OR_RETURN(const auto entries, list_folder(origin, folder, report));
+  if (!entries) return {};
+  std::vector<Damage>* const out = &report->damages;
   for (const auto& entry : *entries) {
     if (entry.name.size() < 64) continue;
     const std::string stem = entry.name.substr(0, 64);
@@ -66,26 +78,31 @@ void check_snapshot_files(const io::Origin& origin, const std::string& dataset,
     const std::string path = io::join_path(folder, entry.name);
     const auto data = io::read_file(origin, path, base::kSnapshotFileBytesMax);
     if (!data) {
+      if (is_unanswered(data.error().code())) return data.error();
       out->push_back({path, -1, {}, -1, data.error().message()});
     } else if (base::to_hex(base::sha256(*data)) != stem) {
       out->push_back({path, -1, {}, -1, "its SHA-256 is not its name"});
     }
   }
+  return {};
 }
 
 // Checks the report that pack wrote beside the root. A dataset that was made otherwise has none.
-void check_report(const io::Origin& origin, const Dataset& dataset, std::vector<Damage>* out) {
-  const std::string head_file = head_path(dataset.path());
-  const auto head = io::read_file(origin, head_file, base::kHeadBytesMax);
-  if (!head) return out->push_back({head_file, -1, {}, -1, head.error().message()});
-  const auto root = decode_head(base::as_text(*head));
-  if (!root) return;
-  const std::string path = report_path(dataset.path(), *root);
-  const auto text = io::read_file(origin, path, base::kListingBytesMax);
-  if (!text && text.error().code() == Code::kNotFound) return;
+Status check_report(const io::Origin& origin, const Dataset& dataset, std::vector<Damage>* out) {
+  std::string path = head_path(dataset.path());
   const auto complain = [&](std::string what) {
     out->push_back({path, -1, {}, -1, std::move(what)});
+    return Status();
   };
+  const auto head = io::read_file(origin, path, base::kHeadBytesMax);
+  if (!head && is_unanswered(head.error().code())) return head.error();
+  if (!head) return complain(head.error().message());
+  const auto root = decode_head(base::as_text(*head));
+  if (!root) return {};
+  path = report_path(dataset.path(), *root);
+  const auto text = io::read_file(origin, path, base::kListingBytesMax);
+  if (!text && text.error().code() == Code::kNotFound) return {};
+  if (!text && is_unanswered(text.error().code())) return text.error();
   if (!text) return complain(text.error().message());
   const auto report = report_from_json(*text);
   if (!report) return complain(report.error().message());
@@ -93,13 +110,15 @@ void check_report(const io::Origin& origin, const Dataset& dataset, std::vector<
   for (uint32_t i = 0; i < dataset.chunk_count(); ++i) bytes += dataset.chunk(i).bytes;
   if (report->stats.samples != dataset.sample_count() || report->chunks != dataset.chunk_count() ||
       report->dataset_bytes != bytes || text->back() != '\n') {
-    complain("its counts of samples, chunks or bytes are not the snapshot's, or it is cut off");
+    return complain(
+        "its counts of samples, chunks or bytes are not the snapshot's, or it is cut off");
   }
+  return {};
 }
 
 // Compares the snapshot's columns with what the chunk's own index says.
-void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier::Outcome& chunk,
-                   std::vector<Damage>* out) {
+Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier::Outcome& chunk,
+                     std::vector<Damage>* out) {
   const ChunkInfo& info = dataset.chunk(number);
   const ChunkIndex& index = *chunk.index;
   const auto add = [&](const std::string& key, int64_t offset, std::string what) {
@@ -110,11 +129,12 @@ void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier:
     add({}, -1, fmt::format("{} bytes, the file has {}", info.bytes, chunk.bytes));
   }
   if (info.samples != index.samples.size()) {
-    return add({}, -1,
-               fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
+    add({}, -1, fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
+    return {};
   }
   if (!(index.schema == dataset.schema())) add({}, -1, "its schema is not the chunk's");
   const auto keys = dataset.chunk_keys(number);
+  if (!keys && is_unanswered(keys.error().code())) return keys.error();
   if (!keys) add({}, -1, "its keys cannot be read: " + keys.error().message());
   for (uint32_t i = 0; i < info.samples; ++i) {
     const IndexedSample& sample = index.samples[i];
@@ -135,6 +155,7 @@ void check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier:
       add(sample.key, -1, "its key is \"" + (*keys)[i] + "\" there");
     }
   }
+  return {};
 }
 
 // The first half of a key's SHA-256, and the sample. Equal keys become neighbours when these marks
@@ -184,8 +205,7 @@ class Verification {
     for (size_t i = 0; i < threads; ++i) verifiers.emplace_back(origin_, options_.pixels);
     RETURN_IF_ERROR(
         io::share_work(tasks_.size(), 1, threads, [&](uint64_t task, uint64_t, size_t thread) {
-          check_chunk(task, &verifiers[thread]);
-          return Status();
+          return check_chunk(task, &verifiers[thread]);
         }));
     base::MutexLock lock(mutex_);
     report->chunks = tasks_.size();
@@ -200,13 +220,13 @@ class Verification {
   }
 
  private:
-  void check_chunk(size_t i, ChunkVerifier* verifier) {
+  Status check_chunk(size_t i, ChunkVerifier* verifier) {
     const Task& task = tasks_[i];
-    auto outcome = verifier->check(task.path, task.id, task.number);
+    ASSIGN_OR_RETURN(auto outcome, verifier->check(task.path, task.id, task.number));
     std::vector<KeyMark> marks;
     if (task.number >= 0 && outcome.index) {
       const auto number = static_cast<uint32_t>(task.number);
-      check_columns(*dataset_, number, outcome, &outcome.damages);
+      RETURN_IF_ERROR(check_columns(*dataset_, number, outcome, &outcome.damages));
       const ChunkInfo& info = dataset_->chunk(number);
       if (info.samples == outcome.index->samples.size()) {
         marks = key_marks(*outcome.index, info.first_sample);
@@ -220,6 +240,7 @@ class Verification {
     images_decoded_ += outcome.images_decoded;
     ++done_;
     if (options_.progress) options_.progress(done_, tasks_.size());
+    return {};
   }
 
   const io::Origin& origin_;
@@ -255,9 +276,12 @@ Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
                 head.error().message());
   }
   VerifyReport report;
-  check_snapshot_files(origin, path, &report.damages);
+  RETURN_IF_ERROR(check_snapshot_files(origin, path, &report).at("verify"));
   const auto dataset = open_packed(origin, path);
-  std::vector<Task> tasks = chunks_on_disk(origin, path, &report);
+  if (!dataset && is_unanswered(dataset.error().code())) {
+    return tl::unexpected(dataset.error().at("verify"));
+  }
+  ASSIGN_OR_RETURN(std::vector<Task> tasks, chunks_on_disk(origin, path, &report));
   if (!dataset) {
     // The chunks describe themselves, so they can be checked all the same.
     report.damages.push_back({path, -1, {}, -1, "snapshot: " + dataset.error().message()});
@@ -275,7 +299,7 @@ Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
       }
     }
     tasks = std::move(named);
-    check_report(origin, **dataset, &report.damages);
+    RETURN_IF_ERROR(check_report(origin, **dataset, &report.damages).at("verify"));
   }
   Verification verification(origin, options, std::move(tasks), dataset ? *dataset : nullptr);
   RETURN_IF_ERROR(verification.run(&report).at("verify"));

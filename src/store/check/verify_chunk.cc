@@ -1,12 +1,15 @@
 #include "store/check/verify_chunk.h"
 
 #include "base/limits.h"
+#include "io/blocking_file.h"
 #include "jpeg/format/restart_index.h"
 #include "store/format/tar.h"
 
 namespace forebay::store {
 
 using base::ByteVector;
+using base::Code;
+using base::fail;
 
 namespace {
 
@@ -18,26 +21,13 @@ std::string member_text(const ScalarValue& scalar) {
 
 }  // namespace
 
-ChunkVerifier::Outcome ChunkVerifier::check(const std::string& path, const base::Sha256& id,
-                                            int64_t number) {
+Result<ChunkVerifier::Outcome> ChunkVerifier::check(const std::string& path, const base::Sha256& id,
+                                                    int64_t number) {
   path_ = path;
   number_ = number;
   out_ = {};
-  const auto info = origin_.stat(path);
-  if (!info || info->type != io::FileType::kFile) {
-    add({}, -1, info ? "not a regular file" : info.error().message());
-    return std::move(out_);
-  }
-  auto file = origin_.open(path);
-  Status status = base::status_of(file);
-  if (status.ok() && info->size > base::kChunkBytesMax) {
-    add({}, -1, fmt::format("{} bytes, above the limit of a chunk", info->size));
-    return std::move(out_);
-  }
-  if (status.ok()) {
-    data_.resize(info->size);
-    status = (*file)->read(0, data_);
-  }
+  const Status status = read(path);
+  if (is_unanswered(status.code())) return tl::unexpected(status);
   if (!status.ok()) {
     add({}, -1, status.message());
     return std::move(out_);
@@ -47,7 +37,7 @@ ChunkVerifier::Outcome ChunkVerifier::check(const std::string& path, const base:
   if (found != id) {
     add({}, -1, fmt::format("its SHA-256 is {}, not its name", base::to_hex(found)));
   }
-  check_tar(**file);
+  check_tar();
   if (out_.index) {
     for (const IndexedSample& sample : out_.index->samples) {
       for (const StoredFile& stored : sample.files) check_file(sample, stored);
@@ -56,15 +46,29 @@ ChunkVerifier::Outcome ChunkVerifier::check(const std::string& path, const base:
   return std::move(out_);
 }
 
+Status ChunkVerifier::read(const std::string& path) {
+  ASSIGN_OR_RETURN(const io::FileInfo info, origin_.stat(path));
+  if (info.type != io::FileType::kFile) return fail(Code::kUnsupported, "not a regular file");
+  ASSIGN_OR_RETURN(const auto file, origin_.open(path));
+  if (info.size > base::kChunkBytesMax) {
+    return fail(Code::kTooBig, "{} bytes, above the limit of a chunk", info.size);
+  }
+  data_.resize(info.size);
+  return file->read(0, data_);
+}
+
 void ChunkVerifier::add(std::string sample, int64_t offset, std::string what) {
   out_.damages.push_back({path_, number_, std::move(sample), offset, std::move(what)});
 }
 
 // The members are the index and then exactly the files of the samples, in order and laid out the
 // way pack does it. Between them there are only scalars with the index's values.
-void ChunkVerifier::check_tar(const io::ReadableFile& file) {
+void ChunkVerifier::check_tar() {
   ExpectedFiles expected;
   SamplesByKey samples;
+  // Reading the headers from the origin again would take thousands of requests where it is far
+  // away.
+  const io::LoadedFile file(path_, data_);
   TarReader reader(file);
   uint64_t at = 0;
   for (bool first = true;; first = false) {

@@ -10,6 +10,13 @@
 
 namespace forebay::store {
 
+// Whether an origin gave no answer. That says nothing about what is stored there, so it ends a
+// verification and is never listed as damage.
+inline bool is_unanswered(base::Code code) {
+  return code == base::Code::kUnavailable || code == base::Code::kTimedOut ||
+         code == base::Code::kCancelled;
+}
+
 // One thread at a time may use it.
 class ChunkVerifier {
  public:
@@ -21,16 +28,17 @@ class ChunkVerifier {
     uint64_t bytes = 0;
     uint64_t images_decoded = 0;
   };
-  // Checks the file `path`, which is the chunk `id`, with the number `number` in the snapshot, or
-  // -1 where no snapshot names it.
-  Outcome check(const std::string& path, const base::Sha256& id, int64_t number);
+  // Reads the file `path` whole and checks it. It is the chunk `id`, with the number `number` in
+  // the snapshot, or -1 where no snapshot names it. Errors are those of is_unanswered().
+  Result<Outcome> check(const std::string& path, const base::Sha256& id, int64_t number);
 
  private:
   void add(std::string sample, int64_t offset, std::string what);
   using SamplesByKey = std::unordered_map<std::string_view, const IndexedSample*>;
   // The files that the index promises and that were not met yet: name and length, by their offsets.
   using ExpectedFiles = std::map<uint64_t, std::pair<std::string, uint64_t>>;
-  void check_tar(const io::ReadableFile& file);
+  Status read(const std::string& path);
+  void check_tar();
   // Takes the index in. False where there is none that can be read.
   bool read_index(const TarMember& member, Bytes content, SamplesByKey* samples,
                   ExpectedFiles* expected);

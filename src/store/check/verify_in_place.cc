@@ -5,7 +5,7 @@
 #include "base/mutex.h"
 #include "image/codec/decode.h"
 #include "io/share_work.h"
-#include "store/check/verify.h"
+#include "store/check/verify_chunk.h"
 #include "store/in_place_dataset.h"
 #include "store/source/index_file.h"
 
@@ -27,12 +27,12 @@ class Verification {
         std::min<size_t>(io::threads_for(options_.threads), dataset_.chunk_count());
     std::deque<Worker> workers(threads);
     const uint64_t step = dataset_.chunk_count() == dataset_.sample_count() ? kFilesATime : 1;
-    const auto check = [&](uint64_t begin, uint64_t end, size_t thread) {
+    const auto check = [&](uint64_t begin, uint64_t end, size_t thread) -> Status {
       for (uint64_t i = begin; i < end; ++i) {
-        check_chunk(static_cast<uint32_t>(i), &workers[thread]);
+        RETURN_IF_ERROR(check_chunk(static_cast<uint32_t>(i), &workers[thread]));
       }
       take(std::exchange(workers[thread].found, {}));
-      return Status();
+      return {};
     };
     RETURN_IF_ERROR(io::share_work(dataset_.chunk_count(), step, threads, check));
     base::MutexLock lock(mutex_);
@@ -50,12 +50,14 @@ class Verification {
     VerifyReport found;
   };
 
-  void check_chunk(uint32_t number, Worker* worker) {
+  Status check_chunk(uint32_t number, Worker* worker) {
     ++worker->found.chunks;
     const ChunkInfo& info = dataset_.chunk(number);
     const std::string path = dataset_.chunk_label(number);
     const auto add = [&](std::string key, int64_t offset, const Status& why) {
+      if (is_unanswered(why.code())) return why;
       worker->found.damages.push_back({path, number, std::move(key), offset, why.message()});
+      return Status();
     };
     const auto file = dataset_.open_chunk(number);
     if (!file) return add({}, -1, file.error());
@@ -63,11 +65,13 @@ class Verification {
       const Location location = dataset_.location(i);
       const Status status = check_image(**file, location, worker);
       if (!status.ok()) {
-        add(dataset_.key(i).value_or("?"), static_cast<int64_t>(location.offset), status);
+        RETURN_IF_ERROR(
+            add(dataset_.key(i).value_or("?"), static_cast<int64_t>(location.offset), status));
       }
       ++worker->found.samples;
       worker->found.bytes += location.length;
     }
+    return {};
   }
 
   Status check_image(const io::ReadableFile& file, const Location& location, Worker* worker) const {

@@ -103,6 +103,26 @@ TEST_F(VerifyTest, EveryReadThatFailsIsReported) {
   }
 }
 
+// A network that does not answer has damaged nothing.
+TEST_F(VerifyTest, AnOriginThatDoesNotAnswerIsAnErrorAndNoDamage) {
+  make(3);
+  for (const char* what : {"out", "src"}) {
+    for (int64_t at = 0;; ++at) {
+      const io::FaultyFileSystem faulty(
+          fs_,
+          {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kUnavailable});
+      const auto report = verify(faulty, what, {.threads = 1, .progress = {}});
+      if (faulty.operations() <= at) {
+        EXPECT_GT(at, 5);
+        EXPECT_TRUE(report && report->damages.empty());
+        break;
+      }
+      ASSERT_FALSE(report) << what << " read " << at;
+      EXPECT_EQ(report.error().code(), Code::kUnavailable) << what << " read " << at;
+    }
+  }
+}
+
 // A bug once: std::bad_alloc left a worker and ended the process.
 TEST_F(VerifyTest, LackOfMemoryIsAnError) {
   make(12);

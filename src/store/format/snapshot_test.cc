@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "io/faulty.h"
 #include "io/memory.h"
+#include "io/testing/object_store.h"
 #include "store/dataset.h"
 #include "store/snapshot_builder.h"
 #include "store/snapshot_part.h"
@@ -56,6 +57,29 @@ TEST(SnapshotBuilder, CommitIsAtomicWhateverFails) {
   }
 }
 
+// Two writers begin from the same HEAD: the second one to commit must not undo the first.
+TEST(SnapshotBuilder, CommitsOnlyOverTheHeadThatItBeganWith) {
+  const std::vector<Chunk> chunks = make_chunks();
+  io::ObjectStore fs;
+  const auto commit = [&](const Chunk& chunk, const std::optional<io::Identity>& head) {
+    SnapshotBuilder builder(fs, kPath, kSchema, head);
+    EXPECT_TRUE(fs.put(chunk_path(kPath, chunk.info.id), chunk.bytes).ok());
+    EXPECT_TRUE(builder.add_chunk(chunk.info, chunk.index).ok());
+    return base::status_of(builder.commit());
+  };
+  ASSERT_TRUE(commit(chunks[0], {}).ok());
+  const auto first = head_identity(fs, kPath);
+  ASSERT_TRUE(commit(chunks[1], first).ok());
+  for (const auto& head : {first, std::optional<io::Identity>()}) {
+    const Status late = commit(chunks[2], head);
+    EXPECT_EQ(late.code(), Code::kChanged);
+    EXPECT_THAT(late.message(), HasSubstr("HEAD: somebody else made another snapshot current"));
+    // Whoever makes the snapshot that is current already has nothing to do.
+    EXPECT_TRUE(commit(chunks[1], head).ok());
+  }
+  EXPECT_EQ((*open_packed(fs, kPath))->chunk(0).id, chunks[1].info.id);
+}
+
 TEST(SnapshotRoot, RoundTripAndDamage) {
   SnapshotRoot root{.schema = kSchema, .parts = {}};
   for (uint32_t i = 0; i < 3; ++i) {
@@ -85,7 +109,7 @@ TEST(Part, LengthsAboveTheLimitsAreRefused) {
     builder.add_chunk({}, chunk_bytes, 100);
     builder.add_sample({.length = static_cast<uint32_t>(length), .crc32c = 0}, "a");
     const auto part = builder.encode();
-    EXPECT_TRUE(io::write_file_atomically(fs, "/d/p", part.data).ok());
+    EXPECT_TRUE(fs.put("/d/p", part.data).ok());
     return base::status_of(Part::open(fs, "/d/p", part.ref)).code();
   };
   EXPECT_EQ(code(base::kChunkBytesMax, base::kFieldBytesMax), Code::kOk);

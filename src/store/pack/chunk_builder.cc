@@ -16,44 +16,9 @@ using base::fail;
 
 namespace {
 
-constexpr size_t kWriteBytes = 1u << 20;
-
 // Whether a file's content is wrong, and not the disk that it lies on.
 bool is_about_content(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig;
-}
-
-// Appends to a file in large pieces and hashes the bytes.
-class HashingWriter {
- public:
-  explicit HashingWriter(io::WritableFile* file) : file_(file) {}
-  ByteVector& buffer() { return buffer_; }
-  Status write(Bytes data) {
-    buffer_.insert(buffer_.end(), data.begin(), data.end());
-    return buffer_.size() >= kWriteBytes ? flush() : Status();
-  }
-  Status flush() {
-    hash_.add(buffer_);
-    bytes_ += buffer_.size();
-    const Status status = file_->append(buffer_);
-    buffer_.clear();
-    return status;
-  }
-  uint64_t bytes() const { return bytes_; }
-  base::Sha256 finish() { return hash_.finish(); }
-
- private:
-  io::WritableFile* file_;
-  ByteVector buffer_;
-  base::Sha256Stream hash_;
-  uint64_t bytes_ = 0;
-};
-
-Status write_member(std::string_view name, Bytes data, HashingWriter* out) {
-  append_tar_header(name, data.size(), &out->buffer());
-  RETURN_IF_ERROR(out->write(data));
-  append_tar_padding(data.size(), &out->buffer());
-  return {};
 }
 
 }  // namespace
@@ -200,7 +165,7 @@ void ChunkBuilder::add_member(const SourceFile& file, ByteVector data, Draft* dr
   draft->members.push_back({draft->sample.key + "." + file.suffix, std::move(data), number});
 }
 
-std::pair<ByteVector, uint64_t> ChunkBuilder::lay_out() {
+uint64_t ChunkBuilder::lay_out() {
   // The index has the same length whatever its offsets are, so its second encoding fits.
   const uint64_t index_bytes = encode_chunk_index(index_).size();
   uint64_t at = tar_member_bytes(kChunkIndexName, index_bytes);
@@ -213,31 +178,47 @@ std::pair<ByteVector, uint64_t> ChunkBuilder::lay_out() {
       at += tar_member_bytes(member.name, member.data.size());
     }
   }
-  ByteVector encoded = encode_chunk_index(index_);
-  FOREBAY_CHECK(encoded.size() == index_bytes);
-  return {std::move(encoded), at + kTarEndBytes};
+  encoded_index_ = encode_chunk_index(index_);
+  FOREBAY_CHECK(encoded_index_.size() == index_bytes);
+  return at + kTarEndBytes;
 }
 
-Result<ChunkBuilder::Written> ChunkBuilder::write(io::FileSystem& fs, const std::string& path) {
-  const auto [index, bytes] = lay_out();
-  if (bytes > base::kChunkBytesMax || index.size() > base::kChunkIndexBytesMax) {
+Result<ChunkBuilder::Finished> ChunkBuilder::finish() {
+  Finished chunk;
+  chunk.bytes = lay_out();
+  chunk.index_bytes = encoded_index_.size();
+  if (chunk.bytes > base::kChunkBytesMax || chunk.index_bytes > base::kChunkIndexBytesMax) {
     return fail(Code::kTooBig, "a chunk of {}, the limit is {}; give a smaller --chunk-bytes",
-                base::human_bytes(bytes), base::human_bytes(base::kChunkBytesMax));
+                base::human_bytes(chunk.bytes), base::human_bytes(base::kChunkBytesMax));
   }
-  ASSIGN_OR_RETURN(const auto file, fs.create(path));
-  HashingWriter out(file.get());
-  RETURN_IF_ERROR(write_member(kChunkIndexName, index, &out));
+  // Each content, and where it comes in the frame.
+  std::vector<std::pair<size_t, Bytes>> contents;
+  const auto add = [&](std::string_view name, Bytes data) {
+    append_tar_header(name, data.size(), &frame_);
+    contents.emplace_back(frame_.size(), data);
+    append_tar_padding(data.size(), &frame_);
+  };
+  add(kChunkIndexName, encoded_index_);
   for (const auto& members : members_) {
-    for (const Member& member : members) {
-      RETURN_IF_ERROR(write_member(member.name, member.data, &out));
-    }
+    for (const Member& member : members) add(member.name, member.data);
   }
-  append_tar_end(&out.buffer());
-  RETURN_IF_ERROR(out.flush());
-  RETURN_IF_ERROR(file->sync());
-  RETURN_IF_ERROR(file->close());
-  FOREBAY_CHECK(out.bytes() == bytes);
-  return Written{out.finish(), bytes, index.size()};
+  append_tar_end(&frame_);
+  size_t begin = 0;
+  for (const auto& [end, content] : contents) {
+    chunk.pieces.push_back(Bytes(frame_).subspan(begin, end - begin));
+    chunk.pieces.push_back(content);
+    begin = end;
+  }
+  chunk.pieces.push_back(Bytes(frame_).subspan(begin));
+  base::Sha256Stream hash;
+  uint64_t bytes = 0;
+  for (const Bytes piece : chunk.pieces) {
+    hash.add(piece);
+    bytes += piece.size();
+  }
+  FOREBAY_CHECK(bytes == chunk.bytes);
+  chunk.id = hash.finish();
+  return chunk;
 }
 
 }  // namespace forebay::store

@@ -1,8 +1,8 @@
-// One chunk in the making: its samples' files are read, rewritten and held in memory until write().
+// One chunk in the making: its samples' files are read, rewritten and held in memory.
 #pragma once
 
 #include "image/codec/decode.h"
-#include "io/file_system.h"
+#include "io/origin.h"
 #include "store/format/chunk_index.h"
 #include "store/pack/report.h"
 
@@ -26,13 +26,16 @@ class ChunkBuilder {
 
   size_t samples() const { return index_.samples.size(); }
 
-  struct Written {
+  struct Finished {
     base::Sha256 id{};
     uint64_t bytes = 0;
     uint64_t index_bytes = 0;
+    // The chunk's bytes, one piece after the other. They lie in the builder.
+    std::vector<Bytes> pieces;
   };
-  // Lays the chunk out, writes it to `path` and syncs it. There must be a sample.
-  Result<Written> write(io::FileSystem& fs, const std::string& path);
+  // Lays the chunk out and hashes it; may be called once. There must be a sample. kTooBig when it
+  // is larger than a chunk may be.
+  Result<Finished> finish();
 
   PackStats stats;
 
@@ -57,8 +60,8 @@ class ChunkBuilder {
                    StoredFile* stored, Draft* draft);
   Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
   void add_member(const SourceFile& file, base::ByteVector data, Draft* draft);
-  // Sets every file's offset and gives the index's bytes and the chunk's size.
-  std::pair<base::ByteVector, uint64_t> lay_out();
+  // Sets every file's offset, encodes the index, and gives the chunk's size.
+  uint64_t lay_out();
 
   const io::Origin& origin_;
   const Listing& listing_;
@@ -66,6 +69,8 @@ class ChunkBuilder {
   const bool keep_damaged_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample
+  base::ByteVector encoded_index_;
+  base::ByteVector frame_;  // what is before, between and after the members' contents
   image::ImageDecoder decoder_;
   image::ImageDecoder decoder_of_damaged_{image::Damaged::kDecode};
   base::Pixels pixels_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "io/share_work.h"
 #include "store/pack/json_guard.h"
 
 namespace forebay::store {
@@ -14,6 +15,12 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kCheckDigits = 8;
+constexpr std::string_view kIdentityName = "identity";
+constexpr std::string_view kListingSuffix = ".listing";
+// From this size on, records go into another file: each new record writes its whole file again.
+constexpr size_t kFileBytes = 64u << 10;
+// A network's latency is waited for by this many reads at once.
+constexpr size_t kReadsAtOnce = 16;
 
 std::string encode_line(const json& value) {
   const std::string text = dump_json(value);
@@ -60,71 +67,195 @@ Result<ChunkRecord> decode_record(const json& value) {
   return record;
 }
 
+std::string identity_path(const std::string& dataset) {
+  return io::join_path(journal_path(dataset), kIdentityName);
+}
+
+// The number of a file of records, and 0 for any other file.
+uint64_t number_of(std::string_view name) {
+  constexpr size_t kDigits = 18;
+  if (name.empty() || name.size() > kDigits || name.front() == '0') return 0;
+  uint64_t number = 0;
+  for (const char digit : name) {
+    if (digit < '0' || digit > '9') return 0;
+    number = number * 10 + static_cast<uint64_t>(digit - '0');
+  }
+  return number;
+}
+
+// The objects of a file's lines, up to the first one that is damaged.
+std::vector<json> decode_lines(std::string_view text) {
+  std::vector<json> values;
+  for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string_view::npos;) {
+    auto value = decode_line(text.substr(begin, end - begin));
+    if (!value) break;
+    values.push_back(std::move(*value));
+    begin = end + 1;
+  }
+  return values;
+}
+
+Result<PackIdentity> read_identity(const io::Origin& origin, const std::string& dataset) {
+  const std::string path = identity_path(dataset);
+  ASSIGN_OR_RETURN(const auto data, io::read_file(origin, path, base::kJournalFileBytesMax));
+  const std::vector<json> values = decode_lines(base::as_text(data));
+  if (values.empty()) {
+    return fail(Code::kCorrupt, "{}: damaged; remove the folder {} and pack anew", path, dataset);
+  }
+  if (values[0].value("forebay_journal", json()) != json(0)) {
+    return fail(Code::kUnsupported, "{}: of another version of Forebay", path);
+  }
+  auto identity = identity_from_json(values[0].value("identity", json()));
+  if (!identity) return tl::unexpected(identity.error().at(path));
+  return identity;
+}
+
+// Another run of the same pack may have ended, and removed the file, since it was listed.
+Result<std::vector<ChunkRecord>> read_records(const io::Origin& origin, const std::string& path) {
+  const auto data = io::read_file(origin, path, base::kJournalFileBytesMax);
+  std::vector<ChunkRecord> records;
+  if (!data && data.error().code() == Code::kNotFound) return records;
+  RETURN_IF_ERROR(data);
+  for (const json& value : decode_lines(base::as_text(*data))) {
+    auto record = decode_record(value);
+    if (!record) return tl::unexpected(record.error().at(path));
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
 }  // namespace
 
 std::string journal_path(const std::string& dataset) { return io::join_path(dataset, "journal"); }
-std::string listing_path(const std::string& dataset) { return io::join_path(dataset, "listing"); }
+
+std::string listing_path(const std::string& dataset, const PackIdentity& identity) {
+  return io::join_path(journal_path(dataset),
+                       base::to_hex(identity.listing) + std::string(kListingSuffix));
+}
+
+Result<bool> Journal::exists(const io::Origin& origin, const std::string& dataset) {
+  const std::string folder = journal_path(dataset);
+  const auto info = origin.stat(folder);
+  if (info && info->type == io::FileType::kFile) {
+    return fail(Code::kUnsupported,
+                "{}: an earlier version of Forebay began this pack, and this one cannot go on from "
+                "there; finish it with that version, or remove the folder {} and pack anew",
+                folder, dataset);
+  }
+  return io::exists(origin, identity_path(dataset));
+}
 
 Result<Journal::Content> Journal::read(const io::Origin& origin, const std::string& dataset) {
-  const std::string path = journal_path(dataset);
-  ASSIGN_OR_RETURN(const auto data, io::read_file(origin, path, base::kJournalBytesMax));
-  const std::string_view text = base::as_text(data);
   Content content;
-  bool have_identity = false;
-  for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string_view::npos;) {
-    const auto value = decode_line(text.substr(begin, end - begin));
-    if (!value) break;
-    if (!have_identity) {
-      if (value->value("forebay_journal", json()) != json(0)) {
-        return fail(Code::kUnsupported, "{}: of another version of Forebay", path);
-      }
-      auto identity = identity_from_json(value->value("identity", json()));
-      if (!identity) return tl::unexpected(identity.error().at(path));
-      content.identity = *identity;
-      have_identity = true;
-    } else {
-      auto record = decode_record(*value);
-      if (!record) return tl::unexpected(record.error().at(path));
-      content.records.push_back(std::move(*record));
-    }
-    begin = end + 1;
-    content.good_bytes = begin;
+  ASSIGN_OR_RETURN(content.identity, read_identity(origin, dataset));
+  const std::string folder = journal_path(dataset);
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(origin, folder));
+  std::vector<uint64_t> numbers;
+  for (const auto& entry : entries) {
+    if (const uint64_t number = number_of(entry.name); number > 0) numbers.push_back(number);
   }
-  // The first line was written atomically, so this is damage and not an end that was torn off.
-  if (!have_identity) {
-    return fail(Code::kCorrupt, "{}: its first line is damaged; remove the folder {} and pack anew",
-                path, dataset);
-  }
+  std::sort(numbers.begin(), numbers.end());
+  if (!numbers.empty()) content.next_file = numbers.back() + 1;
+  std::vector<std::vector<ChunkRecord>> records(numbers.size());
+  const size_t threads = std::min(numbers.size(), kReadsAtOnce);
+  const auto read_file = [&](uint64_t i, uint64_t, size_t) -> Status {
+    const std::string path = io::join_path(folder, std::to_string(numbers[i]));
+    ASSIGN_OR_RETURN(records[i], read_records(origin, path));
+    return {};
+  };
+  RETURN_IF_ERROR(io::share_work(numbers.size(), 1, threads, read_file));
+  for (auto& some : records) std::ranges::move(some, std::back_inserter(content.records));
   return content;
 }
 
 Status Journal::begin(io::FileSystem& fs, const std::string& dataset, Bytes listing,
                       const PackIdentity& identity) {
-  RETURN_IF_ERROR(io::write_file_atomically(fs, listing_path(dataset), listing));
+  RETURN_IF_ERROR(fs.put(listing_path(dataset, identity), listing));
   const std::string line = encode_line({{"forebay_journal", 0}, {"identity", to_json(identity)}});
-  return io::write_file_atomically(fs, journal_path(dataset), base::as_bytes(line));
+  return fs.put(identity_path(dataset), base::as_bytes(line), {.when = io::PutIf::kAbsent});
 }
 
-Result<std::unique_ptr<Journal>> Journal::open(io::FileSystem& fs, const std::string& dataset,
-                                               uint64_t good_bytes) {
-  ASSIGN_OR_RETURN(auto file, fs.append_to(journal_path(dataset), good_bytes));
-  return std::unique_ptr<Journal>(new Journal(std::move(file)));
+bool Journal::is_early(std::string_view name) {
+  const bool is_listing =
+      name.ends_with(kListingSuffix) &&
+      base::sha256_from_hex(name.substr(0, name.size() - kListingSuffix.size())).has_value();
+  return is_listing || io::is_unfinished_put(name);
 }
 
+// A pack without its identity does not go on, so a removal that was interrupted leaves no journal
+// that lacks records.
 Status Journal::remove(io::FileSystem& fs, const std::string& dataset) {
-  for (const std::string& path : {journal_path(dataset), listing_path(dataset)}) {
-    const Status status = fs.remove(path);
+  const std::string folder = journal_path(dataset);
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(fs, folder));
+  if (entries.empty() && !fs.stat(folder)) return {};
+  std::vector<std::string> names = {std::string(kIdentityName)};
+  for (const auto& entry : entries) {
+    if (is_early(entry.name) || number_of(entry.name) > 0) names.push_back(entry.name);
+  }
+  for (const std::string& name : names) {
+    const Status status = fs.remove(io::join_path(folder, name));
     if (!status.ok() && status.code() != Code::kNotFound) return status;
   }
-  return fs.sync_dir(dataset);
+  // The folder stays where it holds something else.
+  if (names.size() >= entries.size()) static_cast<void>(fs.remove(folder).ok());
+  return {};
 }
+
+Journal::Journal(io::FileSystem& fs, const std::string& dataset, uint64_t next_file)
+    : fs_(fs), folder_(journal_path(dataset)), file_(next_file) {}
 
 Status Journal::append(const ChunkRecord& record) {
   const std::string line = encode_line(encode_record(record));
   base::MutexLock lock(mutex_);
-  if (error_.ok()) error_ = file_->append(base::as_bytes(line));
-  if (error_.ok()) error_ = file_->sync();
+  lines_ += line;
+  const uint64_t mine = ++appended_;
+  while (error_.ok() && written_ < mine) {
+    if (writing_) {
+      written_more_.wait(mutex_);
+    } else {
+      write_lines();
+    }
+  }
   return error_;
+}
+
+// Lets go of the mutex while it writes.
+void Journal::write_lines() {
+  writing_ = true;
+  const std::string lines = lines_;
+  const uint64_t upto = appended_;
+  const uint64_t number = file_;
+  const bool is_new = file_is_new_;
+  mutex_.unlock();
+  const auto put_as = put(lines, number, is_new);
+  mutex_.lock();
+  writing_ = false;
+  if (put_as) {
+    written_ = upto;
+    file_is_new_ = lines.size() >= kFileBytes;
+    file_ = *put_as + (file_is_new_ ? 1 : 0);
+    if (file_is_new_) lines_.erase(0, lines.size());
+  } else {
+    error_ = put_as.error();
+  }
+  written_more_.notify_all();
+}
+
+// Gives the number of the file. A new file takes the next number that is free: where there are no
+// locks, another run of the same pack may write records at the same time.
+Result<uint64_t> Journal::put(const std::string& lines, uint64_t number, bool is_new) {
+  const auto path = [&] { return io::join_path(folder_, std::to_string(number)); };
+  if (!is_new) {
+    RETURN_IF_ERROR(fs_.put(path(), base::as_bytes(lines)));
+    return number;
+  }
+  for (int tries = 0; tries < base::kLockTriesMax; ++tries, ++number) {
+    const Status status = fs_.put(path(), base::as_bytes(lines), {.when = io::PutIf::kAbsent});
+    if (status.ok()) return number;
+    if (status.code() != Code::kExists) return tl::unexpected(status);
+  }
+  return fail(Code::kBusy, "{}: other runs of this pack took {} files in a row; stop them", folder_,
+              base::kLockTriesMax);
 }
 
 }  // namespace forebay::store

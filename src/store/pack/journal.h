@@ -1,8 +1,9 @@
-// How far a pack has come, on the disk: the dataset's folder holds `journal` and `listing` until
-// the snapshot is committed. A line of the journal is eight hexadecimal digits (CRC32C of the
-// rest), a space and a JSON object. The first line says what is packed; each finished chunk adds
-// one, after the chunk is safe. A line whose checksum does not match, and all lines after it, do
-// not count.
+// How far a pack has come: the folder journal/ of the dataset, until the snapshot is committed.
+// `identity` says what is packed, and `<hash>.listing` is the source's listing that it names. The
+// files `1`, `2`, … hold records, one for each finished chunk, which is safe before its record is
+// written. Each file is put whole, also the one that a run replaces to add records to it. A line of
+// these files is eight hexadecimal digits (CRC32C of the rest), a space and a JSON object. A line
+// whose checksum does not match, and all lines after it in its file, do not count.
 #pragma once
 
 #include "base/mutex.h"
@@ -24,33 +25,48 @@ class Journal {
   struct Content {
     PackIdentity identity;
     std::vector<ChunkRecord> records;
-    uint64_t good_bytes = 0;  // length of the lines whose checksums match
+    uint64_t next_file = 1;  // after the largest number of a file of records
   };
 
+  // Whether a pack was begun there and has not ended; kUnsupported where an earlier version of
+  // Forebay began it.
+  static Result<bool> exists(const io::Origin& origin, const std::string& dataset);
   // Reads a dataset's journal; kNotFound when there is none.
   static Result<Content> read(const io::Origin& origin, const std::string& dataset);
-  // Writes the listing, then the journal's first line; both are safe when this returns.
+  // Puts the listing, and then the identity; both are safe when this returns. kExists when another
+  // pack began there first.
   static Status begin(io::FileSystem& fs, const std::string& dataset, Bytes listing,
                       const PackIdentity& identity);
-  // Opens the journal for more records after `good_bytes`.
-  static Result<std::unique_ptr<Journal>> open(io::FileSystem& fs, const std::string& dataset,
-                                               uint64_t good_bytes);
-  // Removes the journal first and the listing after it.
+  // Removes the identity first, and then the rest of what is left of a journal.
   static Status remove(io::FileSystem& fs, const std::string& dataset);
+  // Whether a file of this name may be in journal/ before the identity is.
+  static bool is_early(std::string_view name);
 
-  // The record is safe on the disk when this returns ok. Any thread may call this; after an error
-  // every call fails.
+  // Adds records in new files from number `next_file` on. `fs` outlives the journal.
+  Journal(io::FileSystem& fs, const std::string& dataset, uint64_t next_file);
+
+  // The record is safe when this returns ok. Any thread may call this; after an error every call
+  // fails. Records that arrive while others are written go out together.
   Status append(const ChunkRecord& record) EXCLUDES(mutex_);
 
  private:
-  explicit Journal(std::unique_ptr<io::WritableFile> file) : file_(std::move(file)) {}
+  void write_lines() REQUIRES(mutex_);
+  Result<uint64_t> put(const std::string& lines, uint64_t number, bool is_new);
 
+  io::FileSystem& fs_;
+  const std::string folder_;
   base::Mutex mutex_;
-  std::unique_ptr<io::WritableFile> file_ GUARDED_BY(mutex_);
+  base::CondVar written_more_;
+  bool writing_ GUARDED_BY(mutex_) = false;
+  std::string lines_ GUARDED_BY(mutex_);  // what the current file holds or is to hold
+  uint64_t file_ GUARDED_BY(mutex_);      // its number
+  bool file_is_new_ GUARDED_BY(mutex_) = true;
+  uint64_t appended_ GUARDED_BY(mutex_) = 0;  // records
+  uint64_t written_ GUARDED_BY(mutex_) = 0;
   Status error_ GUARDED_BY(mutex_);
 };
 
 std::string journal_path(const std::string& dataset);
-std::string listing_path(const std::string& dataset);
+std::string listing_path(const std::string& dataset, const PackIdentity& identity);
 
 }  // namespace forebay::store

@@ -1,6 +1,7 @@
 #include "store/pack/pack.h"
 
 #include "base/limits.h"
+#include "io/share_work.h"
 #include "store/dataset.h"
 #include "store/format/snapshot.h"
 #include "store/pack/journal.h"
@@ -29,16 +30,20 @@ Status check_options(const std::string& dataset, const PackOptions& options) {
 
 // A dataset that lost a chunk must not be called complete.
 Status check_chunks_are_there(const io::Origin& origin, const std::string& dataset) {
+  constexpr size_t kQuestionsAtOnce = 16;
   ASSIGN_OR_RETURN(const auto opened, open_packed(origin, dataset));
-  for (uint32_t i = 0; i < opened->chunk_count(); ++i) {
-    const std::string path = opened->chunk_label(i);
+  const auto check = [&](uint64_t i, uint64_t, size_t) -> Status {
+    const auto number = static_cast<uint32_t>(i);
+    const std::string path = opened->chunk_label(number);
     const auto info = origin.stat(path);
-    if (info && info->size == opened->chunk(i).bytes) continue;
+    if (info && info->size == opened->chunk(number).bytes) return {};
+    if (!info && info.error().code() != Code::kNotFound) return info.error();
     return fail(Code::kCorrupt,
                 "{}: {}; `forebay verify` lists all damage; to make the dataset anew, remove {}",
                 path, info ? "not as long as it was written" : "missing", dataset);
-  }
-  return {};
+  };
+  const size_t threads = origin.is_remote(dataset) ? kQuestionsAtOnce : 1;
+  return io::share_work(opened->chunk_count(), 1, threads, check);
 }
 
 // Returns the report of a dataset without a journal, which is complete if it has the same identity.
@@ -67,15 +72,31 @@ Result<PackReport> report_of_complete(const io::Origin& origin, const std::strin
   return report;
 }
 
+Status check_file_is_ours(const std::string& dataset, const std::string& name, bool is_ours) {
+  if (is_ours) return {};
+  return fail(Code::kExists, "{} holds other files ({}); choose an empty or a new folder", dataset,
+              name);
+}
+
 // A folder without HEAD and journal may hold only what a pack makes before its journal. Chunks come
 // after the journal, so chunks that are here belong to a dataset that lost its HEAD, or are not
 // ours.
 Status check_folder_is_free(const io::Origin& origin, const std::string& dataset) {
-  ASSIGN_OR_RETURN(const auto entries, origin.list(dataset));
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(origin, dataset));
   for (const auto& entry : entries) {
-    if (entry.name == "chunks" || entry.name == "snapshots") {
-      ASSIGN_OR_RETURN(const auto inside, origin.list(io::join_path(dataset, entry.name)));
-      if (inside.empty()) continue;
+    if (entry.name != "chunks" && entry.name != "snapshots" && entry.name != "journal") {
+      const bool is_ours = entry.name == "LOCK" || io::is_unfinished_put(entry.name);
+      RETURN_IF_ERROR(check_file_is_ours(dataset, entry.name, is_ours));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const auto inside,
+                     io::list_if_there(origin, io::join_path(dataset, entry.name)));
+    for (const auto& file : inside) {
+      if (entry.name == "journal") {
+        RETURN_IF_ERROR(
+            check_file_is_ours(dataset, "journal/" + file.name, Journal::is_early(file.name)));
+        continue;
+      }
       return fail(
           Code::kExists,
           "{}/{} is not empty, and there is neither a HEAD nor the journal of a pack that "
@@ -83,14 +104,25 @@ Status check_folder_is_free(const io::Origin& origin, const std::string& dataset
           "one line, \"forebay 0 <hash>\", of a file snapshots/<hash>.root",
           dataset, entry.name);
     }
-    const bool ours = entry.name == "LOCK" || entry.name == "listing" ||
-                      entry.name == "listing.tmp" || entry.name == "journal.tmp";
-    if (!ours) {
-      return fail(Code::kExists, "{} holds other files ({}); choose an empty or a new folder",
-                  dataset, entry.name);
-    }
   }
   return {};
+}
+
+// Whether there is a dataset, or the journal of one in the making.
+Result<bool> is_ours(const io::Origin& origin, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const bool begun, Journal::exists(origin, dataset));
+  if (begun) return true;
+  return io::exists(origin, head_path(dataset));
+}
+
+Status check_place(const io::Origin& origin, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const bool was_ours, is_ours(origin, dataset));
+  if (was_ours) return {};
+  const Status is_free = check_folder_is_free(origin, dataset);
+  if (is_free.ok()) return {};
+  // Where there are no locks, another run of the same pack may have begun in between.
+  ASSIGN_OR_RETURN(const bool is_ours_now, is_ours(origin, dataset));
+  return is_ours_now ? Status() : is_free;
 }
 
 // The dataset's folder must not become a class of its own source, and shards must not lie in the
@@ -113,12 +145,8 @@ Status check_is_outside(const io::Origin& origin, const Listing& listing,
   return {};
 }
 
-bool exists(const io::Origin& origin, const std::string& path) {
-  return origin.stat(path).has_value();
-}
-
 Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
-                               const Listing& listing, const PackOptions& options) {
+                               const Listing& listing, const PackOptions& options, bool is_alone) {
   const base::ByteVector encoded = encode_listing(listing);
   const PackIdentity identity{.listing = base::sha256(encoded),
                               .chunk_bytes = options.chunk_bytes,
@@ -127,11 +155,17 @@ Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
                               .shuffled = options.shuffled,
                               .tar_fields = options.tar_fields,
                               .keep_damaged = options.keep_damaged};
-  const bool begun = exists(fs, journal_path(dataset));
-  if (!begun && exists(fs, head_path(dataset))) return report_of_complete(fs, dataset, identity);
+  ASSIGN_OR_RETURN(const bool begun, Journal::exists(fs, dataset));
+  ASSIGN_OR_RETURN(const bool has_head, io::exists(fs, head_path(dataset)));
+  if (!begun && has_head) {
+    ASSIGN_OR_RETURN(PackReport complete, report_of_complete(fs, dataset, identity));
+    // A run that was killed at its end leaves the rest of its journal.
+    RETURN_IF_ERROR(Journal::remove(fs, dataset));
+    return complete;
+  }
   PackPlan plan =
       make_plan(listing, options.chunk_bytes, options.shuffled, options.seed, options.limit);
-  PackJob job(fs, dataset, listing, std::move(plan), identity, options);
+  PackJob job(fs, dataset, listing, std::move(plan), identity, options, is_alone);
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(job.prepare(encoded));
     RETURN_IF_ERROR(job.make_chunks());
@@ -155,14 +189,10 @@ Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std
                   lost->front().reason);
     }
     RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
-    RETURN_IF_ERROR(fs.make_dirs(dataset));
-    RETURN_IF_ERROR(fs.sync_dir(io::parent_path(dataset)));
     // This comes before the lock, because its file has no place in somebody else's folder.
-    if (!exists(fs, journal_path(dataset)) && !exists(fs, head_path(dataset))) {
-      RETURN_IF_ERROR(check_folder_is_free(fs, dataset));
-    }
+    RETURN_IF_ERROR(check_place(fs, dataset));
     ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(dataset, "LOCK")));
-    return pack_locked(fs, dataset, listing, options);
+    return pack_locked(fs, dataset, listing, options, lock != nullptr);
   };
   auto report = run();
   if (!report) return tl::unexpected(report.error().at("pack"));

@@ -48,9 +48,12 @@ struct PackOptions {
   std::function<void(const PackProgress&)> progress;
 };
 
+// Where there are no locks, several runs of the same pack may work at the same time and make the
+// same dataset.
 // Errors: kBusy (another pack works there), kExists (the folder holds something else, or a pack
-// with other options or of another source), kCancelled, kCorrupt (more samples were refused than
-// skip_max allows), and those of listing the source, of the disk and of memory.
+// with other options or of another source), kChanged (somebody else committed there), kUnsupported
+// (an earlier version of Forebay began the pack), kCancelled, kCorrupt (more samples were refused
+// than skip_max allows), and those of listing the source, of the disk and of memory.
 Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std::string& dataset,
                         const PackOptions& options);
 

@@ -5,8 +5,8 @@
 #include "base/limits.h"
 #include "io/share_work.h"
 #include "store/format/snapshot.h"
+#include "store/format/tar.h"
 #include "store/pack/json_guard.h"
-#include "store/snapshot_builder.h"
 
 namespace forebay::store {
 
@@ -16,15 +16,18 @@ using base::fail;
 namespace {
 
 constexpr int64_t kProgressEveryNs = 100'000'000;
+// Questions to a network that wait for their answers at the same time, and the chunk indexes that
+// are in memory at once.
+constexpr size_t kQuestionsAtOnce = 16;
+constexpr size_t kIndexesAtOnce = 16;
 
 std::string chunks_path(const std::string& dataset) { return io::join_path(dataset, "chunks"); }
 
-// Whether a file in chunks/ has a name that make_chunk() gives: "<number>.tmp" or "<hash>.tar".
+// Whether a file in chunks/ has a name that pack gives.
 bool is_made_here(std::string_view name) {
-  const std::string_view stem = name.substr(0, name.size() - std::min<size_t>(name.size(), 4));
-  if (name.ends_with(".tar")) return base::sha256_from_hex(stem).has_value();
-  return name.ends_with(".tmp") && !stem.empty() &&
-         stem.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool is_chunk =
+      name.ends_with(".tar") && base::sha256_from_hex(name.substr(0, name.size() - 4)).has_value();
+  return is_chunk || io::is_unfinished_put(name);
 }
 
 }  // namespace
@@ -39,24 +42,18 @@ Status PackJob::prepare(Bytes encoded_listing) {
       for (const SourceFile& file : listing_.samples[i].files) progress_.bytes_total += file.length;
     }
   }
-  for (const char* folder : {"chunks", "snapshots"}) {
-    RETURN_IF_ERROR(fs_.make_dirs(io::join_path(dataset_, folder)));
-  }
-  RETURN_IF_ERROR(fs_.sync_dir(dataset_));
   auto content = Journal::read(fs_, dataset_);
-  uint64_t good_bytes = 0;
-  if (content) {
-    RETURN_IF_ERROR(resume(*content));
-    RETURN_IF_ERROR(clean());
-    good_bytes = content->good_bytes;
-  } else if (content.error().code() == Code::kNotFound) {
-    RETURN_IF_ERROR(Journal::begin(fs_, dataset_, encoded_listing, identity_));
-    ASSIGN_OR_RETURN(const auto fresh, Journal::read(fs_, dataset_));
-    good_bytes = fresh.good_bytes;
-  } else {
-    return content.error();
+  const bool is_fresh = !content && content.error().code() == Code::kNotFound;
+  if (is_fresh) {
+    // Another run may have begun meanwhile; then this one takes part in its pack, or refuses to.
+    const Status begun = Journal::begin(fs_, dataset_, encoded_listing, identity_);
+    if (!begun.ok() && begun.code() != Code::kExists) return begun;
+    content = Journal::read(fs_, dataset_);
   }
-  ASSIGN_OR_RETURN(journal_, Journal::open(fs_, dataset_, good_bytes));
+  RETURN_IF_ERROR(content);
+  RETURN_IF_ERROR(resume(*content));
+  if (is_alone_ && !is_fresh) RETURN_IF_ERROR(clean());
+  journal_ = std::make_unique<Journal>(fs_, dataset_, content->next_file);
   return {};
 }
 
@@ -64,7 +61,8 @@ Status PackJob::resume(const Journal::Content& content) {
   if (content.identity != identity_) {
     std::string what = first_difference(content.identity, identity_);
     if (content.identity.listing != identity_.listing) {
-      const auto stored = io::read_file(fs_, listing_path(dataset_), base::kListingBytesMax);
+      const auto stored =
+          io::read_file(fs_, listing_path(dataset_, content.identity), base::kListingBytesMax);
       if (stored) what = "the source changed: " + first_difference(*stored, listing_);
     }
     return fail(Code::kExists,
@@ -72,29 +70,45 @@ Status PackJob::resume(const Journal::Content& content) {
                 "to go on, or remove the folder to begin anew",
                 dataset_, what);
   }
-  for (const ChunkRecord& record : content.records) RETURN_IF_ERROR(take_record(record));
+  for (const ChunkRecord& record : content.records) {
+    if (record.number < records_.size()) continue;
+    return fail(Code::kCorrupt, "{}: chunk {} of {}", journal_path(dataset_), record.number,
+                records_.size());
+  }
+  std::vector<uint8_t> is_there(content.records.size());
+  const auto ask = [&](uint64_t i, uint64_t, size_t) -> Status {
+    ASSIGN_OR_RETURN(is_there[i], has_chunk(content.records[i]));
+    return {};
+  };
+  RETURN_IF_ERROR(io::share_work(is_there.size(), 1, reads_at_once(), ask));
+  for (size_t i = 0; i < is_there.size(); ++i) {
+    if (is_there[i] != 0) take_record(content.records[i]);
+  }
   return {};
 }
 
 // A chunk whose file is missing is made again.
-Status PackJob::take_record(const ChunkRecord& record) {
-  if (record.number >= records_.size()) {
-    return fail(Code::kCorrupt, "{}: chunk {} of {}", journal_path(dataset_), record.number,
-                records_.size());
-  }
-  if (record.bytes > 0) {
-    const auto info = fs_.stat(chunk_path(dataset_, record.id));
-    if (!info && info.error().code() != Code::kNotFound) return info.error();
-    if (!info || info->size != record.bytes) return {};
-  }
-  if (!records_[record.number]) ++chunks_resumed_;
+Result<bool> PackJob::has_chunk(const ChunkRecord& record) const {
+  if (record.bytes == 0) return true;
+  const auto info = fs_.stat(chunk_path(dataset_, record.id));
+  if (!info && info.error().code() != Code::kNotFound) return tl::unexpected(info.error());
+  return info && info->size == record.bytes;
+}
+
+// Two runs may have recorded the same chunk.
+void PackJob::take_record(const ChunkRecord& record) {
+  if (records_[record.number]) return;
+  ++chunks_resumed_;
   records_[record.number] = record;
   base::MutexLock lock(mutex_);
   progress_.samples += plan_.begin[record.number + 1] - plan_.begin[record.number];
   progress_.bytes += record.stats.source_bytes;
   progress_.refused += record.stats.refused.size();
   ++progress_.chunks;
-  return {};
+}
+
+size_t PackJob::reads_at_once() const {
+  return fs_.is_remote(dataset_) ? kQuestionsAtOnce : io::threads_for(options_.threads);
 }
 
 // Removes what a killed run left in chunks/: half-written files, and chunks that it had not
@@ -106,7 +120,7 @@ Status PackJob::clean() {
     if (record && record->bytes > 0) known.push_back(base::to_hex(record->id) + ".tar");
   }
   std::sort(known.begin(), known.end());
-  ASSIGN_OR_RETURN(const auto entries, fs_.list(chunks_path(dataset_)));
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(fs_, chunks_path(dataset_)));
   for (const auto& entry : entries) {
     if (!is_made_here(entry.name) || std::binary_search(known.begin(), known.end(), entry.name))
       continue;
@@ -156,27 +170,14 @@ Result<ChunkRecord> PackJob::build_chunk(uint64_t number, ChunkBuilder* builder)
   ChunkRecord record;
   record.number = number;
   if (builder->samples() > 0) {
-    const std::string temporary =
-        io::join_path(chunks_path(dataset_), fmt::format("{}.tmp", number));
-    auto written = builder->write(fs_, temporary);
-    Status status = base::status_of(written);
-    if (status.ok()) status = keep(*written, temporary);
-    if (!status.ok()) {
-      // Makes room on a full disk. The first error is the one to report.
-      static_cast<void>(fs_.remove(temporary).ok());
-      return tl::unexpected(std::move(status));
-    }
-    record.id = written->id;
-    record.bytes = written->bytes;
-    record.index_bytes = written->index_bytes;
+    ASSIGN_OR_RETURN(const ChunkBuilder::Finished chunk, builder->finish());
+    RETURN_IF_ERROR(fs_.put_pieces(chunk_path(dataset_, chunk.id), chunk.pieces));
+    record.id = chunk.id;
+    record.bytes = chunk.bytes;
+    record.index_bytes = chunk.index_bytes;
   }
   record.stats = std::move(builder->stats);
   return record;
-}
-
-Status PackJob::keep(const ChunkBuilder::Written& written, const std::string& temporary) {
-  RETURN_IF_ERROR(fs_.rename(temporary, chunk_path(dataset_, written.id)));
-  return fs_.sync_dir(chunks_path(dataset_));
 }
 
 void PackJob::note_sample(const SourceSample& sample, bool refused) {
@@ -205,7 +206,8 @@ void PackJob::note_chunk(ChunkRecord record) {
 // Called after the workers have ended.
 Status PackJob::explain(const Status& error) const {
   const bool goes_on = error.code() == Code::kNoSpace || error.code() == Code::kNoMemory ||
-                       error.code() == Code::kIo || error.code() == Code::kCancelled;
+                       error.code() == Code::kIo || error.code() == Code::kUnavailable ||
+                       error.code() == Code::kTimedOut || error.code() == Code::kCancelled;
   if (!goes_on) return error;
   uint64_t complete = 0;
   uint64_t left_bytes = 0;
@@ -261,30 +263,52 @@ Status PackJob::check_refused(const PackStats& stats) const {
       to_text(options_.skip_max), refused[0].path, refused[0].reason, refused.size());
 }
 
+Result<ChunkIndex> PackJob::read_index(const ChunkRecord& record) const {
+  const std::string path = chunk_path(dataset_, record.id);
+  ASSIGN_OR_RETURN(const auto file, fs_.open(path, {.known = io::Identity{.size = record.bytes}}));
+  base::ByteVector data(record.index_bytes);
+  RETURN_IF_ERROR(file->read(kTarBlockBytes, data));
+  auto index = decode_chunk_index(data, record.bytes);
+  if (!index) return tl::unexpected(index.error().at(path));
+  return index;
+}
+
+Status PackJob::add_chunks(SnapshotBuilder* snapshot) const {
+  std::vector<const ChunkRecord*> chunks;
+  for (const auto& record : records_) {
+    if (record->bytes > 0) chunks.push_back(&*record);
+  }
+  std::array<ChunkIndex, kIndexesAtOnce> indexes;
+  for (size_t first = 0; first < chunks.size(); first += kIndexesAtOnce) {
+    const size_t count = std::min(chunks.size() - first, kIndexesAtOnce);
+    const auto read = [&](uint64_t i, uint64_t, size_t) -> Status {
+      ASSIGN_OR_RETURN(indexes[i], read_index(*chunks[first + i]));
+      return {};
+    };
+    RETURN_IF_ERROR(io::share_work(count, 1, std::min(count, reads_at_once()), read));
+    for (size_t i = 0; i < count; ++i) {
+      const ChunkRecord& record = *chunks[first + i];
+      const ChunkInfo info{.id = record.id,
+                           .bytes = record.bytes,
+                           .samples = static_cast<uint32_t>(indexes[i].samples.size()),
+                           .index_bytes = record.index_bytes};
+      RETURN_IF_ERROR(snapshot->add_chunk(info, indexes[i]));
+    }
+  }
+  return {};
+}
+
 // Writes the snapshot and the report, and then removes the journal. After a kill between these
-// steps the journal is still there, so the next run commits the same snapshot again.
+// steps the journal is still there, so the next run commits the same snapshot again. Pack replaces
+// no dataset, so there must be no HEAD, or the HEAD of this very snapshot.
 Result<PackReport> PackJob::finish() {
   PackReport report = sum();
   RETURN_IF_ERROR(check_refused(report.stats));
   SnapshotBuilder snapshot(fs_, dataset_, listing_.schema);
-  for (const auto& record : records_) {
-    if (record->bytes == 0) continue;
-    const std::string path = chunk_path(dataset_, record->id);
-    ASSIGN_OR_RETURN(const auto file, fs_.open(path));
-    base::ByteVector data(record->index_bytes);
-    RETURN_IF_ERROR(file->read(512, data));
-    auto index = decode_chunk_index(data, record->bytes);
-    if (!index) return tl::unexpected(index.error().at(path));
-    const ChunkInfo info{.id = record->id,
-                         .bytes = record->bytes,
-                         .samples = static_cast<uint32_t>(index->samples.size()),
-                         .index_bytes = record->index_bytes};
-    RETURN_IF_ERROR(snapshot.add_chunk(info, *index));
-  }
+  RETURN_IF_ERROR(add_chunks(&snapshot));
   ASSIGN_OR_RETURN(report.root, snapshot.commit());
   const std::string text = dump_json(to_json(report)) + "\n";
-  RETURN_IF_ERROR(
-      io::write_file_atomically(fs_, report_path(dataset_, report.root), base::as_bytes(text)));
+  RETURN_IF_ERROR(fs_.put(report_path(dataset_, report.root), base::as_bytes(text)));
   RETURN_IF_ERROR(Journal::remove(fs_, dataset_));
   base::MutexLock lock(mutex_);
   progress_.seconds = static_cast<double>(io::monotonic_ns() - started_ns_) * 1e-9;

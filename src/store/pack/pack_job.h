@@ -7,20 +7,24 @@
 #include "store/pack/journal.h"
 #include "store/pack/pack.h"
 #include "store/pack/pack_plan.h"
+#include "store/snapshot_builder.h"
 
 namespace forebay::store {
 
-// One run of pack on a listed source, with the dataset's lock held.
+// One run of pack on a listed source.
 class PackJob {
  public:
+  // `is_alone` says that the dataset's lock is held. Without it other runs of the same pack may
+  // write the same files at the same time, and nothing of theirs is removed.
   PackJob(io::FileSystem& fs, std::string dataset, const Listing& listing, PackPlan plan,
-          const PackIdentity& identity, const PackOptions& options)
+          const PackIdentity& identity, const PackOptions& options, bool is_alone)
       : fs_(fs),
         dataset_(std::move(dataset)),
         listing_(listing),
         plan_(std::move(plan)),
         identity_(identity),
         options_(options),
+        is_alone_(is_alone),
         records_(plan_.chunks()) {}
 
   Status prepare(Bytes encoded_listing);
@@ -31,16 +35,19 @@ class PackJob {
 
  private:
   Status resume(const Journal::Content& content);
-  Status take_record(const ChunkRecord& record);
+  Result<bool> has_chunk(const ChunkRecord& record) const;
+  void take_record(const ChunkRecord& record);
   Status clean();
   Status make_chunk(uint64_t number);
   Result<ChunkRecord> build_chunk(uint64_t number, ChunkBuilder* builder);
-  Status keep(const ChunkBuilder::Written& written, const std::string& temporary);
   void note_sample(const SourceSample& sample, bool refused);
   void note_chunk(ChunkRecord record);
   bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
   PackReport sum() const;
   Status check_refused(const PackStats& stats) const;
+  size_t reads_at_once() const;
+  Result<ChunkIndex> read_index(const ChunkRecord& record) const;
+  Status add_chunks(SnapshotBuilder* snapshot) const;
 
   io::FileSystem& fs_;
   const std::string dataset_;
@@ -48,6 +55,7 @@ class PackJob {
   const PackPlan plan_;
   const PackIdentity identity_;
   const PackOptions& options_;
+  const bool is_alone_;
   std::unique_ptr<Journal> journal_;
   uint64_t chunks_resumed_ = 0;
   std::atomic<bool> failed_ = false;

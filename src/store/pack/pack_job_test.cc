@@ -32,7 +32,7 @@ TEST(Pack, GoesOnAfterAFaultAtEveryWrite) {
     }
     EXPECT_EQ(broken.error().code(), Code::kNoSpace) << broken.error().message();
     // The first operations make the folder and take the lock.
-    if (at > 2) {
+    if (at > 3) {
       EXPECT_THAT(broken.error().message(), HasSubstr("run the same command again to go on")) << at;
     }
     // A different number of bytes after the last sync is torn off each time.
@@ -40,6 +40,7 @@ TEST(Pack, GoesOnAfterAFaultAtEveryWrite) {
     const auto report = pack(fs, "src", "out", small_chunks(2));
     ASSERT_TRUE(report) << at << ": " << report.error().message();
     EXPECT_EQ(contents(fs, "out"), expected) << at;
+    EXPECT_FALSE(fs.stat("out/journal")) << at;
   }
 }
 
@@ -107,16 +108,17 @@ TEST(Pack, CleansUpOnlyWhatItMade) {
   io::FaultyFileSystem faulty(fs, {.at = 30});
   ASSERT_FALSE(pack(faulty, "src", "out", small_chunks()));
   const std::string unknown = chunk_path("out", base::sha256({}));
+  const std::string unfinished = "out/chunks/.forebay-0123456789abcdef.tmp";
   for (const std::string& path :
        {std::string("out/chunks/mine.tar"), std::string("out/chunks/1a.tmp"),
-        std::string("out/chunks/.tmp"), unknown, std::string("out/chunks/7.tmp")}) {
+        std::string("out/chunks/.tmp"), unknown, unfinished}) {
     put(fs, path, base::as_bytes("x"));
   }
   ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
   EXPECT_TRUE(fs.stat("out/chunks/mine.tar"));
   EXPECT_TRUE(fs.stat("out/chunks/1a.tmp"));
   EXPECT_TRUE(fs.stat("out/chunks/.tmp"));
-  EXPECT_FALSE(fs.stat("out/chunks/7.tmp"));
+  EXPECT_FALSE(fs.stat(unfinished));
   EXPECT_FALSE(fs.stat(unknown));
 }
 
@@ -126,12 +128,10 @@ TEST(Pack, AHostileJournalIsAnErrorWithItsPath) {
   make_source(fs);
   io::FaultyFileSystem faulty(fs, {.at = 30});
   ASSERT_FALSE(pack(faulty, "src", "out", small_chunks()));
-  const ByteVector good = fs.content("out/journal");
   const std::string hash(64, '0');
   const auto with_line = [&](const std::string& json) {
-    fs.content("out/journal") = good;
     const std::string line = fmt::format("{:08x} {}\n", base::crc32c(base::as_bytes(json)), json);
-    base::ByteWriter(&fs.content("out/journal")).bytes(base::as_bytes(line));
+    put(fs, "out/journal/9", base::as_bytes(line));
     const auto done = pack(fs, "src", "out", small_chunks());
     if (done) return std::string("accepted");
     EXPECT_EQ(done.error().code(), Code::kCorrupt) << json;
@@ -154,8 +154,32 @@ TEST(Pack, AHostileJournalIsAnErrorWithItsPath) {
   with_line(record(id, "18446744073709551615", "18446744073709551615"));
   with_line(R"({"chunk": 0, "id": "x", "bytes": 0, "index_bytes": 0})");
   with_line(R"({"chunk": 99999999})");
-  fs.content("out/journal") = good;
+  ASSERT_TRUE(fs.remove("out/journal/9").ok());
   EXPECT_TRUE(pack(fs, "src", "out", small_chunks()));
+}
+
+TEST(Pack, SaysThatAnEarlierVersionBeganIt) {
+  io::MemoryFileSystem fs;
+  make_source(fs, 3);
+  put(fs, "out/journal", base::as_bytes("0123abcd {}\n"));
+  const auto refused = pack(fs, "src", "out", small_chunks());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kUnsupported);
+  EXPECT_THAT(refused.error().message(), HasSubstr("earlier version"));
+  EXPECT_TRUE(fs.stat("out/journal"));
+}
+
+TEST(Pack, OtherFilesInTheJournalsFolderAreLeftAlone) {
+  io::MemoryFileSystem fs;
+  make_source(fs, 3);
+  put(fs, "out/journal/mine", base::as_bytes("mine"));
+  const auto refused = pack(fs, "src", "out", small_chunks());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("holds other files (journal/mine)"));
+  ASSERT_TRUE(fs.remove("out/journal/mine").ok());
+  put(fs, "out/journal/.forebay-0123456789abcdef.tmp", {});
+  ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
+  EXPECT_FALSE(fs.stat("out/journal"));
 }
 
 TEST(Pack, StopsOnRequestAndGoesOn) {

@@ -81,6 +81,9 @@ class FolderLister {
     return {};
   }
 
+  // The samples whose sizes and times the folders' listings did not give.
+  const std::vector<uint64_t>& unmeasured() const { return unmeasured_; }
+
  private:
   Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
     const auto [stem, extension] = split_extension(entry.name);
@@ -105,6 +108,12 @@ class FolderLister {
     }
     sample.label = label;
     sample.files.push_back({.suffix = suffix});
+    if (entry.info) {
+      sample.modified_ns = entry.info->modified_ns;
+      sample.files[0].length = entry.info->size;
+    } else {
+      unmeasured_.push_back(out_->samples.size());
+    }
     out_->samples.push_back(std::move(sample));
     return {};
   }
@@ -120,6 +129,7 @@ class FolderLister {
   }
 
   Listing* out_;
+  std::vector<uint64_t> unmeasured_;
   std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> used_;
 };
@@ -127,12 +137,12 @@ class FolderLister {
 constexpr size_t kMeasuringThreads = 16;
 constexpr uint64_t kFilesATime = 512;
 
-// Asks for the sizes and times of all files, many at once, because each answer of a file server
-// takes a while.
-Status measure_files(const io::Origin& origin, Listing* out) {
+// Asks for the sizes and times of these samples' files, many at once, because each answer of a file
+// server takes a while.
+Status measure_files(const io::Origin& origin, const std::vector<uint64_t>& samples, Listing* out) {
   const auto measure = [&](uint64_t begin, uint64_t end, size_t) -> Status {
     for (uint64_t i = begin; i < end; ++i) {
-      SourceSample& sample = out->samples[i];
+      SourceSample& sample = out->samples[samples[i]];
       ASSIGN_OR_RETURN(const io::FileInfo info,
                        origin.stat(io::join_path(out->root, sample.source_path)));
       sample.modified_ns = info.modified_ns;
@@ -140,7 +150,7 @@ Status measure_files(const io::Origin& origin, Listing* out) {
     }
     return {};
   };
-  return io::share_work(out->samples.size(), kFilesATime, kMeasuringThreads, measure);
+  return io::share_work(samples.size(), kFilesATime, kMeasuringThreads, measure);
 }
 
 }  // namespace
@@ -170,7 +180,7 @@ Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places
     ++label;
   }
   if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
-  RETURN_IF_ERROR(measure_files(origin, &listing));
+  RETURN_IF_ERROR(measure_files(origin, lister.unmeasured(), &listing));
   return listing;
 }
 

@@ -309,7 +309,7 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
     return fail(Code::kInvalid, "{} while it was indexed; run the same command when it is complete",
                 changed);
   }
-  RETURN_IF_ERROR(io::write_file_atomically(fs, report.path, data));
+  RETURN_IF_ERROR(fs.put(report.path, data));
   report.samples = index.samples.size();
   report.files = places.kind == SourceKind::kFolder ? report.samples : index.shards.size();
   for (const InPlaceSample& sample : index.samples) report.image_bytes += sample.length;
@@ -322,7 +322,8 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
 Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
                                 const IndexOptions& options) {
   const auto run = [&]() -> Result<IndexReport> {
-    if (fs.stat(head_path(source))) {
+    ASSIGN_OR_RETURN(const bool is_packed, io::exists(fs, head_path(source)));
+    if (is_packed) {
       return fail(Code::kUnsupported, "{} is a packed dataset, which needs no other index", source);
     }
     ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
@@ -338,7 +339,7 @@ Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
     auto report = write_locked(fs, places, options);
     // The data's folder shall hold nothing but the index; a lock file that stays there harms
     // nobody.
-    static_cast<void>(fs.remove(lock_file).ok());
+    if (*lock != nullptr) static_cast<void>(fs.remove(lock_file).ok());
     return report;
   };
   auto report = run();

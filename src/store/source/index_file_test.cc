@@ -144,6 +144,12 @@ std::vector<std::string> names_in(const io::Origin& fs, const std::string& folde
   return names;
 }
 
+void leave_unfinished_index(io::MemoryFileSystem& fs) {
+  io::FaultyFileSystem killed(fs, {.at = 3});  // the rename
+  ASSERT_FALSE(killed.put("/set/.forebay-index", {}).ok());
+  ASSERT_THAT(names_in(fs, "/set"), Contains(testing::EndsWith(".tmp")));
+}
+
 // A bug once: the index lay in a folder of its own, which ImageFolder took for a class.
 TEST(InPlaceIndexed, IsOnePlainHiddenFileAndNoPartOfTheData) {
   io::MemoryFileSystem fs;
@@ -151,8 +157,8 @@ TEST(InPlaceIndexed, IsOnePlainHiddenFileAndNoPartOfTheData) {
   put_shards(fs, "/shards");
   const auto before = list_source(fs, "/set").value();
   // A writer that was killed leaves these files.
-  for (const char* suffix : {".lock", ".tmp"})
-    put(fs, std::string("/set/.forebay-index") + suffix, {});
+  put(fs, "/set/.forebay-index.lock", {});
+  leave_unfinished_index(fs);
   EXPECT_EQ(list_source(fs, "/set")->ignored, before.ignored);
   ASSERT_TRUE(write_index(fs, "/set", {}));
   EXPECT_THAT(names_in(fs, "/set"), ElementsAre(".forebay-index", "a"));

@@ -102,16 +102,23 @@ tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
               path, how);
 }
 
-Status check_unchanged(const io::Origin& origin, const std::string& path, uint64_t bytes,
-                       int64_t modified_ns) {
-  const auto info = origin.stat(path);
-  if (!info && info.error().code() == Code::kNotFound) return changed(path, "it is gone");
-  if (!info) return advise(info.error());
-  if (info->type != io::FileType::kFile || info->size != bytes) {
-    return changed(path, fmt::format("{} bytes when listed, {} now", bytes, info->size));
+// Opens a file of a source, which must be what it was when it was listed.
+Result<std::unique_ptr<io::ReadableFile>> open_listed(const io::Origin& origin,
+                                                      const SourceShard& listed) {
+  const std::string& path = listed.path;
+  const io::Identity known{.size = listed.bytes, .modified_ns = listed.modified_ns};
+  auto opened = origin.open(path, {.known = known});
+  if (!opened && opened.error().code() == Code::kNotFound) return changed(path, "it is gone");
+  if (!opened && opened.error().code() == Code::kUnsupported) {
+    return changed(path, "it is no regular file now");
   }
-  if (info->modified_ns != modified_ns) return changed(path, "it was written to since");
-  return {};
+  if (!opened) return tl::unexpected(advise(opened.error()));
+  const io::Identity& now = (*opened)->identity();
+  if (now.size != known.size) {
+    return changed(path, fmt::format("{} bytes when listed, {} now", known.size, now.size));
+  }
+  if (now.modified_ns != known.modified_ns) return changed(path, "it was written to since");
+  return opened;
 }
 
 }  // namespace
@@ -159,16 +166,9 @@ Result<base::ByteVector> read_source_file(const io::Origin& origin, const Listin
                : SourceShard{.path = io::join_path(listing.root, sample.source_path),
                              .bytes = file.length,
                              .modified_ns = sample.modified_ns};
-  RETURN_IF_ERROR(check_unchanged(origin, from.path, from.bytes, from.modified_ns));
-  const auto opened = origin.open(from.path);
-  if (!opened && opened.error().code() == Code::kNotFound) return changed(from.path, "it is gone");
-  if (!opened) return tl::unexpected(advise(opened.error()));
-  const uint64_t bytes = (*opened)->identity().size;
-  if (bytes != from.bytes) {
-    return changed(from.path, fmt::format("{} bytes when listed, {} now", from.bytes, bytes));
-  }
+  ASSIGN_OR_RETURN(const auto opened, open_listed(origin, from));
   base::ByteVector data(file.length);
-  RETURN_IF_ERROR((*opened)->read(file.offset, data));
+  RETURN_IF_ERROR(opened->read(file.offset, data));
   return data;
 }
 

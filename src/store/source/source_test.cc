@@ -264,7 +264,7 @@ TEST(Source, SaysWhatToDoAboutAFileThatCannotBeRead) {
   put(fs, "src/c/a.jpg", base::as_bytes("abc"));
   const auto listing = list_source(fs, "src").value();
   using Fault = io::FaultyFileSystem::Fault;
-  const io::FaultyFileSystem closed(fs, {.on = Fault::On::kRead, .at = 1, .code = Code::kIo});
+  const io::FaultyFileSystem closed(fs, {.on = Fault::On::kRead, .at = 0, .code = Code::kIo});
   const auto read =
       read_source_file(closed, listing, listing.samples[0], listing.samples[0].files[0]);
   ASSERT_FALSE(read);

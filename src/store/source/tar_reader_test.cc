@@ -25,7 +25,7 @@ struct ReadTar {
 ReadTar list_tar(const ByteVector& data) {
   io::MemoryFileSystem fs;
   EXPECT_TRUE(fs.make_dirs("/d").ok());
-  EXPECT_TRUE(io::write_file_atomically(fs, "/d/a.tar", data).ok());
+  EXPECT_TRUE(fs.put("/d/a.tar", data).ok());
   const auto file = fs.open("/d/a.tar");
   TarReader reader(**file);
   ReadTar read;

@@ -83,12 +83,20 @@ inline std::vector<Chunk> make_chunks() {
   return chunks;
 }
 
+// What HEAD is now, if there is one.
+inline std::optional<io::Identity> head_identity(const io::Origin& origin,
+                                                 const std::string& path) {
+  const auto head = origin.open(head_path(path));
+  if (!head) return std::nullopt;
+  return (*head)->identity();
+}
+
+// Replaces the current snapshot, if there is one.
 inline Status write_dataset(io::FileSystem& fs, const std::string& path,
                             const std::vector<Chunk>& chunks) {
-  RETURN_IF_ERROR(fs.make_dirs(path + "/chunks"));
-  SnapshotBuilder builder(fs, path, kSchema);
+  SnapshotBuilder builder(fs, path, kSchema, head_identity(fs, path));
   for (const Chunk& chunk : chunks) {
-    RETURN_IF_ERROR(io::write_file_atomically(fs, chunk_path(path, chunk.info.id), chunk.bytes));
+    RETURN_IF_ERROR(fs.put(chunk_path(path, chunk.info.id), chunk.bytes));
     RETURN_IF_ERROR(builder.add_chunk(chunk.info, chunk.index));
   }
   return base::status_of(builder.commit());
@@ -114,13 +122,13 @@ inline Status write_in_parts(io::FileSystem& fs, const std::string& path, const 
       }
     }
     const PartBuilder::Encoded part = builder.encode();
-    RETURN_IF_ERROR(io::write_file_atomically(fs, part_path(path, part.ref.id), part.data));
+    RETURN_IF_ERROR(fs.put(part_path(path, part.ref.id), part.data));
     root.parts.push_back(part.ref);
   }
   const ByteVector bytes = encode_root(root);
   const base::Sha256 id = base::sha256(bytes);
-  RETURN_IF_ERROR(io::write_file_atomically(fs, root_path(path, id), bytes));
-  return io::write_file_atomically(fs, head_path(path), base::as_bytes(encode_head(id)));
+  RETURN_IF_ERROR(fs.put(root_path(path, id), bytes));
+  return fs.put(head_path(path), base::as_bytes(encode_head(id)));
 }
 
 }  // namespace forebay::store

@@ -20,8 +20,7 @@ inline ByteVector test_jpeg(uint32_t width, uint32_t height, uint64_t seed) {
 }
 
 inline void put(io::FileSystem& fs, const std::string& path, base::Bytes data) {
-  ASSERT_TRUE(fs.make_dirs(io::parent_path(path)).ok());
-  ASSERT_TRUE(io::write_file_atomically(fs, path, data).ok());
+  ASSERT_TRUE(fs.put(path, data).ok());
 }
 
 // Writes three classes of JPEGs of different sizes.

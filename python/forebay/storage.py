@@ -1,0 +1,37 @@
+"""Options for where data lies elsewhere, in the form in which fsspec's users give them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Options as pairs of texts: a mapping inside another one gives names with dots.
+
+    Raises:
+        ValueError: They are no mapping of names to texts, numbers, bools, None or such mappings.
+    """
+    if options is None:
+        return []
+    if not isinstance(options, Mapping):
+        raise ValueError(
+            f"storage_options is a {type(options).__name__}, but must be a dict of options"
+        )
+    return list(_pairs(options, ""))
+
+
+def _pairs(options: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
+    for key, value in options.items():
+        name = f"{before}{key}"
+        if value is None:
+            continue
+        if isinstance(value, Mapping):
+            yield from _pairs(value, name + ".")
+        elif isinstance(value, bool):
+            yield name, str(value).lower()
+        elif isinstance(value, str | int | float):
+            yield name, str(value)
+        else:
+            # The value may be a secret, so the message does not show it.
+            raise ValueError(
+                f"storage_options: {name} is a {type(value).__name__}, but must be text"
+            )

@@ -1,0 +1,93 @@
+// What chunks' indexes say about images of which parts can be read, and the headers of these
+// images as far as they were read. Both are kept in a bounded memory, the ones that were used last.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/dataset.h"
+
+namespace forebay::feed {
+
+// An image with restart segments.
+struct IndexedImage {
+  uint64_t offset = 0;  // in the chunk's file
+  uint64_t length = 0;
+  uint32_t width = 0;  // pixels
+  uint32_t height = 0;
+  jpeg::Subsampling subsampling = jpeg::Subsampling::kUnknown;
+  jpeg::RestartIndex restart;
+};
+
+// The images of one chunk. Any thread may call anything.
+class IndexedChunk {
+ public:
+  // Images of which no parts can be read are left out.
+  explicit IndexedChunk(const store::ChunkIndex& index);
+
+  // The image that lies at this place of the chunk's file; null where there is none. It lives as
+  // long as the chunk.
+  const IndexedImage* image(uint64_t offset, uint64_t length) const;
+  // The image's header, which is checked; empty where it is not known. It stays as long as the
+  // chunk.
+  base::Bytes header(const IndexedImage& image) const EXCLUDES(mutex_);
+  void keep_header(const IndexedImage& image, base::Bytes header) EXCLUDES(mutex_);
+  // Memory that the chunk takes once all headers are known.
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  size_t number(const IndexedImage& image) const {
+    return static_cast<size_t>(&image - images_.data());
+  }
+
+  std::vector<IndexedImage> images_;  // ascending by their offsets
+  uint64_t bytes_ = 0;
+  mutable base::Mutex mutex_;
+  std::vector<base::ByteVector> headers_ GUARDED_BY(mutex_);  // like images_; each is set once
+};
+
+// Any thread may call anything.
+class ChunkIndexes {
+ public:
+  // Indexes that nobody else holds take at most `bytes_max`. The dataset outlives this.
+  ChunkIndexes(const store::Dataset& dataset, uint64_t bytes_max)
+      : dataset_(dataset), bytes_max_(bytes_max) {}
+
+  // The images of the chunk with this id (store::ChunkInfo) if they are known; else null.
+  std::shared_ptr<IndexedChunk> find(const base::Sha256& id) EXCLUDES(mutex_);
+  // Reads the index of the dataset's chunk with this number unless it is known, and waits for that.
+  // Null where the chunk has no index, or where it cannot be read now: its images can be read as a
+  // whole all the same.
+  std::shared_ptr<IndexedChunk> get(uint32_t chunk, const io::ReadOptions& options)
+      EXCLUDES(mutex_);
+
+  // What was read so far.
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t reads() const { return reads_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<IndexedChunk> chunk;  // null while it is being read, and without an index
+    bool reading = false;
+    uint64_t used = 0;  // the count of uses at its last use
+  };
+
+  std::shared_ptr<IndexedChunk> read(uint32_t chunk, const io::ReadOptions& options, bool* again);
+  void drop_oldest() REQUIRES(mutex_);
+
+  const store::Dataset& dataset_;
+  const uint64_t bytes_max_;
+  base::Mutex mutex_;
+  base::CondVar read_;
+  // By the chunks' ids, because chunks of a view may be pieces of the same stored chunk.
+  std::map<base::Sha256, Entry> entries_ GUARDED_BY(mutex_);
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t uses_ GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<uint64_t> reads_ = 0;
+};
+
+}  // namespace forebay::feed

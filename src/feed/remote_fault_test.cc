@@ -1,0 +1,177 @@
+// Datasets that are far away, when something goes wrong, and within little memory.
+#include <set>
+
+#include "feed/testing/remote_fixture.h"
+
+namespace forebay::feed {
+namespace {
+
+TEST_F(RemoteTest, WhatIsDamagedOnItsWayIsReadAgain) {
+  for (const Regions regions : {Regions::kAuto, Regions::kNever}) {
+    FeedOptions wanted = options();
+    wanted.regions = regions;
+    const auto near = start(dataset(*fs_), wanted);
+    RemoteOrigin remote(*fs_);
+    const auto packed = dataset(remote);
+    std::set<std::pair<std::string, uint64_t>> damaged;
+    for (uint64_t sample = 0; sample < packed->sample_count(); sample += 5) {
+      const store::Location location = packed->location(sample);
+      // A byte of the header, or of a segment.
+      const uint32_t at = sample % 2 == 0 ? 10 : location.length / 2;
+      damaged.emplace(packed->chunk_label(location.chunk), location.offset + at);
+    }
+    remote.damage(
+        [&](const std::string& path, uint64_t at) { return damaged.contains({path, at}); }, 1);
+    const auto far = start(packed, wanted);
+    EXPECT_TRUE(rest(*far) == rest(*near));
+    EXPECT_TRUE(far->state().bad.empty());
+  }
+}
+
+TEST_F(RemoteTest, WhatIsDamagedEachTimeIsABadSample) {
+  for (const Regions regions : {Regions::kAuto, Regions::kNever}) {
+    FeedOptions wanted = options();
+    wanted.regions = regions;
+    RemoteOrigin remote(*fs_);
+    const auto packed = dataset(remote);
+    const store::Location location = packed->location(17);
+    const std::string path = packed->chunk_label(location.chunk);
+    remote.damage(
+        [&](const std::string& of, uint64_t at) {
+          return of == path && at >= location.offset && at < location.offset + location.length;
+        },
+        1 << 20);
+    io::MemoryFileSystem copy;
+    copy_mixed(copy);
+    copy.content(path)[location.offset + location.length / 2] ^= 0x10;
+    const auto near = start(dataset(copy), wanted);
+    const auto far = start(packed, wanted);
+    EXPECT_TRUE(rest(*far) == rest(*near));
+    ASSERT_EQ(far->state().bad.size(), 1u);
+    EXPECT_EQ(far->state().bad[0].sample, 17u);
+    EXPECT_EQ(far->state().bad[0].reason, near->state().bad[0].reason);
+  }
+}
+
+TEST_F(RemoteTest, WithoutItsIndexAChunkIsReadAsAWhole) {
+  RemoteOrigin remote(*fs_);
+  const auto packed = dataset(remote, "/photos");
+  remote.damage([](const std::string&, uint64_t at) { return at == 700; }, 1 << 20);
+  FeedOptions wanted = options();
+  wanted.next_epoch = false;
+  const auto far = start(packed, wanted);
+  const auto near = start(dataset(*fs_, "/photos"), wanted);
+  EXPECT_TRUE(rest(*far) == rest(*near));
+  EXPECT_GE(far->stats().bytes_read, far->stats().whole_bytes);
+}
+
+TEST_F(RemoteTest, AConnectionThatDropsIsAnErrorAndNoBadSample) {
+  const auto near = start(dataset(*fs_), options());
+  const std::vector<SeenBatch> expected = rest(*near);
+  for (const base::Code code : {base::Code::kTruncated, base::Code::kUnavailable}) {
+    for (const size_t at : {0u, 2u, 7u, 12u}) {
+      RemoteOrigin remote(*fs_);
+      const auto packed = dataset(remote);
+      remote.fail(at, code);
+      const auto far = start(packed, options());
+      std::vector<SeenBatch> batches;
+      for (int errors = 0;;) {
+        const auto batch = far->next();
+        if (batch && *batch == nullptr) break;
+        if (batch) {
+          batches.push_back(seen(**batch));
+        } else {
+          EXPECT_EQ(batch.error().code(), code);
+          ASSERT_LE(++errors, 1);  // none where an index was asked for
+        }
+      }
+      EXPECT_TRUE(batches == expected);
+      EXPECT_TRUE(far->state().bad.empty());
+    }
+  }
+}
+
+TEST_F(RemoteTest, ATruncatedChunkCostsOnlyTheSamplesThatAreCutOff) {
+  io::MemoryFileSystem copy;
+  copy_mixed(copy);
+  const auto near = dataset(copy);
+  ByteVector& content = copy.content(near->chunk_label(1));
+  content.resize(content.size() / 2);
+  const RemoteOrigin remote(copy);
+  const auto expected = start(near, options());
+  const auto far = start(dataset(remote), options());
+  EXPECT_TRUE(rest(*far) == rest(*expected));
+  EXPECT_GE(far->state().bad.size(), 3u);
+  EXPECT_EQ(far->state().bad.size(), expected->state().bad.size());
+}
+
+TEST_F(RemoteTest, LittleMemoryIsEnough) {
+  const RemoteOrigin remote(*fs_);
+  const auto packed = dataset(remote);
+  FeedOptions wanted = options();
+  wanted.memory_bytes_max = least_memory(packed, wanted);
+  EXPECT_LT(wanted.memory_bytes_max, 2'500'000u);
+  const auto near = start(dataset(*fs_), options());
+  const auto far = start(packed, wanted);
+  EXPECT_TRUE(rest(*far) == rest(*near));
+}
+
+TEST_F(RemoteTest, TheFirstBatchNeedsFewBytes) {
+  RemoteOrigin remote(*fs_);
+  const auto packed = dataset(remote, "/photos");
+  uint64_t all = 0;
+  for (uint32_t chunk = 0; chunk < packed->chunk_count(); ++chunk) {
+    all += packed->chunk(chunk).bytes;
+  }
+  FeedOptions wanted = options();
+  wanted.prefetch = 1;
+  wanted.memory_bytes_max = least_memory(packed, wanted);
+  remote.forget();
+  const auto feed = start(packed, wanted);
+  ASSERT_NE(feed->next().value(), nullptr);
+  EXPECT_LT(remote.bytes(), all / 2);
+}
+
+// Samples of a chunk that is cut off are read one by one.
+TEST_F(RemoteTest, AStopDoesNotWaitForSingleSamples) {
+  io::MemoryFileSystem copy;
+  copy_mixed(copy);
+  const auto near = dataset(copy);
+  for (uint32_t chunk = 0; chunk < near->chunk_count(); ++chunk) {
+    ByteVector& content = copy.content(near->chunk_label(chunk));
+    content.resize(content.size() - 2048);
+  }
+  for (const size_t requests : {1u, 4u, 9u}) {
+    RemoteOrigin remote(copy);
+    FeedOptions wanted = options();
+    wanted.regions = Regions::kNever;
+    const auto packed = dataset(remote);
+    remote.forget();
+    const auto feed = start(packed, wanted);
+    remote.wait_for_requests(requests);
+    remote.hold(true);
+    EXPECT_TRUE(feed->start({.epoch = 3}).ok());
+  }
+}
+
+TEST_F(RemoteTest, AStopDoesNotWaitForAnswers) {
+  RemoteOrigin remote(*fs_);
+  const auto packed = dataset(remote);
+  // While indexes are read, and later.
+  for (const size_t requests : {1u, 5u, 12u}) {
+    remote.forget();
+    const auto feed = start(packed, options());
+    remote.wait_for_requests(requests);
+    remote.hold(true);
+    EXPECT_TRUE(feed->start({.epoch = 3}).ok());
+    remote.hold(false);
+    const auto near = start(dataset(*fs_), options(), {.epoch = 3});
+    EXPECT_TRUE(rest(*feed) == rest(*near));
+  }
+  remote.hold(true);
+  const auto feed = start(packed, options());
+  EXPECT_FALSE(feed->wait_ms(1));
+}
+
+}  // namespace
+}  // namespace forebay::feed

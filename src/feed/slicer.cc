@@ -1,0 +1,170 @@
+#include "feed/slicer.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+
+namespace forebay::feed {
+
+using base::Bytes;
+using base::ByteVector;
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+// Cuts the runs into requests: one for each chunk, or several where it has very many runs.
+std::vector<SliceRead> reads_of(std::span<const ChunkRun> runs, const ReadCost& cost) {
+  std::vector<SliceRead> reads;
+  for (size_t run = 0; run < runs.size(); ++run) {
+    const bool joins = !reads.empty() && reads.back().runs < cost.ranges_max &&
+                       runs[run - 1].chunk == runs[run].chunk;
+    if (!joins) reads.push_back({.first_run = run});
+    ++reads.back().runs;
+    reads.back().bytes += runs[run].range.length;
+  }
+  return reads;
+}
+
+// Whether a sample can be read with others: what is stored about it makes sense. Whoever reads it
+// on its own says what is wrong.
+bool may_read(const store::ChunkInfo& chunk, const store::Location& location) {
+  return location.length > 0 && location.length <= base::kImageBytesMax &&
+         base::in_bounds(location.offset, location.length, chunk.offset + chunk.bytes);
+}
+
+}  // namespace
+
+std::span<const uint32_t> SlicedGroup::permutation() {
+  MutexLock lock(mutex_);
+  if (!is_shuffled_) {
+    permutation_ = plan_.order.permutation(plan_.order.groups()[group_]);
+    is_shuffled_ = true;
+  }
+  return permutation_;
+}
+
+std::optional<std::shared_ptr<IndexedChunk>> SlicedGroup::chunk(uint32_t number) {
+  MutexLock lock(mutex_);
+  const auto found = chunks_.find(number);
+  return found == chunks_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void SlicedGroup::keep(uint32_t number, std::shared_ptr<IndexedChunk> chunk) {
+  MutexLock lock(mutex_);
+  chunks_[number] = std::move(chunk);
+}
+
+Slicer::Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkIndexes& indexes)
+    : dataset_(dataset),
+      options_(options),
+      indexes_(indexes),
+      may_read_regions_(options.regions == Regions::kAuto && options.images == Images::kTensor &&
+                        !options.files && may_need_less(options.transform)) {}
+
+Slice Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
+                    const io::ReadOptions& read) const {
+  const auto permutation = group.permutation();
+  const ReadCost cost = cost_of(plan, load);
+  Slice out;
+  std::vector<WantedBytes> wanted;
+  for (uint64_t use = 0; use < load.uses; ++use) {
+    const uint64_t at = load.first + use * load.stride;
+    SlicedSample& sample = out.samples.emplace_back();
+    sample.sample = plan.order.place(plan.order.groups()[load.group], permutation, at).sample;
+    const store::Location location = dataset_.location(sample.sample);
+    out.sample_bytes += location.length;
+    if (!may_read(dataset_.chunk(location.chunk), location)) continue;
+    sample.chunk = index_of(plan, load, location.chunk, group, read);
+    for (const FileRange& place : places_of(plan, load, at, location, cost, &sample)) {
+      sample.places.push_back({.run = wanted.size(), .range = place});
+      wanted.push_back({.of = {.chunk = location.chunk, .range = place}});
+    }
+  }
+  out.runs = join_runs(wanted, cost);
+  out.reads = reads_of(out.runs, cost);
+  for (SlicedSample& sample : out.samples) {
+    for (SlicedSample::Place& place : sample.places) place.run = wanted[place.run].run;
+  }
+  return out;
+}
+
+// What reading from the place of the load's chunks costs.
+ReadCost Slicer::cost_of(const EpochPlan& plan, const Load& load) const {
+  ReadCost cost;
+  for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
+    cost.ranges_max = std::min(cost.ranges_max, dataset_.ranges_max(stretch.chunk));
+  }
+  return cost;
+}
+
+// The chunk's images where parts of them can be read.
+std::shared_ptr<IndexedChunk> Slicer::index_of(const EpochPlan& plan, const Load& load,
+                                               uint32_t chunk, SlicedGroup& group,
+                                               const io::ReadOptions& read) const {
+  if (!may_read_regions_ || !dataset_.is_remote(chunk)) return nullptr;
+  if (auto looked_for = group.chunk(chunk)) return *looked_for;
+  std::shared_ptr<IndexedChunk> found = indexes_.find(dataset_.chunk(chunk).id);
+  if (found == nullptr && is_index_worth(plan, load, chunk)) found = indexes_.get(chunk, read);
+  group.keep(chunk, found);
+  return found;
+}
+
+// Whether this rank reads enough of the group's images in a chunk.
+bool Slicer::is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk) const {
+  uint64_t samples = 0;
+  for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
+    if (stretch.chunk == chunk) samples += stretch.count;
+  }
+  const store::ChunkInfo& info = dataset_.chunk(chunk);
+  const uint64_t bytes = samples / load.stride * (info.bytes / info.samples);
+  return ReadCost().is_worth(info.index_bytes, bytes);
+}
+
+// The places of a sample's bytes: of its whole file, or of the pieces that its region needs, which
+// are noted in the sample. `at` is its index in the load's group.
+std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load, uint64_t at,
+                                         const store::Location& location, const ReadCost& cost,
+                                         SlicedSample* sample) const {
+  std::vector<FileRange> whole{{location.offset, location.length}};
+  if (sample->chunk == nullptr) return whole;
+  const IndexedImage* image = sample->chunk->image(location.offset, location.length);
+  if (image == nullptr) return whole;
+  const Group& group = plan.order.groups()[load.group];
+  const uint64_t position = (group.first_index + at) * plan.order.lanes() + group.lane;
+  const uint64_t drawn_for = plan.order.drawn_for(position, sample->sample);
+  const image::Size size{image->width, image->height};
+  const auto drawn =
+      image::draw(options_.transform, size, augmentation(options_.seed, plan.epoch, drawn_for));
+  if (!drawn) return whole;  // whoever prepares the sample says why
+  const base::Rect region = decoded_region(options_.transform, *drawn, size);
+  auto pieces = plan_pieces(*image, sample->chunk->header(*image), region, cost);
+  if (!pieces) return whole;
+  sample->image = image;
+  sample->region = region;
+  sample->segments = std::move(pieces->segments);
+  sample->has_header = pieces->has_header;
+  return std::move(pieces->places);
+}
+
+Result<ByteVector> compose(const SlicedSample& sample, std::span<const Bytes> parts) {
+  const IndexedImage& image = *sample.image;
+  const Bytes header = sample.has_header ? parts.front() : sample.chunk->header(image);
+  if (sample.has_header) {
+    // What the header says must be what was expected of it.
+    ASSIGN_OR_RETURN(const jpeg::Header parsed, jpeg::parse_header(header));
+    if (!fits(parsed, image) ||
+        jpeg::segments_for_region(parsed, sample.region) != sample.segments) {
+      return fail(Code::kCorrupt, "its header differs from what its chunk's index says");
+    }
+    parts = parts.subspan(1);
+  }
+  ASSIGN_OR_RETURN(ByteVector file,
+                   jpeg::compose_region(image.restart, header, sample.segments,
+                                        std::vector<Bytes>(parts.begin(), parts.end())));
+  if (sample.has_header) sample.chunk->keep_header(image, header);
+  return file;
+}
+
+}  // namespace forebay::feed

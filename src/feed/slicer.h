@@ -1,0 +1,96 @@
+// Plans how a slice is read: which bytes its samples need of which chunks. It may have to read
+// indexes for this, so it has threads of its own (feed/reading.h).
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "feed/chunk_indexes.h"
+#include "feed/options.h"
+#include "feed/plan.h"
+#include "feed/region_plan.h"
+
+namespace forebay::feed {
+
+// A sample of a slice, and where its bytes are among the slice's runs.
+struct SlicedSample {
+  struct Place {
+    size_t run = 0;   // in Slice::runs
+    FileRange range;  // in the chunk's file
+  };
+
+  uint64_t sample = 0;        // in the dataset
+  std::vector<Place> places;  // empty: the sample is read on its own
+  // Where only a region is read: the image, and its region; the places are those of RegionPieces.
+  const IndexedImage* image = nullptr;
+  base::Rect region;
+  std::vector<jpeg::SegmentRange> segments;
+  bool has_header = false;
+  std::shared_ptr<IndexedChunk> chunk;  // keeps `image`
+};
+
+// A request for several runs of one chunk.
+struct SliceRead {
+  size_t first_run = 0;
+  size_t runs = 0;
+  uint64_t bytes = 0;
+};
+
+struct Slice {
+  std::vector<SlicedSample> samples;  // one for each use of the load
+  std::vector<ChunkRun> runs;         // ascending by chunk and offset
+  std::vector<SliceRead> reads;
+  uint64_t sample_bytes = 0;  // bytes of the samples' whole files
+};
+
+// What the slices of a group share while any of them is in memory. Any thread may use it.
+class SlicedGroup {
+ public:
+  SlicedGroup(const EpochPlan& plan, size_t group) : plan_(plan), group_(group) {}
+  // Order::permutation() of the group; the first call shuffles.
+  std::span<const uint32_t> permutation() EXCLUDES(mutex_);
+  // The images of a chunk, which may be null; empty where nobody has looked for them yet.
+  std::optional<std::shared_ptr<IndexedChunk>> chunk(uint32_t number) EXCLUDES(mutex_);
+  void keep(uint32_t number, std::shared_ptr<IndexedChunk> chunk) EXCLUDES(mutex_);
+
+ private:
+  const EpochPlan& plan_;
+  const size_t group_;
+  base::Mutex mutex_;
+  bool is_shuffled_ GUARDED_BY(mutex_) = false;
+  std::vector<uint32_t> permutation_ GUARDED_BY(mutex_);  // set once
+  std::map<uint32_t, std::shared_ptr<IndexedChunk>> chunks_ GUARDED_BY(mutex_);
+};
+
+// Any thread may call anything.
+class Slicer {
+ public:
+  // What it is given outlives it.
+  Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkIndexes& indexes);
+
+  // Plans a slice's reads. Waits while it reads indexes, and plans without those that it cannot
+  // read. `read` limits these reads. Throws std::bad_alloc.
+  Slice slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
+              const io::ReadOptions& read) const;
+
+ private:
+  std::shared_ptr<IndexedChunk> index_of(const EpochPlan& plan, const Load& load, uint32_t chunk,
+                                         SlicedGroup& group, const io::ReadOptions& read) const;
+  ReadCost cost_of(const EpochPlan& plan, const Load& load) const;
+  bool is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk) const;
+  std::vector<FileRange> places_of(const EpochPlan& plan, const Load& load, uint64_t at,
+                                   const store::Location& location, const ReadCost& cost,
+                                   SlicedSample* sample) const;
+
+  const store::Dataset& dataset_;
+  const FeedOptions& options_;
+  ChunkIndexes& indexes_;
+  const bool may_read_regions_;
+};
+
+// A JPEG with the sample's region and grey elsewhere, from the bytes at its places: `parts`. Keeps
+// the header if it was read. Errors: kCorrupt where the bytes are damaged or not what the index
+// says.
+Result<base::ByteVector> compose(const SlicedSample& sample, std::span<const base::Bytes> parts);
+
+}  // namespace forebay::feed

@@ -1,0 +1,83 @@
+// HTTP requests in flight: one thread drives all connections, which are kept and used again
+// (decision 0012). Signing, TLS and redirects are libcurl's. Nothing is tried twice here: that is
+// decided above (retry.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "io/http/answer.h"
+
+namespace forebay::io::http {
+
+// How S3 requests are signed (AWS signature version 4).
+struct Signing {
+  std::string_view access_key;
+  std::string_view secret_key;
+  std::string_view session_token;     // of temporary credentials; else empty
+  std::shared_ptr<const void> owner;  // of what the views show
+};
+
+struct Request {
+  std::string method = "GET";
+  std::string url = {};                   // percent-encoded
+  std::vector<std::string> headers = {};  // "Name: value"
+  // Sent one after the other; their memory stays until the request is done.
+  std::vector<Bytes> body = {};
+  std::string body_sha256 = {};  // hexadecimal, for the signature; empty: the body is not signed
+  std::optional<Signing> signing = {};
+  std::string region = {};  // where S3 is believed to have it; part of a signature
+  ReadOptions options = {};
+  // On the clock of io::monotonic_ns(): the request waits until then, and is then only sent if
+  // `wanted` is empty or says yes, which the client's thread calls.
+  int64_t begin_ns = 0;
+  std::function<bool()> wanted = {};
+};
+
+// What a request came to.
+struct Outcome {
+  // Ok where an answer came whole and the sink took it, whatever its code. Else kUnavailable where
+  // the other side could not be reached or hung up, kTruncated where it hung up within a body,
+  // kTimedOut, kCancelled (also where it was not wanted any more), kInvalid for a URL that makes no
+  // sense, kIo for TLS's refusals and too many redirects, or the sink's error.
+  Status status = {};
+  Head head = {};
+  uint64_t bytes_received = 0;  // with headers, as far as libcurl counts them
+  uint64_t bytes_sent = 0;
+  int64_t sent_ns = 0;        // when the request was begun, as monotonic_ns() counts; 0: never
+  int64_t first_byte_ns = 0;  // when its answer began; 0: never
+  int64_t end_ns = 0;
+};
+
+struct ClientOptions {
+  uint32_t requests_max = 64;           // in flight; the others wait for their turn
+  int64_t connect_ns = 10'000'000'000;  // until a connection stands
+  // A transfer that moves fewer than kSlowBytes a second over this time is given up (kTimedOut).
+  int64_t stall_ns = 15'000'000'000;
+  std::string ca_file = {};  // certificates to trust; empty: the system's
+};
+
+// Any thread may call anything.
+class Client {
+ public:
+  // The client's thread calls it; it must not wait for anything.
+  using Done = std::function<void(Outcome)>;
+
+  explicit Client(const ClientOptions& options);
+  // Cancels what is in flight; each request is done before this returns.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Returns at once. `sink` takes the body in the client's thread and lives until `done` is called,
+  // exactly once. `done` may start more requests.
+  void start(Request request, Sink& sink, Done done);
+  // Waits for the outcome. Not to be called in the client's thread.
+  Outcome perform(Request request, Sink& sink);
+
+ private:
+  class Driver;
+  const std::unique_ptr<Driver> driver_;
+};
+
+}  // namespace forebay::io::http

@@ -1,0 +1,51 @@
+#include "io/http/remote_file.h"
+
+#include "base/mutex.h"
+#include "io/http/range_read.h"
+#include "io/machine.h"
+
+namespace forebay::io::http {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+RemoteFile::RemoteFile(const Service& service, std::string path, Identity identity)
+    : service_(service), path_(std::move(path)), identity_(std::move(identity)) {}
+
+Status RemoteFile::read(uint64_t offset, MutableBytes out, const ReadOptions& options) const {
+  base::Mutex mutex;
+  base::CondVar changed;
+  std::optional<Status> outcome;
+  start({{offset, out}}, options, [&](Status status) {
+    MutexLock lock(mutex);
+    outcome = std::move(status);
+    changed.notify_all();
+  });
+  MutexLock lock(mutex);
+  while (!outcome) changed.wait(mutex);
+  return std::move(*outcome);
+}
+
+void RemoteFile::start(std::vector<Range> ranges, const ReadOptions& options,
+                       std::function<void(Status)> done) const {
+  std::erase_if(ranges, [](const Range& range) { return range.out.empty(); });
+  if (ranges.empty()) return done({});
+  const Range& last = ranges.back();
+  if (!base::in_bounds(last.offset, last.out.size(), identity_.size)) {
+    return done(fail(Code::kTruncated, "{}: truncated: has {} bytes where {} were expected", path_,
+                     identity_.size, last.offset + last.out.size()));
+  }
+  RangeRead::start(service_, path_, identity_, std::move(ranges), options, std::move(done));
+}
+
+Result<Identity> ask_identity(const Service& service, const std::string& path) {
+  ASSIGN_OR_RETURN(const Document answer, service.ask({.method = "HEAD", .path = path}));
+  if (answer.head.header("content-length").empty()) {
+    return fail(Code::kUnsupported,
+                "{}: the server does not say how many bytes it has (no Content-Length)", path);
+  }
+  return identity_of(answer.head);
+}
+
+}  // namespace forebay::io::http

@@ -1,0 +1,113 @@
+// A server, or a store of many servers, as a place of objects with paths: how a path becomes a
+// request, and everything that its users share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "io/http/retry.h"
+
+namespace forebay::io::http {
+
+struct ServiceOptions {
+  ClientOptions client;
+  RetryOptions retry;
+};
+
+// How one kind of service is talked to. Any thread may call anything.
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+  // A request for the object at `path`, with its URL and what signs it. `query` is percent-encoded,
+  // its parameters sorted by name. Errors: kInvalid (the path makes no sense), those of fetching
+  // credentials.
+  virtual Result<Request> request(std::string_view method, const std::string& path,
+                                  std::string_view query) const = 0;
+  // Who answers for this path, for messages.
+  virtual std::string host(const std::string& path) const = 0;
+  // How many ranges a request may ask for.
+  virtual size_t ranges_max() const = 0;
+  // What the body of an answer with an error says, in words.
+  virtual std::string explain(std::string_view body) const = 0;
+  // Whether the answer to a POST, which began as a success, says in its body that it is none.
+  virtual bool is_error(std::string_view body) const = 0;
+  // Whether an answer with this error is worth another try, because the protocol learns from it
+  // what it did not know when it made the request: another region, new credentials. `region` is
+  // the request's. Requests that were made at the same time may all bring the same news.
+  virtual bool learns_from(const std::string& path, const std::string& region, const Head& head,
+                           std::string_view body) const = 0;
+};
+
+// Counted since the service was made.
+struct Traffic {
+  uint64_t requests = 0;
+  uint64_t retries = 0;
+  uint64_t bytes_received = 0;  // with headers, as far as libcurl counts them
+  uint64_t bytes_sent = 0;
+};
+
+// A small answer.
+struct Document {
+  Head head;
+  std::string body;
+};
+
+// What is asked besides reading ranges.
+struct Question {
+  std::string method = "GET";
+  std::string path;
+  std::string query = {};
+  std::vector<std::string> headers = {};
+  std::vector<Bytes> body = {};  // like Request::body
+  std::string body_sha256 = {};
+  ReadOptions options = {};
+};
+
+// Any thread may call anything, in this process or in one that was forked from it: a forked process
+// has connections of its own.
+class Service {
+ public:
+  Service(std::unique_ptr<const Protocol> protocol, const ServiceOptions& options);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  const Protocol& protocol() const { return *protocol_; }
+  const ServiceOptions& options() const { return options_; }
+  Client& client() const;
+
+  // Asks, as often as it takes, and waits. Errors: kNotFound, kExists (a condition of the request
+  // does not hold), kUnavailable, kTimedOut, kCancelled, kTooBig, kIo.
+  Result<Document> ask(const Question& question) const;
+
+  // How many ranges a request may ask for: what the protocol allows, until a server was seen to
+  // answer only the first.
+  size_t ranges_max() const { return one_range_ ? 1 : protocol_->ranges_max(); }
+  void note_one_range() const { one_range_ = true; }
+
+  // How long to wait before a retry, and counting of what was done.
+  int64_t wait_ns(int retry, int64_t after_ns) const;
+  void count(const Outcome& outcome, bool is_retry) const;
+  Traffic traffic() const;
+  // A message for whoever waits: where it was, what happened, how often it was tried.
+  Status describe(const Status& status, const std::string& path, int tries, int64_t begin_ns) const;
+
+ private:
+  struct Connections;
+
+  Result<Request> request(const Question& question, int64_t wait_ns) const;
+  Verdict judge_document(const Question& question, const Outcome& outcome,
+                         std::string_view body) const;
+
+  const std::unique_ptr<const Protocol> protocol_;
+  const ServiceOptions options_;
+  mutable std::atomic<Connections*> connections_ = nullptr;
+  mutable std::atomic<bool> one_range_ = false;
+  mutable std::atomic<uint64_t> waits_ = 0;
+  mutable std::atomic<uint64_t> requests_ = 0;
+  mutable std::atomic<uint64_t> retries_ = 0;
+  mutable std::atomic<uint64_t> bytes_received_ = 0;
+  mutable std::atomic<uint64_t> bytes_sent_ = 0;
+};
+
+}  // namespace forebay::io::http

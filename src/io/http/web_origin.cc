@@ -1,0 +1,63 @@
+#include "io/http/web_origin.h"
+
+#include "base/limits.h"
+#include "io/http/remote_file.h"
+#include "io/http/url.h"
+
+namespace forebay::io::http {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+class WebProtocol final : public Protocol {
+ public:
+  Result<Request> request(std::string_view method, const std::string& path,
+                          std::string_view query) const override {
+    FOREBAY_CHECK(query.empty());
+    RETURN_IF_ERROR(split_url(path));
+    return Request{.method = std::string(method), .url = encode_illegal(path)};
+  }
+  std::string host(const std::string& path) const override {
+    const auto parts = split_url(path);
+    return parts ? std::string(parts->host) : path;
+  }
+  size_t ranges_max() const override { return base::kHttpRangesMax; }
+  // The bodies of web servers' errors are pages for browsers.
+  std::string explain(std::string_view) const override { return {}; }
+  bool is_error(std::string_view) const override { return false; }
+  bool learns_from(const std::string&, const std::string&, const Head&,
+                   std::string_view) const override {
+    return false;
+  }
+};
+
+}  // namespace
+
+WebOrigin::WebOrigin(const ServiceOptions& options)
+    : service_(std::make_unique<WebProtocol>(), options) {}
+
+Result<std::unique_ptr<ReadableFile>> WebOrigin::open(const std::string& path,
+                                                      const OpenOptions& options) const {
+  if (options.known) return std::make_unique<RemoteFile>(service_, path, *options.known);
+  ASSIGN_OR_RETURN(Identity identity, ask_identity(service_, path));
+  return std::make_unique<RemoteFile>(service_, path, std::move(identity));
+}
+
+Result<std::vector<DirEntry>> WebOrigin::list(const std::string& path) const {
+  return fail(Code::kUnsupported,
+              "{}: a web server does not list its folders; name a packed dataset, or shards by a "
+              "range: {}/shard-{{000..010}}.tar",
+              path, path);
+}
+
+Result<FileInfo> WebOrigin::stat(const std::string& path) const {
+  ASSIGN_OR_RETURN(const Identity identity, ask_identity(service_, path));
+  return FileInfo{.type = FileType::kFile,
+                  .size = identity.size,
+                  .modified_ns = identity.modified_ns,
+                  .allocated = identity.size};
+}
+
+}  // namespace forebay::io::http

@@ -1,0 +1,28 @@
+// Files on an ordinary web server. It cannot be written, and does not list folders.
+#pragma once
+
+#include "io/http/service.h"
+
+namespace forebay::io::http {
+
+// Paths are URLs, "https://host/folder/file". Any thread may call anything.
+class WebOrigin final : public Origin {
+ public:
+  explicit WebOrigin(const ServiceOptions& options);
+
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                             const OpenOptions& options = {}) const override;
+  bool is_remote(const std::string&) const override { return true; }
+  size_t ranges_max(const std::string&) const override { return service_.ranges_max(); }
+  // Always kUnsupported: there is no common way to ask a web server for a list.
+  Result<std::vector<DirEntry>> list(const std::string& path) const override;
+  Result<FileInfo> stat(const std::string& path) const override;
+  std::string canonical(const std::string& path) const override { return path; }
+
+  const Service& service() const { return service_; }
+
+ private:
+  const Service service_;
+};
+
+}  // namespace forebay::io::http

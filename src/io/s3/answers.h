@@ -1,0 +1,33 @@
+// The XML that S3 answers with: pages of listings, and errors. Plain logic without sockets.
+#pragma once
+
+#include "io/origin.h"
+
+namespace forebay::io::s3 {
+
+// A page of ListObjectsV2. Names are those after the prefix that was asked for.
+struct ListPage {
+  std::vector<DirEntry> entries;
+  std::string next;  // the token for the next page; empty: this is the last one
+};
+
+// `prefix` is the one that was asked for, with encoding-type=url. Errors: kIo where the answer is
+// no such page.
+Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix);
+
+struct ErrorAnswer {
+  std::string code;  // "NoSuchKey"; empty where there is none
+  std::string message;
+  std::string region;  // the one to use, where the answer names it
+};
+ErrorAnswer parse_error(std::string_view xml);
+
+// The name of an upload in parts that was begun. Errors: kIo.
+Result<std::string> parse_upload_id(std::string_view xml);
+// What completes an upload: the parts' tags, in order from part 1 on.
+std::string list_of_parts(const std::vector<std::string>& tags);
+
+// "2026-11-24T18:13:51.000Z" in nanoseconds since 1970; 0 where it is malformed.
+int64_t parse_time(const char* text);
+
+}  // namespace forebay::io::s3

@@ -1,0 +1,76 @@
+// The keys that sign requests to a store with S3's interface: where they come from, and how they
+// are kept fresh. The order in which places are looked at is in io/s3/chain.h; docs/remote.md
+// describes it for users.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <thread>
+
+#include "io/clock.h"
+#include "io/s3/chain.h"
+#include "io/s3/settings.h"
+
+namespace forebay::io::s3 {
+
+// Any thread may call anything. A thread of its own fetches new credentials 5 minutes before the
+// old ones end, or when they were refused. It begins only for credentials that end, and for those
+// that were refused. It is not there in a forked process, which must open a source of its own.
+class CredentialSource {
+ public:
+  // Finds the first credentials, which may take some seconds. The clock must outlive the source.
+  // Errors: those of find_credentials().
+  static Result<std::unique_ptr<CredentialSource>> open(Settings settings, Surroundings around,
+                                                        const Clock& clock = monotonic_clock());
+  // A request that is under way ends within about a second.
+  ~CredentialSource();
+  CredentialSource(const CredentialSource&) = delete;
+  CredentialSource& operator=(const CredentialSource&) = delete;
+
+  // Never waits for the network. Errors: what the last attempt to fetch new ones gave, when the old
+  // ones have ended.
+  Result<std::shared_ptr<const Credentials>> current() const EXCLUDES(mutex_);
+  // Says that a server refused these as ended or unknown. Where others may be found, they are
+  // fetched soon, and profile and token files are read again; returns false where the credentials
+  // cannot change. A result of current() that is still the same pointer is worth no other request.
+  bool refused(const std::shared_ptr<const Credentials>& used) EXCLUDES(mutex_);
+
+ private:
+  // When credentials end and new ones are fetched. A machine that slept is ahead on its wall clock
+  // alone, and a wall clock may be set back, so the first of both clocks counts.
+  struct Times {
+    int64_t now_ns = 0;
+    int64_t wall_ns = 0;
+    bool reached_by(const Clock& clock) const;
+  };
+
+  CredentialSource(Settings settings, Surroundings around, const Clock& clock, ChainStep step);
+  void begin_thread() REQUIRES(mutex_);
+  void run() EXCLUDES(mutex_);
+  bool wait_until_due() EXCLUDES(mutex_);
+  void take(Result<StepAnswer> answer) EXCLUDES(mutex_);
+  void take_found(FoundCredentials found) REQUIRES(mutex_);
+  Times after(int64_t ns) const;
+
+  const Settings settings_;
+  const Surroundings around_;
+  const Clock& clock_;
+  // The place that the first credentials came from. Later ones come from there too: another place
+  // would give another identity.
+  const ChainStep step_;
+  std::stop_source stop_;
+
+  mutable base::Mutex mutex_;
+  mutable base::CondVar changed_;
+  std::shared_ptr<const Credentials> current_ GUARDED_BY(mutex_);
+  std::optional<Times> end_ GUARDED_BY(mutex_);  // when the current ones end, if they do
+  std::optional<Times> due_ GUARDED_BY(mutex_);  // when new ones are fetched, if at all
+  Status failure_ GUARDED_BY(mutex_);            // ok if the last attempt gave credentials
+  int64_t fetched_ns_ GUARDED_BY(mutex_) = 0;    // when the last attempt ended
+  int64_t pause_ns_ GUARDED_BY(mutex_) = 0;      // how long a service is left alone after a failure
+  bool refused_ GUARDED_BY(mutex_) = false;      // whether the current ones were refused
+  bool closed_ GUARDED_BY(mutex_) = false;
+  std::thread thread_ GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::io::s3

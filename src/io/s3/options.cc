@@ -1,0 +1,94 @@
+#include "io/s3/options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/utf8.h"
+#include "io/s3/ascii.h"
+
+namespace forebay::io::s3 {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+struct KnownName {
+  std::string_view name;
+  Option option;
+};
+
+// In the order in which a message lists them.
+constexpr auto kKnownNames = std::to_array<KnownName>({
+    {"key", Option::kAccessKey},
+    {"access_key_id", Option::kAccessKey},
+    {"aws_access_key_id", Option::kAccessKey},
+    {"secret", Option::kSecretKey},
+    {"secret_access_key", Option::kSecretKey},
+    {"aws_secret_access_key", Option::kSecretKey},
+    {"token", Option::kSessionToken},
+    {"session_token", Option::kSessionToken},
+    {"aws_session_token", Option::kSessionToken},
+    {"anon", Option::kAnonymous},
+    {"skip_signature", Option::kAnonymous},
+    {"aws_skip_signature", Option::kAnonymous},
+    {"profile", Option::kProfile},
+    {"profile_name", Option::kProfile},
+    {"endpoint_url", Option::kEndpoint},
+    {"aws_endpoint_url", Option::kEndpoint},
+    {"client_kwargs.endpoint_url", Option::kEndpoint},
+    {"region", Option::kRegion},
+    {"region_name", Option::kRegion},
+    {"aws_region", Option::kRegion},
+    {"client_kwargs.region_name", Option::kRegion},
+    {"addressing_style", Option::kAddressing},
+    {"config_kwargs.s3.addressing_style", Option::kAddressing},
+    {"verify", Option::kVerify},
+    {"client_kwargs.verify", Option::kVerify},
+});
+
+std::string all_names() {
+  std::string names;
+  for (const KnownName& known : kKnownNames) {
+    names += names.empty() ? "" : ", ";
+    names += known.name;
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<GivenOptions> GivenOptions::sort(const Options& options) {
+  GivenOptions sorted;
+  for (const auto& [name, value] : options) {
+    const auto known = std::find_if(kKnownNames.begin(), kKnownNames.end(),
+                                    [&](const KnownName& k) { return k.name == lower(name); });
+    if (known == kKnownNames.end()) {
+      return fail(Code::kInvalid, "there is no storage option {}; there are {}",
+                  base::to_utf8(name), all_names());
+    }
+    if (value.empty()) continue;
+    const auto [given, is_new] = sorted.given_.try_emplace(known->option, GivenOption{name, value});
+    if (!is_new && given->second.value != value) {
+      return fail(Code::kInvalid,
+                  "the storage options {} and {} mean the same and have different values; give one",
+                  given->second.name, name);
+    }
+  }
+  return sorted;
+}
+
+std::string_view GivenOptions::value(Option option) const {
+  const auto found = given_.find(option);
+  return found == given_.end() ? std::string_view() : found->second.value;
+}
+
+Result<bool> GivenOptions::flag(Option option) const {
+  if (!has(option)) return false;
+  const std::string text = lower(value(option));
+  if (text == "true" || text == "1") return true;
+  if (text == "false" || text == "0") return false;
+  return fail(Code::kInvalid, "the storage option {} must be true or false", name(option));
+}
+
+}  // namespace forebay::io::s3

@@ -1,0 +1,49 @@
+// The names by which storage options are known: those of fsspec and s3fs, of boto3 (LitData,
+// Streaming) and of the object_store crate, where they mean the same.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "io/s3/settings.h"
+
+namespace forebay::io::s3 {
+
+enum class Option : uint8_t {
+  kAccessKey,
+  kSecretKey,
+  kSessionToken,
+  kAnonymous,
+  kProfile,
+  kEndpoint,
+  kRegion,
+  kAddressing,
+  kVerify,
+};
+
+struct GivenOption {
+  std::string name;  // the one that the user wrote
+  std::string_view value;
+};
+
+// The options that the user gave, each with one value. They refer to the list of options, which
+// must live as long.
+class GivenOptions {
+ public:
+  // Errors: kInvalid for a name that is not known, and for two names of one option whose values
+  // differ.
+  static Result<GivenOptions> sort(const Options& options);
+
+  bool has(Option option) const { return given_.contains(option); }
+  // Empty where it was not given.
+  std::string_view value(Option option) const;
+  // The name that the user wrote; the option must have been given.
+  const std::string& name(Option option) const { return given_.at(option).name; }
+  // False where it was not given. Errors: kInvalid for what is neither true nor false.
+  Result<bool> flag(Option option) const;
+
+ private:
+  std::map<Option, GivenOption> given_;
+};
+
+}  // namespace forebay::io::s3

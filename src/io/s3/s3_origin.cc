@@ -1,0 +1,103 @@
+#include "io/s3/s3_origin.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "io/http/remote_file.h"
+#include "io/http/url.h"
+#include "io/s3/answers.h"
+#include "io/s3/s3_protocol.h"
+
+namespace forebay::io::s3 {
+
+using base::Code;
+using base::fail;
+
+Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings around,
+                                                 http::ServiceOptions options) {
+  if (!settings.ca_file.empty()) options.client.ca_file = settings.ca_file;
+  ASSIGN_OR_RETURN(auto protocol, S3Protocol::make(std::move(settings), std::move(around)));
+  return std::unique_ptr<S3Origin>(new S3Origin(std::move(protocol), options));
+}
+
+Result<std::unique_ptr<ReadableFile>> S3Origin::open(const std::string& path,
+                                                     const OpenOptions& options) const {
+  if (options.known) return std::make_unique<http::RemoteFile>(service_, path, *options.known);
+  ASSIGN_OR_RETURN(Identity identity, http::ask_identity(service_, path));
+  return std::make_unique<http::RemoteFile>(service_, path, std::move(identity));
+}
+
+// One page of the names that begin with the prefix, up to the next slash.
+Result<ListPage> S3Origin::list_page(const ObjectName& folder, size_t names_max,
+                                     const std::string& from) const {
+  std::string query;
+  if (!from.empty()) query += fmt::format("continuation-token={}&", http::encode_value(from));
+  query += fmt::format("delimiter=%2F&encoding-type=url&list-type=2&max-keys={}&prefix={}",
+                       names_max, http::encode_value(folder.key));
+  const std::string bucket = fmt::format("s3://{}/", folder.bucket);
+  ASSIGN_OR_RETURN(const http::Document answer, service_.ask({.path = bucket, .query = query}));
+  auto page = parse_list_page(answer.body, folder.key);
+  if (!page) return tl::unexpected(page.error().at(bucket + folder.key));
+  return page;
+}
+
+// The name with the slash after it that all names in the folder have.
+Result<ObjectName> S3Origin::folder_name(const std::string& path) {
+  ASSIGN_OR_RETURN(ObjectName name, split_path(path));
+  if (!name.key.empty() && name.key.back() != '/') name.key += '/';
+  return name;
+}
+
+Result<std::vector<DirEntry>> S3Origin::list(const std::string& path) const {
+  ASSIGN_OR_RETURN(const ObjectName folder, folder_name(path));
+  std::vector<DirEntry> entries;
+  std::string from;
+  do {
+    ASSIGN_OR_RETURN(ListPage page, list_page(folder, base::kS3NamesMax, from));
+    std::ranges::move(page.entries, std::back_inserter(entries));
+    if (!from.empty() && page.next == from) {
+      return fail(Code::kIo, "{}: the server's list goes on where it was before", path);
+    }
+    from = std::move(page.next);
+  } while (!from.empty());
+  std::ranges::sort(entries, {}, &DirEntry::name);
+  return entries;
+}
+
+Result<FileInfo> S3Origin::stat(const std::string& path) const {
+  ASSIGN_OR_RETURN(const ObjectName name, split_path(path));
+  if (!name.key.empty() && name.key.back() != '/') {
+    const auto identity = http::ask_identity(service_, path);
+    if (identity) {
+      return FileInfo{.type = FileType::kFile,
+                      .size = identity->size,
+                      .modified_ns = identity->modified_ns,
+                      .allocated = identity->size};
+    }
+    if (identity.error().code() != Code::kNotFound) return tl::unexpected(identity.error());
+  }
+  ASSIGN_OR_RETURN(const ObjectName folder, folder_name(path));
+  ASSIGN_OR_RETURN(const ListPage page, list_page(folder, 2, ""));
+  // A page may be empty although others follow.
+  if (!page.entries.empty() || !page.next.empty() || name.key.empty()) {
+    return FileInfo{.type = FileType::kDirectory};
+  }
+  return fail(Code::kNotFound, "{}: nothing is there: no object of this name, and none below it",
+              path);
+}
+
+Status S3Origin::remove(const std::string& path) {
+  return base::status_of(service_.ask({.method = "DELETE", .path = path}));
+}
+
+Result<std::unique_ptr<FileLock>> S3Origin::lock(const std::string&) {
+  return std::unique_ptr<FileLock>();
+}
+
+std::string S3Origin::canonical(const std::string& path) const {
+  std::string canonical = path;
+  while (canonical.ends_with('/')) canonical.pop_back();
+  return canonical;
+}
+
+}  // namespace forebay::io::s3

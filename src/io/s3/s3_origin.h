@@ -1,0 +1,47 @@
+// Objects in a store that speaks S3. A folder is what the names before a "/" have in common.
+#pragma once
+
+#include "io/s3/answers.h"
+#include "io/s3/s3_protocol.h"
+#include "io/s3/upload.h"
+
+namespace forebay::io::s3 {
+
+// Paths are "s3://bucket/key", or begin with the scheme that the origin was made for. Any thread
+// may call anything.
+class S3Origin final : public FileSystem {
+ public:
+  // Errors: those of fetching the first credentials.
+  static Result<std::unique_ptr<S3Origin>> make(Settings settings, Surroundings around,
+                                                http::ServiceOptions options);
+
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                             const OpenOptions& options = {}) const override;
+  bool is_remote(const std::string&) const override { return true; }
+  size_t ranges_max(const std::string&) const override { return service_.ranges_max(); }
+  Result<std::vector<DirEntry>> list(const std::string& path) const override;
+  Result<FileInfo> stat(const std::string& path) const override;
+  std::string canonical(const std::string& path) const override;
+
+  Status put_pieces(const std::string& path, std::span<const Bytes> pieces,
+                    const PutOptions& options = {}) override {
+    return uploader_.put(path, pieces, options);
+  }
+  Status remove(const std::string& path) override;
+  // There are no locks.
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+
+  const http::Service& service() const { return service_; }
+
+ private:
+  S3Origin(std::unique_ptr<const http::Protocol> protocol, const http::ServiceOptions& options)
+      : service_(std::move(protocol), options), uploader_(service_) {}
+  Result<ListPage> list_page(const ObjectName& folder, size_t names_max,
+                             const std::string& from) const;
+  static Result<ObjectName> folder_name(const std::string& path);
+
+  const http::Service service_;
+  Uploader uploader_;
+};
+
+}  // namespace forebay::io::s3

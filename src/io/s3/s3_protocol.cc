@@ -1,0 +1,144 @@
+#include "io/s3/s3_protocol.h"
+
+#include <algorithm>
+#include <array>
+
+#include "io/http/url.h"
+#include "io/machine.h"
+#include "io/s3/answers.h"
+
+namespace forebay::io::s3 {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+constexpr std::string_view kFirstRegion = "us-east-1";
+constexpr int kBadRequest = 400;
+
+// Errors that new credentials may mend.
+bool is_about_credentials(std::string_view code) {
+  constexpr std::array<std::string_view, 5> kCodes = {"ExpiredToken", "TokenRefreshRequired",
+                                                      "InvalidToken", "InvalidAccessKeyId",
+                                                      "ExpiredTokenException"};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+}  // namespace
+
+Result<ObjectName> split_path(const std::string& path) {
+  const size_t begin = path.find("://") + 3;
+  const size_t slash = std::min(path.find('/', begin), path.size());
+  if (slash == begin) return fail(Code::kInvalid, "{}: it names no bucket", path);
+  ObjectName name{.bucket = path.substr(begin, slash - begin)};
+  if (slash < path.size()) name.key = path.substr(slash + 1);
+  return name;
+}
+
+struct S3Protocol::Source {
+  int64_t process;
+  std::unique_ptr<CredentialSource> credentials;
+};
+
+Result<std::unique_ptr<const S3Protocol>> S3Protocol::make(Settings settings, Surroundings around) {
+  std::unique_ptr<const S3Protocol> protocol(
+      new S3Protocol(std::move(settings), std::move(around)));
+  if (!protocol->settings_.anonymous) RETURN_IF_ERROR(protocol->source());
+  return protocol;
+}
+
+S3Protocol::~S3Protocol() {
+  Source* const own = source_;
+  if (own != nullptr && own->process == process_id()) delete own;
+}
+
+Result<CredentialSource*> S3Protocol::source() const {
+  Source* own = source_;
+  const int64_t process = process_id();
+  while (own == nullptr || own->process != process) {
+    ASSIGN_OR_RETURN(auto credentials, CredentialSource::open(settings_, around_));
+    auto fresh = std::make_unique<Source>(process, std::move(credentials));
+    if (source_.compare_exchange_strong(own, fresh.get())) own = fresh.release();
+  }
+  return own->credentials.get();
+}
+
+std::string S3Protocol::region_of(const std::string& bucket) const {
+  MutexLock lock(mutex_);
+  const auto learned = regions_.find(bucket);
+  if (learned != regions_.end()) return learned->second;
+  return settings_.region.empty() ? std::string(kFirstRegion) : settings_.region;
+}
+
+// Where the bucket is: up to and without the slash before a key.
+std::string S3Protocol::address(const std::string& bucket, const std::string& region) const {
+  const bool is_aws = settings_.endpoint_url.empty();
+  const std::string endpoint =
+      is_aws ? fmt::format("https://s3.{}.amazonaws.com", region) : settings_.endpoint_url;
+  // The certificate of AWS's hosts does not cover a bucket's name with dots.
+  const bool is_virtual =
+      settings_.addressing == Addressing::kVirtual ||
+      (settings_.addressing == Addressing::kAuto && is_aws && bucket.find('.') == bucket.npos);
+  if (!is_virtual) return fmt::format("{}/{}", endpoint, http::encode_path(bucket));
+  const size_t host = endpoint.find("://") + 3;
+  return fmt::format("{}{}.{}", endpoint.substr(0, host), bucket, endpoint.substr(host));
+}
+
+Result<http::Request> S3Protocol::request(std::string_view method, const std::string& path,
+                                          std::string_view query) const {
+  ASSIGN_OR_RETURN(const ObjectName name, split_path(path));
+  http::Request request{.method = std::string(method), .region = region_of(name.bucket)};
+  request.url =
+      fmt::format("{}/{}", address(name.bucket, request.region), http::encode_path(name.key));
+  if (!query.empty()) request.url += fmt::format("?{}", query);
+  if (settings_.anonymous) return request;
+  ASSIGN_OR_RETURN(const CredentialSource* source, source());
+  ASSIGN_OR_RETURN(const auto credentials, source->current());
+  if (credentials->anonymous()) return request;
+  request.signing = http::Signing{.access_key = credentials->access_key_id,
+                                  .secret_key = credentials->secret_access_key.reveal(),
+                                  .session_token = credentials->session_token.reveal(),
+                                  .owner = credentials};
+  MutexLock lock(mutex_);
+  used_ = credentials;
+  return request;
+}
+
+std::string S3Protocol::host(const std::string& path) const {
+  const auto name = split_path(path);
+  if (!name) return path;
+  const std::string url = address(name->bucket, region_of(name->bucket));
+  const auto parts = http::split_url(url);
+  return parts ? std::string(parts->host) : url;
+}
+
+std::string S3Protocol::explain(std::string_view body) const {
+  if (body.empty()) return {};
+  const ErrorAnswer error = parse_error(body);
+  if (error.code == "RequestTimeTooSkewed") return "this machine's clock is wrong: set it";
+  return error.message.empty() ? error.code : fmt::format("{}: {}", error.code, error.message);
+}
+
+bool S3Protocol::is_error(std::string_view body) const { return !parse_error(body).code.empty(); }
+
+bool S3Protocol::learns_from(const std::string& path, const std::string& region,
+                             const http::Head& head, std::string_view body) const {
+  const auto name = split_path(path);
+  const ErrorAnswer error = parse_error(body);
+  std::string named(head.header("x-amz-bucket-region"));
+  if (named.empty()) named = error.region;
+  MutexLock lock(mutex_);
+  if (name && head.code >= 300 && head.code < 500 && !named.empty() && named != region) {
+    regions_[name->bucket] = named;
+    return true;
+  }
+  // What is wrong with a HEAD, S3 does not say: keys that have ended give 400 and no body.
+  const bool says_nothing = head.code == kBadRequest && body.empty();
+  if ((!says_nothing && !is_about_credentials(error.code)) || used_ == nullptr) return false;
+  Source* const own = source_;
+  return own != nullptr && own->credentials->refused(used_);
+}
+
+}  // namespace forebay::io::s3

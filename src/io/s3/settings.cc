@@ -1,0 +1,176 @@
+#include "io/s3/settings.h"
+
+#include <initializer_list>
+
+#include "base/utf8.h"
+#include "io/s3/ascii.h"
+#include "io/s3/options.h"
+#include "io/s3/profile_files.h"
+#include "io/s3/url.h"
+
+namespace forebay::io::s3 {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// A value and what it comes from, for messages.
+struct Found {
+  std::string value = {};
+  std::string where = {};
+};
+
+// Fills settings from the three places, of which the first that has a value counts.
+class Reading {
+ public:
+  Reading(const GivenOptions& given, const Surroundings& around) : given_(given), around_(around) {}
+
+  Status read_keys(Settings& settings) const;
+  Status read_profile_name(Settings& settings);
+  Status read_endpoint(Settings& settings) const;
+  Status read_region(Settings& settings) const;
+  Status read_addressing(Settings& settings) const;
+  Status read_certificates(Settings& settings) const;
+
+ private:
+  Found find(Option option, std::initializer_list<std::string_view> variables,
+             std::initializer_list<std::string_view> properties) const;
+  bool reads_aws(const Settings& settings) const { return settings.service == Service::kS3; }
+
+  const GivenOptions& given_;
+  const Surroundings& around_;
+  Profile profile_ = {};
+};
+
+Found Reading::find(Option option, std::initializer_list<std::string_view> variables,
+                    std::initializer_list<std::string_view> properties) const {
+  if (given_.has(option)) {
+    return {std::string(given_.value(option)), "the storage option " + given_.name(option)};
+  }
+  for (const std::string_view name : variables) {
+    if (const auto value = around_.variable(name); !value.empty()) {
+      return {std::string(value), std::string(name)};
+    }
+  }
+  for (const std::string_view key : properties) {
+    if (const auto value = profile_.get(key); !value.empty()) {
+      return {std::string(value), fmt::format("{} of {}", key, profile_.where)};
+    }
+  }
+  return {};
+}
+
+Status Reading::read_keys(Settings& settings) const {
+  ASSIGN_OR_RETURN(settings.anonymous, given_.flag(Option::kAnonymous));
+  settings.access_key_id = std::string(given_.value(Option::kAccessKey));
+  settings.secret_access_key = Secret(given_.value(Option::kSecretKey));
+  settings.session_token = Secret(given_.value(Option::kSessionToken));
+  const bool any = given_.has(Option::kAccessKey) || given_.has(Option::kSecretKey) ||
+                   given_.has(Option::kSessionToken);
+  const bool both = given_.has(Option::kAccessKey) && given_.has(Option::kSecretKey);
+  if (any && settings.anonymous) {
+    return fail(Code::kInvalid,
+                "the storage option {} asks for unsigned requests, but keys are given too; leave "
+                "out one of them",
+                given_.name(Option::kAnonymous));
+  }
+  if (any && given_.has(Option::kProfile)) {
+    return fail(Code::kInvalid,
+                "the storage options give keys and a profile; leave out one of them");
+  }
+  if (any && !both) {
+    return fail(Code::kInvalid,
+                "the storage options key and secret must be given together, and token only with "
+                "both");
+  }
+  return {};
+}
+
+Status Reading::read_profile_name(Settings& settings) {
+  const Found name = find(Option::kProfile, {"AWS_PROFILE"}, {});
+  if (!name.value.empty()) {
+    settings.profile = name.value;
+    settings.profile_from =
+        given_.has(Option::kProfile) ? ProfileFrom::kOption : ProfileFrom::kEnvironment;
+  }
+  if (!reads_aws(settings)) return {};  // only the keys may come from a profile
+  ASSIGN_OR_RETURN(profile_, read_profile(around_, settings.profile));
+  if (!profile_.found && !name.value.empty()) {
+    return fail(Code::kNotFound, "there is no {}, which {} names", profile_.where, name.where);
+  }
+  return {};
+}
+
+Status Reading::read_endpoint(Settings& settings) const {
+  const Found found = reads_aws(settings)
+                          ? find(Option::kEndpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"},
+                                 {"services.s3.endpoint_url", "endpoint_url"})
+                          : find(Option::kEndpoint, {}, {});
+  if (found.value.empty()) {
+    if (!reads_aws(settings)) settings.endpoint_url = "https://storage.googleapis.com";
+    return {};
+  }
+  ASSIGN_OR_RETURN(const Url url, parse_url(found.value, found.where));
+  settings.endpoint_url = url.text;
+  return {};
+}
+
+Status Reading::read_region(Settings& settings) const {
+  const Found found = reads_aws(settings)
+                          ? find(Option::kRegion, {"AWS_REGION", "AWS_DEFAULT_REGION"}, {"region"})
+                          : find(Option::kRegion, {}, {});
+  // Google accepts signatures for any region, and recommends this name.
+  settings.region = found.value.empty() && !reads_aws(settings) ? "auto" : found.value;
+  if (!is_made_of_letters_and("-_", settings.region)) {
+    return fail(Code::kInvalid, "{} must be a region's name, such as eu-central-1", found.where);
+  }
+  return {};
+}
+
+Status Reading::read_addressing(Settings& settings) const {
+  const Found found = reads_aws(settings) ? find(Option::kAddressing, {}, {"s3.addressing_style"})
+                                          : find(Option::kAddressing, {}, {});
+  if (found.value.empty() || found.value == "auto") return {};
+  if (found.value != "path" && found.value != "virtual") {
+    return fail(Code::kInvalid, "{} must be path, virtual or auto", found.where);
+  }
+  settings.addressing = found.value == "path" ? Addressing::kPath : Addressing::kVirtual;
+  return {};
+}
+
+Status Reading::read_certificates(Settings& settings) const {
+  const Result<bool> flag = given_.flag(Option::kVerify);
+  if (flag && given_.has(Option::kVerify)) {
+    if (*flag) return {};
+    return fail(Code::kInvalid,
+                "certificates are always verified; instead of false, give the storage option {} "
+                "the path of a file with the certificates to trust",
+                given_.name(Option::kVerify));
+  }
+  const Found found = find(Option::kVerify, {"AWS_CA_BUNDLE"}, {"ca_bundle"});
+  settings.ca_file = around_.path_of(found.value);
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> settings_for(std::string_view scheme, const Options& options,
+                              const Surroundings& around) {
+  if (scheme != "s3" && scheme != "gs") {
+    return fail(Code::kInvalid, "{}:// is not a store with S3's interface; s3:// and gs:// are",
+                base::to_utf8(scheme));
+  }
+  ASSIGN_OR_RETURN(const GivenOptions given, GivenOptions::sort(options));
+  Settings settings{.service = scheme == "gs" ? Service::kGoogle : Service::kS3};
+  Reading reading(given, around);
+  RETURN_IF_ERROR(reading.read_keys(settings));
+  RETURN_IF_ERROR(reading.read_profile_name(settings));
+  RETURN_IF_ERROR(reading.read_endpoint(settings));
+  RETURN_IF_ERROR(reading.read_region(settings));
+  RETURN_IF_ERROR(reading.read_addressing(settings));
+  RETURN_IF_ERROR(reading.read_certificates(settings));
+  return settings;
+}
+
+}  // namespace forebay::io::s3

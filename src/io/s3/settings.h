@@ -1,0 +1,45 @@
+// Where a store with S3's interface is, and what the user says of its credentials: from options,
+// the environment and profile files. Which keys are used in the end, io/s3/credentials.h finds out.
+// docs/remote.md has the table of options for users.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "io/s3/surroundings.h"
+
+namespace forebay::io::s3 {
+
+enum class Service : uint8_t { kS3, kGoogle };
+// How a bucket is named in a URL: https://host/bucket/key or https://bucket.host/key.
+enum class Addressing : uint8_t { kAuto, kPath, kVirtual };
+enum class ProfileFrom : uint8_t { kDefault, kEnvironment, kOption };
+
+struct Settings {
+  Service service = Service::kS3;
+  std::string endpoint_url = {};  // empty: AWS's for the region; never with a slash at its end
+  std::string region = {};        // empty: not known; the bucket can be asked for it
+  Addressing addressing = Addressing::kAuto;
+  bool anonymous = false;          // requests are not signed
+  std::string access_key_id = {};  // empty: not among the options
+  Secret secret_access_key = {};
+  Secret session_token = {};
+  std::string profile = "default";
+  ProfileFrom profile_from = ProfileFrom::kDefault;
+  std::string ca_file = {};  // certificates in PEM; empty: the system's
+};
+
+// The names and values of storage options. A dictionary inside another one is flattened: its keys
+// follow the outer key and a dot. An empty value counts as none.
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+// Settings for URLs of a scheme: "s3", or "gs" for Google's store, which has S3's interface for
+// HMAC keys. For each setting an option comes first, then the environment, then the profile.
+// Google's endpoint and region come from options alone, because the others mean AWS's. Errors:
+// kInvalid for an option that is not known, malformed or at odds with another, kNotFound for a
+// profile that was named and does not exist, and those of read_profile(). No message holds an
+// option's value.
+Result<Settings> settings_for(std::string_view scheme, const Options& options,
+                              const Surroundings& around);
+
+}  // namespace forebay::io::s3

@@ -1,0 +1,39 @@
+// Putting objects: whole, perhaps on a condition, or in parts that are sent at the same time.
+#pragma once
+
+#include "io/file_system.h"
+#include "io/http/service.h"
+
+namespace forebay::io::s3 {
+
+// Larger objects are sent in parts of this size, if no condition is asked for.
+inline constexpr uint64_t kPartBytes = 16 << 20;
+
+// Puts objects of one store. Any thread may call anything.
+class Uploader {
+ public:
+  // The service outlives the uploader.
+  explicit Uploader(const http::Service& service) : service_(service) {}
+
+  // The contract is that of FileSystem::put_pieces(). kUnsupported for a condition, where the store
+  // was seen to ignore conditions.
+  Status put(const std::string& path, std::span<const Bytes> pieces, const PutOptions& options);
+
+ private:
+  Status put_whole(const std::string& path, std::span<const Bytes> pieces,
+                   const std::string& condition);
+  Status put_if(const std::string& path, std::span<const Bytes> pieces, const PutOptions& options);
+  Status check_honours_conditions(const std::string& path, std::span<const Bytes> pieces);
+  bool has(const std::string& path, std::span<const Bytes> pieces) const;
+  Status put_parts(const std::string& path, std::span<const Bytes> pieces);
+  Result<std::string> begin(const std::string& path) const;
+  Result<std::string> send_part(const std::string& path, const std::string& upload, uint64_t number,
+                                std::span<const Bytes> pieces) const;
+  Status complete(const std::string& path, const std::string& upload,
+                  const std::vector<std::string>& tags, uint64_t bytes) const;
+
+  const http::Service& service_;
+  std::atomic<bool> honours_conditions_ = false;  // once it was seen
+};
+
+}  // namespace forebay::io::s3

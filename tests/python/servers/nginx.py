@@ -1,0 +1,158 @@
+"""nginx on free ports of loopback, with certificates of a CA that is made for it.
+
+`run_nginx` starts one that belongs to its caller, for tests that kill it; others use the fixture
+`nginx`.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .processes import PROGRAM_PATH, free_port, kill, listens, run, start, wait_until
+
+PACKAGES = {"nginx": "nginx-light", "openssl": "openssl", "curl": "curl"}
+USER, PASSWORD = "reader", "open sesame"
+
+CONFIG = """
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log;
+{user}
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  sendfile on;
+  tcp_nopush on;
+  default_type application/octet-stream;
+  client_body_temp_path {folder}/temp;
+  proxy_temp_path {folder}/temp;
+  fastcgi_temp_path {folder}/temp;
+  uwsgi_temp_path {folder}/temp;
+  scgi_temp_path {folder}/temp;
+  ssl_session_cache off;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+    ssl_certificate {folder}/server.pem;
+    ssl_certificate_key {folder}/server.key;
+    include {folder}/locations.conf;
+  }}
+  server {{
+    listen 127.0.0.1:{expired_port} ssl http2;
+    ssl_certificate {folder}/expired.pem;
+    ssl_certificate_key {folder}/server.key;
+    include {folder}/locations.conf;
+  }}
+}}
+"""
+
+# Each place below / serves the same files, in another manner.
+LOCATIONS = """
+location / {{ root {files}; }}
+location /slow/ {{ alias {files}/; limit_rate 100k; }}
+location /no-ranges/ {{ alias {files}/; max_ranges 0; }}
+location /private/ {{ alias {files}/; auth_basic "tests"; auth_basic_user_file {folder}/users; }}
+location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+location /loop/ {{ return 302 $request_uri; }}
+location /unavailable/ {{ add_header Retry-After 1 always; return 503; }}
+location /busy/ {{ add_header Retry-After 1 always; return 429; }}
+"""
+
+
+@dataclass(frozen=True)
+class Nginx:
+    """A running nginx. What lies in `folder` is served below each URL, also through symbolic links.
+
+    Below the URLs, the places slow/ (100 KB/s a connection), no-ranges/, private/ (basic
+    authentication by USER and PASSWORD) and moved/ (redirects to the file) serve the same files;
+    unavailable/ answers 503 and busy/ 429, both with Retry-After, and loop/ redirects to itself.
+    """
+
+    url: str  # http://127.0.0.1:PORT
+    tls_url: str  # https://localhost:PORT, also HTTP/2; the certificate holds for localhost alone
+    expired_url: str  # like tls_url, with a certificate that is no longer valid
+    ca_file: Path
+    folder: Path
+    group: int  # the process group of nginx, for tests that kill one of their own
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the fields for `described`, to be stored as JSON."""
+        return {**vars(self), "ca_file": str(self.ca_file), "folder": str(self.folder)}
+
+
+def described(fields: dict[str, Any]) -> Nginx:
+    """Returns the server of a description."""
+    paths = {name: Path(fields[name]) for name in ("ca_file", "folder")}
+    return Nginx(**{**fields, **paths})
+
+
+def make_certificates(folder: Path) -> None:
+    """Makes ca.pem, server.pem, expired.pem and server.key; the certificates are for localhost."""
+
+    def openssl(*arguments: str) -> None:
+        run(["openssl", *arguments], cwd=folder)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
+            "-subj", "/CN=Forebay's tests")  # fmt: skip
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (folder / "server.ext").write_text("subjectAltName=DNS:localhost\n")
+    for name, days in (("server", "2"), ("expired", "-1")):
+        openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                "-CAcreateserial", "-extfile", "server.ext", "-days", days,
+                "-out", f"{name}.pem")  # fmt: skip
+
+
+def write_config(folder: Path, files: Path, ports: tuple[int, int, int]) -> Path:
+    """Writes nginx's configuration and returns its path."""
+    config = folder / "nginx.conf"
+    config.write_text(
+        CONFIG.format(
+            folder=folder,
+            # Started by root, nginx would give up the right to read root's files.
+            user="user root;" if os.geteuid() == 0 else "",
+            port=ports[0],
+            tls_port=ports[1],
+            expired_port=ports[2],
+        )
+    )
+    (folder / "locations.conf").write_text(LOCATIONS.format(folder=folder, files=files))
+    (folder / "users").write_text(f"{USER}:{{PLAIN}}{PASSWORD}\n")
+    return config
+
+
+@contextmanager
+def run_nginx(folder: Path) -> Iterator[Nginx]:
+    """Runs nginx, whose files are in `folder`, while the context lasts."""
+    files = folder / "files"
+    files.mkdir()
+    make_certificates(folder)
+    ports = (free_port(), free_port(), free_port())
+    config = write_config(folder, files, ports)
+    log = folder / "nginx.log"
+    server = start_server(config, log)
+    try:
+        wait_until(lambda: all(listens(port) for port in ports), server, log)
+        yield Nginx(
+            url=f"http://127.0.0.1:{ports[0]}",
+            tls_url=f"https://localhost:{ports[1]}",
+            expired_url=f"https://localhost:{ports[2]}",
+            ca_file=folder / "ca.pem",
+            folder=files,
+            group=server.pid,
+        )
+    finally:
+        kill(server)
+
+
+def start_server(config: Path, log: Path) -> subprocess.Popen:
+    """Starts nginx with a configuration of its own, apart from the system's."""
+    program = shutil.which("nginx", path=PROGRAM_PATH)
+    assert program is not None
+    return start([program, "-e", log, "-p", config.parent, "-c", config], log)
