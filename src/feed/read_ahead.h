@@ -44,8 +44,8 @@ struct ReadAheadLimits {
 // The bytes of slices are estimates until begin(), which is told the true ones. Loads that take
 // more than was thought could then keep out the very load that all users wait for. Therefore a load
 // of a plan with slices may start beyond the limit while no other load of its lane is in memory.
-// That is enough: users drop the loads of a lane in order, so the lane of the load that they all
-// wait for becomes empty. Everything else respects the limit.
+// This rule suffices, because users drop the loads of a lane in order, so that the lane of the load
+// that they all wait for becomes empty. Everything else respects the limit.
 class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}

@@ -48,4 +48,11 @@ Result<Identity> ask_identity(const Service& service, const std::string& path) {
   return identity_of(answer.head);
 }
 
+Result<std::unique_ptr<ReadableFile>> open_remote(const Service& service, const std::string& path,
+                                                  const OpenOptions& options) {
+  if (options.known) return std::make_unique<RemoteFile>(service, path, *options.known);
+  ASSIGN_OR_RETURN(Identity identity, ask_identity(service, path));
+  return std::make_unique<RemoteFile>(service, path, std::move(identity));
+}
+
 }  // namespace forebay::io::http

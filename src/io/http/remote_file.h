@@ -28,4 +28,8 @@ class RemoteFile final : public ReadableFile {
 // Service::ask(), kUnsupported where the server does not say the size.
 Result<Identity> ask_identity(const Service& service, const std::string& path);
 
+// Opens the file at `path`: what it is known to be is not asked for. Errors: like ask_identity().
+Result<std::unique_ptr<ReadableFile>> open_remote(const Service& service, const std::string& path,
+                                                  const OpenOptions& options);
+
 }  // namespace forebay::io::http

@@ -40,9 +40,7 @@ WebOrigin::WebOrigin(const ServiceOptions& options)
 
 Result<std::unique_ptr<ReadableFile>> WebOrigin::open(const std::string& path,
                                                       const OpenOptions& options) const {
-  if (options.known) return std::make_unique<RemoteFile>(service_, path, *options.known);
-  ASSIGN_OR_RETURN(Identity identity, ask_identity(service_, path));
-  return std::make_unique<RemoteFile>(service_, path, std::move(identity));
+  return open_remote(service_, path, options);
 }
 
 Result<std::vector<DirEntry>> WebOrigin::list(const std::string& path) const {

@@ -22,9 +22,7 @@ Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings
 
 Result<std::unique_ptr<ReadableFile>> S3Origin::open(const std::string& path,
                                                      const OpenOptions& options) const {
-  if (options.known) return std::make_unique<http::RemoteFile>(service_, path, *options.known);
-  ASSIGN_OR_RETURN(Identity identity, http::ask_identity(service_, path));
-  return std::make_unique<http::RemoteFile>(service_, path, std::move(identity));
+  return http::open_remote(service_, path, options);
 }
 
 // One page of the names that begin with the prefix, up to the next slash.

@@ -60,7 +60,7 @@ class ManualClock final : public Clock {
       woken.swap(waiting_);
     }
     for (const Waiter& waiter : woken) {
-      // With the mutex, nobody is between looking at the clock and waiting.
+      // While this thread holds the mutex, no waiter is between its look at the clock and its wait.
       base::MutexLock lock(*waiter.mutex);
       waiter.condition->notify_all();
     }
