@@ -22,7 +22,7 @@ from lib.comparison import Side
 from lib.peers_environment import PYTHON
 from lib.program import ROOT
 
-ANSWER_SECONDS_MAX = 600
+ANSWER_SECONDS_MAX = 300
 NUMBERS = itertools.count()  # numbers processes, for the names of their logs
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -63,14 +63,15 @@ def run_once(
                 os.killpg(done.pid, signal.SIGKILL)
     after = os.times()
     if done.returncode != 0:
-        raise SideError(f"{side}: {what}: {_last_line(log)}")
+        raise SideError(f"{side}: {what}: {last_line(log)}")
     used = after.children_user - before.children_user
     used += after.children_system - before.children_system
     took = {"wall_seconds": time.monotonic() - start, "cpu_seconds": used}
     return json.loads(answer) if answer else None, took
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
+    """Returns the last line of a log that says something."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"
 
@@ -132,10 +133,10 @@ class SideProcess(RunningSide):
                 raise SideError(f"{self.side}: no answer for {ANSWER_SECONDS_MAX} s")
             answer = self.process.stdout.readline()
             if not answer:
-                raise SideError(f"{self.side}: {_last_line(self.log)}")
+                raise SideError(f"{self.side}: {last_line(self.log)}")
             os.killpg(self.process.pid, signal.SIGSTOP)
         except (BrokenPipeError, ProcessLookupError) as error:
-            raise SideError(f"{self.side}: {_last_line(self.log)}") from error
+            raise SideError(f"{self.side}: {last_line(self.log)}") from error
         finally:
             done.set()
             if self.watches_memory:

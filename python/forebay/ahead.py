@@ -24,6 +24,10 @@ class Ready:
     error: BaseException | None = None
 
 
+class LateError(Exception):
+    """No batch came within the loader's timeout. An origin that is late is another error."""
+
+
 class Deadline:
     """When a wait must end.
 
@@ -62,7 +66,7 @@ class InTurn:
         """The next batch; None at the end.
 
         Raises:
-            TimeoutError: It did not come in time; a later call may give it.
+            LateError: It did not come in time; a later call may give it.
         """
         pulled = self._pull(deadline)
         if pulled is None:
@@ -108,7 +112,7 @@ class Ahead:
         """The next batch; None at the end.
 
         Raises:
-            TimeoutError: It did not come in time; a later call may give it.
+            LateError: It did not come in time; a later call may give it.
         """
         self._fill(deadline)
         if not self._coming:
@@ -119,7 +123,7 @@ class Ahead:
         pulled, made = self._coming[0]
         wait([made], deadline.left())
         if not made.done():
-            raise TimeoutError
+            raise LateError
         self._coming.popleft()
         error = made.exception()
         return dataclasses.replace(pulled, batch=None if error else made.result(), error=error)
@@ -148,7 +152,7 @@ class Ahead:
                 continue
             try:
                 pulled = self._pull(deadline)
-            except (MemoryError, TimeoutError):
+            except (MemoryError, LateError):
                 if self._coming:  # the loop waits for that one, and may let go of others later
                     return
                 raise

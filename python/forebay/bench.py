@@ -163,12 +163,13 @@ def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
 
 
 def held_back(loader: Loader, threads: int) -> str:
-    """Returns what held the loader's threads back: decoding, or waiting for what is read."""
+    """Returns what held the loader's threads back: decoding, or waiting for a disk or a link."""
     stats = loader.stats()
     busy = stats["prepare_cpu_seconds"]
     starved = stats["starved_seconds"]
     if starved > busy / 2:
-        return f"reading (decoding threads waited {starved / (starved + busy):.0%} of their time)"
+        source = "the link" if stats["http_requests"] > 0 else "reading"
+        return f"{source} (decoding threads waited {starved / (starved + busy):.0%} of their time)"
     each = stats["samples"] / busy
     return f"decoding ({threads} threads, {each:.0f} images a second each)"
 

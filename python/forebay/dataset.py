@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from forebay import _core
 from forebay.checks import whole
 from forebay.decoding import Pixels, decode
-from forebay.storage import flat
+from forebay.storage import flat, index_cache_folder
 
 # Columns that every dataset has without reading an index.
 _KNOWN = ("index", "key", "label", "bytes")
@@ -41,8 +41,13 @@ class Dataset:
             .tar files, one of them, or a range of them as in "train-{000..146}.tar". Also a URL
             that begins with s3://, gs://, https://, http:// or file:// (docs/remote.md).
         storage_options: For s3:// and gs://, a dict of the options that fsspec's users know: "key",
-            "secret", "endpoint_url", "anon" and others; None: the environment's. They are kept in
-            the object, also when it is pickled, but never in a saved state.
+            "secret", "endpoint_url", "anon" and others; for web servers "verify" and those that say
+            how long is waited (docs/remote.md has the table). None: the environment's. They are
+            kept in the object, also when it is pickled, but never in a saved state.
+        index_cache: Where the path is a URL: the folder on this machine that keeps what is read
+            about the data and never changes, such as the chunks' indexes, so that the next process
+            need not read it again. "off": nothing is kept. None: FOREBAY_INDEX_CACHE, else
+            ~/.cache/forebay (docs/remote.md).
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -59,6 +64,7 @@ class Dataset:
         self,
         path: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
+        index_cache: str | os.PathLike[str] | None = None,
     ) -> None:
         try:
             name = os.fsdecode(path)
@@ -68,8 +74,8 @@ class Dataset:
         # links before "..".
         if name and "://" not in name:
             name = os.path.join(os.getcwd(), name)
-        self._storage_options = storage_options
-        self.core = _core.Dataset.open(name, flat(storage_options))
+        self._storage_options, self._index_cache = storage_options, index_cache
+        self.core = _core.Dataset.open(name, flat(storage_options), index_cache_folder(index_cache))
 
     def __len__(self) -> int:
         return len(self.core)
@@ -91,7 +97,7 @@ class Dataset:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self._storage_options)
+        return Dataset, (self.path, self._storage_options, self._index_cache)
 
     @property
     def path(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay import _core
-from forebay.ahead import Ahead, Deadline, InTurn, Ready
+from forebay.ahead import Ahead, Deadline, InTurn, LateError, Ready
 from forebay.batches import Assembler
 from forebay.choosing import Chosen
 from forebay.devices import Mover
@@ -115,7 +115,7 @@ class Epoch:
             try:
                 while not feed.wait_ms(turn, _milliseconds(deadline)):
                     if deadline.is_over:
-                        raise TimeoutError
+                        raise LateError
                 batch, state, bad = feed.next(turn)
             except RuntimeError:
                 self.current_feed()  # says so where the epoch was ended meanwhile

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.ahead import Ahead, Deadline, InTurn, Ready
+from forebay.ahead import Ahead, Deadline, InTurn, LateError, Ready
 from forebay.choosing import Chosen
 from forebay.devices import Mover
 from forebay.epoch import Epoch
@@ -95,7 +95,7 @@ class Batches(Iterator[Any]):
                 raise one.error
             self._take(one.stand)
             if self._bar is not None:
-                self._bar.update()
+                self._show_progress(self._bar)
             return one.batch if self._mover is None else self._mover.receive(one.batch)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Batches(Iterator[Any]):
                 self._monitor.begin(feed)
             with self._monitor.waiting():
                 return self._source.next(Deadline(self._timeout))
-        except TimeoutError:
+        except LateError:
             raise RuntimeError(
                 f"forebay.Loader: no batch came within {self._timeout} s, its timeout"
             ) from None
@@ -129,6 +129,12 @@ class Batches(Iterator[Any]):
         except Exception:
             self.close()
             raise
+
+    def _show_progress(self, bar: Any) -> None:
+        feed = self._epoch.feed
+        if feed is not None and (link := feed.stats().describe_link()):
+            bar.set_postfix_str(link, refresh=False)
+        bar.update()
 
     def _tell(self, one: Ready) -> None:
         """Warns of what came to light with this batch."""

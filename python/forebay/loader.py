@@ -25,8 +25,14 @@ from forebay.place import Place, Stand
 from forebay.transform_kinds import Transforms
 
 # Arguments that a copy is made without: only the generator's seed counts, the dataset has its
-# storage options, and the others do nothing. They need not be picklable.
-_DROPPED = ("generator", "storage_options", "worker_init_fn", "multiprocessing_context")
+# storage options and its folder, and the others do nothing. They need not be picklable.
+_DROPPED = (
+    "generator",
+    "storage_options",
+    "index_cache",
+    "worker_init_fn",
+    "multiprocessing_context",
+)
 
 
 class Loader:
@@ -137,7 +143,7 @@ class Loader:
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
             the next call waits for the same batch again. 0: without limit.
-        storage_options: Where the dataset is a URL: the same as Dataset's.
+        storage_options, index_cache: Where the dataset is a URL: the same as Dataset's.
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
             DataLoader's arguments for its worker processes. They mean nothing here; a warning says
             so once.
@@ -182,6 +188,7 @@ class Loader:
         progress: bool = False,
         timeout: float = 0,
         storage_options: Mapping[str, Any] | None = None,
+        index_cache: str | os.PathLike[str] | None = None,
         worker_init_fn: Any = None,
         persistent_workers: bool = False,
         multiprocessing_context: Any = None,
@@ -322,8 +329,14 @@ class Loader:
             self._source.forget()
             self._go_to(self._place.load(state, is_over=self._source.is_over(state)))
 
-    def stats(self) -> dict[str, float]:
-        """Where the time went, and what was done.
+    def stats(
+        self, *, price_per_1000_requests: float | None = None, price_per_gb: float | None = None
+    ) -> dict[str, float]:
+        """Where the time went, what was done, and what that cost.
+
+        Args:
+            price_per_1000_requests: What the store takes for these, in any currency.
+            price_per_gb: What it takes for sending 10^9 bytes.
 
         Returns:
             "wait_seconds": how long the loop waited for batches, and of these
@@ -335,9 +348,18 @@ class Loader:
             threads. "whole_bytes": what "bytes_read" would be if every image were read as a whole
             (`regions`); "requests": how many reads there were, and "ranges": how many runs of bytes
             these had. "batch_bytes_peak": the most memory that batches have taken at the same time.
+            What went over a network for the dataset, other loaders' share too, and 0 on local
+            disks: "http_requests" and, among these, "retries" (after one that failed) and "hedges"
+            (beside one that was slow); "wire_bytes_received", "wire_bytes_sent": with headers.
+            "link_latency_seconds" (from a request to its answer's first byte) and
+            "link_bytes_per_second": as they are now, 0 where that is not known.
+            "cost": only with a price; of http_requests and wire_bytes_received.
             All but wait_seconds count since the threads began: close() ends them.
+
+        Raises:
+            ValueError: A price is negative or no finite number.
         """
-        return self._monitor.stats(self._feed)
+        return self._monitor.stats(self._feed, price_per_1000_requests, price_per_gb)
 
     @contextlib.contextmanager
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:

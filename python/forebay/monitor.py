@@ -1,6 +1,7 @@
 """Finds out where a loader's time goes, and when to warn about it."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping
 
@@ -13,6 +14,11 @@ _LOST_SHARE_MIN = 0.2
 _PYTHON_SHARE_MIN = 0.5
 # Reading is the bottleneck where the decoding threads waited for it this share of their time.
 _STARVED_SHARE_MIN = 0.3
+
+# Where the loader reads less than this share of the bytes of whole files, it reads parts of them.
+_PARTS_SHARE_MAX = 0.95
+# Figures that say how something is now, and are not sums.
+_NOW = ("batch_bytes_peak", "link_latency_seconds", "link_bytes_per_second")
 
 
 class BottleneckWarning(UserWarning):
@@ -40,10 +46,16 @@ class Monitor:
         finally:
             self._wait_seconds += time.perf_counter() - begin
 
-    def stats(self, feed: _core.Feed) -> dict[str, float]:
+    def stats(
+        self,
+        feed: _core.Feed,
+        price_per_1000_requests: float | None = None,
+        price_per_gb: float | None = None,
+    ) -> dict[str, float]:
         """The figures that Loader.stats() describes."""
         core = feed.stats()
-        return {
+        link = core.link
+        stats = {
             "wait_seconds": self._wait_seconds,
             "core_wait_seconds": core.wait_ns * 1e-9,
             "samples": core.samples,
@@ -58,7 +70,20 @@ class Monitor:
             "read_cpu_seconds": core.read_ns * 1e-9,
             "reading_seconds": core.reading_ns * 1e-9,
             "batch_bytes_peak": core.batch_bytes_peak,
+            "http_requests": link.requests,
+            "retries": link.retries,
+            "hedges": link.hedges,
+            "wire_bytes_received": link.bytes_received,
+            "wire_bytes_sent": link.bytes_sent,
+            "link_latency_seconds": link.latency_s,
+            "link_bytes_per_second": link.bytes_per_s,
         }
+        if price_per_1000_requests is not None or price_per_gb is not None:
+            stats["cost"] = core.cost(
+                price("price_per_1000_requests", price_per_1000_requests),
+                price("price_per_gb", price_per_gb),
+            )
+        return stats
 
     def begin(self, feed: _core.Feed) -> None:
         """Watches the epoch that begins now."""
@@ -70,7 +95,10 @@ class Monitor:
         if self._told:
             return None
         now = self.stats(feed)
-        since = {name: now[name] - before for name, before in self._before.items()}
+        since = {
+            name: value - self._before[name] if name not in _NOW else value
+            for name, value in now.items()
+        }
         message = describe(since, time.monotonic() - self._began, self._threads)
         self._told = message is not None
         return message
@@ -97,6 +125,8 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
     starved = stats["starved_seconds"] / (threads * seconds)
     if starved >= _STARVED_SHARE_MIN:
         speed = stats["bytes_read"] / 1e6 / seconds
+        if stats["http_requests"] > 0:
+            return f"{told}: {_link(stats, seconds, starved)}"
         return (
             f"{told}: reading is the bottleneck ({speed:.0f} MB/s; the threads that decode waited "
             f"{starved:.0%} of their time for it). A packed dataset (forebay pack), a faster disk "
@@ -106,3 +136,37 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
         f"{told}: decoding is the bottleneck ({stats['samples'] / seconds:.0f} images/s on "
         f"{threads} threads). More cores (num_workers), or packing the images smaller, would help"
     )
+
+
+def _link(stats: Mapping[str, float], seconds: float, starved: float) -> str:
+    """What the link did while the threads that decode waited for it, and what would help."""
+    speed = stats["wire_bytes_received"] / 1e6 / seconds
+    facts = [f"{speed:.0f} MB/s", f"{stats['http_requests'] / seconds:.0f} requests/s"]
+    if stats["link_latency_seconds"] > 0:
+        facts.append(f"{stats['link_latency_seconds'] * 1e3:.0f} ms to an answer's first byte")
+    facts += [f"{stats[name]:.0f} {name}" for name in ("retries", "hedges") if stats[name] > 0]
+    if stats["bytes_read"] < _PARTS_SHARE_MAX * stats["whole_bytes"]:
+        advice = "Only the parts that crops need are read already; smaller"
+    else:
+        advice = (
+            "From a packed dataset (forebay pack) only the parts that random crops need are read; "
+            "else smaller"
+        )
+    return (
+        f"the link is the bottleneck ({', '.join(facts)}; the threads that decode waited "
+        f"{starved:.0%} of their time for it). {advice} images, a faster or nearer server, or a "
+        "local copy would help"
+    )
+
+
+def price(name: str, value: float | None) -> float:
+    """Checks an amount of money; None is nothing.
+
+    Raises:
+        ValueError: It is negative or no finite number.
+    """
+    if value is None:
+        return 0.0
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"stats: {name} is {value}; it must be a finite number from 0 on")
+    return float(value)

@@ -110,7 +110,7 @@ def check(arguments: Mapping[str, Any]) -> Options:
         FileNotFoundError, DataError: The same as Dataset's.
     """
     given = SimpleNamespace(**arguments)
-    dataset = _dataset(given.dataset, given.storage_options)
+    dataset = _dataset(given.dataset, given.storage_options, given.index_cache)
     told: list[str] = []
     made = (
         {"dataset": dataset}
@@ -123,11 +123,13 @@ def check(arguments: Mapping[str, Any]) -> Options:
     return Options(**made, told=(*unused(arguments), *told))
 
 
-def _dataset(dataset: Any, storage_options: Mapping[str, Any] | None) -> Dataset:
+def _dataset(dataset: Any, storage_options: Mapping[str, Any] | None, index_cache: Any) -> Dataset:
     if not isinstance(dataset, Dataset):
-        return Dataset(dataset, storage_options)
+        return Dataset(dataset, storage_options, index_cache)
     if storage_options is not None:
         raise ValueError("storage_options go with a path; a Dataset was opened with its own")
+    if index_cache is not None:
+        raise ValueError("index_cache goes with a path; a Dataset was opened with its own")
     return dataset
 
 

@@ -1,5 +1,6 @@
 """Options for where data lies elsewhere, in the form in which fsspec's users give them."""
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,23 @@ def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
             f"storage_options is a {type(options).__name__}, but must be a dict of options"
         )
     return list(_pairs(options, ""))
+
+
+def index_cache_folder(folder: str | os.PathLike[str] | None) -> str:
+    """Returns the folder for the core: absolute, "off", or "" for the environment's.
+
+    Raises:
+        ValueError: It is no path.
+    """
+    if folder is None:
+        return ""
+    try:
+        name = os.fsdecode(folder)
+    except TypeError:
+        raise ValueError(f'index_cache is {folder!r}, but must be a folder or "off"') from None
+    if not name:
+        raise ValueError('index_cache is empty, but must be a folder or "off"')
+    return name if name == "off" else os.path.join(os.getcwd(), name)
 
 
 def _pairs(options: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:

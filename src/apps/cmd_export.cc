@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "commands.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "store/export.h"
 
 namespace forebay::apps {
@@ -12,10 +12,11 @@ struct Args {
   std::string dataset;
   std::string folder;
   store::ExportOptions options;
+  StorageArguments storage;
 };
 
 int run(const Args& args) {
-  io::AnyOrigin everywhere;
+  io::AnyOrigin everywhere = origin_of(args.storage, args.folder);
   const auto report = store::export_dataset(everywhere, args.dataset, args.folder, args.options);
   if (!report) return report_error(report.error());
   fmt::print("{}: {}, {}\n", args.folder, base::counted(report->files, "file"),
@@ -37,6 +38,7 @@ void add_export(CLI::App& app, int* exit_code) {
       ->required();
   command->add_flag("--all-fields", args->options.all_fields,
                     "Also write masks, texts and all other fields of the samples");
+  add_storage_options_of_two(*command, &args->storage);
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

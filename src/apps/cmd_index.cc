@@ -3,7 +3,7 @@
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "store/source/index_file.h"
 
 namespace forebay::apps {
@@ -13,6 +13,7 @@ namespace {
 struct Args {
   std::string source;
   store::IndexOptions options;
+  StorageArguments storage;
 };
 
 int run(Args& args) {
@@ -24,7 +25,7 @@ int run(Args& args) {
                 << std::flush;
     };
   }
-  io::AnyOrigin everywhere;
+  io::AnyOrigin everywhere = origin_of(args.storage);
   const auto report = store::write_index(everywhere, args.source, args.options);
   if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
@@ -60,6 +61,7 @@ void add_index(CLI::App& app, int* exit_code) {
       ->add_option("--threads", args->options.threads,
                    "Number of threads for --checksums; 0: the usable cores")
       ->check(CLI::Range(0, base::kThreadsMax));
+  add_storage_option(*command, &args->storage);
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

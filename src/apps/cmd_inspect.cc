@@ -1,7 +1,7 @@
 #include <charconv>
 
 #include "commands.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "store/check/inspect.h"
 
 namespace forebay::apps {
@@ -12,10 +12,11 @@ struct Args {
   std::string dataset;
   std::string item;
   std::vector<uint32_t> crop;
+  StorageArguments storage;
 };
 
 base::Result<std::string> describe(const Args& args) {
-  const io::AnyOrigin origin;
+  const io::AnyOrigin origin = origin_of(args.storage);
   if (!args.crop.empty()) {
     return store::describe_crop(origin, args.dataset, args.item,
                                 {args.crop[0], args.crop[1], args.crop[2], args.crop[3]});
@@ -38,6 +39,7 @@ void add_inspect(CLI::App& app, int* exit_code) {
       ->delimiter(',')
       ->expected(4)
       ->needs(item);
+  add_storage_option(*command, &args->storage);
   command->callback([args, exit_code] {
     const auto text = describe(*args);
     if (!text) {

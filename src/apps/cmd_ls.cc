@@ -2,12 +2,18 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "store/check/inspect.h"
 
 namespace forebay::apps {
 
 namespace {
+
+struct Args {
+  std::string dataset;
+  StorageArguments storage;
+  bool json = false;
+};
 
 // Returns the text with control characters written as \xNN, so that it stays on one line and does
 // not change the state of a terminal.
@@ -39,21 +45,23 @@ void print_sample(const store::SampleLine& line, bool json) {
   fmt::print("{}\n", text);
 }
 
+int run(const Args& args) {
+  const io::AnyOrigin origin = origin_of(args.storage);
+  const auto status = store::list_samples(
+      origin, args.dataset, [&](const store::SampleLine& line) { print_sample(line, args.json); });
+  return status.ok() ? 0 : report_error(status);
+}
+
 }  // namespace
 
 void add_ls(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "ls", "List the samples: key, class, bytes, width x height in pixels (? for data in place)");
-  auto dataset = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  command->add_option("dataset", *dataset, "A packed dataset, or data in place")->required();
-  command->add_flag("--json", *json, "Print one JSON object per sample, each on its own line");
-  command->callback([=] {
-    const auto status =
-        store::list_samples(io::AnyOrigin(), *dataset,
-                            [&](const store::SampleLine& line) { print_sample(line, *json); });
-    *exit_code = status.ok() ? 0 : report_error(status);
-  });
+  auto args = std::make_shared<Args>();
+  command->add_option("dataset", args->dataset, "A packed dataset, or data in place")->required();
+  add_storage_option(*command, &args->storage);
+  command->add_flag("--json", args->json, "Print one JSON object per sample, each on its own line");
+  command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 
 }  // namespace forebay::apps

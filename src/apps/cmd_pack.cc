@@ -1,11 +1,11 @@
-#include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
 #include "commands.h"
 #include "io/machine.h"
-#include "io/remote/any_origin.h"
+#include "progress.h"
+#include "storage_options.h"
 #include "store/pack/pack.h"
 
 namespace forebay::apps {
@@ -13,15 +13,6 @@ namespace forebay::apps {
 namespace {
 
 using store::PackProgress;
-
-std::atomic<bool> stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "set by a signal handler");
-
-// The first signal asks for a clean stop, a second one ends the process at once.
-void on_signal(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
 
 struct Args {
   std::string source;
@@ -31,6 +22,7 @@ struct Args {
   std::string skip_max = store::to_text(store::SkipMax());
   std::string damaged = "refuse";
   store::PackOptions options;
+  StorageArguments storage;
   bool json = false;
 };
 
@@ -42,63 +34,27 @@ CLI::Validator skip_max_text() {
       "");
 }
 
-double rate(uint64_t count, double seconds) {
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+std::string progress_json(const PackProgress& p) {
+  const nlohmann::json line = {{"event", "progress"},
+                               {"samples", p.samples},
+                               {"samples_total", p.samples_total},
+                               {"bytes", p.bytes},
+                               {"bytes_total", p.bytes_total},
+                               {"chunks", p.chunks},
+                               {"chunks_total", p.chunks_total},
+                               {"refused", p.refused},
+                               {"seconds", p.seconds}};
+  return line.dump();
 }
 
-std::string eta(const PackProgress& p) {
+std::string progress_text(const PackProgress& p) {
   const double speed = rate(p.bytes_now, p.seconds);
-  if (speed <= 0) return "?";
-  const auto left = static_cast<uint64_t>(static_cast<double>(p.bytes_total - p.bytes) / speed);
-  return fmt::format("{}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60);
+  return fmt::format("{} of {}, {} of {}, {}/s, {:.0f} samples/s, {} left", p.samples,
+                     base::counted(p.samples_total, "sample"), p.chunks,
+                     base::counted(p.chunks_total, "chunk"),
+                     base::human_bytes(static_cast<uint64_t>(speed)),
+                     rate(p.samples_now, p.seconds), time_left(p.bytes_total - p.bytes, speed));
 }
-
-// Shows progress: on a terminal it rewrites one line, elsewhere it prints a line every few seconds,
-// and with `json` it prints JSON lines.
-class ProgressPrinter {
- public:
-  explicit ProgressPrinter(bool json) : json_(json), terminal_(io::stderr_is_terminal()) {}
-
-  void show(const PackProgress& p) {
-    const double every = json_ ? 1.0 : terminal_ ? 0.1 : 5.0;
-    if (p.seconds - shown_seconds_ < every) return;
-    shown_seconds_ = p.seconds;
-    if (json_) {
-      const nlohmann::json line = {{"event", "progress"},
-                                   {"samples", p.samples},
-                                   {"samples_total", p.samples_total},
-                                   {"bytes", p.bytes},
-                                   {"bytes_total", p.bytes_total},
-                                   {"chunks", p.chunks},
-                                   {"chunks_total", p.chunks_total},
-                                   {"refused", p.refused},
-                                   {"seconds", p.seconds}};
-      std::cout << line.dump() << std::endl;
-      return;
-    }
-    const std::string text = fmt::format(
-        "{} of {}, {} of {}, {}/s, {:.0f} samples/s, {} left", p.samples,
-        base::counted(p.samples_total, "sample"), p.chunks, base::counted(p.chunks_total, "chunk"),
-        base::human_bytes(static_cast<uint64_t>(rate(p.bytes_now, p.seconds))),
-        rate(p.samples_now, p.seconds), eta(p));
-    if (terminal_) {
-      std::cerr << "\r\x1b[K" << text << std::flush;
-      open_line_ = true;
-    } else {
-      std::cerr << text << std::endl;
-    }
-  }
-
-  void end() {
-    if (open_line_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  const bool json_;
-  const bool terminal_;
-  bool open_line_ = false;
-  double shown_seconds_ = 0;
-};
 
 void print_report(const store::PackReport& report, const Args& args, double seconds) {
   if (args.json) {
@@ -127,13 +83,13 @@ int run(Args& args) {
   args.options.on_error = args.on_error == "stop" ? store::OnError::kStop : store::OnError::kSkip;
   args.options.skip_max = *store::parse_skip_max(args.skip_max);
   args.options.keep_damaged = args.damaged == "keep";
-  args.options.stop = &stop_requested;
+  args.options.stop = stop_on_signal();
   ProgressPrinter printer(args.json);
-  args.options.progress = [&](const PackProgress& p) { printer.show(p); };
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  args.options.progress = [&](const PackProgress& p) {
+    if (printer.is_due(p.seconds)) printer.show(args.json ? progress_json(p) : progress_text(p));
+  };
   const int64_t start = io::monotonic_ns();
-  io::AnyOrigin everywhere;
+  io::AnyOrigin everywhere = origin_of(args.storage, args.dataset);
   const auto report = store::pack(everywhere, args.source, args.dataset, args.options);
   printer.end();
   if (!report) return report_error(report.error());
@@ -158,7 +114,7 @@ void add_pack(CLI::App& app, int* exit_code) {
   command
       ->add_option(
           "--threads", options.threads,
-          "Number of threads, each of which holds one chunk in memory; 0: the usable cores")
+          "Number of threads, each of which holds two chunks in memory; 0: the usable cores")
       ->check(CLI::Range(0, base::kThreadsMax));
   command->add_option("--chunk-bytes", options.chunk_bytes, "Size of a chunk in bytes")
       ->capture_default_str()
@@ -195,6 +151,7 @@ void add_pack(CLI::App& app, int* exit_code) {
       ->check(whole_number());
   command->add_flag("--tar-fields", options.tar_fields,
                     "Also write the class of each sample as a .cls file, for WebDataset readers");
+  add_storage_options_of_two(*command, &args->storage);
   command->add_flag("--json", args->json, "Print progress and the report as JSON lines");
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }

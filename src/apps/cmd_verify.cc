@@ -3,7 +3,7 @@
 
 #include "commands.h"
 #include "io/machine.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "store/check/verify.h"
 
 namespace forebay::apps {
@@ -13,6 +13,7 @@ namespace {
 struct Args {
   std::string dataset;
   store::VerifyOptions options;
+  StorageArguments storage;
   bool json = false;
 };
 
@@ -59,7 +60,7 @@ int run(Args& args) {
                 << std::flush;
     };
   }
-  const auto report = store::verify(io::AnyOrigin(), args.dataset, args.options);
+  const auto report = store::verify(origin_of(args.storage), args.dataset, args.options);
   if (show) std::cerr << "\r\x1b[K" << std::flush;
   if (!report) return report_error(report.error());
   for (const std::string& note : report->notes) {
@@ -86,6 +87,7 @@ void add_verify(CLI::App& app, int* exit_code) {
       "--pixels", args->options.pixels,
       "Also decode every image of a packed dataset (images in place are always decoded)");
   command->add_option("--threads", args->options.threads, "Number of threads; 0: the usable cores");
+  add_storage_option(*command, &args->storage);
   command->add_flag("--json", args->json, "Print the result as one JSON object");
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }

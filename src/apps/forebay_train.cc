@@ -11,7 +11,7 @@
 #include "arguments.h"
 #include "base/limits.h"
 #include "io/machine.h"
-#include "io/remote/any_origin.h"
+#include "storage_options.h"
 #include "train/job.h"
 
 namespace {
@@ -139,6 +139,12 @@ void add_process(CLI::App& app, train::Job& job) {
   app.add_option("--log-steps", job.log_steps, "Number of steps from one progress line to the next")
       ->capture_default_str()
       ->check(whole_number());
+  app.add_option("--price-per-1000-requests", job.price.per_1000_requests,
+                 "What the training data's store takes for 1000 requests; progress lines then say "
+                 "what was spent")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--price-per-gb", job.price.per_gb, "What it takes for sending 10^9 bytes")
+      ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--target-accuracy", o.target_accuracy,
          "Stop once validation reaches this accuracy (0 to 1); exit with 3 if it never does")
@@ -162,8 +168,8 @@ void catch_interrupt() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-int run(const train::Job& job) {
-  io::AnyOrigin everywhere;
+int run(const train::Job& job, const StorageArguments& storage) {
+  io::AnyOrigin everywhere = origin_of(storage);
   const auto summary = train::run_job(everywhere, job);
   if (!summary) {
     fmt::print(stderr, "forebay: train: {}\n", summary.error().message());
@@ -184,6 +190,8 @@ int main(int argc, char** argv) {
   add_learning(app, job);
   add_images(app, job.options);
   add_process(app, job);
+  StorageArguments storage;
+  add_storage_option(app, &storage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -193,7 +201,7 @@ int main(int argc, char** argv) {
   }
   catch_interrupt();
   try {
-    return run(job);
+    return run(job, storage);
   } catch (const std::exception& error) {  // thrown by libtorch, or because memory is short
     fmt::print(stderr, "forebay: train: {}\n", error.what());
     return kExitFailed;

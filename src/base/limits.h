@@ -53,19 +53,29 @@ inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 
 // Answers of servers
 inline constexpr size_t kHttpHeadersMax = 200;
-inline constexpr size_t kHttpLineBytesMax = 16u << 10;   // in the body of an answer with parts
-inline constexpr size_t kHttpErrorBytesMax = 64u << 10;  // of an answer that says what is wrong
+inline constexpr size_t kHttpPartHeadBytesMax = 16u << 10;  // between two parts of an answer
+inline constexpr size_t kHttpErrorBytesMax = 64u << 10;     // of an answer that says what is wrong
 inline constexpr uint64_t kHttpDocumentBytesMax = 16u << 20;  // a page of a listing
 inline constexpr int kHttpRedirectsMax = 5;
 inline constexpr size_t kHttpRangesMax = 64;  // in one request; many servers allow no more
+// A connection that moves fewer bytes a second is of no use to anybody.
+inline constexpr int kHttpSlowBytes = 1000;
 // A server that sends whole files can serve what lies this near their beginning.
 inline constexpr uint64_t kHttpSkippedBytesMax = 8u << 20;
 inline constexpr int64_t kRetryAfterSecondsMax = 60;          // that a server may ask for
+inline constexpr int kTimeoutSecondsMax = 3600;               // that a user may ask for
+inline constexpr int kAttemptsMax = 1000;                     // for one request, by a user's option
 inline constexpr int64_t kUnixSecondsMax = int64_t{1} << 33;  // the year 2242
 inline constexpr size_t kS3NamesMax = 1000;                   // in a page of a listing
 // Remote stores
 inline constexpr uint64_t kSecretFileBytesMax = 1u << 20;       // a profile file or a token
 inline constexpr size_t kCredentialAnswerBytesMax = 64u << 10;  // an answer that holds credentials
+
+// What is kept on this machine about remote data
+inline constexpr uint64_t kKeptFileBytesMax = 264ull
+                                              << 20;  // an index, or the headers of its images
+inline constexpr uint64_t kKeptBytesMax =
+    8'000'000'000;  // of all files, where nothing else is said
 
 // Weights
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;   // bytes; set by the format

@@ -36,13 +36,15 @@ struct OwnedDataset {
   std::shared_ptr<const store::Dataset> dataset;
 };
 
-Dataset open(const nb::str& path_name, io::StorageOptions options) {
+Dataset open(const nb::str& path_name, io::StorageOptions options, const nb::str& index_cache) {
   const std::string path = name_of(path_name);
+  const std::string kept = name_of(index_cache);
   Dataset dataset;
   {
     const WithoutInterpreter released;
     const auto owned = std::make_shared<OwnedDataset>(std::move(options));
-    owned->dataset = unwrap(store::open_dataset(owned->origin, path));
+    owned->dataset = unwrap(store::open_dataset(
+        owned->origin, path, {.kept = io::kept_files(kept), .loads_locations = false}));
     dataset.opened = {owned, owned->dataset.get()};
   }
   for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
@@ -71,6 +73,7 @@ Array<int64_t> of_locations(const Dataset& dataset, Number number) {
   std::vector<int64_t> out(dataset.opened->sample_count());
   {
     const WithoutInterpreter released;
+    check(dataset.opened->load_all_locations());
     for (uint64_t i = 0; i < out.size(); ++i) out[i] = number(dataset.opened->location(i));
   }
   return to_array(std::move(out));
@@ -80,10 +83,22 @@ Array<int64_t> labels(const Dataset& dataset) {
   return of_locations(dataset, [](const store::Location& at) { return at.label; });
 }
 
-// The first sample usually has a label, so this seldom looks at more than one.
+// Returns the name of the field that labels come from, or an empty text if there is none.
+std::string class_field(const Dataset& dataset) {
+  for (const store::Field& field : dataset.opened->schema().fields) {
+    if (field.kind == store::FieldKind::kClass) return field.name;
+  }
+  return {};
+}
+
+// The first sample usually has a label, so this seldom looks at more than one. Of data that lies
+// far away nothing is read for this: packed data has a field for labels only where there are some.
 bool has_labels(const Dataset& dataset) {
   const WithoutInterpreter released;
   for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
+    if (!dataset.opened->knows_locations(dataset.opened->chunk_of(i))) {
+      return !class_field(dataset).empty();
+    }
     if (dataset.opened->location(i).label >= 0) return true;
   }
   return false;
@@ -99,14 +114,6 @@ std::vector<std::string> scalar_fields(const Dataset& dataset) {
     if (store::is_scalar(field.kind)) out.push_back(field.name);
   }
   return out;
-}
-
-// Returns the name of the field that labels come from, or an empty text if there is none.
-std::string class_field(const Dataset& dataset) {
-  for (const store::Field& field : dataset.opened->schema().fields) {
-    if (field.kind == store::FieldKind::kClass) return field.name;
-  }
-  return {};
 }
 
 // Returns a dict from each column's name to its values: an array of numbers, or a list of texts.
@@ -133,6 +140,8 @@ nb::bytes read(const Dataset& dataset, uint64_t sample) {
   base::ByteVector file;
   {
     const WithoutInterpreter released;
+    const uint32_t chunk = opened.chunk_of(sample);
+    check(opened.load_locations({&chunk, 1}, {}));
     check(opened.read_file(opened.location(sample), &file)
               .at(fmt::format("{}: sample {}", opened.path(), sample)));
   }
@@ -172,7 +181,8 @@ std::optional<uint64_t> find(const Dataset& dataset, const nb::str& key_name) {
 
 void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
-      .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"))
+      .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"),
+                  nb::arg("index_cache"))
       .def_prop_ro("path", [](const Dataset& d) { return name(d.opened->path()); })
       .def_prop_ro("classes", [](const Dataset& d) { return names(d.opened->schema().classes); })
       .def_prop_ro("fingerprint",

@@ -254,6 +254,14 @@ void bind_batch(nb::module_& m) {
 void bind_feed(nb::module_& m) {
   bind_options(m);
   bind_batch(m);
+  nb::class_<io::Traffic>(m, "Traffic", "What went over a network, and how fast; 0: not known.")
+      .def_ro("requests", &io::Traffic::requests)
+      .def_ro("retries", &io::Traffic::retries)
+      .def_ro("hedges", &io::Traffic::hedges)
+      .def_ro("bytes_received", &io::Traffic::bytes_received)
+      .def_ro("bytes_sent", &io::Traffic::bytes_sent)
+      .def_ro("latency_s", &io::Traffic::latency_s)
+      .def_ro("bytes_per_s", &io::Traffic::bytes_per_s);
   nb::class_<feed::FeedStats>(m, "FeedStats")
       .def_ro("samples", &feed::FeedStats::samples)
       .def_ro("bytes_read", &feed::FeedStats::bytes_read)
@@ -267,7 +275,17 @@ void bind_feed(nb::module_& m) {
       .def_ro("idle_ns", &feed::FeedStats::idle_ns)
       .def_ro("read_ns", &feed::FeedStats::read_ns)
       .def_ro("reading_ns", &feed::FeedStats::reading_ns)
-      .def_ro("batch_bytes_peak", &feed::FeedStats::batch_bytes_peak);
+      .def_ro("batch_bytes_peak", &feed::FeedStats::batch_bytes_peak)
+      .def_ro("link", &feed::FeedStats::link)
+      .def(
+          "cost",
+          [](const feed::FeedStats& self, double per_1000_requests, double per_gb) {
+            return feed::cost(self, {.per_1000_requests = per_1000_requests, .per_gb = per_gb});
+          },
+          nb::arg("per_1000_requests"), nb::arg("per_gb"),
+          "What the requests and the bytes received cost at these prices.")
+      .def("describe_link", &feed::describe_link,
+           "How the link did, for a progress line; empty where nothing came over a network.");
   nb::class_<Feed>(m, "Feed", "Makes the batches of an epoch. Any thread may call any method.")
       .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")

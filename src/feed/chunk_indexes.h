@@ -1,5 +1,6 @@
 // What chunks' indexes say about images of which parts can be read, and the headers of these
-// images as far as they were read. Both are kept in a bounded memory, the ones that were used last.
+// images as far as they were read. The ones that were used last are in a bounded memory; for other
+// processes and later days they are kept on this machine (store/kept.h).
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,9 @@
 #include "store/dataset.h"
 
 namespace forebay::feed {
+
+using base::Result;
+using base::Status;
 
 // An image with restart segments.
 struct IndexedImage {
@@ -35,6 +39,15 @@ class IndexedChunk {
   // chunk.
   base::Bytes header(const IndexedImage& image) const EXCLUDES(mutex_);
   void keep_header(const IndexedImage& image, base::Bytes header) EXCLUDES(mutex_);
+  // All headers that are known, as bytes for another process; from then on none is new.
+  base::ByteVector encode_headers() EXCLUDES(mutex_);
+  // Takes the headers that such bytes have, as far as they are those of these images. They are not
+  // new.
+  void add_headers(base::Bytes encoded) EXCLUDES(mutex_);
+  // Whether any header was kept since the last encode_headers(), or so many that it is time for
+  // the next one.
+  bool has_new_headers() const EXCLUDES(mutex_);
+  bool has_many_new_headers() const EXCLUDES(mutex_);
   // Memory that the chunk takes once all headers are known.
   uint64_t bytes() const { return bytes_; }
 
@@ -47,6 +60,8 @@ class IndexedChunk {
   uint64_t bytes_ = 0;
   mutable base::Mutex mutex_;
   std::vector<base::ByteVector> headers_ GUARDED_BY(mutex_);  // like images_; each is set once
+  size_t known_ GUARDED_BY(mutex_) = 0;                       // how many are set
+  size_t new_ GUARDED_BY(mutex_) = 0;
 };
 
 // Any thread may call anything.
@@ -55,28 +70,40 @@ class ChunkIndexes {
   // Indexes that nobody else holds take at most `bytes_max`. The dataset outlives this.
   ChunkIndexes(const store::Dataset& dataset, uint64_t bytes_max)
       : dataset_(dataset), bytes_max_(bytes_max) {}
+  // Keeps the headers that are new.
+  ~ChunkIndexes();
+  ChunkIndexes(const ChunkIndexes&) = delete;
+  ChunkIndexes& operator=(const ChunkIndexes&) = delete;
 
   // The images of the chunk with this id (store::ChunkInfo) if they are known; else null.
   std::shared_ptr<IndexedChunk> find(const base::Sha256& id) EXCLUDES(mutex_);
   // Reads the index of the dataset's chunk with this number unless it is known, and waits for that.
-  // Null where the chunk has no index, or where it cannot be read now: its images can be read as a
-  // whole all the same.
-  std::shared_ptr<IndexedChunk> get(uint32_t chunk, const io::ReadOptions& options)
+  // Null where the chunk has no index, or a damaged one: its images can be read as a whole all the
+  // same. Errors: those of reading; kNoMemory.
+  Result<std::shared_ptr<IndexedChunk>> get(uint32_t chunk, const io::ReadOptions& options)
       EXCLUDES(mutex_);
 
-  // What was read so far.
+  // Whether this machine keeps the index of the dataset's chunk with this number, so that get()
+  // reads nothing over the network.
+  bool is_kept(uint32_t chunk) const;
+  // Keeps the headers of the dataset's chunk with this number for other processes, if many are new.
+  void keep_headers(uint32_t number, IndexedChunk& chunk) const;
+
+  // What was read over the network so far.
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t reads() const { return reads_; }
 
  private:
   struct Entry {
     std::shared_ptr<IndexedChunk> chunk;  // null while it is being read, and without an index
+    uint32_t number = 0;                  // of a chunk of the dataset with this id
     bool reading = false;
     uint64_t used = 0;  // the count of uses at its last use
   };
 
-  std::shared_ptr<IndexedChunk> read(uint32_t chunk, const io::ReadOptions& options, bool* again);
-  void drop_oldest() REQUIRES(mutex_);
+  Result<std::shared_ptr<IndexedChunk>> read(uint32_t chunk, const io::ReadOptions& options);
+  std::vector<Entry> drop_oldest() REQUIRES(mutex_);
+  void write_headers(uint32_t number, IndexedChunk& chunk) const;
 
   const store::Dataset& dataset_;
   const uint64_t bytes_max_;
@@ -86,6 +113,10 @@ class ChunkIndexes {
   std::map<base::Sha256, Entry> entries_ GUARDED_BY(mutex_);
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t uses_ GUARDED_BY(mutex_) = 0;
+  uint64_t failures_ GUARDED_BY(mutex_) = 0;  // of reading
+  // The last one, and the chunk's id.
+  Status failure_ GUARDED_BY(mutex_);
+  base::Sha256 failed_ GUARDED_BY(mutex_){};
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<uint64_t> reads_ = 0;
 };

@@ -71,7 +71,7 @@ std::shared_ptr<FakeDataset> FakeDataset::through(const io::Origin& origin) cons
   return copy;
 }
 
-base::Result<std::string> FakeDataset::key(uint64_t sample) const {
+base::Result<std::string> FakeDataset::key(uint64_t sample, const io::ReadOptions&) const {
   return fmt::format("key{}", sample);
 }
 base::Result<std::optional<uint64_t>> FakeDataset::find(std::string_view) const {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/mutex.h"
+#include "feed/link.h"
 #include "feed/pipeline.h"
 #include "feed/slot_writer.h"
 #include "io/machine.h"
@@ -33,6 +34,7 @@ class FeedImpl final : public Feed {
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         sample_bytes_(SlotWriter(options).sample_bytes()),
         planner_(own_planner_),
+        link_(*dataset_),
         indexes_(*dataset_, options.memory_bytes_max / kIndexShare) {}
 
   uint64_t steps() const override { return planner_->steps().count(); }
@@ -65,7 +67,8 @@ class FeedImpl final : public Feed {
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
   FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and of the consumer
-  ChunkIndexes indexes_;                // kept from one pipeline to the next
+  const Link link_;
+  ChunkIndexes indexes_;  // kept from one pipeline to the next
   Crews crews_;
   std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
 };
@@ -206,6 +209,7 @@ FeedStats FeedImpl::stats() const {
   stats.bytes_read += indexes_.bytes_read();
   stats.requests += indexes_.reads();
   stats.ranges += indexes_.reads();
+  stats.link = link_.traffic();
   return stats;
 }
 

@@ -77,9 +77,11 @@ Result<Order> make_order(const store::Dataset& dataset, const OrderSource& sourc
           [&](Stored) { return make_whole(dataset, options, false, epoch); },
           // Each epoch must fit into the memory that the first one was given: no long stretches.
           [&](const Weighted& weighted) -> Result<Order> {
+            RETURN_IF_ERROR(dataset.load_all_locations());
             return Order::make_listed(dataset, drawn(weighted), options, kGroupBytesInOrder);
           },
           [&](const Listed& list) -> Result<Order> {
+            RETURN_IF_ERROR(dataset.load_all_locations());
             return Order::make_listed(dataset, list, options, std::numeric_limits<uint64_t>::max());
           }},
       source);

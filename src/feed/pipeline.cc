@@ -24,24 +24,32 @@ int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
 }
 
+// What this rank's slices take in the plans of the epoch and the next one, before any of their
+// bytes is there.
+uint64_t plan_bytes(const EpochPlan& plan) {
+  constexpr uint64_t kPlans = 2;
+  constexpr uint64_t kBytesEach = sizeof(Load) + sizeof(size_t) + sizeof(LoadedGroup);
+  return plan.has_slices ? kPlans * kBytesEach * plan.load_numbers.size() : 0;
+}
+
 // How much of memory_bytes_max groups may take: twice what is needed, so that each lane's next
 // group can be loaded in time; the rest is for batches. Where the batches' sizes vary, they get at
 // least half of what is left.
 Result<uint64_t> divide_memory(const FeedOptions& options, const EpochPlan& plan,
                                const BatchPool::Shape& shape) {
   const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * shape.bytes();
-  const auto needed = base::checked_add(plan.bytes_needed, batches);
+  const uint64_t chunks = plan.bytes_needed + plan_bytes(plan);
+  const auto needed = base::checked_add(chunks, batches);
   if (!needed || *needed > options.memory_bytes_max) {
     return fail(Code::kNoMemory,
                 "feed: {} of chunks and {} of batches must be in memory at once, "
                 "memory_bytes_max is {}; raise it, or lower {}",
-                base::human_bytes(plan.bytes_needed), base::human_bytes(batches),
+                base::human_bytes(chunks), base::human_bytes(batches),
                 base::human_bytes(options.memory_bytes_max),
-                plan.bytes_needed > batches
-                    ? "what is shuffled together (lanes, their groups, the chunks)"
-                    : "the batches prepared ahead, or their size");
+                chunks > batches ? "what is shuffled together (lanes, their groups, the chunks)"
+                                 : "the batches prepared ahead, or their size");
   }
-  const uint64_t left = options.memory_bytes_max - batches - plan.bytes_needed;
+  const uint64_t left = options.memory_bytes_max - batches - chunks;
   const uint64_t ahead =
       plan.has_slices ? std::max(plan.bytes_needed, kSlicesAheadBytes) : plan.bytes_needed;
   return plan.bytes_needed + std::min(ahead, shape.varies() ? left / 2 : left);
@@ -79,13 +87,15 @@ Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
       clock_(clock),
       sample_bytes_(shape.sample_bytes),
       varies_(shape.varies()),
-      batch_bytes_max_(options.memory_bytes_max - group_bytes_max),
+      batch_bytes_max_(options.memory_bytes_max - group_bytes_max - plan_bytes(*first)),
       batch_size_(shape.samples),
       pool_(std::make_shared<BatchPool>(
           shape, static_cast<uint64_t>(options.prefetch) + kBatchesHeld, batch_bytes_max_)),
       slicer_(dataset, options, indexes),
       reading_(dataset, planner, slicer_, first,
-               {.memory_bytes_max = group_bytes_max, .caching = caching_of(options, *first)},
+               {.memory_bytes_max = group_bytes_max,
+                .caching = caching_of(options, *first),
+                .first_batch_end = planner.steps().end_of(start.step)},
                crews.reading, trace),
       next_step_(start.step),
       gpu_share_(options.device == nullptr ? Decode::kHost : options.decode) {

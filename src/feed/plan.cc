@@ -141,6 +141,20 @@ uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) co
   return mean >= kSlicedSampleBytes ? mean : 0;
 }
 
+// Where groups that are read as a whole begin and end must be known before they are read.
+Status Planner::load_locations(const Order& order) const {
+  std::vector<uint32_t> chunks;
+  for (const Group& group : order.groups()) {
+    const auto stretches = order.stretches(group);
+    const bool is_known = std::ranges::all_of(stretches, [&](const Stretch& stretch) {
+      return dataset_->knows_locations(stretch.chunk);
+    });
+    if (is_known || sliced_sample_bytes(order, group) > 0) continue;
+    for (const Stretch& stretch : stretches) chunks.push_back(stretch.chunk);
+  }
+  return chunks.empty() ? Status() : dataset_->load_locations(chunks, {});
+}
+
 // Adds the loads of a group. Those that only positions below `start` need get no uses.
 void Planner::add_loads(size_t number, uint64_t start, EpochPlan* plan) const {
   const Order& order = plan->order;
@@ -177,6 +191,7 @@ Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t 
   auto plan = std::make_shared<EpochPlan>();
   plan->epoch = epoch;
   ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch));
+  RETURN_IF_ERROR(load_locations(plan->order));
   const size_t groups = plan->order.groups().size();
   plan->loads_of_group.resize(groups);
   for (size_t number = 0; number < groups; ++number) add_loads(number, start, plan.get());

@@ -74,12 +74,15 @@ class Planner {
   const Steps& steps() const { return steps_; }
   // Whether an epoch is prepared after this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
-  // Leaves out the loads that only positions below `start` need. Errors: those of Order::make().
+  // Leaves out the loads that only positions below `start` need. Waits where groups are read as a
+  // whole over a network, until it is known where their samples lie. Errors: those of Order::make()
+  // and of Dataset::load_locations().
   Result<std::shared_ptr<const EpochPlan>> plan(uint64_t epoch, uint64_t start) const;
 
  private:
   uint64_t bytes_of(const Order& order, const Group& group) const;
   uint64_t sliced_sample_bytes(const Order& order, const Group& group) const;
+  Status load_locations(const Order& order) const;
   void add_loads(size_t number, uint64_t start, EpochPlan* plan) const;
   uint64_t bytes_of(const Order& order) const;
   uint64_t drawn_bytes_needed() const;

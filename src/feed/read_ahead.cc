@@ -6,12 +6,19 @@ namespace forebay::feed {
 
 void ReadAhead::add_epoch(std::shared_ptr<const EpochPlan> plan) {
   FOREBAY_CHECK(wants_epoch());
+  if (plan_ == nullptr) {
+    first_epoch_ = plan->epoch;
+    const auto others =
+        std::ranges::lower_bound(plan->loads, limits_.urgent_end, {}, &Load::first_position);
+    urgent_ = urgent_left_ = static_cast<size_t>(others - plan->loads.begin());
+  }
   plan_ = std::move(plan);
   next_ = 0;
 }
 
 std::optional<LoadId> ReadAhead::next_load() {
-  if (wants_epoch() || !waiting_.empty() || !has_room_for_read(1)) return std::nullopt;
+  if (wants_epoch() || !waiting_.empty()) return std::nullopt;
+  if (!has_room_for_read({.epoch = plan_->epoch, .number = next_}, 1)) return std::nullopt;
   if (unnamed_ == limits_.unnamed) return std::nullopt;
   const Load& load = plan_->loads[next_];
   if (load.lane >= in_lane_.size()) in_lane_.resize(load.lane + 1);
@@ -20,7 +27,9 @@ std::optional<LoadId> ReadAhead::next_load() {
   memory_bytes_ += load.bytes;
   ++in_lane_[load.lane];
   ++unnamed_;
-  return LoadId{.epoch = plan_->epoch, .number = next_++};
+  const LoadId id{.epoch = plan_->epoch, .number = next_++};
+  if (is_urgent(id)) ++urgent_unnamed_;
+  return id;
 }
 
 bool ReadAhead::may_exceed_memory(const Load& load) const {
@@ -32,8 +41,11 @@ bool ReadAhead::begin(const LoadId& load, std::deque<PieceRead> reads) {
     const auto after = std::ranges::upper_bound(waiting_, load, {}, &PieceRead::load);
     waiting_.insert(after, reads.begin(), reads.end());
     reads_of_.emplace(load, reads.size());
+  } else {
+    note_loaded(load);
   }
   --unnamed_;
+  if (is_urgent(load)) --urgent_unnamed_;
   return !reads.empty();
 }
 
@@ -49,13 +61,26 @@ void ReadAhead::drop(uint32_t lane, uint64_t load_bytes) {
   --in_lane_[lane];
 }
 
-bool ReadAhead::has_room_for_read(uint64_t bytes) const {
-  return reads_ == 0 || (reads_ < limits_.reads && read_bytes_ + bytes <= limits_.read_bytes);
+bool ReadAhead::is_urgent(const LoadId& load) const {
+  return load.epoch == first_epoch_ && load.number < urgent_;
+}
+
+// Everything of the load is in memory, or nothing of it will be read.
+void ReadAhead::note_loaded(const LoadId& load) {
+  if (is_urgent(load)) --urgent_left_;
+}
+
+bool ReadAhead::has_room_for_read(const LoadId& load, uint64_t bytes) const {
+  const bool waits = urgent_left_ > 0 && !is_urgent(load);
+  if (waits && urgent_unnamed_ > 0) return false;
+  const uint32_t reads_max = waits ? std::min(limits_.beside_urgent, limits_.reads) : limits_.reads;
+  return reads_ == 0 || (reads_ < reads_max && read_bytes_ + bytes <= limits_.read_bytes);
 }
 
 std::optional<PieceRead> ReadAhead::next_read() {
-  if (waiting_.empty() || !has_room_for_read(waiting_.front().bytes)) return std::nullopt;
+  if (waiting_.empty()) return std::nullopt;
   const PieceRead read = waiting_.front();
+  if (!has_room_for_read(read.load, read.bytes)) return std::nullopt;
   waiting_.pop_front();
   ++reads_;
   read_bytes_ += read.bytes;
@@ -69,6 +94,7 @@ bool ReadAhead::finish(const PieceRead& read) {
   FOREBAY_CHECK(left != reads_of_.end());
   if (--left->second > 0) return false;
   reads_of_.erase(left);
+  note_loaded(read.load);
   return true;
 }
 

@@ -33,6 +33,12 @@ struct ReadAheadLimits {
   uint32_t reads = 16;               // reads in flight
   uint32_t unnamed = 32;             // loads that have started and whose reads are not named yet
   uint64_t read_bytes = 64'000'000;  // bytes in flight; a larger read may be in flight alone
+  // The loads of the first plan that positions below this need are urgent. Nothing else starts
+  // until their reads are named, and then until all of them are in memory only while fewer than
+  // `beside_urgent` reads are in flight: all reads share a link, and the first batch would
+  // otherwise wait for everything that is read ahead.
+  uint64_t urgent_end = 0;
+  uint32_t beside_urgent = 8;
 };
 
 // One thread at a time may use it. The order of calls: add_epoch() makes loads known; next_load()
@@ -74,12 +80,18 @@ class ReadAhead {
   uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
-  bool has_room_for_read(uint64_t bytes) const;
+  bool is_urgent(const LoadId& load) const;
+  void note_loaded(const LoadId& load);
+  bool has_room_for_read(const LoadId& load, uint64_t bytes) const;
   bool may_exceed_memory(const Load& load) const;
 
   const ReadAheadLimits limits_;
   std::shared_ptr<const EpochPlan> plan_;
-  size_t next_ = 0;                    // the load of plan_ that starts next
+  size_t next_ = 0;  // the load of plan_ that starts next
+  uint64_t first_epoch_ = 0;
+  size_t urgent_ = 0;                  // the first loads of the first plan
+  size_t urgent_left_ = 0;             // those that are not in memory yet
+  size_t urgent_unnamed_ = 0;          // those that have started and whose reads are not named
   std::deque<PieceRead> waiting_;      // reads that are named, in the order of their loads
   uint32_t unnamed_ = 0;               // loads whose reads are not
   std::vector<uint32_t> in_lane_;      // loads in memory, of each lane

@@ -25,6 +25,8 @@ struct Model {
     limits.reads = static_cast<uint32_t>(1 + sim.random().below(5));
     limits.read_bytes = 1 + sim.random().below(300);
     limits.unnamed = static_cast<uint32_t>(1 + sim.random().below(4));
+    limits.urgent_end = sim.random().below(8);
+    limits.beside_urgent = static_cast<uint32_t>(1 + sim.random().below(3));
     limits.memory_bytes = needed + sim.random().below(2 * needed);
     ahead.emplace(limits);
   }
@@ -183,6 +185,37 @@ TEST(ReadAhead, ALargeReadMayBeInFlightAlone) {
   const PieceRead second = ahead.next_read().value();
   EXPECT_TRUE(ahead.finish(second));
   EXPECT_TRUE(ahead.wants_epoch());
+}
+
+TEST(ReadAhead, WhatTheFirstBatchNeedsComesBeforeWhatIsReadAhead) {
+  auto plan = std::make_shared<EpochPlan>();
+  for (uint64_t i = 0; i < 8; ++i) plan->loads.push_back({.first_position = i, .uses = 1});
+  ReadAhead ahead({.memory_bytes = 100, .reads = 5, .urgent_end = 3, .beside_urgent = 2});
+  ahead.add_epoch(plan);
+  std::deque<PieceRead> flying;
+  const auto start_all = [&] {
+    while (true) {
+      if (const auto read = ahead.next_read()) {
+        flying.push_back(*read);
+      } else if (const auto load = ahead.next_load()) {
+        EXPECT_TRUE(ahead.begin(*load, {{.load = *load, .bytes = 1}}));
+      } else {
+        return flying.size();
+      }
+    }
+  };
+  const auto finish = [&](size_t at) {
+    EXPECT_TRUE(ahead.finish(flying[at]));
+    flying.erase(flying.begin() + static_cast<ptrdiff_t>(at));
+  };
+  EXPECT_EQ(start_all(), 3u);  // the three that are urgent
+  finish(0);
+  EXPECT_EQ(start_all(), 2u);
+  finish(0);
+  EXPECT_EQ(start_all(), 2u);  // the last urgent one, and one more
+  EXPECT_EQ(flying[1].load.number, 3u);
+  finish(0);
+  EXPECT_EQ(start_all(), 5u);  // nothing is urgent any more
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
       crews_(crews),
       trace_(trace),
       ahead_({.memory_bytes = options.memory_bytes_max,
-              .reads = is_remote_ ? kRemoteReads : ReadAheadLimits{}.reads}),
+              .reads = is_remote_ ? kRemoteReads : ReadAheadLimits{}.reads,
+              .urgent_end = is_remote_ ? options.first_batch_end : 0}),
       to_slice_(std::numeric_limits<size_t>::max()),  // ReadAhead limits how many wait
       queue_(crews.readers, {}, [this](const io::DoneRead& done) { finish_read(done); }) {
   {
@@ -153,7 +154,7 @@ void ReadingStage::begin_load(const LoadId& id) {
       std::weak_ptr<SlicedGroup>& shared = epoch->sliced_groups[load.group];
       group.shared = shared.lock();
       if (group.shared == nullptr) {
-        group.shared = std::make_shared<SlicedGroup>(*epoch->plan, load.group);
+        group.shared = slicer_.share(*epoch->plan, load.group);
         shared = group.shared;
       }
       to_slice_.push(id);
@@ -197,8 +198,12 @@ void ReadingStage::slice(EpochData& epoch, const LoadId& id, uint32_t thread) {
   try {
     const Trace::Span span(trace_, "plan a slice", {.name = "slice", .number = thread}, "group",
                            load.group);
-    group.slice = std::make_unique<const Slice>(
-        slicer_.slice(*epoch.plan, load, *group.shared, read_options()));
+    auto planned = slicer_.slice(*epoch.plan, load, *group.shared, read_options());
+    if (planned) {
+      group.slice = std::make_unique<const Slice>(std::move(*planned));
+    } else {
+      group.status = planned.error().at("feed");
+    }
   } catch (const std::bad_alloc&) {
     group.status = no_memory(load.bytes);
   }
@@ -212,7 +217,7 @@ void ReadingStage::begin_slice(EpochData& epoch, const LoadId& id) {
   try {
     if (group.slice != nullptr) {
       make_room(dataset_, options_.caching, spare_, epoch, id.number);
-      uint64_t bytes = 0;
+      uint64_t bytes = group.slice->own_bytes;
       for (const SliceRead& read : group.slice->reads) bytes += read.bytes;
       const bool any = ahead_.begin(id, reads_of(epoch, id), group.bytes, bytes);
       group.bytes = bytes;

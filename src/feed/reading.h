@@ -34,6 +34,7 @@ class ReadingStage {
   struct Options {
     uint64_t memory_bytes_max = 0;  // room for loads; the plan `first` fits
     store::Caching caching = store::Caching::kCached;
+    uint64_t first_batch_end = 0;  // the position after those of the first batch
   };
 
   // Begins to read what the plan `first` needs.

@@ -107,9 +107,7 @@ std::optional<RegionPieces> plan_pieces(const IndexedImage& image, Bytes header,
   for (const jpeg::ByteRange& place : jpeg::places_of(image.restart, out.segments)) {
     out.places.push_back({image.offset + place.offset, place.length});
   }
-  uint64_t bytes = 0;
-  for (const FileRange& place : out.places) bytes += place.length;
-  if (cost.is_nearly_whole(bytes, out.places.size(), image.length)) return std::nullopt;
+  if (cost.is_nearly_whole(out.places, image.length)) return std::nullopt;
   return out;
 }
 

@@ -191,9 +191,23 @@ TEST(ReadCost, AGapIsReadWhereARequestWouldCostMore) {
   ReadCost single = many;
   single.ranges_max = 1;
   EXPECT_EQ(many.gap_bytes_max(), many.range_bytes);
-  EXPECT_EQ(single.gap_bytes_max(), 5'000'000 / kRemoteReads + many.range_bytes);
-  EXPECT_TRUE(many.is_worth(10'000, 1'000'000));
+  EXPECT_EQ(single.gap_bytes_max(), ReadCost::kRequestBytes + (64 << 10));
+  single.latency_s = 0.01;
+  EXPECT_EQ(single.gap_bytes_max(), ReadCost::kRequestBytes + 1'000'000 / kRemoteReads);
+  EXPECT_TRUE(many.is_worth(300'000, 1'000'000));
   EXPECT_FALSE(many.is_worth(500'000, 1'000'000));
+  EXPECT_FALSE(single.is_worth(300'000, 1'000'000));  // saves less
+  EXPECT_TRUE(single.is_worth(10'000, 1'000'000));
+}
+
+TEST(ReadCost, GapsThatAreReadCountForAWholeFile) {
+  const std::vector<FileRange> needed{{5000, 30'000}, {38'000, 30'000}, {71'000, 31'000}};
+  const ReadCost many;
+  ReadCost single;
+  single.ranges_max = 1;
+  EXPECT_FALSE(many.is_nearly_whole(needed, 100'000));
+  EXPECT_TRUE(single.is_nearly_whole(needed, 100'000));
+  EXPECT_FALSE(single.is_nearly_whole(needed, 110'000));
 }
 
 }  // namespace

@@ -10,12 +10,13 @@ TEST_F(RemoteTest, WhatIsDamagedOnItsWayIsReadAgain) {
   for (const Regions regions : {Regions::kAuto, Regions::kNever}) {
     FeedOptions wanted = options();
     wanted.regions = regions;
-    const auto near = start(dataset(*fs_), wanted);
+    const auto local = dataset(*fs_);
+    const auto near = start(local, wanted);
     RemoteOrigin remote(*fs_);
     const auto packed = dataset(remote);
     std::set<std::pair<std::string, uint64_t>> damaged;
     for (uint64_t sample = 0; sample < packed->sample_count(); sample += 5) {
-      const store::Location location = packed->location(sample);
+      const store::Location location = local->location(sample);
       // A byte of the header, or of a segment.
       const uint32_t at = sample % 2 == 0 ? 10 : location.length / 2;
       damaged.emplace(packed->chunk_label(location.chunk), location.offset + at);
@@ -34,7 +35,7 @@ TEST_F(RemoteTest, WhatIsDamagedEachTimeIsABadSample) {
     wanted.regions = regions;
     RemoteOrigin remote(*fs_);
     const auto packed = dataset(remote);
-    const store::Location location = packed->location(17);
+    const store::Location location = dataset(*fs_)->location(17);
     const std::string path = packed->chunk_label(location.chunk);
     remote.damage(
         [&](const std::string& of, uint64_t at) {

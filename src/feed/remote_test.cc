@@ -1,6 +1,11 @@
 // Datasets that are far away: slices, and regions of images. Everything but the bytes that are read
 // must be the same as from a local disk.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <set>
 
 #include "feed/plan.h"
 #include "feed/testing/remote_fixture.h"
@@ -46,6 +51,40 @@ TEST_F(RemoteTest, BatchesAreThoseOfALocalDisk) {
     const FeedStats stats = compare(one);
     EXPECT_GT(stats.requests, 0u);
   }
+}
+
+TEST_F(RemoteTest, ALinkThatChangesChangesNoBatch) {
+  for (const uint64_t seed : {1u, 2u, 3u}) {
+    FeedOptions wanted = options();
+    wanted.seed = seed;
+    const RemoteOrigin steady(*fs_, seed);
+    const auto expected = rest(*start(dataset(steady, "/photos"), wanted));
+    RemoteOrigin varying(*fs_, seed);
+    varying.vary_link();
+    const auto far = start(dataset(varying, "/photos"), wanted);
+    EXPECT_TRUE(rest(*far) == expected) << seed;
+    EXPECT_NE(varying.bytes(), steady.bytes()) << seed;  // only what is read depends on the link
+  }
+}
+
+TEST_F(RemoteTest, TheLinkIsCountedSinceTheFeedWasOpened) {
+  const RemoteOrigin one(*fs_);
+  const RemoteOrigin other(*fs_);
+  const auto twice = dataset(one, "/photos");
+  const auto mixture = store::concat({twice, dataset(other), dataset(*fs_), twice}).value();
+  const size_t before = one.asked().size() + other.asked().size();
+  ASSERT_GT(before, 0u);
+  const auto feed = start(mixture, options());
+  (void)rest(*feed);
+  // The feed may be reading the next epoch already.
+  const auto asked = [&] { return one.asked().size() + other.asked().size() - before; };
+  const size_t least = asked();
+  const FeedStats stats = feed->stats();
+  EXPECT_GE(stats.link.requests, least);
+  EXPECT_LE(stats.link.requests, asked());
+  const auto near = start(dataset(*fs_), options());
+  (void)rest(*near);
+  EXPECT_EQ(near->stats().link, io::Traffic());
 }
 
 TEST_F(RemoteTest, EachUseIsInOneSlice) {
@@ -189,6 +228,108 @@ TEST_F(RemoteTest, PartsOfAMixtureMayBeFarAway) {
   const auto far =
       start(store::concat({dataset(*fs_), dataset(remote, "/photos")}).value(), options());
   EXPECT_TRUE(rest(*far) == rest(*near));
+}
+
+// Feeds that share a folder on this machine, like processes one after the other.
+class KeptTest : public RemoteTest {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("forebay_feed_{}", ::getpid());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  struct Seen {
+    std::vector<SeenBatch> batches;
+    uint64_t bytes = 0;          // of everything that was asked for
+    uint64_t index_bytes = 0;    // of the chunks' indexes among these
+    uint64_t header_ranges = 0;  // ranges that begin where an image begins
+  };
+  // An epoch of a feed of its own.
+  Seen run(const FeedOptions& options, uint64_t epoch = 0, bool keeps = true) const {
+    const RemoteOrigin remote(*fs_, epoch + 1);
+    std::shared_ptr<const io::KeptFiles> kept;
+    if (keeps) kept = std::make_shared<const io::KeptFiles>(io::KeptFiles::Options{folder_});
+    const auto far =
+        store::open_packed(remote, "/photos", {.kept = kept, .loads_locations = false}).value();
+    Seen seen;
+    seen.batches = rest(*start(far, options, {.epoch = epoch}));
+    const auto near = dataset(*fs_, "/photos");
+    std::set<std::pair<std::string, uint64_t>> begins;
+    for (uint64_t i = 0; i < near->sample_count(); ++i) {
+      const store::Location location = near->location(i);
+      begins.emplace(near->chunk_label(location.chunk), location.offset);
+    }
+    for (const RemoteOrigin::Asked& asked : remote.asked()) {
+      for (const auto& [offset, length] : asked.ranges) {
+        seen.bytes += length;
+        const bool is_index = offset == 0 && asked.path.ends_with(".tar");
+        seen.index_bytes += is_index ? length : 0;
+        seen.header_ranges += begins.contains({asked.path, offset}) ? 1 : 0;
+      }
+    }
+    return seen;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(KeptTest, TheNextProcessReadsNoIndexAndNoHeader) {
+  FeedOptions wanted = options();
+  wanted.drop_last = false;
+  wanted.next_epoch = false;
+  wanted.transform.crop = image::RandomResizedCrop{.scale_min = 0.05, .scale_max = 0.3};
+  const Seen first = run(wanted);
+  EXPECT_GT(first.index_bytes, 0u);
+  EXPECT_GE(first.header_ranges, 64u);
+  // Images whose regions cover nearly all of them are read as a whole, from their beginning.
+  const Seen second = run(wanted);
+  EXPECT_EQ(second.index_bytes, 0u);
+  EXPECT_LT(second.header_ranges, first.header_ranges / 4);
+  EXPECT_LT(second.bytes, first.bytes);
+  EXPECT_TRUE(second.batches == first.batches);
+  const Seen without = run(wanted, 0, false);
+  EXPECT_TRUE(without.batches == first.batches);
+  EXPECT_EQ(without.index_bytes, first.index_bytes);
+}
+
+TEST_F(KeptTest, DamageInTheFolderChangesNoBatch) {
+  FeedOptions wanted = options();
+  wanted.next_epoch = false;
+  const auto expected = run(wanted).batches;
+  base::Random random(3, base::Purpose::kTest);
+  for (int round = 0; round < 4; ++round) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+      file.seekp(static_cast<std::streamoff>(random.below(entry.file_size())));
+      file.put(static_cast<char>(random.next_u32()));
+    }
+    EXPECT_TRUE(run(wanted).batches == expected) << round;
+  }
+  // Headers of other images, under a checksum that is right.
+  const io::KeptFiles kept({.folder = folder_});
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const std::string name = entry.path().stem().string();
+    if (!name.ends_with(".headers")) continue;
+    ByteVector headers = kept.get(name).value();
+    for (int i = 0; i < 20; ++i) headers[random.below(headers.size())] ^= 0x21;
+    kept.put(name, headers);
+  }
+  EXPECT_TRUE(run(wanted).batches == expected);
+}
+
+// Ranks that share chunks keep the headers of each other.
+TEST_F(KeptTest, RanksKeepTheirHeadersTogether) {
+  FeedOptions wanted = options();
+  wanted.next_epoch = false;
+  wanted.lanes = 1;
+  wanted.world_size = 2;
+  wanted.transform.crop = image::RandomResizedCrop{.scale_min = 0.05, .scale_max = 0.3};
+  const Seen first = run(wanted);
+  wanted.rank = 1;
+  const Seen second = run(wanted);
+  EXPECT_LT(run(wanted).header_ranges, second.header_ranges / 2);
+  wanted.rank = 0;
+  EXPECT_LT(run(wanted).header_ranges, first.header_ranges / 2);
 }
 
 }  // namespace

@@ -230,6 +230,8 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
     // Its group may not be this rank's, or be gone already.
     const uint64_t position = position_instead(order, task.position, next);
     const uint64_t other = order.sample_at(position);
+    const uint32_t chunk = dataset_.chunk_of(other);
+    RETURN_IF_ERROR(dataset_.load_locations({&chunk, 1}, read_options_));
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
     SlotRequest request{.file = file.value_or(Bytes()),
@@ -257,7 +259,7 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
 
 BadSample SampleMaker::describe(uint64_t sample, const Status& reason) const {
   const uint32_t chunk = dataset_.chunk_of(sample);
-  const auto key = dataset_.key(sample);
+  const auto key = dataset_.key(sample, read_options_);
   return {.sample = sample,
           .chunk = base::to_utf8(dataset_.chunk_name(chunk)),
           .key = key ? base::to_utf8(*key)

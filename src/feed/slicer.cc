@@ -1,6 +1,7 @@
 #include "feed/slicer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -34,7 +35,25 @@ bool may_read(const store::ChunkInfo& chunk, const store::Location& location) {
          base::in_bounds(location.offset, location.length, chunk.offset + chunk.bytes);
 }
 
+uint64_t own_bytes(const Slice& slice) {
+  uint64_t bytes = sizeof(Slice) + slice.reads.size() * sizeof(SliceRead) +
+                   slice.runs.size() * (sizeof(ChunkRun) + sizeof(FileRange) + sizeof(uint8_t*)) +
+                   slice.samples.size() * sizeof(SlicedSample);
+  for (const SlicedSample& sample : slice.samples) {
+    bytes += sample.places.size() * sizeof(SlicedSample::Place) +
+             sample.segments.size() * sizeof(jpeg::SegmentRange);
+  }
+  return bytes;
+}
+
 }  // namespace
+
+SlicedGroup::~SlicedGroup() {
+  MutexLock lock(mutex_);
+  for (const auto& [number, chunk] : chunks_) {
+    if (chunk != nullptr) indexes_.keep_headers(number, *chunk);
+  }
+}
 
 std::span<const uint32_t> SlicedGroup::permutation() {
   MutexLock lock(mutex_);
@@ -63,20 +82,31 @@ Slicer::Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkI
       may_read_regions_(options.regions == Regions::kAuto && options.images == Images::kTensor &&
                         !options.files && may_need_less(options.transform)) {}
 
-Slice Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
-                    const io::ReadOptions& read) const {
+Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
+                            const io::ReadOptions& read) const {
   const auto permutation = group.permutation();
-  const ReadCost cost = cost_of(plan, load);
+  const Group& of = plan.order.groups()[load.group];
   Slice out;
+  out.samples.resize(load.uses);
+  std::vector<Order::Place> places;
+  std::vector<uint32_t> chunks;
+  for (uint64_t use = 0; use < load.uses; ++use) {
+    const uint64_t at = load.first + use * load.stride;
+    places.push_back(plan.order.place(of, permutation, at));
+    chunks.push_back(plan.order.stretches(of)[places.back().stretch].chunk);
+  }
+  const ReadCost cost = cost_of(chunks);
   std::vector<WantedBytes> wanted;
   for (uint64_t use = 0; use < load.uses; ++use) {
     const uint64_t at = load.first + use * load.stride;
-    SlicedSample& sample = out.samples.emplace_back();
-    sample.sample = plan.order.place(plan.order.groups()[load.group], permutation, at).sample;
+    const uint32_t chunk = chunks[use];
+    SlicedSample& sample = out.samples[use];
+    sample.sample = places[use].sample;
+    ASSIGN_OR_RETURN(sample.chunk, index_of(plan, load, chunk, cost, group, read));
+    RETURN_IF_ERROR(know_locations(chunk, read));
     const store::Location location = dataset_.location(sample.sample);
     out.sample_bytes += location.length;
-    if (!may_read(dataset_.chunk(location.chunk), location)) continue;
-    sample.chunk = index_of(plan, load, location.chunk, group, read);
+    if (!may_read(dataset_.chunk(chunk), location)) continue;
     for (const FileRange& place : places_of(plan, load, at, location, cost, &sample)) {
       sample.places.push_back({.run = wanted.size(), .range = place});
       wanted.push_back({.of = {.chunk = location.chunk, .range = place}});
@@ -87,39 +117,58 @@ Slice Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
   for (SlicedSample& sample : out.samples) {
     for (SlicedSample::Place& place : sample.places) place.run = wanted[place.run].run;
   }
+  out.own_bytes = own_bytes(out);
   return out;
 }
 
-// What reading from the place of the load's chunks costs.
-ReadCost Slicer::cost_of(const EpochPlan& plan, const Load& load) const {
+// Where the samples lie is read only where no index was, which says that too.
+Status Slicer::know_locations(uint32_t chunk, const io::ReadOptions& read) const {
+  if (dataset_.knows_locations(chunk)) return {};
+  return dataset_.load_locations({&chunk, 1}, read);
+}
+
+// What reading from these chunks costs. Where they are on several servers, the slowest one counts.
+ReadCost Slicer::cost_of(std::span<const uint32_t> chunks) const {
   ReadCost cost;
-  for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
-    cost.ranges_max = std::min(cost.ranges_max, dataset_.ranges_max(stretch.chunk));
+  io::Traffic slowest;
+  const std::string* asked = nullptr;
+  for (const uint32_t chunk : chunks) {
+    const store::ChunkOrigin of = dataset_.origin(chunk);
+    if (&of.path == std::exchange(asked, &of.path)) continue;
+    cost.ranges_max = std::min(cost.ranges_max, of.origin.ranges_max(of.path));
+    const io::Traffic traffic = of.origin.traffic(of.path);
+    if (traffic.latency_s >= slowest.latency_s) slowest = traffic;
   }
+  if (slowest.latency_s > 0) cost.latency_s = slowest.latency_s;
+  if (slowest.bytes_per_s > 0) cost.bytes_per_s = slowest.bytes_per_s;
   return cost;
 }
 
 // The chunk's images where parts of them can be read.
-std::shared_ptr<IndexedChunk> Slicer::index_of(const EpochPlan& plan, const Load& load,
-                                               uint32_t chunk, SlicedGroup& group,
-                                               const io::ReadOptions& read) const {
-  if (!may_read_regions_ || !dataset_.is_remote(chunk)) return nullptr;
+Result<std::shared_ptr<IndexedChunk>> Slicer::index_of(const EpochPlan& plan, const Load& load,
+                                                       uint32_t chunk, const ReadCost& cost,
+                                                       SlicedGroup& group,
+                                                       const io::ReadOptions& read) const {
+  if (!may_read_regions_ || !dataset_.is_remote(chunk)) return std::shared_ptr<IndexedChunk>();
   if (auto looked_for = group.chunk(chunk)) return *looked_for;
   std::shared_ptr<IndexedChunk> found = indexes_.find(dataset_.chunk(chunk).id);
-  if (found == nullptr && is_index_worth(plan, load, chunk)) found = indexes_.get(chunk, read);
+  if (found == nullptr && (indexes_.is_kept(chunk) || is_index_worth(plan, load, chunk, cost))) {
+    ASSIGN_OR_RETURN(found, indexes_.get(chunk, read));
+  }
   group.keep(chunk, found);
   return found;
 }
 
 // Whether this rank reads enough of the group's images in a chunk.
-bool Slicer::is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk) const {
+bool Slicer::is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk,
+                            const ReadCost& cost) const {
   uint64_t samples = 0;
   for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
     if (stretch.chunk == chunk) samples += stretch.count;
   }
   const store::ChunkInfo& info = dataset_.chunk(chunk);
   const uint64_t bytes = samples / load.stride * (info.bytes / info.samples);
-  return ReadCost().is_worth(info.index_bytes, bytes);
+  return cost.is_worth(info.index_bytes, bytes);
 }
 
 // The places of a sample's bytes: of its whole file, or of the pieces that its region needs, which

@@ -41,12 +41,20 @@ struct Slice {
   std::vector<ChunkRun> runs;         // ascending by chunk and offset
   std::vector<SliceRead> reads;
   uint64_t sample_bytes = 0;  // bytes of the samples' whole files
+  // Memory that all this and the runs' StretchBytes take, beside the bytes that are read.
+  uint64_t own_bytes = 0;
 };
 
 // What the slices of a group share while any of them is in memory. Any thread may use it.
 class SlicedGroup {
  public:
-  SlicedGroup(const EpochPlan& plan, size_t group) : plan_(plan), group_(group) {}
+  // What it is given outlives it.
+  SlicedGroup(const EpochPlan& plan, size_t group, const ChunkIndexes& indexes)
+      : plan_(plan), group_(group), indexes_(indexes) {}
+  // Keeps the headers that were read for the group.
+  ~SlicedGroup();
+  SlicedGroup(const SlicedGroup&) = delete;
+  SlicedGroup& operator=(const SlicedGroup&) = delete;
   // Order::permutation() of the group; the first call shuffles.
   std::span<const uint32_t> permutation() EXCLUDES(mutex_);
   // The images of a chunk, which may be null; empty where nobody has looked for them yet.
@@ -56,6 +64,7 @@ class SlicedGroup {
  private:
   const EpochPlan& plan_;
   const size_t group_;
+  const ChunkIndexes& indexes_;
   base::Mutex mutex_;
   bool is_shuffled_ GUARDED_BY(mutex_) = false;
   std::vector<uint32_t> permutation_ GUARDED_BY(mutex_);  // set once
@@ -68,16 +77,24 @@ class Slicer {
   // What it is given outlives it.
   Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkIndexes& indexes);
 
-  // Plans a slice's reads. Waits while it reads indexes, and plans without those that it cannot
-  // read. `read` limits these reads. Throws std::bad_alloc.
-  Slice slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
-              const io::ReadOptions& read) const;
+  // For the slices of a group; the plan outlives it.
+  std::shared_ptr<SlicedGroup> share(const EpochPlan& plan, size_t group) const {
+    return std::make_shared<SlicedGroup>(plan, group, indexes_);
+  }
+  // Plans a slice's reads. Waits while it reads indexes or, where there is none, where the
+  // samples lie. `read` limits these reads. Errors: those of reading. Throws std::bad_alloc.
+  Result<Slice> slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
+                      const io::ReadOptions& read) const;
 
  private:
-  std::shared_ptr<IndexedChunk> index_of(const EpochPlan& plan, const Load& load, uint32_t chunk,
-                                         SlicedGroup& group, const io::ReadOptions& read) const;
-  ReadCost cost_of(const EpochPlan& plan, const Load& load) const;
-  bool is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk) const;
+  ReadCost cost_of(std::span<const uint32_t> chunks) const;
+  Result<std::shared_ptr<IndexedChunk>> index_of(const EpochPlan& plan, const Load& load,
+                                                 uint32_t chunk, const ReadCost& cost,
+                                                 SlicedGroup& group,
+                                                 const io::ReadOptions& read) const;
+  Status know_locations(uint32_t chunk, const io::ReadOptions& read) const;
+  bool is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk,
+                      const ReadCost& cost) const;
   std::vector<FileRange> places_of(const EpochPlan& plan, const Load& load, uint64_t at,
                                    const store::Location& location, const ReadCost& cost,
                                    SlicedSample* sample) const;

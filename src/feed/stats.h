@@ -1,7 +1,9 @@
-// What a feed counts about itself.
+// What a feed counts about itself, and what that costs.
 #pragma once
 
-#include <cstdint>
+#include <string>
+
+#include "io/origin.h"
 
 namespace forebay::feed {
 
@@ -21,6 +23,20 @@ struct FeedStats {
   int64_t read_ns = 0;            // CPU time of the threads that read
   int64_t reading_ns = 0;         // time in which these were reading
   uint64_t batch_bytes_peak = 0;  // the most that batches have taken at the same time
+  // What went over the network for the dataset (feed/link.h). A read that `requests` counts may
+  // have taken several of these requests.
+  io::Traffic link = {};
 };
+
+// What a store takes, in any currency.
+struct Price {
+  double per_1000_requests = 0;
+  double per_gb = 0;  // 10^9 bytes that are received
+};
+double cost(const FeedStats& stats, const Price& price);
+
+// How the link did, for a progress line: "1204 requests, 98.1 MiB (54 % of whole files), 0 retries,
+// 2 hedges, 23 MB/s, 21 ms". Empty where nothing came over a network.
+std::string describe_link(const FeedStats& stats);
 
 }  // namespace forebay::feed

@@ -1,8 +1,12 @@
 #include "io/machine.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +90,11 @@ void block_signal_of_closed_pipe() {
   (void)::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+void fail_when_unacknowledged(int socket, int64_t after_ns) {
+  const auto ms = static_cast<unsigned>(after_ns / 1'000'000);
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
 int usable_cores() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -115,6 +124,11 @@ uint64_t resident_bytes() {
   uint64_t resident = 0;
   statm >> total >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+uint64_t open_files_max() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }
 
 int64_t process_id() { return ::getpid(); }

@@ -25,6 +25,9 @@ void work_in_background();
 // Makes writing to a connection that the other side closed an error for the calling thread, where
 // it would end the process (SIGPIPE).
 void block_signal_of_closed_pipe();
+// Lets a TCP connection fail when the other side has not acknowledged bytes for this time. The
+// system's own limit is some 15 minutes.
+void fail_when_unacknowledged(int socket, int64_t after_ns);
 
 // Bytes that can be allocated now without swapping: what the system says, and at most what the
 // cgroup's memory limit allows.
@@ -32,6 +35,9 @@ uint64_t available_memory_bytes();
 
 // Bytes of this process that are in memory now.
 uint64_t resident_bytes();
+
+// How many files and connections this process may have open at the same time.
+uint64_t open_files_max();
 
 // This process's id. A forked child has another one, and none of its parent's threads.
 int64_t process_id();

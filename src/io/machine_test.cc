@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <thread>
 
@@ -19,6 +20,12 @@ TEST(Machine, ClocksGoForward) {
 TEST(Machine, AvailableMemoryIsSomeAndBelowTheMachines) {
   EXPECT_GT(available_memory_bytes(), 16u << 20);
   EXPECT_LT(available_memory_bytes(), uint64_t{1} << 50);
+}
+
+TEST(Machine, OpenFilesHaveALimit) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(open_files_max(), limit.rlim_cur);
 }
 
 TEST(Machine, AThreadCanWorkInTheBackground) {

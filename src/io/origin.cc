@@ -22,9 +22,10 @@ void ReadableFile::start(std::vector<Range> ranges, const ReadOptions& options,
 
 bool Origin::is_remote(const std::string&) const { return false; }
 size_t Origin::ranges_max(const std::string&) const { return SIZE_MAX; }
+Traffic Origin::traffic(const std::string&) const { return {}; }
 
-Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit) {
-  ASSIGN_OR_RETURN(const auto file, origin.open(path));
+Result<base::ByteVector> Origin::read_whole(const std::string& path, uint64_t limit) const {
+  ASSIGN_OR_RETURN(const auto file, open(path));
   const uint64_t size = file->identity().size;
   if (size > limit) {
     return fail(Code::kTooBig, "{}: {} bytes, more than the limit of {}", path, size, limit);
@@ -32,6 +33,10 @@ Result<base::ByteVector> read_file(const Origin& origin, const std::string& path
   base::ByteVector data(size);
   RETURN_IF_ERROR(file->read(0, data));
   return data;
+}
+
+Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit) {
+  return origin.read_whole(path, limit);
 }
 
 Result<bool> exists(const Origin& origin, const std::string& path) {

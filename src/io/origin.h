@@ -1,6 +1,6 @@
-// Where bytes come from: the seam through which everything reads. Today an origin is the local file
-// system, one in memory, or one that fails on purpose; a remote store is one more implementation.
-// Writing is a file system's duty: io/file_system.h. Many reads at once: io/read_queue.h.
+// Where bytes come from: the seam through which everything reads. An origin is the local file
+// system, a web server or an object store (http/, s3/), one in memory, or one that fails on
+// purpose. Writing is a file system's duty: io/file_system.h. Many reads at once: io/read_queue.h.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,19 @@ class ReadableFile {
                      std::function<void(Status)> done) const;
 };
 
+// What was exchanged with the servers of an origin since it was made, and how fast they are. All
+// zero where nothing comes over a network.
+struct Traffic {
+  uint64_t requests = 0;        // sent, with those that were retries or hedges
+  uint64_t retries = 0;         // requests among these that repeat one that failed
+  uint64_t hedges = 0;          // requests among these that repeat one that was slow
+  uint64_t bytes_received = 0;  // with headers, as far as libcurl counts them
+  uint64_t bytes_sent = 0;
+  double latency_s = 0;    // from sending a request to its first byte, lately; 0: not known yet
+  double bytes_per_s = 0;  // received while anything was received, lately; 0: not known yet
+  bool operator==(const Traffic&) const = default;
+};
+
 // How a file is opened.
 struct OpenOptions {
   // False for bytes that are not worth the page cache's memory: reads go around the cache where the
@@ -99,11 +112,16 @@ class Origin {
   // regular file, kIo.
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                                      const OpenOptions& options = {}) const = 0;
+  // The whole file in as few questions as the origin needs. Errors: kTooBig when it has more than
+  // `limit` bytes, those of open() and of reading.
+  virtual Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const;
   // Whether the bytes at this path come over a network, where fewer bytes are worth more requests.
   virtual bool is_remote(const std::string& path) const;
   // How many ranges of a file one request may ask for, as far as is known by now. More may be given
   // to ReadableFile::start(), and cost more requests.
   virtual size_t ranges_max(const std::string& path) const;
+  // Counted for all paths that the same servers answer for.
+  virtual Traffic traffic(const std::string& path) const;
   // The entries of a directory, sorted by the bytes of their names.
   virtual Result<std::vector<DirEntry>> list(const std::string& path) const = 0;
   // Follows symbolic links; kNotFound when nothing is there.
@@ -113,7 +131,7 @@ class Origin {
   virtual std::string canonical(const std::string& path) const = 0;
 };
 
-// The whole file; kTooBig when it has more than `limit` bytes.
+// Origin::read_whole().
 Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit);
 
 // Whether something is at `path`; an error where the origin does not tell.

@@ -1,11 +1,14 @@
 #include "store/dataset.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/limits.h"
 #include "io/blocking_file.h"
+#include "io/share_work.h"
 #include "store/format/snapshot.h"
 #include "store/format/tar.h"
+#include "store/kept.h"
 #include "store/snapshot_part.h"
 #include "store/source/tar_reader.h"
 
@@ -18,11 +21,14 @@ using base::Sha256;
 
 namespace {
 
+// Parts that are opened at the same time over a network.
+constexpr size_t kPartsAtOnce = 8;
+
 // The beginning of a file that was read already, as a file of the whole file's size.
 class FileHead final : public io::BlockingFile {
  public:
-  FileHead(const io::ReadableFile& file, const ByteVector& head)
-      : BlockingFile(file.path(), file.identity()), head_(head) {}
+  FileHead(std::string path, uint64_t size, Bytes head)
+      : BlockingFile(std::move(path), {.size = size}), head_(head) {}
 
  private:
   Result<size_t> read_some(uint64_t offset, base::MutableBytes out) const override {
@@ -32,22 +38,28 @@ class FileHead final : public io::BlockingFile {
     return length;
   }
 
-  const ByteVector& head_;
+  const Bytes head_;
 };
 
-// A part, and where in the dataset its samples begin.
+// A part, and where in the dataset its samples and chunks begin.
 struct PlacedPart {
-  Part part;
+  std::unique_ptr<const Part> part;
   uint64_t first_sample = 0;
+  uint32_t first_chunk = 0;
 };
 
 class OpenDataset final : public Dataset {
  public:
+  // `head` is the content of HEAD.
   static Result<std::shared_ptr<const Dataset>> open(const io::Origin& origin,
-                                                     const std::string& path);
+                                                     const std::string& path, std::string_view head,
+                                                     const OpenOptions& options);
 
-  OpenDataset(const io::Origin& origin, std::string path)
-      : origin_(origin), path_(std::move(path)) {}
+  OpenDataset(const io::Origin& origin, std::string path, const OpenOptions& options)
+      : origin_(origin),
+        path_(std::move(path)),
+        is_remote_(origin.is_remote(path_)),
+        kept_(is_remote_ ? options.kept : nullptr) {}
 
   const std::string& path() const override { return path_; }
   const Schema& schema() const override { return schema_; }
@@ -62,24 +74,37 @@ class OpenDataset final : public Dataset {
     return origin_.open(chunk_label(number), {.cached = caching == Caching::kCached,
                                               .known = io::Identity{.size = chunk(number).bytes}});
   }
-  bool is_remote(uint32_t) const override { return origin_.is_remote(path_); }
-  size_t ranges_max(uint32_t) const override { return origin_.ranges_max(path_); }
+  ChunkOrigin origin(uint32_t) const override { return {origin_, path_}; }
   uint32_t chunk_of(uint64_t sample) const override;
   Location location(uint64_t sample) const override;
+  Status load_locations(std::span<const uint32_t> chunks,
+                        const io::ReadOptions& options) const override;
+  Status load_all_locations(const io::ReadOptions& options) const override;
+  bool knows_locations(uint32_t chunk) const override;
+  const io::KeptFiles* kept(uint32_t) const override { return kept_.get(); }
   const Sha256& fingerprint() const override { return fingerprint_; }
 
-  Result<std::string> key(uint64_t sample) const override;
+  using Dataset::key;
+  Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override;
   Result<std::vector<std::string>> chunk_keys(uint32_t number) const override;
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
   Result<ChunkIndex> read_chunk_index(uint32_t number,
                                       const io::ReadOptions& options) const override;
+  std::vector<std::string> notes() const override;
 
  private:
-  Status add_part(const PartRef& ref);
+  Result<std::vector<std::unique_ptr<const Part>>> open_parts(std::span<const PartRef> refs) const;
+  Status add_part(std::unique_ptr<const Part> part);
   const PlacedPart& part_of(uint64_t sample) const;
+  const PlacedPart& part_of_chunk(uint32_t number) const;
+  Result<ByteVector> read_chunk_head(uint32_t number, const io::ReadOptions& options) const;
+  Result<ChunkIndex> decode_chunk_head(uint32_t number, Bytes head) const;
+  void learn_locations(uint32_t number, const ChunkIndex& index) const;
 
   const io::Origin& origin_;
   const std::string path_;
+  const bool is_remote_;
+  const std::shared_ptr<const io::KeptFiles> kept_;
   Schema schema_;
   std::vector<PlacedPart> parts_;
   std::vector<ChunkInfo> chunks_;
@@ -87,26 +112,25 @@ class OpenDataset final : public Dataset {
   Sha256 fingerprint_{};
 };
 
-Result<SnapshotRoot> read_root(const io::Origin& origin, const std::string& path) {
-  const std::string head_file = head_path(path);
-  auto head = io::read_file(origin, head_file, base::kHeadBytesMax);
-  if (!head && head.error().code() == Code::kNotFound) {
-    return fail(Code::kNotFound,
-                "{}: no dataset there (it has no file HEAD); make one with `forebay pack`", path);
+// `head` is the content of HEAD. `kept` may be null.
+Result<SnapshotRoot> read_root(const io::Origin& origin, const std::string& path,
+                               std::string_view head, const io::KeptFiles* kept) {
+  const auto id = decode_head(head);
+  if (!id) {
+    return tl::unexpected(Status(id.error().code(), id.error().message()).at(head_path(path)));
   }
-  RETURN_IF_ERROR(head);
-  const auto id = decode_head(base::as_text(*head));
-  if (!id) return tl::unexpected(Status(id.error().code(), id.error().message()).at(head_file));
   const std::string root_file = root_path(path, *id);
-  ASSIGN_OR_RETURN(const ByteVector data,
-                   io::read_file(origin, root_file, base::kSnapshotRootBytesMax));
-  if (base::sha256(data) != *id) {
-    return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
-                root_file);
-  }
-  auto root = decode_root(data);
-  if (!root) return tl::unexpected(root.error().at(root_file));
-  return root;
+  const auto read = [&] { return io::read_file(origin, root_file, base::kSnapshotRootBytesMax); };
+  const auto decode = [&](Bytes data) -> Result<SnapshotRoot> {
+    if (base::sha256(data) != *id) {
+      return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
+                  root_file);
+    }
+    auto root = decode_root(data);
+    if (!root) return tl::unexpected(root.error().at(root_file));
+    return root;
+  };
+  return kept_or_read(kept, kept_name(*id, kKeptRoot), read, decode);
 }
 
 // A chunk's id says everything of the chunk's content, its samples' labels too. How the chunks are
@@ -124,37 +148,61 @@ Sha256 fingerprint_of(std::span<const ChunkInfo> chunks, const Schema& schema) {
 }
 
 Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::Origin& origin,
-                                                         const std::string& path) {
-  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(origin, path));
-  auto dataset = std::make_shared<OpenDataset>(origin, path);
-  for (const PartRef& ref : root.parts) RETURN_IF_ERROR(dataset->add_part(ref));
+                                                         const std::string& path,
+                                                         std::string_view head,
+                                                         const OpenOptions& options) {
+  auto dataset = std::make_shared<OpenDataset>(origin, path, options);
+  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(origin, path, head, dataset->kept_.get()));
+  ASSIGN_OR_RETURN(auto parts, dataset->open_parts(root.parts));
+  for (auto& part : parts) RETURN_IF_ERROR(dataset->add_part(std::move(part)));
   dataset->schema_ = std::move(root.schema);
   dataset->fingerprint_ = fingerprint_of(dataset->chunks_, dataset->schema_);
+  if (options.loads_locations) RETURN_IF_ERROR(dataset->Dataset::load_all_locations());
   return dataset;
 }
 
-Status OpenDataset::add_part(const PartRef& ref) {
-  ASSIGN_OR_RETURN(Part part, Part::open(origin_, part_path(path_, ref.id), ref));
-  const uint64_t chunk_count = chunks_.size() + part.chunks().size();
+// Over a network each part is a round trip, so that several are opened at once.
+Result<std::vector<std::unique_ptr<const Part>>> OpenDataset::open_parts(
+    std::span<const PartRef> refs) const {
+  const PartOptions options{.kept = kept_.get(), .reads_samples = !is_remote_};
+  std::vector<std::unique_ptr<const Part>> parts(refs.size());
+  const auto open = [&](uint64_t begin, uint64_t end, size_t) -> Status {
+    for (uint64_t i = begin; i < end; ++i) {
+      ASSIGN_OR_RETURN(parts[i],
+                       Part::open(origin_, part_path(path_, refs[i].id), refs[i], options));
+    }
+    return {};
+  };
+  const size_t threads = is_remote_ ? std::min(kPartsAtOnce, refs.size()) : 1;
+  RETURN_IF_ERROR(io::share_work(refs.size(), 1, threads, open));
+  return parts;
+}
+
+Status OpenDataset::add_part(std::unique_ptr<const Part> part) {
+  const uint64_t chunk_count = chunks_.size() + part->chunks().size();
   if (chunk_count > UINT32_MAX) {
     return fail(Code::kTooBig, "{}: {} chunks, more than {}", path_, chunk_count, UINT32_MAX);
   }
-  for (ChunkInfo chunk : part.chunks()) {
+  const PlacedPart placed{.part = nullptr,
+                          .first_sample = samples_,
+                          .first_chunk = static_cast<uint32_t>(chunks_.size())};
+  for (ChunkInfo chunk : part->chunks()) {
     chunk.first_sample += samples_;
     chunks_.push_back(chunk);
   }
-  const uint64_t first_sample = samples_;
-  samples_ += part.samples();
-  parts_.push_back({std::move(part), first_sample});
+  samples_ += part->samples();
+  parts_.push_back({std::move(part), placed.first_sample, placed.first_chunk});
   return {};
 }
 
 const PlacedPart& OpenDataset::part_of(uint64_t sample) const {
   FOREBAY_CHECK(sample < samples_);
-  const auto after = std::upper_bound(
-      parts_.begin(), parts_.end(), sample,
-      [](uint64_t number, const PlacedPart& placed) { return number < placed.first_sample; });
-  return *std::prev(after);
+  return *std::prev(std::ranges::upper_bound(parts_, sample, {}, &PlacedPart::first_sample));
+}
+
+const PlacedPart& OpenDataset::part_of_chunk(uint32_t number) const {
+  FOREBAY_CHECK(number < chunks_.size());
+  return *std::prev(std::ranges::upper_bound(parts_, number, {}, &PlacedPart::first_chunk));
 }
 
 uint32_t OpenDataset::chunk_of(uint64_t sample) const {
@@ -164,14 +212,54 @@ uint32_t OpenDataset::chunk_of(uint64_t sample) const {
 
 Location OpenDataset::location(uint64_t sample) const {
   const PlacedPart& placed = part_of(sample);
-  Location location = placed.part.location(static_cast<uint32_t>(sample - placed.first_sample));
-  location.chunk = chunk_of(sample);
+  const SampleColumns& columns = placed.part->columns();
+  const uint32_t chunk = chunk_of(sample);
+  FOREBAY_CHECK(columns.knows(chunk - placed.first_chunk));
+  Location location = columns.location(static_cast<uint32_t>(sample - placed.first_sample));
+  location.chunk = chunk;
   return location;
 }
 
-Result<std::string> OpenDataset::key(uint64_t sample) const {
+bool OpenDataset::knows_locations(uint32_t chunk) const {
+  const PlacedPart& placed = part_of_chunk(chunk);
+  return placed.part->columns().knows(chunk - placed.first_chunk);
+}
+
+Status OpenDataset::load_locations(std::span<const uint32_t> chunks,
+                                   const io::ReadOptions& options) const {
+  std::vector<uint32_t> of_part;
+  for (const PlacedPart& placed : parts_) {
+    of_part.clear();
+    for (const uint32_t chunk : chunks) {
+      const uint32_t number = chunk - placed.first_chunk;
+      if (chunk >= placed.first_chunk && number < placed.part->chunks().size()) {
+        of_part.push_back(number);
+      }
+    }
+    RETURN_IF_ERROR(placed.part->columns().load(of_part, options));
+  }
+  return {};
+}
+
+Status OpenDataset::load_all_locations(const io::ReadOptions& options) const {
+  if (!is_remote_) return {};  // they were read at open
+  std::vector<uint32_t> all(chunks_.size());
+  std::iota(all.begin(), all.end(), 0u);
+  return load_locations(all, options);
+}
+
+std::vector<std::string> OpenDataset::notes() const {
+  const std::string trouble = kept_ == nullptr ? std::string() : kept_->trouble();
+  if (trouble.empty()) return {};
+  return {fmt::format(
+      "{}; so what is read about the data is not kept, and the next process reads it over the "
+      "network again: name another folder by FOREBAY_INDEX_CACHE, or \"off\"",
+      trouble)};
+}
+
+Result<std::string> OpenDataset::key(uint64_t sample, const io::ReadOptions& options) const {
   const PlacedPart& placed = part_of(sample);
-  return placed.part.key(static_cast<uint32_t>(sample - placed.first_sample));
+  return placed.part->key(static_cast<uint32_t>(sample - placed.first_sample), options);
 }
 
 // A chunk never lies in two parts.
@@ -179,20 +267,30 @@ Result<std::vector<std::string>> OpenDataset::chunk_keys(uint32_t number) const 
   const ChunkInfo& info = chunk(number);
   const PlacedPart& placed = part_of(info.first_sample);
   const auto begin = static_cast<uint32_t>(info.first_sample - placed.first_sample);
-  return placed.part.keys(begin, begin + info.samples);
+  return placed.part->keys(begin, begin + info.samples);
 }
 
 Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
   for (const PlacedPart& placed : parts_) {
-    ASSIGN_OR_RETURN(const auto found, placed.part.find(key));
+    ASSIGN_OR_RETURN(const auto found, placed.part->find(key));
     if (found) return placed.first_sample + *found;
   }
   return std::nullopt;
 }
 
-// Reads the tar header and the index at once, because over a network each read is a round trip.
 Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
                                                  const io::ReadOptions& options) const {
+  auto index = kept_or_read(
+      kept_.get(), kept_name(chunk(number).id, kKeptIndex),
+      [&] { return read_chunk_head(number, options); },
+      [&](Bytes head) { return decode_chunk_head(number, head); });
+  if (index && !knows_locations(number)) learn_locations(number, *index);
+  return index;
+}
+
+// Reads the tar header and the index at once, because over a network each read is a round trip.
+Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number,
+                                                const io::ReadOptions& options) const {
   const ChunkInfo& info = chunk(number);
   const std::string path = chunk_label(number);
   ASSIGN_OR_RETURN(const auto file, open_chunk(number, Caching::kCached));
@@ -207,7 +305,14 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
   }
   ByteVector head(std::min(bytes, kTarBlockBytes + info.index_bytes));
   RETURN_IF_ERROR(file->read(0, head, options));
-  const FileHead head_file(*file, head);
+  return head;
+}
+
+// `head` has the chunk's first bytes, with its index.
+Result<ChunkIndex> OpenDataset::decode_chunk_head(uint32_t number, Bytes head) const {
+  const ChunkInfo& info = chunk(number);
+  const std::string path = chunk_label(number);
+  const FileHead head_file(path, info.bytes, head);
   TarReader tar(head_file);
   ASSIGN_OR_RETURN(const auto first, tar.next());
   if (!first || first->name != kChunkIndexName || first->size != info.index_bytes ||
@@ -215,7 +320,7 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
     return fail(Code::kCorrupt, "{}: its first member is not the index that the snapshot says",
                 path);
   }
-  auto index = decode_chunk_index(base::Bytes(head).subspan(kTarBlockBytes), bytes);
+  auto index = decode_chunk_index(head.subspan(kTarBlockBytes), info.bytes);
   if (!index) return tl::unexpected(index.error().at(path));
   if (index->samples.size() != info.samples || index->schema.fields != schema_.fields) {
     return fail(Code::kCorrupt,
@@ -224,6 +329,22 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
                 path, index->samples.size(), info.samples);
   }
   return index;
+}
+
+// The index says the same of the samples as the snapshot, so that nothing has to be read of it.
+void OpenDataset::learn_locations(uint32_t number, const ChunkIndex& index) const {
+  std::vector<Location> locations;
+  locations.reserve(index.samples.size());
+  for (const IndexedSample& sample : index.samples) {
+    const StoredFile* const image = image_file(index.schema, sample);
+    if (image == nullptr) return;
+    locations.push_back({.length = static_cast<uint32_t>(image->length),
+                         .offset = image->offset,
+                         .crc32c = image->crc32c,
+                         .label = static_cast<int32_t>(class_of(index.schema, sample))});
+  }
+  const PlacedPart& placed = part_of_chunk(number);
+  placed.part->columns().learn(number - placed.first_chunk, locations);
 }
 
 }  // namespace
@@ -247,9 +368,29 @@ Result<std::vector<std::string>> Dataset::chunk_keys(uint32_t number) const {
   return keys;
 }
 
+Status Dataset::load_locations(std::span<const uint32_t>, const io::ReadOptions&) const {
+  return {};
+}
+Status Dataset::load_all_locations(const io::ReadOptions&) const { return {}; }
+bool Dataset::knows_locations(uint32_t) const { return true; }
+const io::KeptFiles* Dataset::kept(uint32_t) const { return nullptr; }
+
 Result<std::shared_ptr<const Dataset>> open_packed(const io::Origin& origin,
-                                                   const std::string& path) {
-  return OpenDataset::open(origin, path);
+                                                   const std::string& path,
+                                                   const OpenOptions& options) {
+  ASSIGN_OR_RETURN(auto dataset, open_if_packed(origin, path, options));
+  if (dataset != nullptr) return dataset;
+  return fail(Code::kNotFound,
+              "{}: no dataset there (it has no file HEAD); make one with `forebay pack`", path);
+}
+
+Result<std::shared_ptr<const Dataset>> open_if_packed(const io::Origin& origin,
+                                                      const std::string& path,
+                                                      const OpenOptions& options) {
+  const auto head = io::read_file(origin, head_path(path), base::kHeadBytesMax);
+  if (!head && head.error().code() == Code::kNotFound) return nullptr;
+  RETURN_IF_ERROR(head);
+  return OpenDataset::open(origin, path, base::as_text(*head), options);
 }
 
 Status check_length(const Location& location) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "io/kept_files.h"
 #include "io/origin.h"
 #include "store/format/chunk.h"
 #include "store/format/chunk_index.h"
@@ -15,6 +16,22 @@ namespace forebay::store {
 
 // Whether a file's bytes shall stay in the page cache (io::OpenOptions::cached).
 enum class Caching : uint8_t { kCached, kUncached };
+
+// The origin that has a chunk, and a path for its questions about the server that answers for it.
+struct ChunkOrigin {
+  const io::Origin& origin;
+  const std::string& path;  // the same for all chunks of a stored dataset; lives as long as it
+};
+
+// How a dataset is opened; it matters only for data that comes over a network.
+struct OpenOptions {
+  // Keeps on this machine what is read about the data, and never changes; null: nothing is kept.
+  std::shared_ptr<const io::KeptFiles> kept = {};
+  // Whether location() knows all samples from the beginning. Where it does not, opening reads some
+  // 52 bytes a chunk instead of 16 a sample, and whoever asks for a location calls
+  // load_locations() before.
+  bool loads_locations = true;
+};
 
 // A dataset knows the origin of its bytes: whoever has the dataset needs no file system beside it,
 // and the parts of a concatenation may have different origins. Immutable once open: any thread may
@@ -37,23 +54,38 @@ class Dataset {
   // question; its reads then refuse what was not listed.
   virtual Result<std::unique_ptr<io::ReadableFile>> open_chunk(
       uint32_t number, Caching caching = Caching::kCached) const = 0;
+  virtual ChunkOrigin origin(uint32_t number) const = 0;
   // Whether the chunk comes over a network, so that fewer bytes are worth more requests.
-  virtual bool is_remote(uint32_t number) const = 0;
-  // How many ranges of the chunk one request may ask for (io::Origin::ranges_max).
-  virtual size_t ranges_max(uint32_t number) const = 0;
+  bool is_remote(uint32_t number) const {
+    const ChunkOrigin of = origin(number);
+    return of.origin.is_remote(of.path);
+  }
   // What the chunk is called wherever the data lies: its hash, or for data in place its path below
   // the data's folder.
   virtual std::string chunk_name(uint32_t number) const { return base::to_hex(chunk(number).id); }
   // The chunk that holds sample `sample`, by the chunks' first samples.
   virtual uint32_t chunk_of(uint64_t sample) const = 0;
-  // Returns where a sample lies; `sample` is below sample_count().
+  // Returns where a sample lies; `sample` is below sample_count(). It neither waits nor fails, so
+  // it must be known (OpenOptions::loads_locations).
   virtual Location location(uint64_t sample) const = 0;
+  // Makes location() known for the samples of these chunks, and waits for that. Errors: those of
+  // reading, kCorrupt.
+  virtual Status load_locations(std::span<const uint32_t> chunks,
+                                const io::ReadOptions& options) const;
+  // The same for all chunks.
+  virtual Status load_all_locations(const io::ReadOptions& options) const;
+  Status load_all_locations() const { return load_all_locations({}); }
+  // Whether location() knows the samples of the chunk. Once true, it stays true.
+  virtual bool knows_locations(uint32_t chunk) const;
+  // What keeps things about the stored chunk on this machine (store/kept.h); null: nothing does.
+  virtual const io::KeptFiles* kept(uint32_t chunk) const;
   // Depends on the content alone: equal datasets have equal fingerprints, wherever they lie and
   // however their chunks are divided into parts.
   virtual const base::Sha256& fingerprint() const = 0;
 
   // Keys are read from the disk at each call. Errors: kIo, kCorrupt, kNotFound.
-  virtual Result<std::string> key(uint64_t sample) const = 0;
+  virtual Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const = 0;
+  Result<std::string> key(uint64_t sample) const { return key(sample, {}); }
   // The keys of a chunk's samples, in order; much cheaper than one by one.
   virtual Result<std::vector<std::string>> chunk_keys(uint32_t chunk) const;
   virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
@@ -87,7 +119,12 @@ uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample);
 // dataset there), kCorrupt, kTooBig, kUnsupported, kIo. What opens data in place too:
 // store/in_place_dataset.h.
 Result<std::shared_ptr<const Dataset>> open_packed(const io::Origin& origin,
-                                                   const std::string& path);
+                                                   const std::string& path,
+                                                   const OpenOptions& options = {});
+// The same, but null where the folder has no HEAD.
+Result<std::shared_ptr<const Dataset>> open_if_packed(const io::Origin& origin,
+                                                      const std::string& path,
+                                                      const OpenOptions& options);
 
 // kTooBig when the image is longer than an image may be.
 Status check_length(const Location& location);

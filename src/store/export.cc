@@ -1,6 +1,11 @@
 #include "store/export.h"
 
+#include <array>
+#include <map>
+
+#include "base/mutex.h"
 #include "io/blocking_file.h"
+#include "io/share_work.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
@@ -28,46 +33,71 @@ Status check_path(std::string_view path) {
   return {};
 }
 
+// Chunks that are read or written at the same time, each with some of its samples. Of a store, a
+// chunk is in memory.
+constexpr size_t kChunksAtOnce = 2;
+constexpr size_t kSamplesAtOnce = 16;     // where a server answers for each file
+constexpr uint64_t kLoadBytes = 8 << 20;  // a chunk is loaded in several reads at the same time
+
 class Exporter {
  public:
   Exporter(io::FileSystem& fs, const Dataset& dataset, std::string folder,
            const ExportOptions& options)
-      : fs_(fs), dataset_(dataset), folder_(std::move(folder)), options_(options) {}
+      : fs_(fs),
+        dataset_(dataset),
+        folder_(std::move(folder)),
+        options_(options),
+        samples_at_once_(fs.is_remote(folder_) ? kSamplesAtOnce : io::threads_for(0)) {}
 
   Result<ExportReport> run() {
-    for (uint32_t number = 0; number < dataset_.chunk_count(); ++number) {
-      RETURN_IF_ERROR(or_lost(write_chunk(number)));
-    }
+    const auto write = [this](uint64_t number, uint64_t, size_t) {
+      return or_lost(write_chunk(static_cast<uint32_t>(number)), {number, 0});
+    };
+    RETURN_IF_ERROR(io::share_work(dataset_.chunk_count(), 1, kChunksAtOnce, write));
+    base::MutexLock lock(mutex_);
+    for (auto& [at, what] : lost_) report_.lost.push_back(std::move(what));
     return report_;
   }
 
  private:
+  using Place = std::pair<uint64_t, uint64_t>;  // the numbers of a chunk and of a sample in it
+
   // Damage costs what it hit and no more.
-  Status or_lost(const Status& status) {
+  Status or_lost(const Status& status, const Place& at) EXCLUDES(mutex_) {
     if (status.code() != Code::kCorrupt && status.code() != Code::kNotFound) return status;
-    report_.lost.push_back(status.message());
+    base::MutexLock lock(mutex_);
+    lost_.emplace(at, status.message());
     return {};
   }
 
   Status write_chunk(uint32_t number) {
     ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
     ASSIGN_OR_RETURN(const auto chunk, dataset_.open_chunk(number));
-    if (!dataset_.is_remote(number)) return write_samples(*chunk, index);
-    // One request for the chunk takes much less time than one for each of its files.
-    loaded_.resize(dataset_.chunk(number).bytes);
-    RETURN_IF_ERROR(chunk->read(0, loaded_));
-    return write_samples(io::LoadedFile(chunk->path(), loaded_), index);
+    if (!dataset_.is_remote(number)) return write_samples(number, *chunk, index);
+    // Few requests for the chunk take much less time than one for each of its files.
+    ByteVector loaded(dataset_.chunk(number).bytes);
+    RETURN_IF_ERROR(load(*chunk, loaded));
+    return write_samples(number, io::LoadedFile(chunk->path(), loaded), index);
   }
 
-  Status write_samples(const io::ReadableFile& chunk, const ChunkIndex& index) {
-    for (const IndexedSample& sample : index.samples) {
-      RETURN_IF_ERROR(write_sample(chunk, index.schema, sample));
-    }
-    return {};
+  static Status load(const io::ReadableFile& chunk, base::MutableBytes out) {
+    const uint64_t count = (out.size() + kLoadBytes - 1) / kLoadBytes;
+    const auto read = [&](uint64_t i, uint64_t, size_t) {
+      const uint64_t at = i * kLoadBytes;
+      return chunk.read(at, out.subspan(at, std::min(kLoadBytes, out.size() - at)));
+    };
+    return io::share_work(count, 1, count, read);
+  }
+
+  Status write_samples(uint64_t number, const io::ReadableFile& chunk, const ChunkIndex& index) {
+    const auto write = [&](uint64_t i, uint64_t, size_t) {
+      return write_sample(chunk, index.schema, index.samples[i], {number, i});
+    };
+    return io::share_work(index.samples.size(), 1, samples_at_once_, write);
   }
 
   Status write_sample(const io::ReadableFile& chunk, const Schema& schema,
-                      const IndexedSample& sample) {
+                      const IndexedSample& sample, const Place& at) {
     const StoredFile* image = image_file(schema, sample);
     if (image == nullptr) {
       return fail(Code::kCorrupt, "{}: sample \"{}\" has no image", chunk.path(), sample.key);
@@ -79,12 +109,12 @@ class Exporter {
       if (schema.classes.empty() || !path.starts_with(folder)) path = folder + path;
     }
     RETURN_IF_ERROR(check_path(path).at(chunk.path()));
-    RETURN_IF_ERROR(write_file(chunk, *image, path));
+    RETURN_IF_ERROR(write_file(chunk, *image, path, at));
     if (!options_.all_fields) return {};
     const std::string stem = path.substr(0, path.size() - file_extension(path).size());
     for (const StoredFile& file : sample.files) {
       if (&file == image) continue;
-      RETURN_IF_ERROR(write_file(chunk, file, stem + file.suffix));
+      RETURN_IF_ERROR(write_file(chunk, file, stem + file.suffix, at));
     }
     for (const ScalarValue& scalar : sample.scalars) {
       RETURN_IF_ERROR(write_scalar(schema.fields[scalar.field], scalar, stem));
@@ -110,27 +140,30 @@ class Exporter {
     return write(stem + "cls", base::as_bytes(number));
   }
 
-  Status write_file(const io::ReadableFile& chunk, const StoredFile& file,
-                    const std::string& path) {
+  Status write_file(const io::ReadableFile& chunk, const StoredFile& file, const std::string& path,
+                    const Place& at) {
     ByteVector data(file.length);
     Status status = chunk.read(file.offset, data);
     if (status.ok() && base::crc32c(data) != file.crc32c) {
       status = fail(Code::kCorrupt, "{}: byte {}: its checksum does not match", chunk.path(),
                     file.offset);
     }
-    if (!status.ok()) return or_lost(status.at(path));
+    if (!status.ok()) return or_lost(status.at(path), at);
     return write(path, data);
   }
 
-  // Each file appears whole or not at all, so a kill leaves no half file that looks whole.
-  Status write(const std::string& path, Bytes data) {
+  // Each file appears whole or not at all, so a kill leaves no half file that looks whole. Two
+  // samples with the same path must not be put at the same time, or a disk would not notice.
+  Status write(const std::string& path, Bytes data) EXCLUDES(mutex_) {
     RETURN_IF_ERROR(check_path(path));
     const std::string target = io::join_path(folder_, path);
+    base::MutexLock turn(turns_[std::hash<std::string>()(path) % turns_.size()]);
     const Status status = fs_.put(target, data, {.when = io::PutIf::kAbsent, .durable = false});
     if (status.code() == Code::kExists && fs_.stat(target)) {
       return fail(Code::kExists, "two samples have the source path {}", path);
     }
     RETURN_IF_ERROR(status);
+    base::MutexLock lock(mutex_);
     ++report_.files;
     report_.bytes += data.size();
     return {};
@@ -140,8 +173,11 @@ class Exporter {
   const Dataset& dataset_;
   const std::string folder_;
   const ExportOptions& options_;
-  ByteVector loaded_;  // the current chunk, where it comes over a network
-  ExportReport report_;
+  const size_t samples_at_once_;
+  std::array<base::Mutex, 64> turns_;  // by the hash of a path
+  base::Mutex mutex_;
+  ExportReport report_ GUARDED_BY(mutex_);
+  std::multimap<Place, std::string> lost_ GUARDED_BY(mutex_);  // the report's, in order
 };
 
 }  // namespace

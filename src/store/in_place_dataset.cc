@@ -53,8 +53,7 @@ class InPlaceDataset final : public Dataset {
     RETURN_IF_ERROR(check_unchanged(*file, number));
     return file;
   }
-  bool is_remote(uint32_t) const override { return origin_.is_remote(path_); }
-  size_t ranges_max(uint32_t) const override { return origin_.ranges_max(path_); }
+  ChunkOrigin origin(uint32_t) const override { return {origin_, path_}; }
   std::string chunk_name(uint32_t number) const override {
     if (shard_of_chunk_.empty()) return index_.path(number);
     return index_.shards[shard_of_chunk_.at(number)].path;
@@ -74,7 +73,8 @@ class InPlaceDataset final : public Dataset {
   }
   const Sha256& fingerprint() const override { return index_.fingerprint; }
 
-  Result<std::string> key(uint64_t sample) const override {
+  using Dataset::key;
+  Result<std::string> key(uint64_t sample, const io::ReadOptions&) const override {
     return std::string(index_.key(sample));
   }
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
@@ -207,6 +207,13 @@ std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIn
 
 namespace {
 
+// A folder without images may be a copy of a packed dataset that was interrupted.
+Status explain(const io::Origin& origin, const std::string& path, const Status& error) {
+  if (error.code() != Code::kInvalid || !origin.stat(copy_mark_path(path))) return error;
+  return fail(Code::kNotFound,
+              "{}: this is a copy that is not complete; the same `forebay cp` goes on", path);
+}
+
 Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
                                                      const std::string& path) {
   ASSIGN_OR_RETURN(SourcePlaces places, find_source(origin, path));
@@ -215,7 +222,8 @@ Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
   if (!is_stored) {
     const Status why = index.error();
     IndexRemarks remarks;  // not needed here, because the notes say enough
-    ASSIGN_OR_RETURN(index, make_index(origin, places, OnBadShard::kFail, &remarks));
+    index = make_index(origin, places, OnBadShard::kFail, &remarks);
+    if (!index) return tl::unexpected(explain(origin, path, index.error()));
     if (why.code() != Code::kNotFound) {
       index->notes.push_back(fmt::format(
           "{}; so everything was listed, which takes longer: run `forebay index {}` again",
@@ -234,10 +242,10 @@ Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
 }  // namespace
 
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
-                                                    const std::string& path) {
-  const auto head = origin.stat(head_path(path));
-  if (head || head.error().code() != Code::kNotFound) return open_packed(origin, path);
-  return open_in_place(origin, path);
+                                                    const std::string& path,
+                                                    const OpenOptions& options) {
+  ASSIGN_OR_RETURN(auto packed, open_if_packed(origin, path, options));
+  return packed != nullptr ? packed : open_in_place(origin, path);
 }
 
 }  // namespace forebay::store

@@ -18,7 +18,8 @@ namespace forebay::store {
 // file changed are bad (Dataset::open_chunk). `origin` outlives the dataset. Errors: those of
 // open_packed() and list_source().
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
-                                                    const std::string& path);
+                                                    const std::string& path,
+                                                    const OpenOptions& options = {});
 
 // The images that `index` names, of the source `path` at `places`. `is_stored` says that the index
 // was made by `forebay index`. The index must have at least one sample.

@@ -10,6 +10,24 @@ namespace forebay::store {
 using base::Code;
 using base::fail;
 
+Status put_head(io::FileSystem& fs, const std::string& dataset, const base::Sha256& root,
+                const std::optional<io::Identity>& before) {
+  const std::string path = head_path(dataset);
+  const std::string text = encode_head(root);
+  io::PutOptions options{.when = io::PutIf::kAbsent};
+  if (before) options = {.when = io::PutIf::kUnchanged, .known = *before};
+  const Status status = fs.put(path, base::as_bytes(text), options);
+  if (status.code() != Code::kExists && status.code() != Code::kChanged) return status;
+  // Another run of the same work, or this run before its answer was lost, may have been first.
+  const auto there = io::read_file(fs, path, base::kHeadBytesMax);
+  if (there && base::as_text(*there) == text) return {};
+  return fail(Code::kChanged,
+              "{}: somebody else made another snapshot current since this work began, and it is "
+              "left as it is; `forebay inspect {}` shows it; begin again from it, or in another "
+              "folder",
+              path, dataset);
+}
+
 SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema,
                                  std::optional<io::Identity> head)
     : fs_(fs),
@@ -83,25 +101,8 @@ Result<base::Sha256> SnapshotBuilder::commit() {
   const base::ByteVector root = encode_root(root_);
   const base::Sha256 id = base::sha256(root);
   RETURN_IF_ERROR(fs_.put(root_path(dataset_, id), root));
-  RETURN_IF_ERROR(put_head(id));
+  RETURN_IF_ERROR(put_head(fs_, dataset_, id, head_));
   return id;
-}
-
-Status SnapshotBuilder::put_head(const base::Sha256& root) {
-  const std::string path = head_path(dataset_);
-  const std::string text = encode_head(root);
-  io::PutOptions options{.when = io::PutIf::kAbsent};
-  if (head_) options = {.when = io::PutIf::kUnchanged, .known = *head_};
-  const Status status = fs_.put(path, base::as_bytes(text), options);
-  if (status.code() != Code::kExists && status.code() != Code::kChanged) return status;
-  // Another run of the same work, or this run before its answer was lost, may have been first.
-  const auto there = io::read_file(fs_, path, base::kHeadBytesMax);
-  if (there && base::as_text(*there) == text) return {};
-  return fail(Code::kChanged,
-              "{}: somebody else made another snapshot current since this work began, and it is "
-              "left as it is; `forebay inspect {}` shows it; begin again from it, or in another "
-              "folder",
-              path, dataset_);
 }
 
 }  // namespace forebay::store

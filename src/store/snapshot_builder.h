@@ -7,6 +7,13 @@
 
 namespace forebay::store {
 
+// Makes the snapshot with this root the dataset's current one, by replacing HEAD atomically. The
+// root and everything that it leads to must be stored before. `before` is what HEAD was when the
+// work began; without it there must be none. kChanged when somebody else replaced HEAD meanwhile,
+// unless by this very snapshot.
+Status put_head(io::FileSystem& fs, const std::string& dataset, const base::Sha256& root,
+                const std::optional<io::Identity>& before);
+
 // Makes the snapshot that holds the added chunks in their order: the same chunks give the same
 // bytes. One part (at most base::kPartSamplesMax samples) is held in memory, and full parts are
 // written at once. Readers see nothing of the snapshot before commit(), and the files of an
@@ -25,16 +32,13 @@ class SnapshotBuilder {
   // kInvalid says what is wrong, and leaves the builder as it was.
   Status add_chunk(const ChunkInfo& info, const ChunkIndex& index);
   // Makes this the current snapshot, and gives the root's hash: puts the last part, then the root,
-  // and then replaces HEAD atomically, if it is still what it was when the work began. The chunks
-  // themselves must be safe before. kChanged when somebody else replaced HEAD, unless by this very
-  // snapshot. After an error the builder cannot be used any more; HEAD is the old one or the new
-  // one.
+  // and then HEAD with put_head(), whose errors this has too. The chunks themselves must be safe
+  // before. After an error the builder cannot be used any more; HEAD is the old one or the new one.
   Result<base::Sha256> commit();
 
  private:
   Status check(const ChunkInfo& info, const ChunkIndex& index) const;
   Status write_part();
-  Status put_head(const base::Sha256& root);
 
   io::FileSystem& fs_;
   std::string dataset_;

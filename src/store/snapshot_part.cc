@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "store/kept.h"
 
 namespace forebay::store {
 
@@ -10,70 +11,63 @@ using base::ByteVector;
 using base::Code;
 using base::fail;
 
-Result<Part> Part::open(const io::Origin& origin, const std::string& path, const PartRef& ref) {
-  Part part;
-  ASSIGN_OR_RETURN(part.file_, origin.open(path));
-  const uint64_t bytes = part.file_->identity().size;
+Result<std::unique_ptr<Part>> Part::open(const io::Origin& origin, const std::string& path,
+                                         const PartRef& ref, const PartOptions& options) {
+  std::unique_ptr<Part> part(new Part());
+  ASSIGN_OR_RETURN(part->file_, origin.open(path, {.known = io::Identity{.size = ref.bytes}}));
+  const uint64_t bytes = part->file_->identity().size;
   if (bytes != ref.bytes) {
     return fail(Code::kCorrupt,
                 "{}: {} bytes where the snapshot's root says {}: cut off or another "
                 "file; copy it again",
                 path, bytes, ref.bytes);
   }
-  ByteVector header(ref.header_bytes);
-  RETURN_IF_ERROR(part.file_->read(0, header));
+  const auto read = [&]() -> Result<ByteVector> {
+    ByteVector head(std::min(part_head_bytes(ref), bytes));
+    RETURN_IF_ERROR(part->file_->read(0, head));
+    return head;
+  };
+  const auto decode = [&](Bytes head) -> Result<bool> {
+    RETURN_IF_ERROR(part->decode_head(head, ref));
+    return true;
+  };
+  RETURN_IF_ERROR(kept_or_read(options.kept, kept_name(ref.id, kKeptHead), read, decode));
+  part->columns_ = std::make_unique<SampleColumns>(SampleColumns::Source{.header = part->header_,
+                                                                         .chunks = part->chunks_,
+                                                                         .file = *part->file_,
+                                                                         .id = ref.id,
+                                                                         .kept = options.kept});
+  if (options.reads_samples) RETURN_IF_ERROR(part->columns_->read_all());
+  return part;
+}
+
+// `head` has the header and the chunk table.
+Status Part::decode_head(Bytes head, const PartRef& ref) {
+  const std::string& path = file_->path();
+  const Bytes header = head.first(std::min<uint64_t>(ref.header_bytes, head.size()));
   if (base::sha256(header) != ref.header) {
     return fail(Code::kCorrupt, "{}: its header is damaged or another part's; copy it again", path);
   }
   auto decoded = decode_part_header(header);
-  if (!decoded) return tl::unexpected(decoded.error().at(path));
-  part.header_ = std::move(*decoded);
-  if (part.header_.file_bytes != bytes || part.header_.samples != ref.samples ||
-      part.header_.chunks != ref.chunks) {
+  if (!decoded) return decoded.error().at(path);
+  header_ = std::move(*decoded);
+  if (header_.file_bytes != ref.bytes || header_.samples != ref.samples ||
+      header_.chunks != ref.chunks || header_.column(PartColumn::kOffset).offset != head.size()) {
     return fail(Code::kCorrupt, "{}: its header does not say what the snapshot's root says", path);
   }
-  RETURN_IF_ERROR(part.read_columns());
-  RETURN_IF_ERROR(part.decode_chunks());
-  RETURN_IF_ERROR(part.check_locations());
-  return part;
-}
-
-// `blocks` are the column's bytes from `first_byte`, a multiple of the block's size, up to a
-// block's end or the column's.
-Status Part::check_blocks(PartColumn which, uint64_t first_byte, Bytes blocks) const {
-  const PartHeader::Column& column = header_.column(which);
-  size_t block = column.first_block + first_byte / kPartBlockBytes;
-  for (; !blocks.empty(); ++block) {
-    const Bytes piece = blocks.first(std::min<uint64_t>(blocks.size(), kPartBlockBytes));
-    if (base::crc32c(piece) != header_.block_crc32c[block]) {
-      return fail(Code::kCorrupt,
-                  "{}: damaged in the {} bytes before byte {}: their checksum does not match; copy "
-                  "it again",
-                  file_->path(), piece.size(),
-                  column.offset + column.bytes - (blocks.size() - piece.size()));
-    }
-    blocks = blocks.subspan(piece.size());
+  for (auto which = PartColumn::kChunkId; which < PartColumn::kOffset;
+       which = static_cast<PartColumn>(static_cast<int>(which) + 1)) {
+    const PartHeader::Column& column = header_.column(which);
+    const Bytes bytes = head.subspan(column.offset, column.bytes);
+    RETURN_IF_ERROR(check_blocks(header_, which, 0, bytes).at(path));
   }
-  return {};
+  return decode_chunks(head);
 }
 
-Status Part::read_columns() {
-  const uint64_t begin = header_.columns[0].offset;
-  columns_.resize(header_.column(kFirstLazyColumn).offset - begin);
-  RETURN_IF_ERROR(file_->read(begin, columns_));
-  for (size_t i = 0; i < static_cast<size_t>(kFirstLazyColumn); ++i) {
-    const PartHeader::Column& column = header_.columns[i];
-    const Bytes bytes = Bytes(columns_).subspan(column.offset - begin, column.bytes);
-    RETURN_IF_ERROR(check_blocks(static_cast<PartColumn>(i), 0, bytes));
-  }
-  return {};
-}
-
-const uint8_t* Part::value(PartColumn column, uint64_t at) const {
-  return columns_.data() + (header_.column(column).offset - header_.columns[0].offset) + at;
-}
-
-Status Part::decode_chunks() {
+Status Part::decode_chunks(Bytes head) {
+  const auto value = [&](PartColumn column, uint64_t at) {
+    return head.data() + header_.column(column).offset + at;
+  };
   uint64_t samples = 0;
   chunks_.resize(header_.chunks);
   for (uint64_t i = 0; i < chunks_.size(); ++i) {
@@ -96,46 +90,16 @@ Status Part::decode_chunks() {
   return {};
 }
 
-// Makes sure that location() can be believed.
-Status Part::check_locations() const {
-  for (const ChunkInfo& chunk : chunks_) {
-    const auto first = static_cast<uint32_t>(chunk.first_sample);
-    for (uint32_t i = first; i < first + chunk.samples; ++i) {
-      const Location found = location(i);
-      if (!base::in_bounds(found.offset, found.length, chunk.bytes) ||
-          found.length > base::kFieldBytesMax || found.label < -1) {
-        return fail(
-            Code::kCorrupt,
-            "{}: sample {} of {} bytes lies outside its chunk, is above the limit of {}, or "
-            "has class {}",
-            file_->path(), i, found.length, base::kFieldBytesMax, found.label);
-      }
-    }
-  }
-  return {};
-}
-
-Location Part::location(uint32_t sample) const {
-  const uint64_t i = sample;
-  Location found;
-  found.offset = header_.offset_bytes == 4
-                     ? base::load_le<uint32_t>(value(PartColumn::kOffset, 4 * i))
-                     : base::load_le<uint64_t>(value(PartColumn::kOffset, 8 * i));
-  found.length = base::load_le<uint32_t>(value(PartColumn::kLength, 4 * i));
-  found.crc32c = base::load_le<uint32_t>(value(PartColumn::kCrc32c, 4 * i));
-  found.label = base::load_le<int32_t>(value(PartColumn::kLabel, 4 * i));
-  return found;
-}
-
 // Gives bytes [begin, end) of a column. Whole blocks are read and checked.
-Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t end) const {
+Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t end,
+                                    const io::ReadOptions& options) const {
   const PartHeader::Column& column = header_.column(which);
   FOREBAY_CHECK(begin <= end && end <= column.bytes);
   const uint64_t first = begin / kPartBlockBytes * kPartBlockBytes;
   const uint64_t last = (end + kPartBlockBytes - 1) / kPartBlockBytes * kPartBlockBytes;
   ByteVector blocks(std::min(last, column.bytes) - first);
-  RETURN_IF_ERROR(file_->read(column.offset + first, blocks));
-  RETURN_IF_ERROR(check_blocks(which, first, blocks));
+  RETURN_IF_ERROR(file_->read(column.offset + first, blocks, options));
+  RETURN_IF_ERROR(check_blocks(header_, which, first, blocks).at(file_->path()));
   blocks.resize(end - first);
   blocks.erase(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(begin - first));
   return blocks;
@@ -143,9 +107,10 @@ Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t e
 
 // Gives where the keys [begin, end) begin and where the last one ends. The offsets ascend and lie
 // inside the keys.
-Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end) const {
+Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end,
+                                                const io::ReadOptions& options) const {
   ASSIGN_OR_RETURN(const ByteVector raw, read_range(PartColumn::kKeyOffset, 4 * uint64_t{begin},
-                                                    4 * (uint64_t{end} + 1)));
+                                                    4 * (uint64_t{end} + 1), options));
   std::vector<uint32_t> offsets(size_t{end} - begin + 1);
   std::memcpy(offsets.data(), raw.data(), raw.size());
   bool valid = offsets.back() <= header_.column(PartColumn::kKeys).bytes;
@@ -160,9 +125,10 @@ Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end) co
   return offsets;
 }
 
-Result<std::string> Part::key(uint32_t sample) const {
-  ASSIGN_OR_RETURN(const auto offsets, key_offsets(sample, sample + 1));
-  ASSIGN_OR_RETURN(const ByteVector key, read_range(PartColumn::kKeys, offsets[0], offsets[1]));
+Result<std::string> Part::key(uint32_t sample, const io::ReadOptions& options) const {
+  ASSIGN_OR_RETURN(const auto offsets, key_offsets(sample, sample + 1, options));
+  ASSIGN_OR_RETURN(const ByteVector key,
+                   read_range(PartColumn::kKeys, offsets[0], offsets[1], options));
   return std::string(base::as_text(key));
 }
 

@@ -1,4 +1,5 @@
-// An open part of a snapshot: its fixed-width columns are in memory, its keys on the disk.
+// A part of a snapshot, opened for reading: its chunk table in memory, the columns of its samples
+// in memory as far as they are known, its keys where they lie.
 #pragma once
 
 #include <memory>
@@ -8,22 +9,32 @@
 
 #include "io/origin.h"
 #include "store/format/snapshot.h"
+#include "store/sample_columns.h"
 
 namespace forebay::store {
 
-// Immutable once open: any thread may call anything.
+// Where parts come from, and how much of them is read at once.
+struct PartOptions {
+  // Bytes that are read over a network are kept here; null: nowhere.
+  const io::KeptFiles* kept = nullptr;
+  // Whether the samples' columns are read at open.
+  bool reads_samples = true;
+};
+
+// Any thread may call anything.
 class Part {
  public:
-  // Reads and checks the header and the fixed-width columns. Errors: kIo, kNotFound, kCorrupt.
-  static Result<Part> open(const io::Origin& origin, const std::string& path, const PartRef& ref);
+  // Reads and checks the header and the chunk table. Errors: kIo, kNotFound, kCorrupt.
+  static Result<std::unique_ptr<Part>> open(const io::Origin& origin, const std::string& path,
+                                            const PartRef& ref, const PartOptions& options = {});
 
   uint32_t samples() const { return header_.samples; }
   // The chunks; their first_sample counts from the part's first sample.
   const std::vector<ChunkInfo>& chunks() const { return chunks_; }
-  // Where the part's sample `sample` lies; Location::chunk is left 0.
-  Location location(uint32_t sample) const;
+  // Where the part's samples lie, as far as that is known.
+  SampleColumns& columns() const { return *columns_; }
   // Reads two to four blocks from the disk.
-  Result<std::string> key(uint32_t sample) const;
+  Result<std::string> key(uint32_t sample, const io::ReadOptions& options = {}) const;
   // The keys of samples [begin, end). Each block is read once.
   Result<std::vector<std::string>> keys(uint32_t begin, uint32_t end) const;
   // Reads every key of the part, block by block, which takes some 30 ms for a million. Only people
@@ -33,19 +44,17 @@ class Part {
 
  private:
   Part() = default;
-  Status read_columns();
-  Status decode_chunks();
-  Status check_locations() const;
-  const uint8_t* value(PartColumn column, uint64_t at) const;
-  Status check_blocks(PartColumn which, uint64_t first_byte, Bytes blocks) const;
-  Result<base::ByteVector> read_range(PartColumn which, uint64_t begin, uint64_t end) const;
-  Result<std::vector<uint32_t>> key_offsets(uint32_t begin, uint32_t end) const;
+  Status decode_head(Bytes head, const PartRef& ref);
+  Status decode_chunks(Bytes head);
+  Result<base::ByteVector> read_range(PartColumn which, uint64_t begin, uint64_t end,
+                                      const io::ReadOptions& options = {}) const;
+  Result<std::vector<uint32_t>> key_offsets(uint32_t begin, uint32_t end,
+                                            const io::ReadOptions& options = {}) const;
 
   std::unique_ptr<io::ReadableFile> file_;
   PartHeader header_;
-  // The file's bytes from the first column to the last one that is read at open.
-  base::ByteVector columns_;
   std::vector<ChunkInfo> chunks_;
+  std::unique_ptr<SampleColumns> columns_;
 };
 
 }  // namespace forebay::store

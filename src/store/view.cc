@@ -64,6 +64,8 @@ class Selection final : public View {
  public:
   static Result<std::shared_ptr<const Dataset>> make(std::shared_ptr<const Dataset> base,
                                                      std::vector<uint64_t> samples) {
+    // Which samples make a chunk of the view depends on where they lie.
+    RETURN_IF_ERROR(base->load_all_locations());
     auto out = std::make_shared<Selection>(std::move(base), std::move(samples));
     RETURN_IF_ERROR(out->find_chunks());
     return out;
@@ -82,11 +84,8 @@ class Selection final : public View {
                                                        Caching caching) const override {
     return base_->open_chunk(base_chunk_.at(number), caching);
   }
-  bool is_remote(uint32_t number) const override {
-    return base_->is_remote(base_chunk_.at(number));
-  }
-  size_t ranges_max(uint32_t number) const override {
-    return base_->ranges_max(base_chunk_.at(number));
+  ChunkOrigin origin(uint32_t number) const override {
+    return base_->origin(base_chunk_.at(number));
   }
   Result<ChunkIndex> read_stored_index(uint32_t number,
                                        const io::ReadOptions& options) const override {
@@ -95,14 +94,17 @@ class Selection final : public View {
   std::string chunk_name(uint32_t number) const override {
     return base_->chunk_name(base_chunk_.at(number));
   }
+  const io::KeptFiles* kept(uint32_t number) const override {
+    return base_->kept(base_chunk_.at(number));
+  }
   bool in_place() const override { return base_->in_place(); }
   Location location(uint64_t sample) const override {
     Location location = base_->location(samples_.at(sample));
     location.chunk = chunk_of(sample);
     return location;
   }
-  Result<std::string> key(uint64_t sample) const override {
-    return base_->key(samples_.at(sample));
+  Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override {
+    return base_->key(samples_.at(sample), options);
   }
   Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
     ASSIGN_OR_RETURN(const auto found, base_->find_all(key));
@@ -185,18 +187,39 @@ class Concatenation final : public View {
     const Placed& placed = part_of_chunk(number);
     return placed.dataset->open_chunk(number - placed.first_chunk, caching);
   }
-  bool is_remote(uint32_t number) const override {
+  ChunkOrigin origin(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
-    return placed.dataset->is_remote(number - placed.first_chunk);
-  }
-  size_t ranges_max(uint32_t number) const override {
-    const Placed& placed = part_of_chunk(number);
-    return placed.dataset->ranges_max(number - placed.first_chunk);
+    return placed.dataset->origin(number - placed.first_chunk);
   }
   Result<ChunkIndex> read_stored_index(uint32_t number,
                                        const io::ReadOptions& options) const override {
     const Placed& placed = part_of_chunk(number);
     return placed.dataset->read_stored_index(number - placed.first_chunk, options);
+  }
+  Status load_locations(std::span<const uint32_t> chunks,
+                        const io::ReadOptions& options) const override {
+    for (const Placed& placed : parts_) {
+      std::vector<uint32_t> of_part;
+      for (const uint32_t chunk : chunks) {
+        if (&part_of_chunk(chunk) == &placed) of_part.push_back(chunk - placed.first_chunk);
+      }
+      RETURN_IF_ERROR(placed.dataset->load_locations(of_part, options));
+    }
+    return {};
+  }
+  Status load_all_locations(const io::ReadOptions& options) const override {
+    for (const Placed& placed : parts_) {
+      RETURN_IF_ERROR(placed.dataset->load_all_locations(options));
+    }
+    return {};
+  }
+  bool knows_locations(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->knows_locations(number - placed.first_chunk);
+  }
+  const io::KeptFiles* kept(uint32_t number) const override {
+    const Placed& placed = part_of_chunk(number);
+    return placed.dataset->kept(number - placed.first_chunk);
   }
   std::string chunk_name(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
@@ -215,9 +238,9 @@ class Concatenation final : public View {
     if (location.label >= 0 && label < placed.labels.size()) location.label = placed.labels[label];
     return location;
   }
-  Result<std::string> key(uint64_t sample) const override {
+  Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override {
     const Placed& placed = part_of(sample);
-    return placed.dataset->key(sample - placed.first_sample);
+    return placed.dataset->key(sample - placed.first_sample, options);
   }
   Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
     std::vector<uint64_t> out;

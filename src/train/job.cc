@@ -24,7 +24,8 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
   ASSIGN_OR_RETURN(feeds.training,
                    feed::Feed::open(dataset, training_feed(options, job.loading, precision)));
   if (job.validation.empty()) return feeds;
-  ASSIGN_OR_RETURN(const auto validation, store::open_packed(origin, job.validation));
+  ASSIGN_OR_RETURN(const auto validation,
+                   store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
   RETURN_IF_ERROR(check_same_classes(*dataset, *validation, classes));
   ASSIGN_OR_RETURN(feeds.validation,
                    feed::Feed::open(validation, validation_feed(options, job.loading, precision)));
@@ -71,6 +72,7 @@ RunOptions run_options(const Job& job, const Options& options) {
   run.resume = job.resume;
   run.checkpoint_steps = job.checkpoint_steps;
   run.log_steps = job.log_steps;
+  run.price = job.price;
   run.validation_epochs = options.val_epochs;
   if (options.target_accuracy > 0) run.target_accuracy = options.target_accuracy;
   run.stop = job.stop;
@@ -112,7 +114,8 @@ Status report(Log& log, const Summary& summary) {
 Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   ASSIGN_OR_RETURN(Log log, Log::open(fs, job.log));
   ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision));
-  ASSIGN_OR_RETURN(const auto dataset, store::open_packed(fs, job.dataset));
+  ASSIGN_OR_RETURN(const auto dataset,
+                   store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
   const int64_t classes = class_count(*dataset);
   ASSIGN_OR_RETURN(const Options options, settle(job, *dataset, classes));
 

@@ -43,6 +43,40 @@ struct Interval {
   }
 };
 
+// What came over a network so far, and what it cost.
+class LinkReport {
+ public:
+  LinkReport(const feed::FeedStats& stats, const feed::Price& price)
+      : stats_(stats), cost_(feed::cost(stats, price)) {}
+
+  // To be appended to a line; empty where nothing came over a network.
+  std::string text() const {
+    std::string out = feed::describe_link(stats_);
+    if (out.empty()) return out;
+    if (cost_ > 0) out += fmt::format(", cost {:.4g}", cost_);
+    return "  link: " + out;
+  }
+  void add_to(nlohmann::json* fields) const {
+    const io::Traffic& link = stats_.link;
+    if (link.requests == 0) return;
+    nlohmann::json& out = (*fields)["link"];
+    out = {{"requests", link.requests},
+           {"retries", link.retries},
+           {"hedges", link.hedges},
+           {"bytes_received", link.bytes_received},
+           {"bytes_sent", link.bytes_sent},
+           {"latency_s", link.latency_s},
+           {"bytes_per_s", link.bytes_per_s},
+           {"bytes_read", stats_.bytes_read},
+           {"whole_bytes", stats_.whole_bytes}};
+    if (cost_ > 0) out["cost"] = cost_;
+  }
+
+ private:
+  const feed::FeedStats stats_;
+  const double cost_;
+};
+
 class Run {
  public:
   Run(Learner& learner, const Model& model, feed::Feed& training, feed::Feed* validation,
@@ -190,12 +224,14 @@ class Run {
     const auto left = static_cast<double>(total - std::min(progress_.step, total));
     const double eta_s =
         left * ratio(seconds_since(interval.start_ns), static_cast<double>(interval.steps));
+    const LinkReport link(training_.stats(), options_.price);
     log_.progress(fmt::format(
         "epoch {}/{} step {}/{}  {:.0f} samples/s  waiting {:.1f} %  loss {:.3f}  accuracy "
-        "{:.1f} %  {:.0f} s left",
+        "{:.1f} %  {:.0f} s left{}",
         epoch + 1, options_.epochs, step, training_.steps(), fields["samples_per_s"].get<double>(),
         100 * fields["wait_share"].get<double>(), fields["loss"].get<double>(),
-        100 * fields["accuracy"].get<double>(), eta_s));
+        100 * fields["accuracy"].get<double>(), eta_s, link.text()));
+    link.add_to(&fields);
     fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
     return log_.event("step", fields);
   }
@@ -219,7 +255,9 @@ class Run {
           fmt::format(", validation {:.2f} % (loss {:.3f})", 100 * result.accuracy(), result.loss);
       fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
     }
-    log_.say(line + fmt::format(", {:.0f} s", seconds_since(start_ns_)));
+    const LinkReport link(training_.stats(), options_.price);
+    log_.say(line + fmt::format(", {:.0f} s{}", seconds_since(start_ns_), link.text()));
+    link.add_to(&fields);
     return log_.event("epoch", fields);
   }
 

@@ -19,6 +19,8 @@ struct RunOptions {
   // Steps between checkpoints inside an epoch. With 0 there is only one at each epoch's end.
   uint64_t checkpoint_steps = 0;
   uint64_t log_steps = 20;  // steps between progress lines; above 0
+  // What the training data's store takes; then progress lines say what was spent. Nothing at 0.
+  feed::Price price;
   // Epochs between validations, above 0. One always follows the last epoch.
   uint64_t validation_epochs = 1;
   // The accuracy, from 0 to 1, at which a validation ends the run early.

@@ -1,11 +1,13 @@
 // deps: forebay_io
 // A server's answer to a request for ranges: a status code, headers as lines, an empty line, and
-// the body. Whatever it is, only the memory of the ranges is written, and what is missing is known.
+// the body. Whatever it is, only the memory of the ranges is written, what is missing is known, and
+// what it is worth can be said.
 #include <algorithm>
 #include <charconv>
 
 #include "base/random.h"
 #include "io/http/range_answer.h"
+#include "io/http/retry.h"
 
 namespace {
 
@@ -56,6 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   const Head head = take_head(&text);
   const std::vector<std::pair<uint64_t, size_t>> wanted = {{5, 10}, {15, 3}, {100, 30}, {900, 100}};
+  const auto verdict = forebay::io::http::judge({.head = head}, "");
+  FOREBAY_CHECK(verdict.after_ns >= 0 && (!verdict.again || !verdict.status.ok()));
   std::vector<ByteVector> first;
   for (const uint64_t seed : {1u, 2u}) {
     std::vector<ByteVector> outs;

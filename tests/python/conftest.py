@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from servers.s3 import S3
 
 ROOT = Path(__file__).resolve().parents[2]
+# Tests count what is read from servers, so nothing is kept from one to the next unless they say so.
+os.environ["FOREBAY_INDEX_CACHE"] = "off"
 FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
 IMAGES = 70
 CLASSES = 3
@@ -113,6 +115,28 @@ def s3(servers_folder: Path) -> "S3":
 
     skip_without(ceph.PACKAGES)
     return s3.described(keeper.shared("ceph", servers_folder))
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a packed dataset of images that are large enough to read only parts of them."""
+    from places import PHOTOS, make_photo
+
+    root = tmp_path_factory.mktemp("photos")
+    for number in range(PHOTOS):
+        path = root / "images" / f"class{number % 3}" / f"{number:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make_photo(number).save(path, quality=90)
+    return pack({}, root, "--chunk-bytes", "1000000")
+
+
+@pytest.fixture(scope="session")
+def bucket(s3: "S3", photos: Path) -> str:
+    """Returns a bucket with the photographs as "set" and their images as "images"."""
+    name = s3.make_bucket()
+    s3.upload(photos, name, "set/")
+    s3.upload(photos.parent / "images", name, "images/")
+    return name
 
 
 @pytest.fixture

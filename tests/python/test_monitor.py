@@ -15,6 +15,11 @@ BUSY = {
     "samples": 12000.0, "bytes_read": 1.2e9, "wait_seconds": 20.0, "core_wait_seconds": 19.0,
     "prepare_cpu_seconds": 70.0,
     "starved_seconds": 4.0, "idle_seconds": 0.0, "read_cpu_seconds": 1.0, "reading_seconds": 3.0,
+    "http_requests": 0.0,
+}  # fmt: skip
+FAR = {
+    **BUSY, "starved_seconds": 60.0, "http_requests": 4000.0, "wire_bytes_received": 1.24e9,
+    "whole_bytes": 1.2e9, "retries": 0.0, "hedges": 7.0, "link_latency_seconds": 0.021,
 }  # fmt: skip
 
 
@@ -24,6 +29,11 @@ def test_the_bottleneck_is_named():
     assert "decoding is the bottleneck (300 images/s on 2 threads)" in decoding
     reading = monitor.describe({**BUSY, "starved_seconds": 60.0}, 40, threads=2)
     assert reading and "reading is the bottleneck (30 MB/s;" in reading and "75%" in reading
+    link = monitor.describe(FAR, 40, threads=2)
+    assert link and "the link is the bottleneck (31 MB/s, 100 requests/s, 21 ms to an" in link
+    assert ", 7 hedges; the threads that decode waited 75%" in link and "forebay pack" in link
+    parts = monitor.describe({**FAR, "whole_bytes": 2.4e9}, 40, threads=2)
+    assert parts and "Only the parts that crops need are read already" in parts
     python = monitor.describe({**BUSY, "core_wait_seconds": 5.0}, 40, threads=2)
     assert python and "Python is the bottleneck (75% of the wait" in python
     assert monitor.describe({**BUSY, "wait_seconds": 7.0}, 40, threads=2) is None
@@ -52,6 +62,11 @@ def test_stats_are_of_all_stages(packed: Path):
     assert all(stats[name] > 0 for name in ("whole_bytes", "requests", "ranges"))
     assert all(stats[f"{name}_seconds"] >= 0 for name in ("wait", "starved", "idle", "reading"))
     assert stats["prepare_cpu_seconds"] > 0
+    link = ("http_requests", "retries", "hedges", "wire_bytes_received", "wire_bytes_sent")
+    assert all(stats[name] == 0 for name in link) and "cost" not in stats
+    assert loader.stats(price_per_gb=0.09)["cost"] == 0
+    with pytest.raises(ValueError, match="price_per_gb is -1"):
+        loader.stats(price_per_gb=-1)
 
 
 def test_the_wait_for_functions_is_counted(packed: Path):

@@ -1,16 +1,15 @@
 """Datasets on real servers: nginx, and Ceph's S3 gateway. The samples are those of a local disk."""
 
-import hashlib
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,69 +17,10 @@ from PIL import Image
 
 import forebay
 from conftest import FOREBAY, make_jpeg, pack
-from forebay import transforms
+from places import CROP, PHOTOS, Place, environment, epoch, s3_options, through
 from servers.chaos import ChaosProxy, Fault
 from servers.nginx import Nginx
 from servers.s3 import S3
-
-PHOTOS = 48
-CROP = [transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip()]
-
-
-def make_photo(seed: int) -> Image.Image:
-    """Makes an image with much detail, whose file is as large as that of a photograph."""
-    random = np.random.default_rng(seed)
-    noise = random.integers(0, 256, (90, 120, 3), dtype=np.uint8)
-    return Image.fromarray(noise).resize((480, 360), Image.Resampling.BICUBIC)
-
-
-@pytest.fixture(scope="session")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a packed dataset of images that are large enough to read only parts of them."""
-    root = tmp_path_factory.mktemp("photos")
-    for number in range(PHOTOS):
-        path = root / "images" / f"class{number % 3}" / f"{number:03}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        make_photo(number).save(path, quality=90)
-    return pack({}, root, "--chunk-bytes", "1000000")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the photographs lie, too."""
-
-    url: str
-    options: dict[str, Any] | None
-    server: str  # http://127.0.0.1:PORT
-
-
-@pytest.fixture(scope="session")
-def bucket(s3: S3, photos: Path) -> str:
-    """Returns a bucket with the photographs as "set" and their images as "images"."""
-    name = s3.make_bucket()
-    s3.upload(photos, name, "set/")
-    s3.upload(photos.parent / "images", name, "images/")
-    return name
-
-
-def s3_options(s3: S3, endpoint: str | None = None) -> dict[str, Any]:
-    """Returns storage options as the users of fsspec write them."""
-    return {
-        "key": s3.key.access,
-        "secret": s3.key.secret,
-        "client_kwargs": {"endpoint_url": endpoint or s3.endpoint, "region_name": "default"},
-    }
-
-
-def environment(s3: S3) -> dict[str, str]:
-    """Returns the variables by which a command finds the store."""
-    return {
-        **os.environ,
-        "AWS_ACCESS_KEY_ID": s3.key.access,
-        "AWS_SECRET_ACCESS_KEY": s3.key.secret,
-        "AWS_ENDPOINT_URL": s3.endpoint,
-        "AWS_REGION": "default",
-    }
 
 
 @pytest.fixture(params=["web", "s3"])
@@ -94,25 +34,6 @@ def place(request: pytest.FixtureRequest, photos: Path) -> Place:
     s3: S3 = request.getfixturevalue("s3")
     bucket: str = request.getfixturevalue("bucket")
     return Place(f"s3://{bucket}/set", s3_options(s3), s3.endpoint)
-
-
-def through(place: Place, proxy: ChaosProxy) -> Place:
-    """Returns the same place behind a proxy."""
-    if place.options is None:
-        return Place(place.url.replace(place.server, proxy.url), None, proxy.url)
-    kwargs = {**place.options["client_kwargs"], "endpoint_url": proxy.url}
-    return Place(place.url, {**place.options, "client_kwargs": kwargs}, proxy.url)
-
-
-def epoch(path: Any, options: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """Returns a hash of each batch of an epoch."""
-    loader = forebay.Loader(
-        path, 8, True, transform=CROP, seed=5, storage_options=options, num_workers=2, **more
-    )
-    with loader:
-        hashes = [hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes()) for x, y in loader]
-        assert loader.bad_samples == []
-    return [one.hexdigest() for one in hashes]
 
 
 def forebay_command(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
@@ -147,6 +68,25 @@ def test_only_what_crops_need_is_read(place: Place) -> None:
     assert stats["bytes_read"] < share * stats["whole_bytes"]
 
 
+def test_stats_say_what_the_link_did_and_what_that_costs(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loader = forebay.Loader(
+        place.url, 8, True, transform=CROP, storage_options=place.options, progress=True
+    )
+    with loader:
+        for _ in loader:
+            pass
+        stats = loader.stats(price_per_1000_requests=0.0004, price_per_gb=0.09)
+    shown = capsys.readouterr().err
+    assert re.search(r"[1-9][0-9]* requests?, .* retr.*, [0-9]+ hedge", shown)
+    assert stats["wire_bytes_received"] > stats["bytes_read"]
+    assert stats["wire_bytes_sent"] > 50 * stats["http_requests"]
+    assert 0 < stats["http_requests"] < 6 * PHOTOS
+    expected = stats["http_requests"] * 0.0004 / 1e3 + stats["wire_bytes_received"] * 0.09 / 1e9
+    assert stats["cost"] == pytest.approx(expected)
+
+
 def test_a_copy_in_a_forked_process_reads_on_its_own(place: Place, photos: Path) -> None:
     dataset = forebay.Dataset(place.url, place.options)
     expected = forebay.Dataset(photos).read(11)
@@ -175,7 +115,7 @@ FAULTS = {
     "truncated bodies": [Fault(match="chunks", skip=2, action="truncate", at=99, times=4)],
     "corrupted bodies": [Fault(match="chunks", skip=3, action="corrupt", at=1500, times=5)],
     "wrong ranges": [
-        Fault(match="chunks", skip=1, headers={"Content-Range": "bytes 0-9/10"}, times=2)
+        Fault(match="chunks", skip=1, headers={"Content-Range": "bytes 7-16/*"}, times=2)
     ],
     "slow answers": [Fault(match="chunks", delay_s=0.5, times=4)],
 }
@@ -316,3 +256,80 @@ def test_data_in_place_works_in_a_store(s3: S3, bucket: str, photos: Path, nginx
     remote = forebay.Dataset(f"{nginx.url}/shard-{{0..0}}.tar")
     assert len(remote) == 6
     assert remote.read(2) == make_jpeg(2)
+
+
+ANOTHER_PROCESS = """
+import sys
+import test_remote
+print(" ".join(test_remote.epoch(*eval(sys.stdin.read()), index_cache=sys.argv[1])))
+"""
+
+
+def epoch_elsewhere(place: Place, cache: Path) -> list[str]:
+    """Returns what `epoch` does in a process of its own, which keeps what it reads in `cache`."""
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER_PROCESS, str(cache)],
+        input=repr((place.url, place.options)),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def index_requests(proxy: ChaosProxy) -> int:
+    """Returns how many requests so far were for beginnings of chunks, where indexes are."""
+    return sum(
+        "/chunks/" in request.line and request.range.startswith("bytes=0-")
+        for request in proxy.requests()
+    )
+
+
+def test_the_next_process_reads_no_index(
+    behind: tuple[Place, ChaosProxy], photos: Path, tmp_path: Path
+) -> None:
+    place, proxy = behind
+    cache = tmp_path / "cache"
+    expected = epoch(photos)
+    assert epoch(place.url, place.options, index_cache="off") == expected
+    indexes = index_requests(proxy)
+    assert indexes == len(list((photos / "chunks").iterdir()))
+    assert epoch_elsewhere(place, cache) == expected
+    assert index_requests(proxy) == 2 * indexes
+    assert epoch_elsewhere(place, cache) == expected
+    assert index_requests(proxy) == 2 * indexes
+    snapshots = [request for request in proxy.requests() if "/snapshots/" in request.line]
+    assert len(snapshots) == 4  # a root and a part, by the two that had not kept them yet
+    for number, file in enumerate(sorted(cache.iterdir())):
+        content = bytearray(file.read_bytes())
+        content[number * 1000 % len(content)] ^= 0xFF
+        file.write_bytes(content)
+    assert epoch_elsewhere(place, cache) == expected
+    assert index_requests(proxy) > 2 * indexes
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    place: Place, photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.warns(UserWarning, match="FOREBAY_INDEX_CACHE"):
+        dataset = forebay.Dataset(place.url, place.options, tmp_path / "file" / "cache")
+    assert epoch(dataset) == epoch(photos)
+    with pytest.raises(ValueError, match="index_cache goes with a path"):
+        forebay.Loader(dataset, index_cache="off")
+    with pytest.raises(ValueError, match="index_cache is 3"):
+        forebay.Dataset(photos, index_cache=3)  # type: ignore[arg-type]
+
+
+def test_opening_asks_three_things(behind: tuple[Place, ChaosProxy]) -> None:
+    place, proxy = behind
+    dataset = forebay.Dataset(place.url, place.options)
+    lines = [request.line.split()[1].rsplit("/", 1)[-1] for request in proxy.requests()]
+    assert [name.split(".")[-1] for name in lines] == ["HEAD", "root", "part"]
+    loader = forebay.Loader(dataset, 8, True, transform=CROP)
+    assert len(proxy.requests()) == 3  # labels are known to be there
+    loader.close()
+    assert len(dataset.targets) == PHOTOS
+    assert len(proxy.requests()) > 3

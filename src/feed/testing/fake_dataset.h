@@ -23,14 +23,12 @@ class FakeDataset final : public store::Dataset {
   std::string chunk_label(uint32_t number) const override;
   base::Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                              store::Caching caching) const override;
-  bool is_remote(uint32_t number) const override { return origin_->is_remote(chunk_label(number)); }
-  size_t ranges_max(uint32_t number) const override {
-    return origin_->ranges_max(chunk_label(number));
-  }
+  store::ChunkOrigin origin(uint32_t) const override { return {*origin_, path_}; }
   uint32_t chunk_of(uint64_t sample) const override { return locations_[sample].chunk; }
   store::Location location(uint64_t sample) const override { return locations_[sample]; }
   const base::Sha256& fingerprint() const override { return fingerprint_; }
-  base::Result<std::string> key(uint64_t sample) const override;
+  using Dataset::key;
+  base::Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override;
   base::Result<std::optional<uint64_t>> find(std::string_view key) const override;
   base::Result<store::ChunkIndex> read_chunk_index(uint32_t chunk,
                                                    const io::ReadOptions& options) const override;

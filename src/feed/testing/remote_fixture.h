@@ -108,7 +108,7 @@ class RemoteTest : public testing::Test {
   }
   static std::shared_ptr<const store::Dataset> dataset(const io::Origin& origin,
                                                        const std::string& path = "/mixed") {
-    return store::open_packed(origin, path).value();
+    return store::open_packed(origin, path, {.kept = {}, .loads_locations = false}).value();
   }
 
   static SeenBatch seen(const Batch& batch) {

@@ -42,6 +42,19 @@ class RemoteOrigin final : public io::Origin {
     return std::make_unique<File>(*this, std::move(file));
   }
   bool is_remote(const std::string&) const override { return true; }
+  size_t ranges_max(const std::string&) const override {
+    base::MutexLock lock(mutex_);
+    return is_link_varying_ && random_.below(2) == 0 ? 1 : SIZE_MAX;
+  }
+  io::Traffic traffic(const std::string&) const override {
+    base::MutexLock lock(mutex_);
+    io::Traffic traffic{.requests = asked_.size()};
+    for (const Asked& one : asked_) traffic.bytes_sent += one.ranges.size();
+    if (!is_link_varying_) return traffic;
+    traffic.latency_s = static_cast<double>(random_.below(1000)) / 1e3;
+    traffic.bytes_per_s = static_cast<double>(random_.below(1'000'000'000));
+    return traffic;
+  }
   Result<std::vector<io::DirEntry>> list(const std::string& path) const override {
     return below_.list(path);
   }
@@ -53,6 +66,11 @@ class RemoteOrigin final : public io::Origin {
     base::MutexLock lock(mutex_);
     held_ = held;
     changed_.notify_all();
+  }
+  // From now on each question about the link has another answer, as if it had just changed.
+  void vary_link() {
+    base::MutexLock lock(mutex_);
+    is_link_varying_ = true;
   }
   // Each byte's answer, at most `times` of them for each byte, is damaged where `is_damaged` says
   // so of the path and the offset.
@@ -192,7 +210,7 @@ class RemoteOrigin final : public io::Origin {
   const io::Origin& below_;
   mutable base::Mutex mutex_;
   mutable base::CondVar changed_;
-  base::Random random_ GUARDED_BY(mutex_);
+  mutable base::Random random_ GUARDED_BY(mutex_);
   mutable std::vector<Asked> asked_ GUARDED_BY(mutex_);
   mutable std::vector<Request> waiting_ GUARDED_BY(mutex_);
   std::function<bool(const std::string&, uint64_t)> is_damaged_ GUARDED_BY(mutex_);
@@ -201,6 +219,7 @@ class RemoteOrigin final : public io::Origin {
   mutable size_t until_failure_ GUARDED_BY(mutex_) = 0;
   mutable base::Code failure_ GUARDED_BY(mutex_) = base::Code::kOk;
   bool held_ GUARDED_BY(mutex_) = false;
+  bool is_link_varying_ GUARDED_BY(mutex_) = false;
   bool ended_ GUARDED_BY(mutex_) = false;
   base::Crew answering_;  // ends first, because its thread uses all of the above
 };

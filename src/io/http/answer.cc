@@ -15,16 +15,20 @@ std::string_view Head::header(std::string_view name) const {
   return found == headers.end() ? std::string_view() : std::string_view(found->second);
 }
 
+std::optional<int64_t> date_ns(std::string_view text) {
+  const std::string date(text);
+  const time_t seconds = date.empty() ? -1 : curl_getdate(date.c_str(), nullptr);
+  if (seconds <= 0 || seconds >= base::kUnixSecondsMax) return std::nullopt;
+  return int64_t{seconds} * 1'000'000'000;
+}
+
 Identity identity_of(const Head& head) {
   Identity identity{.etag = std::string(head.header("etag"))};
   // A weak tag may stay the same although bytes differ.
   if (identity.etag.starts_with("W/")) identity.etag.clear();
   const std::string_view length = head.header("content-length");
   std::from_chars(length.data(), length.data() + length.size(), identity.size);
-  const std::string modified(head.header("last-modified"));
-  const time_t seconds = modified.empty() ? -1 : curl_getdate(modified.c_str(), nullptr);
-  if (seconds > 0 && seconds < base::kUnixSecondsMax)
-    identity.modified_ns = int64_t{seconds} * 1'000'000'000;
+  identity.modified_ns = date_ns(head.header("last-modified")).value_or(0);
   return identity;
 }
 

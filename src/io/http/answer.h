@@ -2,6 +2,7 @@
 // a fuzzer can stand in for the server.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,9 @@ struct Head {
   // The first header of that name, given in lower case; empty where there is none.
   std::string_view header(std::string_view name) const;
 };
+
+// A date of HTTP's form, in nanoseconds since 1970; empty where it is malformed or makes no sense.
+std::optional<int64_t> date_ns(std::string_view text);
 
 // What a head says of the file: the size by Content-Length (0 where it is missing), Last-Modified,
 // ETag. The Content-Length of an answer with a part of the file is that of the part.

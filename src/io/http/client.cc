@@ -1,13 +1,17 @@
 #include "io/http/client.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <limits>
 #include <list>
 #include <new>
 #include <thread>
 
 #include "base/mutex.h"
+#include "io/http/budget.h"
 #include "io/http/transfer.h"
+#include "io/http/turns.h"
 #include "io/machine.h"
 
 namespace forebay::io::http {
@@ -19,13 +23,20 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kIdleNs = 1000 * kMs;  // libcurl closes what is dead at least this often
+// With so many requests in flight, small packets come all the time. Taking together what comes in a
+// millisecond, which the sockets' buffers hold, halves the CPU time.
+constexpr size_t kManyRunning = 8;
+constexpr std::chrono::milliseconds kTogether(1);
+constexpr long kTooManyRequests = 429;
+constexpr long kUnavailable = 503;  // S3 calls it "Slow Down"
 
 }  // namespace
 
 // The thread, and all that only it touches.
 class Client::Driver {
  public:
-  explicit Driver(const ClientOptions& options) : options_(options), multi_(curl_multi_init()) {
+  explicit Driver(const ClientOptions& options)
+      : options_(options), multi_(curl_multi_init()), places_(options.requests_max) {
     if (multi_ == nullptr) throw std::bad_alloc();
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.requests_max));
     thread_ = std::thread([this] { run(); });
@@ -43,6 +54,8 @@ class Client::Driver {
   Driver& operator=(const Driver&) = delete;
 
   void start(std::unique_ptr<Transfer> transfer) EXCLUDES(mutex_);
+  void drop_unwanted();
+  const Link& link() const { return link_; }
 
  private:
   using Transfers = std::list<std::unique_ptr<Transfer>>;
@@ -51,16 +64,22 @@ class Client::Driver {
   bool take_new() EXCLUDES(mutex_);
   void begin_waiting(int64_t now_ns);
   void begin(std::unique_ptr<Transfer> transfer);
-  void give_up(int64_t now_ns);
-  void give_up_in(Transfers& transfers, int64_t now_ns, bool ended);
+  void give_up(int64_t now_ns, bool ended);
+  void look_for_slow(int64_t now_ns);
   void finish_done();
+  void note_answer(CURL* handle, const Transfer& transfer);
+  bool has_place() const { return running_.size() < places_.limit(); }
   int64_t next_event_ns(int64_t now_ns) const;
 
   const ClientOptions options_;
   CURLM* const multi_;
-  Transfers waiting_;  // for their time, or for a place among running_
+  Link link_;
+  Places places_;
+  Turns waiting_;
   Transfers running_;
-  std::atomic<bool> somebody_stopped_ = false;
+  int64_t next_deadline_ns_ = 0;  // no request has an earlier one
+  bool speaks_http2_ = false;     // an answer has come by HTTP/2
+  std::atomic<bool> look_again_ = false;
   base::Mutex mutex_;
   std::deque<std::unique_ptr<Transfer>> new_ GUARDED_BY(mutex_);
   bool ended_ GUARDED_BY(mutex_) = false;
@@ -68,14 +87,16 @@ class Client::Driver {
 };
 
 void Client::Driver::start(std::unique_ptr<Transfer> transfer) {
-  transfer->watch([this] {
-    somebody_stopped_ = true;
-    curl_multi_wakeup(multi_);
-  });
+  transfer->watch([this] { drop_unwanted(); });
   {
     MutexLock lock(mutex_);
     new_.push_back(std::move(transfer));
   }
+  curl_multi_wakeup(multi_);
+}
+
+void Client::Driver::drop_unwanted() {
+  look_again_ = true;
   curl_multi_wakeup(multi_);
 }
 
@@ -85,11 +106,13 @@ void Client::Driver::run() {
   block_signal_of_closed_pipe();
   while (!take_new()) {
     const int64_t now_ns = monotonic_ns();
-    give_up(now_ns);
+    if (look_again_.exchange(false) || now_ns >= next_deadline_ns_) give_up(now_ns, false);
+    look_for_slow(now_ns);
     begin_waiting(now_ns);
     int running = 0;
     curl_multi_perform(multi_, &running);
     finish_done();
+    if (running_.size() >= kManyRunning) std::this_thread::sleep_for(kTogether);
     const int64_t wait_ns = next_event_ns(monotonic_ns());
     if (wait_ns > 0) {
       curl_multi_poll(multi_, nullptr, 0, static_cast<int>((wait_ns + kMs - 1) / kMs), nullptr);
@@ -97,8 +120,7 @@ void Client::Driver::run() {
   }
   // What is done may start more, which ends in the same way.
   do {
-    give_up_in(waiting_, 0, true);
-    give_up_in(running_, 0, true);
+    give_up(0, true);
     take_new();
   } while (!waiting_.empty());
 }
@@ -106,23 +128,19 @@ void Client::Driver::run() {
 // Whether the client ends.
 bool Client::Driver::take_new() {
   MutexLock lock(mutex_);
-  for (auto& transfer : new_) waiting_.push_back(std::move(transfer));
+  for (auto& transfer : new_) {
+    const auto& deadline_ns = transfer->request().options.deadline_ns;
+    next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns.value_or(next_deadline_ns_));
+    waiting_.push(std::move(transfer));
+  }
   new_.clear();
   return ended_;
 }
 
 void Client::Driver::begin_waiting(int64_t now_ns) {
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    if (running_.size() == options_.requests_max) return;
-    const Request& request = (*at)->request();
-    if (request.begin_ns > now_ns) {
-      ++at;
-      continue;
-    }
-    std::unique_ptr<Transfer> transfer = std::move(*at);
-    at = waiting_.erase(at);
-    if (request.wanted && !request.wanted()) {
-      transfer->fail({Code::kCancelled, "it is not wanted any more"});
+  while (std::unique_ptr<Transfer> transfer = waiting_.pop(now_ns, has_place())) {
+    if (std::optional<Status> why = transfer->given_up(now_ns)) {
+      transfer->fail(std::move(*why));
     } else {
       begin(std::move(transfer));
     }
@@ -134,36 +152,50 @@ void Client::Driver::begin(std::unique_ptr<Transfer> transfer) {
   CURL* const handle = curl_easy_init();
   try {
     if (handle == nullptr) throw std::bad_alloc();
-    transfer->prepare(handle, options_);
+    // By HTTP/2 a hedge would share the connection of the request that is slow.
+    const Request& request = transfer->request();
+    const bool fresh = request.new_connection || (request.is_hedge && speaks_http2_);
+    transfer->prepare(handle, options_, link_, fresh);
     if (curl_multi_add_handle(multi_, handle) != CURLM_OK) throw std::bad_alloc();
     running_.push_back(std::move(transfer));
   } catch (const std::bad_alloc&) {
-    if (handle != nullptr) curl_easy_cleanup(handle);
     transfer->fail({Code::kNoMemory, "no memory for a request"});
+    if (handle != nullptr) curl_easy_cleanup(handle);
   }
 }
 
-void Client::Driver::give_up(int64_t now_ns) {
-  somebody_stopped_ = false;
-  give_up_in(waiting_, now_ns, false);
-  give_up_in(running_, now_ns, false);
-}
-
-void Client::Driver::give_up_in(Transfers& transfers, int64_t now_ns, bool ended) {
-  for (auto at = transfers.begin(); at != transfers.end();) {
-    std::optional<Status> why = (*at)->given_up(now_ns);
-    if (!why && ended) why = Status(Code::kCancelled, "reading was stopped");
-    if (!why) {
+// Ends what nobody waits for any more, or everything when the client ends.
+void Client::Driver::give_up(int64_t now_ns, bool ended) {
+  next_deadline_ns_ = std::numeric_limits<int64_t>::max();
+  const auto why = [&](const Transfer& transfer) {
+    std::optional<Status> status = transfer.given_up(now_ns);
+    if (!status && ended) status = Status(Code::kCancelled, "reading was stopped");
+    if (!status) {
+      const auto& deadline_ns = transfer.request().options.deadline_ns;
+      next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns.value_or(next_deadline_ns_));
+    }
+    return status;
+  };
+  for (auto& transfer : waiting_.take_if([&](const Transfer& t) { return why(t).has_value(); })) {
+    transfer->fail(why(*transfer).value());
+  }
+  for (auto at = running_.begin(); at != running_.end();) {
+    std::optional<Status> status = why(**at);
+    if (!status) {
       ++at;
       continue;
     }
     const std::unique_ptr<Transfer> transfer = std::move(*at);
-    at = transfers.erase(at);
-    if (CURL* const handle = transfer->handle()) {
-      curl_multi_remove_handle(multi_, handle);
-      curl_easy_cleanup(handle);
-    }
-    transfer->fail(std::move(*why));
+    at = running_.erase(at);
+    curl_multi_remove_handle(multi_, transfer->handle());
+    transfer->fail(std::move(*status));
+    curl_easy_cleanup(transfer->handle());
+  }
+}
+
+void Client::Driver::look_for_slow(int64_t now_ns) {
+  for (const auto& transfer : running_) {
+    if (transfer->is_slow(now_ns) && !places_.is_reduced()) transfer->request().on_slow();
   }
 }
 
@@ -178,29 +210,39 @@ void Client::Driver::finish_done() {
     const std::unique_ptr<Transfer> transfer = std::move(*at);
     running_.erase(at);
     curl_multi_remove_handle(multi_, handle);
+    note_answer(handle, *transfer);
     transfer->finish(code);
     curl_easy_cleanup(handle);
   }
 }
 
+// Learns from an answer how many requests the server bears.
+void Client::Driver::note_answer(CURL* handle, const Transfer& transfer) {
+  long code = 0;
+  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);
+  if (code == kTooManyRequests || code == kUnavailable) {
+    places_.refused(transfer.sent_ns(), monotonic_ns());
+  } else if (code >= 200 && code < 300) {
+    places_.answered();
+  }
+  long version = 0;
+  curl_easy_getinfo(handle, CURLINFO_HTTP_VERSION, &version);
+  speaks_http2_ |= version == CURL_HTTP_VERSION_2_0;
+}
+
 // How long the thread may wait for the network; 0: not at all.
 int64_t Client::Driver::next_event_ns(int64_t now_ns) const {
-  if (somebody_stopped_) return 0;
-  int64_t next = now_ns + kIdleNs;
-  const bool has_place = running_.size() < options_.requests_max;
-  for (const auto& transfer : waiting_) {
-    if (has_place) next = std::min(next, transfer->request().begin_ns);
-  }
-  for (const Transfers* transfers : {&waiting_, &running_}) {
-    for (const auto& transfer : *transfers) {
-      next = std::min(next, transfer->request().options.deadline_ns.value_or(next));
-    }
-  }
+  if (look_again_) return 0;
+  int64_t next = std::min({now_ns + kIdleNs, next_deadline_ns_, waiting_.next_ns(has_place())});
+  for (const auto& transfer : running_) next = std::min(next, transfer->next_look_ns());
   return std::max<int64_t>(0, next - now_ns);
 }
 
 Client::Client(const ClientOptions& options) : driver_(std::make_unique<Driver>(options)) {}
 Client::~Client() = default;
+
+void Client::drop_unwanted() { driver_->drop_unwanted(); }
+const Link& Client::link() const { return driver_->link(); }
 
 void Client::start(Request request, Sink& sink, Done done) {
   driver_->start(std::make_unique<Transfer>(std::move(request), sink, std::move(done)));

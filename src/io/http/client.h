@@ -1,12 +1,15 @@
 // HTTP requests in flight: one thread drives all connections, which are kept and used again
 // (decision 0012). Signing, TLS and redirects are libcurl's. Nothing is tried twice here: that is
-// decided above (retry.h).
+// decided above (retry.h, range_read.h). After an answer 429 or 503 fewer requests run at once for
+// a while (budget.h).
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "io/http/answer.h"
+#include "io/http/link.h"
+#include "io/secret.h"
 
 namespace forebay::io::http {
 
@@ -22,16 +25,30 @@ struct Request {
   std::string method = "GET";
   std::string url = {};                   // percent-encoded
   std::vector<std::string> headers = {};  // "Name: value"
+  std::vector<Secret> secret_headers = {};
   // Sent one after the other; their memory stays until the request is done.
   std::vector<Bytes> body = {};
   std::string body_sha256 = {};  // hexadecimal, for the signature; empty: the body is not signed
   std::optional<Signing> signing = {};
   std::string region = {};  // where S3 is believed to have it; part of a signature
   ReadOptions options = {};
-  // On the clock of io::monotonic_ns(): the request waits until then, and is then only sent if
-  // `wanted` is empty or says yes, which the client's thread calls.
-  int64_t begin_ns = 0;
+  int64_t begin_ns = 0;  // on the clock of io::monotonic_ns(): it is not sent before
+  // The range read that the request belongs to. Reads take turns; questions, which belong to none,
+  // go first (turns.h).
+  const void* reader = nullptr;
+  // Repeats a request that is slow: it is sent at once, on another connection.
+  bool is_hedge = false;
+  // Asks for a new connection. After a time-out the old one may still stand and never answer.
+  bool new_connection = false;
+  bool redirects = true;      // whether redirects are followed; never for what is signed
+  bool through_proxy = true;  // whether the usual variables for proxies count
+  // The client's thread calls these. Where `wanted` says no, the request ends with kCancelled, and
+  // its sink gets no more bytes; the client asks before it sends the request and before each piece
+  // of the body, and after drop_unwanted().
   std::function<bool()> wanted = {};
+  // Called once if the request is much slower than others lately, and the server has not asked for
+  // fewer requests.
+  std::function<void()> on_slow = {};
 };
 
 // What a request came to.
@@ -50,9 +67,10 @@ struct Outcome {
 };
 
 struct ClientOptions {
-  uint32_t requests_max = 64;           // in flight; the others wait for their turn
+  uint32_t requests_max = 64;           // in flight; the others wait for their turns
   int64_t connect_ns = 10'000'000'000;  // until a connection stands
-  // A transfer that moves fewer than kSlowBytes a second over this time is given up (kTimedOut).
+  // A transfer that moves fewer than kHttpSlowBytes a second over this time is given up
+  // (kTimedOut).
   int64_t stall_ns = 15'000'000'000;
   std::string ca_file = {};  // certificates to trust; empty: the system's
 };
@@ -74,6 +92,9 @@ class Client {
   void start(Request request, Sink& sink, Done done);
   // Waits for the outcome. Not to be called in the client's thread.
   Outcome perform(Request request, Sink& sink);
+  // Ends the requests that are not wanted any more. Returns at once.
+  void drop_unwanted();
+  const Link& link() const;
 
  private:
   class Driver;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 
 namespace forebay::io::http {
 
@@ -28,10 +29,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  return text.size() >= start.size() &&
-         std::ranges::equal(text.substr(0, start.size()), start, {}, [](char c) {
-           return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-         });
+  return lower(text.substr(0, start.size())) == start;
 }
 
 // Takes a number from the front of `text`, and then the character after it, where that is `after`.
@@ -90,12 +88,14 @@ RangeAnswer::RangeAnswer(std::vector<Range> ranges, Identity known)
 Status RangeAnswer::check_identity(const Head& head) {
   found_ = identity_of(head);
   if (!known_.etag.empty() && !found_.etag.empty() && found_.etag != known_.etag) {
-    return fail(Code::kIo, "it was replaced by another one: its ETag was {} and is {} now",
-                known_.etag, found_.etag);
+    return fail(
+        Code::kIo,
+        "it was replaced by another one: its ETag was {} and is {} now; open the dataset again",
+        known_.etag, found_.etag);
   }
   if (known_.modified_ns != 0 && found_.modified_ns != 0 &&
       found_.modified_ns != known_.modified_ns) {
-    return fail(Code::kIo, "it was written to since it was listed ({} now)",
+    return fail(Code::kIo, "it was written to since it was listed ({} now); open the dataset again",
                 head.header("last-modified"));
   }
   return {};
@@ -104,9 +104,11 @@ Status RangeAnswer::check_identity(const Head& head) {
 Status RangeAnswer::check_size(uint64_t size) {
   found_.size = size;
   if (size == 0 || known_.size == 0 || size == known_.size) return {};
-  return fail(Code::kIo,
-              "it has {} bytes where {} were expected: it is another one than was listed", size,
-              known_.size);
+  return fail(
+      Code::kIo,
+      "it has {} bytes where {} were expected: it is another one than was listed; open the dataset "
+      "again",
+      size, known_.size);
 }
 
 Status RangeAnswer::begin(const Head& head) {
@@ -123,7 +125,10 @@ Status RangeAnswer::begin(const Head& head) {
                   "the server sends whole files where parts are asked for (it does not know HTTP "
                   "ranges); use another server, or copy the data to one");
     }
-    return begin_bytes(0, found_.size == 0 ? known_.size : found_.size);
+    const uint64_t size = found_.size == 0 ? known_.size : found_.size;
+    const Range& first = ranges_.front();
+    ignored_ranges_ = ranges_.size() > 1 || first.offset > 0 || first.out.size() < size;
+    return begin_bytes(0, size);
   }
   if (head.code != kPartialContent) {
     return fail(Code::kUnavailable, "the server answered {} to a request for ranges", head.code);
@@ -145,12 +150,14 @@ Status RangeAnswer::begin(const Head& head) {
 // The answer's next bytes are those from `first` on. They must serve the next range, from what it
 // has on.
 Status RangeAnswer::begin_bytes(uint64_t first, uint64_t end) {
+  between_ = 0;
   if (next_ < ranges_.size()) {
     const Range& range = ranges_[next_];
-    if (first > range.offset + have_ || end < end_of(range)) {
+    const uint64_t wanted = range.offset + have_;
+    if (first > wanted || end < end_of(range) || wanted - first > base::kHttpSkippedBytesMax) {
       return fail(Code::kUnavailable,
                   "the server sent bytes {} to {} where {} to {} were asked for", first, end,
-                  range.offset + have_, end_of(range));
+                  wanted, end_of(range));
     }
   }
   at_ = first;
@@ -160,6 +167,7 @@ Status RangeAnswer::begin_bytes(uint64_t first, uint64_t end) {
 }
 
 Status RangeAnswer::append(Bytes bytes) {
+  if (next_ == ranges_.size() || state_ == State::kIgnore) useless_ += bytes.size();
   while (!bytes.empty() && state_ != State::kIgnore) {
     if (state_ == State::kBytes) {
       const Bytes now = bytes.first(std::min<uint64_t>(bytes.size(), bytes_end_ - at_));
@@ -169,17 +177,22 @@ Status RangeAnswer::append(Bytes bytes) {
       state_ = has_parts_ ? State::kBoundary : State::kIgnore;
       continue;
     }
-    const auto newline = std::find(bytes.begin(), bytes.end(), uint8_t{'\n'});
-    const auto length = static_cast<size_t>(newline - bytes.begin());
-    if (line_.size() + length > base::kHttpLineBytesMax) {
-      return fail(Code::kUnavailable, "the server's answer has a line of more than {} bytes",
-                  base::kHttpLineBytesMax);
+    std::string_view line = base::as_text(bytes);
+    const size_t length = std::min(line.find('\n'), line.size());
+    line = line.substr(0, length);
+    between_ += std::min(length + 1, bytes.size());
+    if (between_ > base::kHttpPartHeadBytesMax) {
+      return fail(Code::kUnavailable,
+                  "the server's answer has more than {} bytes between its parts",
+                  base::kHttpPartHeadBytesMax);
     }
-    line_.append(bytes.begin(), newline);
+    // Most lines come in one piece, and need no memory of their own.
+    const bool is_whole = line_.empty() && length < bytes.size();
+    if (!is_whole) line_ += line;
     if (length == bytes.size()) break;
     bytes = bytes.subspan(length + 1);
-    const std::string line = std::exchange(line_, {});
-    RETURN_IF_ERROR(take_line(trimmed(line)));
+    RETURN_IF_ERROR(take_line(trimmed(is_whole ? line : line_)));
+    line_.clear();
   }
   return {};
 }
@@ -202,6 +215,7 @@ Status RangeAnswer::take_bytes(Bytes bytes) {
 }
 
 bool RangeAnswer::has_enough() const {
+  if (useless_ > kWorthCutting) return true;
   return next_ == ranges_.size() && state_ == State::kBytes && bytes_end_ - at_ > kWorthCutting;
 }
 
@@ -213,10 +227,12 @@ std::vector<Range> RangeAnswer::rest() const {
 
 Status RangeAnswer::take_line(std::string_view line) {
   if (state_ == State::kBoundary) {
-    if (line == delimiter_) {
+    const bool is_delimiter = line.starts_with(delimiter_);
+    const std::string_view after = is_delimiter ? line.substr(delimiter_.size()) : line;
+    if (is_delimiter && after.empty()) {
       state_ = State::kPartHead;
       content_range_.clear();
-    } else if (line == delimiter_ + "--") {
+    } else if (is_delimiter && after == "--") {
       state_ = State::kIgnore;
     } else if (!line.empty()) {
       return fail(Code::kUnavailable,

@@ -32,6 +32,8 @@ class RangeAnswer final : public Sink {
   const Identity& found() const { return found_; }
   // Whether the server had several ranges in one answer.
   bool had_parts() const { return has_parts_; }
+  // Whether the server sent the whole file although only parts of it were asked for.
+  bool ignored_ranges() const { return ignored_ranges_; }
 
  private:
   enum class State : uint8_t { kBytes, kBoundary, kPartHead, kIgnore };
@@ -52,8 +54,11 @@ class RangeAnswer final : public Sink {
   uint64_t at_ = 0;         // the position in the file of the next byte
   uint64_t bytes_end_ = 0;  // where the run of bytes ends in the file
   bool has_parts_ = false;
+  bool ignored_ranges_ = false;
   std::string delimiter_;  // "--" and the boundary
   std::string line_;       // what has come of the current line
+  uint64_t between_ = 0;   // bytes of lines since the last run of the file's bytes
+  uint64_t useless_ = 0;   // bytes that came when nothing more was wanted
   std::string content_range_;
 };
 

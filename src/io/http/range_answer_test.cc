@@ -122,6 +122,42 @@ TEST(RangeAnswer, RefusesWhatIsNotTheFile) {
   EXPECT_EQ(code(kParts, std::string(100'000, 'x')), Code::kUnavailable);
 }
 
+TEST(RangeAnswer, AnAnswerWithoutEndIsCut) {
+  const ByteVector file = file_of(1000);
+  const std::string more(100'000, 'x');
+  const Head one{.code = 206, .headers = {{"content-range", "bytes 5-14/1000"}}};
+  const std::string again = part(file, 0, 1000);
+  for (const auto& [head, body, useless] :
+       {std::tuple{one, text(file, 5, 15), more}, {kParts, part(file, 5, 15), again}}) {
+    Asker asker({{5, 10}});
+    RangeAnswer answer(asker.wanted(), {.size = file.size()});
+    ASSERT_TRUE(answer.begin(head).ok());
+    ASSERT_TRUE(answer.append(bytes(body)).ok());
+    EXPECT_FALSE(answer.has_enough());
+    for (int i = 0; i < 1000 && !answer.has_enough(); ++i) {
+      ASSERT_TRUE(answer.append(bytes(useless)).ok());
+    }
+    EXPECT_TRUE(answer.has_enough());
+    EXPECT_TRUE(answer.end().ok());
+    EXPECT_TRUE(answer.rest().empty());
+  }
+}
+
+TEST(RangeAnswer, HeadsOfPartsHaveAnEnd) {
+  for (const std::string_view begin : {"", "--B o\n"}) {
+    Asker asker({{5, 10}});
+    std::string body(begin);
+    for (int i = 0; i < 20'000; ++i) body += begin.empty() ? "\n" : "a: b\n";
+    EXPECT_EQ(asker.take(kParts, body, {}, 1).code(), Code::kUnavailable) << begin;
+  }
+}
+
+TEST(RangeAnswer, BytesFarBeforeTheRangeAreNotWaitedFor) {
+  Asker asker({{1u << 30, 10}});
+  const Head head{.code = 206, .headers = {{"content-range", "bytes 0-2000000000/*"}}};
+  EXPECT_EQ(asker.take(head, "", {}, 1).code(), Code::kUnavailable);
+}
+
 TEST(RangeAnswer, ReadsContentRanges) {
   for (const char* const wrong :
        {"", "bytes", "bytes 1-2", "bytes 2-1/9", "bytes 1-9/9", "bytes -1-2/9", "bytes 1-2/x",

@@ -1,5 +1,7 @@
 // Reads ranges of one file through as many requests as it takes. What a server left out, or sent
-// before a connection broke, is not asked for again.
+// before a connection broke, is not asked for again. A request that is slow is sent a second time
+// (hedged), within a budget; the first of the two whose bytes come goes on, and the other one is
+// cut before any of these bytes are written (decision 0012).
 #pragma once
 
 #include <memory>
@@ -28,31 +30,38 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
         done_(std::move(done)) {}
 
  private:
+  class Attempt;
   // Ranges that are asked for in one request, and again until all have come.
   struct Part {
     std::vector<Range> rest;
-    int tries = 0;  // requests sent so far
-    int vain = 0;   // those since bytes last came
-    int64_t begin_ns = 0;
-    std::string region = {};  // of the last request
+    Tries tries;
+    bool timed_out = false;  // the last try did
+    // The last request, and perhaps the hedge that repeats it. Only the client's thread touches it
+    // after the first request was sent.
+    std::vector<std::shared_ptr<Attempt>> in_flight = {};
   };
-  class Answer;
 
   void add(std::vector<Range> ranges) EXCLUDES(mutex_);
-  void send(std::shared_ptr<Part> part, int64_t wait_ns);
-  void take(const std::shared_ptr<Part>& part, const Answer& answer, const Outcome& outcome);
-  void finish(Status status) EXCLUDES(mutex_);
+  void send(const std::shared_ptr<Part>& part, int64_t wait_ns);
+  void hedge(const std::shared_ptr<Part>& part);
+  void start(const std::shared_ptr<Part>& part, std::vector<Range> ranges, Request request,
+             Why why);
+  void take(const std::shared_ptr<Part>& part, const std::shared_ptr<Attempt>& attempt,
+            const Outcome& outcome);
+  void take_last(const std::shared_ptr<Part>& part, const Attempt& attempt, const Outcome& outcome);
+  Result<Request> request(const std::vector<Range>& ranges) const;
+  void finish(const Status& status) EXCLUDES(mutex_);
 
   const Service& service_;
   const std::string path_;
   const Identity known_;
   const ReadOptions options_;
   const std::function<void(Status)> done_;
-  std::stop_source failed_;  // the other parts send nothing more
+  std::atomic<bool> failed_ = false;  // the requests of the other parts are cut
 
   base::Mutex mutex_;
-  // One for whoever adds parts at the moment.
-  size_t parts_left_ GUARDED_BY(mutex_) = 1;
+  // Whoever adds parts at the moment, parts that are not done, and hedges in flight.
+  size_t users_ GUARDED_BY(mutex_) = 1;
   Status status_ GUARDED_BY(mutex_);  // of the first part that failed
 };
 

@@ -55,4 +55,26 @@ Result<std::unique_ptr<ReadableFile>> open_remote(const Service& service, const 
   return std::make_unique<RemoteFile>(service, path, std::move(identity));
 }
 
+Result<base::ByteVector> read_remote(const Service& service, const std::string& path,
+                                     uint64_t limit) {
+  uint64_t size = 0;
+  base::ByteVector data;
+  if (const auto answer = service.ask({.path = path})) {
+    size = answer->body.size();
+    const Bytes body = base::as_bytes(answer->body);
+    if (size <= limit) data.assign(body.begin(), body.end());
+  } else if (answer.error().code() != Code::kTooBig) {
+    return tl::unexpected(answer.error());
+  } else {  // too much for one answer in memory
+    ASSIGN_OR_RETURN(const auto file, open_remote(service, path, {}));
+    size = file->identity().size;
+    if (size <= limit) {
+      data.resize(size);
+      RETURN_IF_ERROR(file->read(0, data, {}));
+    }
+  }
+  if (size <= limit) return data;
+  return fail(Code::kTooBig, "{}: {} bytes, more than the limit of {}", path, size, limit);
+}
+
 }  // namespace forebay::io::http

@@ -32,4 +32,8 @@ Result<Identity> ask_identity(const Service& service, const std::string& path);
 Result<std::unique_ptr<ReadableFile>> open_remote(const Service& service, const std::string& path,
                                                   const OpenOptions& options);
 
+// Origin::read_whole(): one request for a file that is small.
+Result<base::ByteVector> read_remote(const Service& service, const std::string& path,
+                                     uint64_t limit);
+
 }  // namespace forebay::io::http

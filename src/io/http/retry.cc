@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "base/limits.h"
+#include "io/clock.h"
 
 namespace forebay::io::http {
 
@@ -34,19 +36,23 @@ Code code_of(int code) {
   return is_worth_another_try(code) ? Code::kUnavailable : Code::kIo;
 }
 
-std::string_view advice(int code) {
-  switch (code) {
-    case 401:
-    case 403:
-      return "; check the credentials, and that they allow this";
-    case 404:
-    case 410:
-      return "";
-    case 416:
-      return "; the file is shorter than it was";
-    default:
-      return code >= 300 && code < 400 ? "; use the address that it redirects to" : "";
-  }
+// What a refusal may come from: servers do not accept signatures of another time, and S3 does not
+// always say so.
+std::string advice_about_access(const Head& head) {
+  constexpr int64_t kSkewSeconds = 300;  // AWS accepts 15 minutes
+  const int64_t now_ns = monotonic_clock().wall_ns();
+  const int64_t ahead = (now_ns - date_ns(head.header("date")).value_or(now_ns)) / kSecondNs;
+  if (std::abs(ahead) < kSkewSeconds) return "; check the credentials, and that they allow this";
+  return fmt::format("; this machine's clock is {} minutes {} the server's: set it",
+                     std::abs(ahead) / 60, ahead > 0 ? "ahead of" : "behind");
+}
+
+std::string advice(const Head& head) {
+  const int code = head.code;
+  if (code == 401 || code == 403) return advice_about_access(head);
+  if (code == 416) return "; the file is shorter than it was";
+  if (code >= 300 && code < 400) return "; use the address that it redirects to";
+  return is_worth_another_try(code) ? "; try again later, or look into the server's log" : "";
 }
 
 // Retry-After in seconds; the form with a date is seldom used, and means 0 here.
@@ -73,17 +79,32 @@ Verdict judge(const Outcome& outcome, std::string_view said) {
   const std::string reason = said.empty() ? std::string() : fmt::format(" ({})", said);
   const std::string_view what = code_of(code) == Code::kNotFound ? "nothing is there: " : "";
   return {.status = base::fail(code_of(code), "{}the server answered {}{}{}", what, code, reason,
-                               advice(code)),
+                               advice(outcome.head)),
           .again = is_worth_another_try(code),
           .after_ns = retry_after_ns(outcome.head)};
 }
 
-int64_t wait_ns(const RetryOptions& options, int retry, int64_t after_ns, base::Random& random) {
+namespace {
+
+int64_t longest_wait_ns(const RetryOptions& options, int retry) {
   int64_t most = options.first_wait_ns;
   for (int i = 1; i < retry && most < options.wait_ns_max; ++i) most *= 2;
-  most = std::min(most, options.wait_ns_max);
-  const auto half = static_cast<uint64_t>(most / 2);
-  return std::max(after_ns, static_cast<int64_t>(half + random.below(half + 1)));
+  return std::min(most, options.wait_ns_max);
+}
+
+}  // namespace
+
+int64_t wait_ns(const RetryOptions& options, int retry, base::Random& random) {
+  const auto half = static_cast<uint64_t>(longest_wait_ns(options, retry) / 2);
+  return static_cast<int64_t>(half + random.below(half + 1));
+}
+
+int64_t total_wait_ns(const RetryOptions& options) {
+  int64_t total = 0;
+  for (int retry = 1; retry <= options.retries_max; ++retry) {
+    total += longest_wait_ns(options, retry);
+  }
+  return total;
 }
 
 }  // namespace forebay::io::http

@@ -1,6 +1,9 @@
 #include "io/http/service.h"
 
+#include <algorithm>
+
 #include "base/limits.h"
+#include "base/mutex.h"
 #include "io/machine.h"
 
 namespace forebay::io::http {
@@ -29,30 +32,35 @@ class TextSink final : public Sink {
 
 }  // namespace
 
-// A client's thread does not exist in a forked process.
 struct Service::Connections {
-  Connections(int64_t owner, const ClientOptions& options) : process(owner), client(options) {}
-  const int64_t process;
-  Client client;
+  explicit Connections(const ServiceOptions& options)
+      : retries(options.retry.budget), hedges(options.hedges), client(options.client) {}
+  base::Mutex mutex;
+  Budget retries GUARDED_BY(mutex);
+  Budget hedges GUARDED_BY(mutex);
+  int64_t last_success_ns GUARDED_BY(mutex) = 0;
+  Client client;  // the last member: its requests, which end with it, use the others
 };
+
+Basis basis_of(const Request& request) {
+  return {request.region, request.signing ? request.signing->owner : nullptr};
+}
 
 Service::Service(std::unique_ptr<const Protocol> protocol, const ServiceOptions& options)
     : protocol_(std::move(protocol)), options_(options) {}
 
-Service::~Service() {
-  Connections* const own = connections_;
-  // The parent's client cannot be ended here, as its thread is not here.
-  if (own != nullptr && own->process == process_id()) delete own;
+Service::~Service() = default;
+
+Service::Connections& Service::connections() const {
+  Connections* const own = connections_.find();
+  return own != nullptr ? *own : connections_.keep(std::make_unique<Connections>(options_));
 }
 
-Client& Service::client() const {
-  Connections* own = connections_;
-  const int64_t process = process_id();
-  while (own == nullptr || own->process != process) {
-    auto fresh = std::make_unique<Connections>(process, options_.client);
-    if (connections_.compare_exchange_strong(own, fresh.get())) own = fresh.release();
-  }
-  return own->client;
+Client& Service::client() const { return connections().client; }
+
+size_t Service::ranges_max() const {
+  if (one_range_) return 1;
+  return whole_files_ ? SIZE_MAX : protocol_->ranges_max();
 }
 
 // The request for a question, to be sent after a wait.
@@ -63,7 +71,7 @@ Result<Request> Service::request(const Question& question, int64_t wait_ns) cons
   request->body = question.body;
   request->body_sha256 = question.body_sha256;
   request->options = question.options;
-  request->begin_ns = monotonic_ns() + wait_ns;
+  if (wait_ns > 0) request->begin_ns = monotonic_ns() + wait_ns;
   return request;
 }
 
@@ -79,50 +87,96 @@ Verdict Service::judge_document(const Question& question, const Outcome& outcome
 }
 
 Result<Document> Service::ask(const Question& question) const {
-  const int64_t begin_ns = monotonic_ns();
+  Tries tries{.begin_ns = monotonic_ns()};
   int64_t wait_ns = 0;
-  for (int tries = 1;; ++tries) {
+  bool timed_out = false;
+  while (true) {
     ASSIGN_OR_RETURN(Request request, this->request(question, wait_ns));
-    const std::string region = request.region;
+    request.new_connection = timed_out;
+    const Basis basis = basis_of(request);
     TextSink sink;
     Outcome outcome = client().perform(std::move(request), sink);
-    count(outcome, tries > 1);
+    count(outcome, tries.sent == 0 ? Why::kFirst : Why::kRetry);
+    ++tries.sent;
+    ++tries.vain;
     Verdict verdict = judge_document(question, outcome, sink.text);
-    if (verdict.status.ok()) return Document{std::move(outcome.head), std::move(sink.text)};
-    verdict.again |= protocol_->learns_from(question.path, region, outcome.head, sink.text);
-    if (!verdict.again || tries > options_.retry.retries_max) {
-      return tl::unexpected(describe(verdict.status, question.path, tries, begin_ns));
+    if (verdict.status.ok()) {
+      note_success();
+      return Document{std::move(outcome.head), std::move(sink.text)};
     }
-    wait_ns = this->wait_ns(tries, verdict.after_ns);
+    verdict.again |= protocol_->learns_from(question.path, basis, outcome.head, sink.text);
+    const auto wait = this->wait_ns(&tries, verdict);
+    if (!wait) return tl::unexpected(describe(verdict.status, question.path, tries));
+    wait_ns = *wait;
+    timed_out = verdict.status.code() == Code::kTimedOut;
   }
 }
 
-int64_t Service::wait_ns(int retry, int64_t after_ns) const {
+// Where the budget makes retries wait, nobody waits longer for a service without any success than
+// all retries would take without the budget.
+std::optional<int64_t> Service::wait_ns(Tries* tries, const Verdict& verdict) const {
+  const RetryOptions& retry = options_.retry;
+  if (!verdict.again || tries->vain > retry.retries_max) return std::nullopt;
+  const int64_t now_ns = monotonic_ns();
+  Connections& own = connections();
+  base::MutexLock lock(own.mutex);
+  if (tries->vain == 0) return own.retries.take_ahead(now_ns);  // something came
+  if (tries->vain == 1) {
+    tries->vain_since_ns = now_ns;
+    tries->waited_ns = 0;
+  }
+  if (tries->waited_ns > total_wait_ns(retry) && own.last_success_ns < tries->vain_since_ns) {
+    return std::nullopt;
+  }
   // Different clients must draw different numbers, so the clock is part of the seed.
-  base::Random random(static_cast<uint64_t>(monotonic_ns()), base::Purpose::kRetry, waits_++);
-  return http::wait_ns(options_.retry, retry, after_ns, random);
+  base::Random random(static_cast<uint64_t>(now_ns), base::Purpose::kRetry, waits_++);
+  const int64_t wait_ns =
+      std::max(http::wait_ns(retry, tries->vain, random), own.retries.take_ahead(now_ns));
+  tries->waited_ns += wait_ns;
+  return std::max(wait_ns, verdict.after_ns);
 }
 
-void Service::count(const Outcome& outcome, bool is_retry) const {
+bool Service::may_hedge() const {
+  Connections& own = connections();
+  base::MutexLock lock(own.mutex);
+  return own.hedges.take(monotonic_ns());
+}
+
+void Service::note_success() const {
+  Connections& own = connections();
+  base::MutexLock lock(own.mutex);
+  own.last_success_ns = monotonic_ns();
+  own.retries.add_success();
+  own.hedges.add_success();
+}
+
+void Service::count(const Outcome& outcome, Why why) const {
   if (outcome.sent_ns == 0) return;
   ++requests_;
-  if (is_retry) ++retries_;
+  if (why == Why::kRetry) ++retries_;
+  if (why == Why::kHedge) ++hedges_;
   bytes_received_ += outcome.bytes_received;
   bytes_sent_ += outcome.bytes_sent;
 }
 
 Traffic Service::traffic() const {
-  return {.requests = requests_,
-          .retries = retries_,
-          .bytes_received = bytes_received_,
-          .bytes_sent = bytes_sent_};
+  Traffic traffic{.requests = requests_,
+                  .retries = retries_,
+                  .hedges = hedges_,
+                  .bytes_received = bytes_received_,
+                  .bytes_sent = bytes_sent_};
+  const Connections* const own = connections_.find();
+  if (own == nullptr) return traffic;
+  traffic.latency_s = own->client.link().latency_s();
+  traffic.bytes_per_s = own->client.link().bytes_per_s();
+  return traffic;
 }
 
-Status Service::describe(const Status& status, const std::string& path, int tries,
-                         int64_t begin_ns) const {
-  const double seconds = static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
-  const std::string times =
-      tries == 1 ? std::string() : fmt::format(", tried {} times in {:.1f} s", tries, seconds);
+Status Service::describe(const Status& status, const std::string& path, const Tries& tries) const {
+  const double seconds = static_cast<double>(monotonic_ns() - tries.begin_ns) * 1e-9;
+  const std::string times = tries.sent == 1
+                                ? std::string()
+                                : fmt::format(", tried {} times in {:.1f} s", tries.sent, seconds);
   return {status.code(),
           fmt::format("{}: {} ({}{})", path, status.message(), protocol_->host(path), times)};
 }

@@ -6,13 +6,24 @@
 #include <memory>
 
 #include "io/http/retry.h"
+#include "io/per_process.h"
 
 namespace forebay::io::http {
 
 struct ServiceOptions {
   ClientOptions client;
   RetryOptions retry;
+  // What range reads may ask for a second time because it is slow: at most one request in twenty,
+  // and a few more at the beginning.
+  BudgetOptions hedges = {.most = 8, .per_success = 0.05};
 };
+
+// What a request was made from; an answer may say that it is wrong by now.
+struct Basis {
+  std::string region = {};
+  std::shared_ptr<const void> keys = {};  // what Signing::owner is; null where nothing is signed
+};
+Basis basis_of(const Request& request);
 
 // How one kind of service is talked to. Any thread may call anything.
 class Protocol {
@@ -32,19 +43,14 @@ class Protocol {
   // Whether the answer to a POST, which began as a success, says in its body that it is none.
   virtual bool is_error(std::string_view body) const = 0;
   // Whether an answer with this error is worth another try, because the protocol learns from it
-  // what it did not know when it made the request: another region, new credentials. `region` is
-  // the request's. Requests that were made at the same time may all bring the same news.
-  virtual bool learns_from(const std::string& path, const std::string& region, const Head& head,
+  // what it did not know when it made the request: another region, new credentials. Requests that
+  // were made at the same time may all bring the same news.
+  virtual bool learns_from(const std::string& path, const Basis& basis, const Head& head,
                            std::string_view body) const = 0;
 };
 
-// Counted since the service was made.
-struct Traffic {
-  uint64_t requests = 0;
-  uint64_t retries = 0;
-  uint64_t bytes_received = 0;  // with headers, as far as libcurl counts them
-  uint64_t bytes_sent = 0;
-};
+// Why a request was sent.
+enum class Why : uint8_t { kFirst, kRetry, kHedge };
 
 // A small answer.
 struct Document {
@@ -81,31 +87,40 @@ class Service {
   Result<Document> ask(const Question& question) const;
 
   // How many ranges a request may ask for: what the protocol allows, until a server was seen to
-  // answer only the first.
-  size_t ranges_max() const { return one_range_ ? 1 : protocol_->ranges_max(); }
+  // answer only the first. A server that answers with whole files is asked once for all ranges.
+  size_t ranges_max() const;
   void note_one_range() const { one_range_ = true; }
+  void note_whole_files() const { whole_files_ = true; }
 
-  // How long to wait before a retry, and counting of what was done.
-  int64_t wait_ns(int retry, int64_t after_ns) const;
-  void count(const Outcome& outcome, bool is_retry) const;
+  // How long to wait before something is asked for again; nothing where it should be given up.
+  // `tries` counts the try that brought the verdict already.
+  std::optional<int64_t> wait_ns(Tries* tries, const Verdict& verdict) const;
+  // Whether a slow request may be sent a second time, which is then counted.
+  bool may_hedge() const;
+  // An answer brought what was asked for.
+  void note_success() const;
+  void count(const Outcome& outcome, Why why) const;
   Traffic traffic() const;
   // A message for whoever waits: where it was, what happened, how often it was tried.
-  Status describe(const Status& status, const std::string& path, int tries, int64_t begin_ns) const;
+  Status describe(const Status& status, const std::string& path, const Tries& tries) const;
 
  private:
   struct Connections;
 
+  Connections& connections() const;
   Result<Request> request(const Question& question, int64_t wait_ns) const;
   Verdict judge_document(const Question& question, const Outcome& outcome,
                          std::string_view body) const;
 
   const std::unique_ptr<const Protocol> protocol_;
   const ServiceOptions options_;
-  mutable std::atomic<Connections*> connections_ = nullptr;
+  mutable PerProcess<Connections> connections_;
   mutable std::atomic<bool> one_range_ = false;
+  mutable std::atomic<bool> whole_files_ = false;
   mutable std::atomic<uint64_t> waits_ = 0;
   mutable std::atomic<uint64_t> requests_ = 0;
   mutable std::atomic<uint64_t> retries_ = 0;
+  mutable std::atomic<uint64_t> hedges_ = 0;
   mutable std::atomic<uint64_t> bytes_received_ = 0;
   mutable std::atomic<uint64_t> bytes_sent_ = 0;
 };

@@ -1,9 +1,11 @@
 #include "io/http/transfer.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/machine.h"
 
 namespace forebay::io::http {
@@ -14,8 +16,11 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr long kBufferBytes = 512 << 10;  // what libcurl hands over at once, at most
-// A connection that moves less is of no use to anybody.
-constexpr long kSlowBytes = 1000;  // a second
+// Unused connections are tested this often, so that one whose other side vanished is not used
+// again.
+constexpr long kKeepAliveSeconds = 15;
+// A body is not called slow before this time.
+constexpr int64_t kLookNs = 1000 * kMs;
 
 template <class Value>
 void set(CURL* handle, CURLoption option, Value value) {
@@ -24,25 +29,53 @@ void set(CURL* handle, CURLoption option, Value value) {
   FOREBAY_CHECK(code == CURLE_OK);
 }
 
-Code code_of(CURLcode code) {
+// What a failure of libcurl's means, and what the user can do about it.
+struct Failure {
+  Code code;
+  std::string_view advice;
+};
+
+constexpr std::string_view kLookAtTheWay = "check the server, and proxies on the way to it";
+
+Failure failure_of(CURLcode code, bool is_redirect) {
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-      return Code::kTimedOut;
+      return {Code::kTimedOut,
+              "check the server and the way to it, or allow more time (the storage options "
+              "connect_timeout and read_timeout)"};
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return {Code::kUnavailable, "check the host's name, and this machine's DNS"};
+    case CURLE_COULDNT_CONNECT:
+      return {Code::kUnavailable,
+              "check that the server runs, and that it can be reached from here"};
     case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-      return Code::kInvalid;
+      return {Code::kInvalid, "correct the address"};
+    case CURLE_UNSUPPORTED_PROTOCOL:  // also for what is not HTTP at all
+      if (is_redirect) return {Code::kIo, "use the address that it redirects to"};
+      return {Code::kUnavailable, "check that a web server or a store answers there"};
     case CURLE_PARTIAL_FILE:
-      return Code::kTruncated;
+      return {Code::kTruncated, kLookAtTheWay};
     case CURLE_OUT_OF_MEMORY:
-      return Code::kNoMemory;
+      return {Code::kNoMemory, "make memory free"};
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
+      return {Code::kIo,
+              "check the server's certificate, or name a file of certificates to trust (the "
+              "storage option verify)"};
+    case CURLE_SSL_CONNECT_ERROR:
+      return {Code::kUnavailable, "check that the server speaks TLS there (https:// or http://)"};
     case CURLE_TOO_MANY_REDIRECTS:
-      return Code::kIo;
+      return {Code::kIo, "use the address that the redirects should lead to"};
     default:
-      return Code::kUnavailable;
+      return {Code::kUnavailable, kLookAtTheWay};
   }
+}
+
+// Adds what the user can do to an answer that breaks the rules.
+Status advised(const Status& status) {
+  if (status.code() != Code::kUnavailable && status.code() != Code::kTruncated) return status;
+  return {status.code(), fmt::format("{}; {}", status.message(), kLookAtTheWay)};
 }
 
 std::string_view trimmed_end(std::string_view line) {
@@ -53,6 +86,19 @@ std::string_view trimmed_end(std::string_view line) {
 }
 
 }  // namespace
+
+HeaderList::~HeaderList() {
+  for (curl_slist* item = list_; item != nullptr; item = item->next) {
+    Secret::wipe(item->data, std::char_traits<char>::length(item->data));
+  }
+  curl_slist_free_all(list_);
+}
+
+void HeaderList::add(const Secret& line) {
+  std::string text(line.reveal());
+  add(text);
+  Secret::wipe(text.data(), text.size());
+}
 
 void HeaderList::add(const std::string& line) {
   curl_slist* const longer = curl_slist_append(list_, line.c_str());
@@ -67,33 +113,64 @@ std::optional<Status> Transfer::given_up(int64_t now_ns) const {
   if (request_.options.deadline_ns && now_ns >= *request_.options.deadline_ns) {
     return Status(Code::kTimedOut, "there was no whole answer before the deadline");
   }
+  if (!is_wanted()) return Status(Code::kCancelled, "it is not wanted any more");
   return std::nullopt;
 }
 
-void Transfer::prepare(CURL* handle, const ClientOptions& options) {
+int64_t Transfer::next_look_ns() const {
+  if (was_slow_ || !request_.on_slow) return std::numeric_limits<int64_t>::max();
+  if (!receiving_) return outcome_.sent_ns + link_->slow_ns();
+  return mark_ns_ + std::max(link_->slow_ns(), kLookNs);
+}
+
+// A body is slow where it gets much less than its share of the link for a while.
+bool Transfer::is_slow(int64_t now_ns) {
+  if (now_ns < next_look_ns()) return false;
+  const uint64_t came = outcome_.bytes_received - mark_bytes_;
+  was_slow_ = !receiving_ || came < link_->bytes_expected(now_ns - mark_ns_);
+  mark_ns_ = now_ns;
+  mark_bytes_ = outcome_.bytes_received;
+  return was_slow_;
+}
+
+void Transfer::prepare(CURL* handle, const ClientOptions& options, Link& link, bool fresh) {
   handle_ = handle;
+  link_ = &link;
   outcome_.sent_ns = monotonic_ns();
   set(handle, CURLOPT_URL, request_.url.c_str());
   set(handle, CURLOPT_ERRORBUFFER, error_.data());
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  // What was to come through TLS must not come in the clear after a redirect.
+  set(handle, CURLOPT_REDIR_PROTOCOLS_STR,
+      request_.url.starts_with("https://") ? "https" : "http,https");
   // A signature is for one host; where S3 redirects, the origin signs anew.
-  set(handle, CURLOPT_FOLLOWLOCATION, request_.signing ? 0L : 1L);
+  set(handle, CURLOPT_FOLLOWLOCATION, request_.redirects && !request_.signing ? 1L : 0L);
   set(handle, CURLOPT_MAXREDIRS, long{base::kHttpRedirectsMax});
-  set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_ns / kMs));
-  set(handle, CURLOPT_LOW_SPEED_LIMIT, kSlowBytes);
-  set(handle, CURLOPT_LOW_SPEED_TIME,
-      std::max(1L, static_cast<long>(options.stall_ns / (1000 * kMs))));
-  set(handle, CURLOPT_BUFFERSIZE, kBufferBytes);
-  set(handle, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  if (!options.ca_file.empty()) set(handle, CURLOPT_CAINFO, options.ca_file.c_str());
+  set_connection(options, fresh);
   set(handle, CURLOPT_HEADERFUNCTION, &on_header);
   set(handle, CURLOPT_HEADERDATA, this);
   set(handle, CURLOPT_WRITEFUNCTION, &on_body);
   set(handle, CURLOPT_WRITEDATA, this);
   set_method();
   set_headers();
+}
+
+void Transfer::set_connection(const ClientOptions& options, bool fresh) {
+  set(handle_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_ns / kMs));
+  set(handle_, CURLOPT_LOW_SPEED_LIMIT, long{base::kHttpSlowBytes});
+  set(handle_, CURLOPT_LOW_SPEED_TIME,
+      std::max(1L, static_cast<long>(options.stall_ns / (1000 * kMs))));
+  set(handle_, CURLOPT_TCP_KEEPALIVE, 1L);
+  set(handle_, CURLOPT_TCP_KEEPIDLE, kKeepAliveSeconds);
+  set(handle_, CURLOPT_TCP_KEEPINTVL, kKeepAliveSeconds);
+  set(handle_, CURLOPT_SOCKOPTFUNCTION, &on_socket);
+  set(handle_, CURLOPT_SOCKOPTDATA, const_cast<ClientOptions*>(&options));
+  if (fresh) set(handle_, CURLOPT_FRESH_CONNECT, 1L);
+  set(handle_, CURLOPT_BUFFERSIZE, kBufferBytes);
+  set(handle_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  if (!request_.through_proxy) set(handle_, CURLOPT_NOPROXY, "*");
+  if (!options.ca_file.empty()) set(handle_, CURLOPT_CAINFO, options.ca_file.c_str());
 }
 
 void Transfer::set_method() {
@@ -131,13 +208,23 @@ void Transfer::set_headers() {
                                                              ? "UNSIGNED-PAYLOAD"
                                                              : request_.body_sha256));
     if (!signing->session_token.empty()) {
-      headers_.add(fmt::format("x-amz-security-token: {}", signing->session_token));
+      Secret token("x-amz-security-token: ");
+      token.append(signing->session_token);
+      headers_.add(token);
     }
   }
   // No waiting for "100 Continue" before a body. libcurl 7.88 would sign the missing header, too.
   if (!request_.signing) headers_.add("Expect:");
   for (const std::string& header : request_.headers) headers_.add(header);
+  for (const Secret& header : request_.secret_headers) headers_.add(header);
   set(handle_, CURLOPT_HTTPHEADER, headers_.get());
+}
+
+// A connection whose other side vanished would otherwise be used again and again by HTTP/2.
+// Requests on it are given up before, after the stall limit.
+int Transfer::on_socket(void* options, curl_socket_t socket, curlsocktype) {
+  fail_when_unacknowledged(socket, 2 * static_cast<const ClientOptions*>(options)->stall_ns);
+  return CURL_SOCKOPT_OK;
 }
 
 size_t Transfer::on_header(char* text, size_t one, size_t size, void* self) {
@@ -151,20 +238,20 @@ bool Transfer::take_header(std::string_view line) {
   line = trimmed_end(line);
   if (line.starts_with("HTTP/")) {
     outcome_.head = {};
+    head_lines_ = 0;
     return true;
   }
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return true;
-  if (outcome_.head.headers.size() == base::kHttpHeadersMax) {
-    outcome_.status = base::fail(Code::kIo, "the server's answer has more than {} headers",
+  // The empty line at the end of the head is one of them.
+  if (++head_lines_ > base::kHttpHeadersMax + 1) {
+    outcome_.status = base::fail(Code::kUnavailable, "the server's answer has more than {} headers",
                                  base::kHttpHeadersMax);
     return false;
   }
-  std::string name(line.substr(0, colon));
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return true;
   std::string_view value = line.substr(colon + 1);
   while (value.starts_with(' ')) value.remove_prefix(1);
-  outcome_.head.headers.emplace_back(std::move(name), std::string(value));
+  outcome_.head.headers.emplace_back(lower(line.substr(0, colon)), std::string(value));
   return true;
 }
 
@@ -175,16 +262,34 @@ size_t Transfer::on_body(char* text, size_t one, size_t size, void* self) {
 }
 
 bool Transfer::take_body(Bytes bytes) {
+  const int64_t now_ns = monotonic_ns();
   outcome_.bytes_received += bytes.size();
-  if (!begun_) {
-    long code = 0;
-    curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &code);
-    outcome_.head.code = static_cast<int>(code);
-    begun_ = true;
-    outcome_.status = sink_.begin(outcome_.head);
+  link_->add_bytes(bytes.size(), now_ns, !receiving_);
+  if (!receiving_) {
+    receiving_ = true;
+    mark_ns_ = now_ns;
+    mark_bytes_ = outcome_.bytes_received;
   }
-  if (outcome_.status.ok()) outcome_.status = sink_.append(bytes);
+  if (!is_wanted()) {
+    outcome_.status = {Code::kCancelled, "it is not wanted any more"};
+    return false;
+  }
+  if (!begun_ && !begin_body()) return false;
+  outcome_.status = sink_.append(bytes);
   return outcome_.status.ok() && !sink_.has_enough();
+}
+
+bool Transfer::begin_body() {
+  long code = 0;
+  curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &code);
+  outcome_.head.code = static_cast<int>(code);
+  begun_ = true;
+  // Refusals come faster than bytes do, and say nothing about the time that these take.
+  if (request_.reader != nullptr && code >= 200 && code < 300) {
+    link_->add_first_byte(outcome_.first_byte_ns - outcome_.sent_ns);
+  }
+  outcome_.status = sink_.begin(outcome_.head);
+  return outcome_.status.ok();
 }
 
 size_t Transfer::on_upload(char* out, size_t one, size_t size, void* self) {
@@ -224,24 +329,35 @@ void Transfer::count_bytes() {
   outcome_.bytes_sent = static_cast<uint64_t>(bytes) + uploaded_;
 }
 
+Status Transfer::failure(CURLcode code, long answer) const {
+  // libcurl calls a header line that is too long a lack of memory.
+  if (code == CURLE_OUT_OF_MEMORY && outcome_.first_byte_ns != 0 && !begun_) {
+    return advised({Code::kUnavailable, "the server's answer has a header without end"});
+  }
+  const Failure failure = failure_of(code, answer >= 300 && answer < 400);
+  const char* const why = error_[0] != 0 ? error_.data() : curl_easy_strerror(code);
+  return {failure.code, fmt::format("{}; {}", why, failure.advice)};
+}
+
 void Transfer::finish(CURLcode code) {
   long answer = 0;
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &answer);
   outcome_.head.code = static_cast<int>(answer);
-  count_bytes();
   const bool cut = code == CURLE_WRITE_ERROR && begun_ && outcome_.status.ok();
+  Status status = std::move(outcome_.status);
   if (code == CURLE_OK || cut) {
-    if (!begun_) outcome_.status = sink_.begin(outcome_.head);
-    if (outcome_.status.ok()) outcome_.status = sink_.end();
-  } else if (outcome_.status.ok()) {
-    const char* const why = error_[0] != 0 ? error_.data() : curl_easy_strerror(code);
-    outcome_.status = {code_of(code), why};
+    if (!begun_) status = sink_.begin(outcome_.head);
+    if (status.ok()) status = sink_.end();
+  } else if (status.ok()) {
+    return fail(failure(code, answer));
   }
-  fail(std::move(outcome_.status));
+  fail(advised(status));
 }
 
 void Transfer::fail(Status status) {
   stopped_.reset();
+  if (handle_ != nullptr) count_bytes();
+  if (receiving_) link_->done();
   outcome_.status = std::move(status);
   outcome_.end_ns = monotonic_ns();
   done_(std::move(outcome_));

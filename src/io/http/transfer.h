@@ -9,14 +9,15 @@
 
 namespace forebay::io::http {
 
-// libcurl's list of headers.
+// libcurl's list of headers, which is overwritten in the end, because some are secret.
 class HeaderList {
  public:
   HeaderList() = default;
   HeaderList(const HeaderList&) = delete;
   HeaderList& operator=(const HeaderList&) = delete;
-  ~HeaderList() { curl_slist_free_all(list_); }
+  ~HeaderList();
   void add(const std::string& line);
+  void add(const Secret& line);
   curl_slist* get() const { return list_; }
 
  private:
@@ -39,24 +40,37 @@ class Transfer {
   // Why nobody waits for it any more, if so.
   std::optional<Status> given_up(int64_t now_ns) const;
 
-  // Makes `handle` ready to send it.
-  void prepare(CURL* handle, const ClientOptions& options);
+  // Makes `handle` ready to send it. `fresh` asks for a connection of its own. The options and the
+  // link outlive the transfer.
+  void prepare(CURL* handle, const ClientOptions& options, Link& link, bool fresh);
   CURL* handle() const { return handle_; }
-  // Either of these ends it and calls `done`.
+  // When to look whether it is slow; INT64_MAX for never.
+  int64_t next_look_ns() const;
+  // Looks, and returns whether its on_slow() is due, which is at most once.
+  bool is_slow(int64_t now_ns);
+  // Either of these ends it and calls `done`; the handle still stands.
   void finish(CURLcode code);
   void fail(Status status);
 
+  int64_t sent_ns() const { return outcome_.sent_ns; }
+
  private:
+  static int on_socket(void* options, curl_socket_t socket, curlsocktype purpose);
   static size_t on_header(char* text, size_t one, size_t size, void* self);
   static size_t on_body(char* text, size_t one, size_t size, void* self);
   static size_t on_upload(char* out, size_t one, size_t size, void* self);
   static int on_rewind(void* self, curl_off_t offset, int origin);
+  void set_connection(const ClientOptions& options, bool fresh);
   void set_method();
   void set_body();
   void set_headers();
   bool take_header(std::string_view line);
   bool take_body(Bytes bytes);
+  bool begin_body();
+  bool is_wanted() const { return !request_.wanted || request_.wanted(); }
   void count_bytes();
+  // What an error of libcurl's means; `answer` is the answer's code so far.
+  Status failure(CURLcode code, long answer) const;
 
   Request request_;
   Sink& sink_;
@@ -64,10 +78,16 @@ class Transfer {
   Outcome outcome_;
   CURL* handle_ = nullptr;
   HeaderList headers_;
-  size_t piece_ = 0;     // of the body: the one that is sent at the moment
-  size_t in_piece_ = 0;  // bytes of it that were sent
+  size_t piece_ = 0;     // the piece of the body that is sent at the moment
+  size_t in_piece_ = 0;  // bytes of this piece that were sent
   uint64_t uploaded_ = 0;
-  bool begun_ = false;  // the sink has the head
+  Link* link_ = nullptr;
+  size_t head_lines_ = 0;   // of the current head, after its status line
+  bool begun_ = false;      // the sink has the head
+  bool receiving_ = false;  // bytes of the body have come
+  bool was_slow_ = false;
+  int64_t mark_ns_ = 0;      // since when bytes_received is watched, once the body has begun
+  uint64_t mark_bytes_ = 0;  // its value then
   std::array<char, CURL_ERROR_SIZE> error_{};
   std::optional<std::stop_callback<std::function<void()>>> stopped_;
 };

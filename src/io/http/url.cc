@@ -1,6 +1,15 @@
 #include "io/http/url.h"
 
+#include <curl/curl.h>
+
+#include <memory>
+
+#include "io/ascii.h"
+
 namespace forebay::io::http {
+
+using base::Code;
+using base::fail;
 
 namespace {
 
@@ -10,6 +19,7 @@ constexpr std::string_view kUnreserved =
 template <class Keep>
 std::string encode(std::string_view text, Keep keep) {
   std::string out;
+  out.reserve(3 * text.size());  // no copy of a secret stays behind
   for (const char c : text) {
     if (keep(c)) {
       out += c;
@@ -18,6 +28,16 @@ std::string encode(std::string_view text, Keep keep) {
     }
   }
   return out;
+}
+
+using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
+
+// A part of the URL; empty where it has none.
+std::string part_of(const Handle& url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url.get(), part, &text, 0) != CURLUE_OK) return "";
+  const std::unique_ptr<char, decltype(&curl_free)> owner(text, &curl_free);
+  return text;
 }
 
 bool is_unreserved(char c) { return kUnreserved.find(c) != std::string_view::npos; }
@@ -39,14 +59,52 @@ std::string encode_illegal(std::string_view url) {
 
 Result<UrlParts> split_url(std::string_view url) {
   const size_t colon = url.find("://");
-  if (colon == std::string_view::npos || colon == 0) {
-    return base::fail(base::Code::kInvalid, "{}: an address begins with a scheme, like https://",
-                      url);
+  const size_t begin = colon == std::string_view::npos ? 0 : colon + 3;
+  const size_t slash = std::min(url.find('/', begin), url.size());
+  const size_t at = url.substr(0, slash).rfind('@');
+  const bool has_user = at != std::string_view::npos && at >= begin;
+  const size_t host = has_user ? at + 1 : begin;
+  if (begin == 0 || colon == 0) {
+    return fail(Code::kInvalid, "{}: an address begins with a scheme, like https://",
+                url.substr(host));
   }
-  const std::string_view rest = url.substr(colon + 3);
-  const size_t slash = std::min(rest.find('/'), rest.size());
-  if (slash == 0) return base::fail(base::Code::kInvalid, "{}: the address names no host", url);
-  return UrlParts{url.substr(0, colon), rest.substr(0, slash), rest.substr(slash)};
+  if (slash == host) {
+    return fail(Code::kInvalid, "{}{}: the address names no host", url.substr(0, begin),
+                url.substr(host));
+  }
+  return UrlParts{.scheme = url.substr(0, colon),
+                  .user = has_user ? url.substr(begin, at - begin) : std::string_view(),
+                  .host = url.substr(host, slash - host),
+                  .path = url.substr(slash)};
+}
+
+Result<Url> parse_url(const std::string& text, std::string_view where, bool with_query) {
+  const Handle handle(curl_url(), &curl_url_cleanup);
+  if (!handle) return fail(Code::kNoMemory, "no memory to read the URL of {}", where);
+  const CURLUcode code = is_visible(text)
+                             ? curl_url_set(handle.get(), CURLUPART_URL, text.c_str(), 0)
+                             : CURLUE_MALFORMED_INPUT;
+  Url url{.text = text,
+          .scheme = part_of(handle, CURLUPART_SCHEME),
+          .host = lower(part_of(handle, CURLUPART_HOST))};
+  if (code != CURLUE_OK || (url.scheme != "http" && url.scheme != "https") || url.host.empty()) {
+    return fail(Code::kInvalid, "{} must be a URL like https://host or http://host:port", where);
+  }
+  const bool with_user =
+      !part_of(handle, CURLUPART_USER).empty() || !part_of(handle, CURLUPART_PASSWORD).empty();
+  if (with_user || !part_of(handle, CURLUPART_FRAGMENT).empty() ||
+      (!with_query && !part_of(handle, CURLUPART_QUERY).empty())) {
+    return fail(Code::kInvalid, "{} must be a URL without a user, a password{} and a fragment",
+                where, with_query ? "" : ", a query");
+  }
+  while (url.text.ends_with('/')) url.text.pop_back();
+  return url;
+}
+
+bool is_loopback(std::string_view host) {
+  // Only a whole address counts: a name like "127.evil.example" is another machine.
+  const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "[::1]" || (address && host.starts_with("127."));
 }
 
 }  // namespace forebay::io::http

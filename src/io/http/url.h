@@ -19,12 +19,28 @@ std::string encode_value(std::string_view value);
 // "<>\"{}|\\^`"), so that what is encoded already stays as it is.
 std::string encode_illegal(std::string_view url);
 
-// "https://host:1/a" gives "https", "host:1", "/a". kInvalid without a scheme or a host.
+// "https://user:word@host:1/a" gives "https", "user:word", "host:1", "/a". kInvalid without a
+// scheme or a host; the message does not repeat the user.
 struct UrlParts {
   std::string_view scheme;
+  std::string_view user;  // with the password; empty where there is none
   std::string_view host;  // with the port
   std::string_view path;
 };
 Result<UrlParts> split_url(std::string_view url);
+
+// The address of a service, as libcurl reads it.
+struct Url {
+  std::string text;    // without a slash at its end
+  std::string scheme;  // "http" or "https"
+  std::string host;    // in lower case, without the port; an IPv6 address in brackets
+};
+// Reads the address of a service that speaks HTTP or HTTPS. Errors: kInvalid, also for a URL with a
+// user or a fragment, and for one with a query unless `with_query`. `where` names what holds the
+// URL; messages do not repeat the URL, because it may hold a password.
+Result<Url> parse_url(const std::string& text, std::string_view where, bool with_query = false);
+
+// Whether a host is this machine by its name or its address.
+bool is_loopback(std::string_view host);
 
 }  // namespace forebay::io::http

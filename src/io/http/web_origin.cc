@@ -16,7 +16,14 @@ class WebProtocol final : public Protocol {
   Result<Request> request(std::string_view method, const std::string& path,
                           std::string_view query) const override {
     FOREBAY_CHECK(query.empty());
-    RETURN_IF_ERROR(split_url(path));
+    ASSIGN_OR_RETURN(const UrlParts parts, split_url(path));
+    if (!parts.user.empty()) {
+      return fail(Code::kInvalid,
+                  "{}://{}{}: an address with a user and a password is refused, because addresses "
+                  "stand in messages and in saved states; use a server that needs neither, or a "
+                  "store with keys (s3://)",
+                  parts.scheme, parts.host, parts.path);
+    }
     return Request{.method = std::string(method), .url = encode_illegal(path)};
   }
   std::string host(const std::string& path) const override {
@@ -27,8 +34,7 @@ class WebProtocol final : public Protocol {
   // The bodies of web servers' errors are pages for browsers.
   std::string explain(std::string_view) const override { return {}; }
   bool is_error(std::string_view) const override { return false; }
-  bool learns_from(const std::string&, const std::string&, const Head&,
-                   std::string_view) const override {
+  bool learns_from(const std::string&, const Basis&, const Head&, std::string_view) const override {
     return false;
   }
 };
@@ -41,6 +47,10 @@ WebOrigin::WebOrigin(const ServiceOptions& options)
 Result<std::unique_ptr<ReadableFile>> WebOrigin::open(const std::string& path,
                                                       const OpenOptions& options) const {
   return open_remote(service_, path, options);
+}
+
+Result<base::ByteVector> WebOrigin::read_whole(const std::string& path, uint64_t limit) const {
+  return read_remote(service_, path, limit);
 }
 
 Result<std::vector<DirEntry>> WebOrigin::list(const std::string& path) const {

@@ -12,8 +12,10 @@ class WebOrigin final : public Origin {
 
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                              const OpenOptions& options = {}) const override;
+  Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const override;
   bool is_remote(const std::string&) const override { return true; }
   size_t ranges_max(const std::string&) const override { return service_.ranges_max(); }
+  Traffic traffic(const std::string&) const override { return service_.traffic(); }
   // Always kUnsupported: there is no common way to ask a web server for a list.
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;

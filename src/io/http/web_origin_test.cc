@@ -18,7 +18,9 @@ namespace {
 
 using base::ByteVector;
 using base::Code;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kMs = 1'000'000;
 
@@ -128,8 +130,22 @@ TEST_F(WebOriginTest, GivesUpWithAReason) {
   EXPECT_THAT(message(server_->url("a.bin", "busy")), HasSubstr("tried 4 times"));
   EXPECT_THAT(message(server_->url("a.bin", "loop")), HasSubstr("redirects"));
   EXPECT_THAT(message("http://127.0.0.1:1/x"), HasSubstr("127.0.0.1:1"));
-  EXPECT_THAT(message("http://no-such-host.invalid/x"), HasSubstr("no-such-host.invalid"));
+  EXPECT_THAT(message("http://no-such-host.invalid/x"),
+              AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("tried 4 times")));
   EXPECT_THAT(message("http:///x"), HasSubstr("names no host"));
+}
+
+TEST(WebOriginWithoutNginxTest, RefusesAPasswordWithoutShowingIt) {
+  const WebOrigin origin(quick());
+  for (const char* const url : {"https://me:hush@host:1/a@b", "https://hush@host:1/a@b"}) {
+    const Status status = base::status_of(origin.open(url));
+    EXPECT_EQ(status.code(), Code::kInvalid);
+    EXPECT_THAT(status.message(), HasSubstr("https://host:1/a@b: an address with a user"));
+    EXPECT_THAT(status.message(), Not(HasSubstr("hush")));
+  }
+  for (const char* const url : {"https://me:hush@/a", "me:hush@host/a"}) {
+    EXPECT_THAT(base::status_of(origin.open(url)).message(), Not(HasSubstr("hush")));
+  }
 }
 
 TEST_F(WebOriginTest, OutlivesAServerThatComesBack) {

@@ -1,8 +1,14 @@
 #include "io/remote/any_origin.h"
 
+#include <algorithm>
+#include <array>
+
+#include "base/utf8.h"
 #include "io/file_system.h"
 #include "io/http/web_origin.h"
+#include "io/machine.h"
 #include "io/remote/certificates.h"
+#include "io/s3/options.h"
 #include "io/s3/s3_origin.h"
 
 namespace forebay::io {
@@ -21,29 +27,51 @@ std::string_view scheme_of(std::string_view path) {
   return scheme.find_first_not_of(kLetters) == std::string_view::npos ? scheme : std::string_view();
 }
 
-// A web server needs no options but the file of certificates to trust.
-Result<std::string> certificates_of_web(const StorageOptions& options) {
-  std::string file;
+// Sets what a web server's users may choose: certificates to trust, and how long they wait.
+Status set_web_options(const StorageOptions& options, http::ServiceOptions& service) {
+  using s3::Option;
+  constexpr std::array kPossible = {Option::kVerify, Option::kConnectTimeout, Option::kReadTimeout,
+                                    Option::kMaxAttempts};
   for (const auto& [name, value] : options) {
-    if (name != "verify") {
-      return fail(Code::kInvalid,
-                  "storage options: {} means nothing to a web server; verify, a file of "
-                  "certificates to trust, is possible",
-                  name);
-    }
-    file = value;
+    const auto option = s3::option_of(name);
+    if (option && std::ranges::find(kPossible, *option) != kPossible.end()) continue;
+    return fail(Code::kInvalid,
+                "storage options: {} means nothing to a web server; verify (a file of certificates "
+                "to trust), connect_timeout, read_timeout and max_attempts are possible",
+                base::to_utf8(name));
   }
-  if (file == "false" || file == "true") {
+  ASSIGN_OR_RETURN(const auto given, s3::GivenOptions::sort(options));
+  const auto text = [&](Option option) -> http::GivenText {
+    if (!given.has(option)) return {};
+    return {std::string(given.value(option)), "the storage option " + given.name(option)};
+  };
+  const std::string verify = text(Option::kVerify).value;
+  if (verify == "false" || verify == "true") {
     return fail(Code::kInvalid,
                 "storage options: verify is the path of a file of certificates to trust; the "
                 "server's certificate is always verified");
   }
-  return file;
+  if (!verify.empty()) service.client.ca_file = verify;
+  ASSIGN_OR_RETURN(const http::Patience patience,
+                   http::parse_patience(text(Option::kConnectTimeout), text(Option::kReadTimeout),
+                                        text(Option::kMaxAttempts)));
+  patience.apply_to(service);
+  return {};
 }
 
 }  // namespace
 
+AnyOrigin::AnyOrigin(StorageOptions options, std::string_view root, StorageOptions options_of_root)
+    : root_(root.substr(0, root.find_last_not_of('/') + 1)),
+      at_root_(std::make_unique<const AnyOrigin>(std::move(options_of_root))),
+      options_(std::move(options)) {}
+
+bool AnyOrigin::is_in_root(std::string_view path) const {
+  return path.starts_with(root_) && (path.size() == root_.size() || path[root_.size()] == '/');
+}
+
 Result<AnyOrigin::Found> AnyOrigin::find(const std::string& path) const {
+  if (at_root_ != nullptr && is_in_root(path)) return at_root_->find(path);
   const std::string_view scheme = scheme_of(path);
   if (scheme.empty()) return Found{&posix_file_system(), &posix_file_system(), path};
   if (scheme == "file") {
@@ -56,34 +84,46 @@ Result<AnyOrigin::Found> AnyOrigin::find(const std::string& path) const {
     return fail(Code::kInvalid, "{}: a file's address has an absolute path: file:///folder/file",
                 path);
   }
-  base::MutexLock lock(mutex_);
-  auto known = remote_.find(scheme);
-  if (known == remote_.end()) {
-    auto made = make(std::string(scheme), options_);
-    if (!made) return tl::unexpected(made.error().at(path));
-    known = remote_.emplace(scheme, std::move(*made)).first;
-  }
-  return Found{known->second.origin.get(), known->second.writable, path};
+  const auto known = remote(scheme);
+  if (!known) return tl::unexpected(known.error().at(path));
+  return Found{(*known)->origin.get(), (*known)->writable, path};
 }
 
-Result<AnyOrigin::Remote> AnyOrigin::make(const std::string& scheme,
-                                          const StorageOptions& options) {
+AnyOrigin::~AnyOrigin() {
+  for (const std::atomic<const Remote*>& remote : remote_) delete remote.load();
+}
+
+// Two threads may make one at the same time; then the first one that is ready stays.
+Result<const AnyOrigin::Remote*> AnyOrigin::remote(std::string_view scheme) const {
+  const auto found = std::ranges::find(kRemoteSchemes, scheme);
+  if (found == kRemoteSchemes.end()) {
+    return fail(Code::kUnsupported,
+                "there is nothing for {}://; file, http, https, s3 and gs are possible", scheme);
+  }
+  auto& known = remote_[static_cast<size_t>(found - kRemoteSchemes.begin())];
+  const Remote* there = known;
+  if (there != nullptr) return there;
+  ASSIGN_OR_RETURN(Remote made, make(scheme, options_));
+  auto fresh = std::make_unique<const Remote>(std::move(made));
+  if (known.compare_exchange_strong(there, fresh.get())) there = fresh.release();
+  return there;
+}
+
+Result<AnyOrigin::Remote> AnyOrigin::make(std::string_view scheme, const StorageOptions& options) {
   http::ServiceOptions service;
   service.client.ca_file = trusted_certificates();
+  // Connections that nobody uses stay open too, and others need descriptors as well.
+  const auto share = static_cast<uint32_t>(std::min<uint64_t>(open_files_max() / 4, UINT32_MAX));
+  service.client.requests_max = std::clamp(share, 1u, service.client.requests_max);
   if (scheme == "http" || scheme == "https") {
-    ASSIGN_OR_RETURN(const std::string given, certificates_of_web(options));
-    if (!given.empty()) service.client.ca_file = given;
+    RETURN_IF_ERROR(set_web_options(options, service));
     return Remote{.origin = std::make_unique<http::WebOrigin>(service)};
   }
-  if (scheme == "s3" || scheme == "gs") {
-    const s3::Surroundings around = s3::surroundings_of_process();
-    ASSIGN_OR_RETURN(s3::Settings settings, s3::settings_for(scheme, options, around));
-    ASSIGN_OR_RETURN(auto origin, s3::S3Origin::make(std::move(settings), around, service));
-    FileSystem* const writable = origin.get();
-    return Remote{.origin = std::move(origin), .writable = writable};
-  }
-  return fail(Code::kUnsupported,
-              "there is nothing for {}://; file, http, https, s3 and gs are possible", scheme);
+  const s3::Surroundings around = s3::surroundings_of_process();
+  ASSIGN_OR_RETURN(s3::Settings settings, s3::settings_for(scheme, options, around));
+  ASSIGN_OR_RETURN(auto origin, s3::S3Origin::make(std::move(settings), around, service));
+  FileSystem* const writable = origin.get();
+  return Remote{.origin = std::move(origin), .writable = writable};
 }
 
 Result<AnyOrigin::Found> AnyOrigin::find_writable(const std::string& path) const {
@@ -99,6 +139,11 @@ Result<std::unique_ptr<ReadableFile>> AnyOrigin::open(const std::string& path,
   return found.origin->open(found.path, options);
 }
 
+Result<base::ByteVector> AnyOrigin::read_whole(const std::string& path, uint64_t limit) const {
+  ASSIGN_OR_RETURN(const Found found, find(path));
+  return found.origin->read_whole(found.path, limit);
+}
+
 bool AnyOrigin::is_remote(const std::string& path) const {
   const auto found = find(path);
   return found && found->origin->is_remote(found->path);
@@ -107,6 +152,11 @@ bool AnyOrigin::is_remote(const std::string& path) const {
 size_t AnyOrigin::ranges_max(const std::string& path) const {
   const auto found = find(path);
   return found ? found->origin->ranges_max(found->path) : 1;
+}
+
+Traffic AnyOrigin::traffic(const std::string& path) const {
+  const auto found = find(path);
+  return found ? found->origin->traffic(found->path) : Traffic();
 }
 
 Result<std::vector<DirEntry>> AnyOrigin::list(const std::string& path) const {

@@ -2,14 +2,15 @@
 // are opened, and hand it on.
 #pragma once
 
-#include <map>
+#include <array>
+#include <atomic>
 
-#include "base/mutex.h"
 #include "io/file_system.h"
 
 namespace forebay::io {
 
-// The names and values of options for s3:// and gs:// (io/s3/settings.h).
+// The names and values of options (io/s3/options.h); web servers take those about certificates and
+// waiting.
 using StorageOptions = std::vector<std::pair<std::string, std::string>>;
 
 // Paths: plain ones and "file:///folder" are this machine's files; "http://host/file" and
@@ -17,15 +18,22 @@ using StorageOptions = std::vector<std::pair<std::string, std::string>>;
 // may call anything, also in a forked process.
 class AnyOrigin final : public FileSystem {
  public:
+  // The place `root` and whatever lies below it have options of their own.
+  AnyOrigin(StorageOptions options, std::string_view root, StorageOptions options_of_root);
   explicit AnyOrigin(StorageOptions options = {}) : options_(std::move(options)) {}
+  ~AnyOrigin() override;
+  AnyOrigin(const AnyOrigin&) = delete;
+  AnyOrigin& operator=(const AnyOrigin&) = delete;
 
   // Errors, besides those of the origins: kUnsupported for a scheme that none of them has, and,
   // when a store is first asked for something, those of its options and credentials. Web servers
   // can only be read (kUnsupported).
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                              const OpenOptions& options = {}) const override;
+  Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const override;
   bool is_remote(const std::string& path) const override;
   size_t ranges_max(const std::string& path) const override;
+  Traffic traffic(const std::string& path) const override;
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
   std::string canonical(const std::string& path) const override;
@@ -36,23 +44,31 @@ class AnyOrigin final : public FileSystem {
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path) override;
 
  private:
+  bool is_in_root(std::string_view path) const;
+
+  const std::string root_ = {};                               // without a slash at its end
+  const std::unique_ptr<const AnyOrigin> at_root_ = nullptr;  // null where nothing has its own
+
   struct Found {
     const Origin* origin;
     FileSystem* writable;  // the same origin; null where it cannot be written
     std::string path;      // as that origin knows it
   };
-  Result<Found> find(const std::string& path) const EXCLUDES(mutex_);
+  Result<Found> find(const std::string& path) const;
   Result<Found> find_writable(const std::string& path) const;
   struct Remote {
     std::unique_ptr<const Origin> origin;
     FileSystem* writable = nullptr;
   };
-  static Result<Remote> make(const std::string& scheme, const StorageOptions& options);
+  Result<const Remote*> remote(std::string_view scheme) const;
+  static Result<Remote> make(std::string_view scheme, const StorageOptions& options);
+
+  static constexpr std::array<std::string_view, 4> kRemoteSchemes = {"http", "https", "s3", "gs"};
 
   const StorageOptions options_;
-  mutable base::Mutex mutex_;
-  // By scheme, each made when the first path needs it.
-  mutable std::map<std::string, Remote, std::less<>> remote_ GUARDED_BY(mutex_);
+  // One for each scheme, made when the first path needs it. There is no mutex, because seeking
+  // credentials takes time and a forked process would find the mutex locked for ever.
+  mutable std::array<std::atomic<const Remote*>, kRemoteSchemes.size()> remote_{};
 };
 
 }  // namespace forebay::io

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <pugixml.hpp>
 #include <sstream>
+
+#include "io/s3/given_out.h"
 
 namespace forebay::io::s3 {
 
@@ -14,8 +15,6 @@ using base::Code;
 using base::fail;
 
 namespace {
-
-constexpr int64_t kSecondNs = 1'000'000'000;
 
 // "a%20b" gives "a b", and so does "a+b", which is AWS's way to write a blank in a listing.
 std::string decoded(std::string text) {
@@ -34,7 +33,7 @@ FileInfo info_of(const pugi::xml_node& object) {
   const std::string_view size = object.child_value("Size");
   std::from_chars(size.data(), size.data() + size.size(), info.size);
   info.allocated = info.size;
-  info.modified_ns = parse_time(object.child_value("LastModified"));
+  info.modified_ns = utc_ns(object.child_value("LastModified")).value_or(0);
   return info;
 }
 
@@ -91,6 +90,30 @@ Result<std::string> parse_upload_id(std::string_view xml) {
   return id;
 }
 
+Result<std::vector<std::string>> parse_uploads(std::string_view xml, std::string_view key) {
+  pugi::xml_document document;
+  const auto parsed = document.load_buffer(xml.data(), xml.size());
+  const pugi::xml_node list = document.child("ListMultipartUploadsResult");
+  if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of uploads");
+  std::vector<std::string> ids;
+  for (const pugi::xml_node& upload : list.children("Upload")) {
+    if (upload.child_value("Key") == key) ids.emplace_back(upload.child_value("UploadId"));
+  }
+  return ids;
+}
+
+Result<std::vector<std::string>> parse_parts(std::string_view xml) {
+  pugi::xml_document document;
+  const auto parsed = document.load_buffer(xml.data(), xml.size());
+  const pugi::xml_node list = document.child("ListPartsResult");
+  if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of parts");
+  std::vector<std::string> tags;
+  for (const pugi::xml_node& part : list.children("Part")) {
+    tags.emplace_back(part.child_value("ETag"));
+  }
+  return tags;
+}
+
 std::string list_of_parts(const std::vector<std::string>& tags) {
   pugi::xml_document document;
   pugi::xml_node list = document.append_child("CompleteMultipartUpload");
@@ -102,12 +125,6 @@ std::string list_of_parts(const std::vector<std::string>& tags) {
   std::ostringstream out;
   document.save(out, "", pugi::format_raw);
   return out.str();
-}
-
-int64_t parse_time(const char* text) {
-  std::tm parts{};
-  if (::strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return 0;
-  return int64_t{::timegm(&parts)} * kSecondNs;
 }
 
 }  // namespace forebay::io::s3

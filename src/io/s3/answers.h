@@ -1,4 +1,5 @@
-// The XML that S3 answers with: pages of listings, and errors. Plain logic without sockets.
+// The XML that S3 answers with: pages of listings, uploads, and errors. Plain logic without
+// sockets.
 #pragma once
 
 #include "io/origin.h"
@@ -24,10 +25,12 @@ ErrorAnswer parse_error(std::string_view xml);
 
 // The name of an upload in parts that was begun. Errors: kIo.
 Result<std::string> parse_upload_id(std::string_view xml);
+// The names of the uploads of exactly this key that were begun and have not ended, from a page of
+// ListMultipartUploads; and the tags of the parts that an upload has, from a page of ListParts.
+// Errors: kIo where the answer is no such page.
+Result<std::vector<std::string>> parse_uploads(std::string_view xml, std::string_view key);
+Result<std::vector<std::string>> parse_parts(std::string_view xml);
 // What completes an upload: the parts' tags, in order from part 1 on.
 std::string list_of_parts(const std::vector<std::string>& tags);
-
-// "2026-11-24T18:13:51.000Z" in nanoseconds since 1970; 0 where it is malformed.
-int64_t parse_time(const char* text);
 
 }  // namespace forebay::io::s3

@@ -29,7 +29,11 @@ while True:
     connection, _ = listener.accept()
     try:
         with context.wrap_socket(connection, server_side=True) as wrapped:
-            if wrapped.recv(65536):
+            request = more = wrapped.recv(65536)
+            while more and b"WebIdentityToken=hush" not in request:
+                more = wrapped.recv(65536)
+                request += more
+            if more:
                 wrapped.sendall(open("reply", "rb").read())
                 break
     except OSError:

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
+#include "io/http/url.h"
 #include "io/s3/given_out.h"
-#include "io/s3/url.h"
 
 namespace forebay::io::s3 {
 
@@ -20,16 +20,17 @@ constexpr std::string_view kFull = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
 bool may_be_plain(std::string_view host) {
   constexpr auto kOwn =
       std::to_array<std::string_view>({"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"});
-  return is_loopback(host) || std::find(kOwn.begin(), kOwn.end(), host) != kOwn.end();
+  return http::is_loopback(host) || std::find(kOwn.begin(), kOwn.end(), host) != kOwn.end();
 }
 
-Result<Url> service_url(const Surroundings& around) {
+Result<http::Url> service_url(const Surroundings& around) {
   const std::string relative(around.variable(kRelative));
   if (!relative.empty()) {
     if (!relative.starts_with('/')) return fail(Code::kInvalid, "{} must begin with /", kRelative);
-    return parse_url("http://169.254.170.2" + relative, kRelative, true);
+    return http::parse_url("http://169.254.170.2" + relative, kRelative, true);
   }
-  ASSIGN_OR_RETURN(const Url url, parse_url(std::string(around.variable(kFull)), kFull, true));
+  ASSIGN_OR_RETURN(const http::Url url,
+                   http::parse_url(std::string(around.variable(kFull)), kFull, true));
   if (url.scheme != "https" && !may_be_plain(url.host)) {
     return fail(Code::kInvalid,
                 "{} must begin with https://, or name this machine or the address of ECS or EKS",
@@ -59,7 +60,7 @@ Result<StepAnswer> ask_container(const Search& search) {
   if (around.variable(kRelative).empty() && around.variable(kFull).empty()) {
     return StepAnswer{.why_not = fmt::format("{} and {} are not set", kRelative, kFull)};
   }
-  ASSIGN_OR_RETURN(const Url url, service_url(around));
+  ASSIGN_OR_RETURN(const http::Url url, service_url(around));
   ASSIGN_OR_RETURN(const Secret token, authorization(around));
   SmallRequest request{.url = url.text,
                        .headers = {Secret("Accept: application/json")},

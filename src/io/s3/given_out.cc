@@ -5,7 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
 
 namespace forebay::io::s3 {
 

@@ -29,6 +29,10 @@ Result<StepAnswer> accept(const GivenOut& given, std::string_view from,
 Result<StepAnswer> accept_json(const SmallAnswer& answer, std::string_view from,
                                const Clock& clock);
 
+// Reads the XML of STS's AssumeRoleWithWebIdentity. Errors: kUnavailable, like accept(); kInvalid
+// where the service refuses the token or the role.
+Result<StepAnswer> accept_xml(const SmallAnswer& answer, const Clock& clock);
+
 // Refuses keys that no header can hold: kInvalid.
 Result<StepAnswer> checked(FoundCredentials found);
 

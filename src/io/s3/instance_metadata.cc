@@ -1,8 +1,8 @@
 // The metadata that a machine of EC2 can ask for (IMDSv2): first a token, then the name of the
 // machine's role, then the role's credentials.
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
+#include "io/http/url.h"
 #include "io/s3/given_out.h"
-#include "io/s3/url.h"
 
 namespace forebay::io::s3 {
 
@@ -61,8 +61,8 @@ Result<StepAnswer> ask_instance_metadata(const Search& search) {
   if (lower(search.around.variable("AWS_EC2_METADATA_DISABLED")) == "true")
     return StepAnswer{.why_not = "AWS_EC2_METADATA_DISABLED is true"};
   const std::string named(search.around.variable(kEndpoint));
-  ASSIGN_OR_RETURN(const Url url,
-                   parse_url(named.empty() ? "http://169.254.169.254" : named, kEndpoint));
+  ASSIGN_OR_RETURN(const http::Url url,
+                   http::parse_url(named.empty() ? "http://169.254.169.254" : named, kEndpoint));
   const Result<SmallAnswer> token = ask_for(search, "PUT", url.text + "/latest/api/token",
                                             Secret("X-aws-ec2-metadata-token-ttl-seconds: 21600"));
   if (!token && token.error().code() == Code::kCancelled) {

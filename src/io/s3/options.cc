@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/utf8.h"
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
 
 namespace forebay::io::s3 {
 
@@ -45,6 +45,12 @@ constexpr auto kKnownNames = std::to_array<KnownName>({
     {"config_kwargs.s3.addressing_style", Option::kAddressing},
     {"verify", Option::kVerify},
     {"client_kwargs.verify", Option::kVerify},
+    {"connect_timeout", Option::kConnectTimeout},
+    {"config_kwargs.connect_timeout", Option::kConnectTimeout},
+    {"read_timeout", Option::kReadTimeout},
+    {"config_kwargs.read_timeout", Option::kReadTimeout},
+    {"max_attempts", Option::kMaxAttempts},
+    {"config_kwargs.retries.total_max_attempts", Option::kMaxAttempts},
 });
 
 std::string all_names() {
@@ -58,17 +64,23 @@ std::string all_names() {
 
 }  // namespace
 
+std::optional<Option> option_of(std::string_view name) {
+  const std::string wanted = lower(name);
+  const auto known = std::ranges::find(kKnownNames, wanted, &KnownName::name);
+  if (known == kKnownNames.end()) return std::nullopt;
+  return known->option;
+}
+
 Result<GivenOptions> GivenOptions::sort(const Options& options) {
   GivenOptions sorted;
   for (const auto& [name, value] : options) {
-    const auto known = std::find_if(kKnownNames.begin(), kKnownNames.end(),
-                                    [&](const KnownName& k) { return k.name == lower(name); });
-    if (known == kKnownNames.end()) {
+    const std::optional<Option> option = option_of(name);
+    if (!option) {
       return fail(Code::kInvalid, "there is no storage option {}; there are {}",
                   base::to_utf8(name), all_names());
     }
     if (value.empty()) continue;
-    const auto [given, is_new] = sorted.given_.try_emplace(known->option, GivenOption{name, value});
+    const auto [given, is_new] = sorted.given_.try_emplace(*option, GivenOption{name, value});
     if (!is_new && given->second.value != value) {
       return fail(Code::kInvalid,
                   "the storage options {} and {} mean the same and have different values; give one",

@@ -1,5 +1,6 @@
 // The names by which storage options are known: those of fsspec and s3fs, of boto3 (LitData,
-// Streaming) and of the object_store crate, where they mean the same.
+// Streaming) and of the object_store crate, where they mean the same. Web servers take some of
+// them.
 #pragma once
 
 #include <map>
@@ -19,7 +20,13 @@ enum class Option : uint8_t {
   kRegion,
   kAddressing,
   kVerify,
+  kConnectTimeout,
+  kReadTimeout,
+  kMaxAttempts,
 };
+
+// The option of this name, in upper or lower case; nothing where there is none.
+std::optional<Option> option_of(std::string_view name);
 
 struct GivenOption {
   std::string name;  // the one that the user wrote

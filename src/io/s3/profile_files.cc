@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
 
 namespace forebay::io::s3 {
 

@@ -16,6 +16,7 @@ using base::fail;
 Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings around,
                                                  http::ServiceOptions options) {
   if (!settings.ca_file.empty()) options.client.ca_file = settings.ca_file;
+  settings.patience.apply_to(options);
   ASSIGN_OR_RETURN(auto protocol, S3Protocol::make(std::move(settings), std::move(around)));
   return std::unique_ptr<S3Origin>(new S3Origin(std::move(protocol), options));
 }
@@ -23,6 +24,10 @@ Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings
 Result<std::unique_ptr<ReadableFile>> S3Origin::open(const std::string& path,
                                                      const OpenOptions& options) const {
   return http::open_remote(service_, path, options);
+}
+
+Result<base::ByteVector> S3Origin::read_whole(const std::string& path, uint64_t limit) const {
+  return http::read_remote(service_, path, limit);
 }
 
 // One page of the names that begin with the prefix, up to the next slash.

@@ -17,8 +17,10 @@ class S3Origin final : public FileSystem {
 
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                              const OpenOptions& options = {}) const override;
+  Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const override;
   bool is_remote(const std::string&) const override { return true; }
   size_t ranges_max(const std::string&) const override { return service_.ranges_max(); }
+  Traffic traffic(const std::string&) const override { return service_.traffic(); }
   Result<std::vector<DirEntry>> list(const std::string& path) const override;
   Result<FileInfo> stat(const std::string& path) const override;
   std::string canonical(const std::string& path) const override;

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "io/http/url.h"
-#include "io/machine.h"
 #include "io/s3/answers.h"
 
 namespace forebay::io::s3 {
@@ -37,11 +36,6 @@ Result<ObjectName> split_path(const std::string& path) {
   return name;
 }
 
-struct S3Protocol::Source {
-  int64_t process;
-  std::unique_ptr<CredentialSource> credentials;
-};
-
 Result<std::unique_ptr<const S3Protocol>> S3Protocol::make(Settings settings, Surroundings around) {
   std::unique_ptr<const S3Protocol> protocol(
       new S3Protocol(std::move(settings), std::move(around)));
@@ -49,26 +43,22 @@ Result<std::unique_ptr<const S3Protocol>> S3Protocol::make(Settings settings, Su
   return protocol;
 }
 
-S3Protocol::~S3Protocol() {
-  Source* const own = source_;
-  if (own != nullptr && own->process == process_id()) delete own;
+Result<CredentialSource*> S3Protocol::source() const {
+  if (CredentialSource* const own = source_.find()) return own;
+  ASSIGN_OR_RETURN(auto credentials, CredentialSource::open(settings_, around_));
+  return &source_.keep(std::move(credentials));
 }
 
-Result<CredentialSource*> S3Protocol::source() const {
-  Source* own = source_;
-  const int64_t process = process_id();
-  while (own == nullptr || own->process != process) {
-    ASSIGN_OR_RETURN(auto credentials, CredentialSource::open(settings_, around_));
-    auto fresh = std::make_unique<Source>(process, std::move(credentials));
-    if (source_.compare_exchange_strong(own, fresh.get())) own = fresh.release();
-  }
-  return own->credentials.get();
+S3Protocol::Regions& S3Protocol::regions() const {
+  Regions* const own = regions_.find();
+  return own != nullptr ? *own : regions_.keep(std::make_unique<Regions>());
 }
 
 std::string S3Protocol::region_of(const std::string& bucket) const {
-  MutexLock lock(mutex_);
-  const auto learned = regions_.find(bucket);
-  if (learned != regions_.end()) return learned->second;
+  Regions& regions = this->regions();
+  MutexLock lock(regions.mutex);
+  const auto learned = regions.of_bucket.find(bucket);
+  if (learned != regions.of_bucket.end()) return learned->second;
   return settings_.region.empty() ? std::string(kFirstRegion) : settings_.region;
 }
 
@@ -101,8 +91,6 @@ Result<http::Request> S3Protocol::request(std::string_view method, const std::st
                                   .secret_key = credentials->secret_access_key.reveal(),
                                   .session_token = credentials->session_token.reveal(),
                                   .owner = credentials};
-  MutexLock lock(mutex_);
-  used_ = credentials;
   return request;
 }
 
@@ -117,28 +105,29 @@ std::string S3Protocol::host(const std::string& path) const {
 std::string S3Protocol::explain(std::string_view body) const {
   if (body.empty()) return {};
   const ErrorAnswer error = parse_error(body);
-  if (error.code == "RequestTimeTooSkewed") return "this machine's clock is wrong: set it";
   return error.message.empty() ? error.code : fmt::format("{}: {}", error.code, error.message);
 }
 
 bool S3Protocol::is_error(std::string_view body) const { return !parse_error(body).code.empty(); }
 
-bool S3Protocol::learns_from(const std::string& path, const std::string& region,
+bool S3Protocol::learns_from(const std::string& path, const http::Basis& basis,
                              const http::Head& head, std::string_view body) const {
   const auto name = split_path(path);
   const ErrorAnswer error = parse_error(body);
   std::string named(head.header("x-amz-bucket-region"));
   if (named.empty()) named = error.region;
-  MutexLock lock(mutex_);
-  if (name && head.code >= 300 && head.code < 500 && !named.empty() && named != region) {
-    regions_[name->bucket] = named;
+  if (name && head.code >= 300 && head.code < 500 && !named.empty() && named != basis.region) {
+    Regions& regions = this->regions();
+    MutexLock lock(regions.mutex);
+    regions.of_bucket[name->bucket] = named;
     return true;
   }
-  // What is wrong with a HEAD, S3 does not say: keys that have ended give 400 and no body.
+  // S3 does not say what is wrong with a HEAD: keys that have ended give 400 and no body.
   const bool says_nothing = head.code == kBadRequest && body.empty();
-  if ((!says_nothing && !is_about_credentials(error.code)) || used_ == nullptr) return false;
-  Source* const own = source_;
-  return own != nullptr && own->credentials->refused(used_);
+  if ((!says_nothing && !is_about_credentials(error.code)) || basis.keys == nullptr) return false;
+  CredentialSource* const source = source_.find();
+  return source != nullptr &&
+         source->refused(std::static_pointer_cast<const Credentials>(basis.keys));
 }
 
 }  // namespace forebay::io::s3

@@ -3,10 +3,10 @@
 #include <initializer_list>
 
 #include "base/utf8.h"
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
+#include "io/http/url.h"
 #include "io/s3/options.h"
 #include "io/s3/profile_files.h"
-#include "io/s3/url.h"
 
 namespace forebay::io::s3 {
 
@@ -15,11 +15,8 @@ using base::fail;
 
 namespace {
 
-// A value and what it comes from, for messages.
-struct Found {
-  std::string value = {};
-  std::string where = {};
-};
+// A value and what it comes from.
+using Found = http::GivenText;
 
 // Fills settings from the three places, of which the first that has a value counts.
 class Reading {
@@ -32,6 +29,7 @@ class Reading {
   Status read_region(Settings& settings) const;
   Status read_addressing(Settings& settings) const;
   Status read_certificates(Settings& settings) const;
+  Status read_patience(Settings& settings) const;
 
  private:
   Found find(Option option, std::initializer_list<std::string_view> variables,
@@ -111,7 +109,7 @@ Status Reading::read_endpoint(Settings& settings) const {
     if (!reads_aws(settings)) settings.endpoint_url = "https://storage.googleapis.com";
     return {};
   }
-  ASSIGN_OR_RETURN(const Url url, parse_url(found.value, found.where));
+  ASSIGN_OR_RETURN(const http::Url url, http::parse_url(found.value, found.where));
   settings.endpoint_url = url.text;
   return {};
 }
@@ -153,6 +151,16 @@ Status Reading::read_certificates(Settings& settings) const {
   return {};
 }
 
+Status Reading::read_patience(Settings& settings) const {
+  const Found attempts = reads_aws(settings)
+                             ? find(Option::kMaxAttempts, {"AWS_MAX_ATTEMPTS"}, {"max_attempts"})
+                             : find(Option::kMaxAttempts, {}, {});
+  ASSIGN_OR_RETURN(settings.patience,
+                   http::parse_patience(find(Option::kConnectTimeout, {}, {}),
+                                        find(Option::kReadTimeout, {}, {}), attempts));
+  return {};
+}
+
 }  // namespace
 
 Result<Settings> settings_for(std::string_view scheme, const Options& options,
@@ -170,6 +178,7 @@ Result<Settings> settings_for(std::string_view scheme, const Options& options,
   RETURN_IF_ERROR(reading.read_region(settings));
   RETURN_IF_ERROR(reading.read_addressing(settings));
   RETURN_IF_ERROR(reading.read_certificates(settings));
+  RETURN_IF_ERROR(reading.read_patience(settings));
   return settings;
 }
 

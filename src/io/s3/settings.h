@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/http/patience.h"
 #include "io/s3/surroundings.h"
 
 namespace forebay::io::s3 {
@@ -27,6 +28,7 @@ struct Settings {
   std::string profile = "default";
   ProfileFrom profile_from = ProfileFrom::kDefault;
   std::string ca_file = {};  // certificates in PEM; empty: the system's
+  http::Patience patience = {};
 };
 
 // The names and values of storage options. A dictionary inside another one is flattened: its keys

@@ -187,6 +187,34 @@ TEST(Settings, GoogleHasItsOwnEndpointAndRegion) {
               HasSubstr("http:// is not a store with S3's interface"));
 }
 
+TEST(Settings, SaysHowLongAServerIsWaitedFor) {
+  const http::Patience none = from_options({})->patience;
+  EXPECT_FALSE(none.connect_ns || none.stall_ns || none.attempts_max);
+  const http::Patience patience =
+      from_options(
+          {{"config_kwargs.connect_timeout", "2.5"}, {"READ_TIMEOUT", "60"}, {"max_attempts", "1"}})
+          ->patience;
+  EXPECT_EQ(patience.connect_ns, 2'500'000'000);
+  EXPECT_EQ(patience.stall_ns, 60'000'000'000);
+  EXPECT_EQ(patience.attempts_max, 1);
+  for (const char* const wrong : {"0", "x", "1s", "-3", "3601", "nan", "1e99"}) {
+    EXPECT_THAT(
+        error_of(from_options({{"read_timeout", wrong}})),
+        HasSubstr("the storage option read_timeout must be a number of seconds, from 1 to 3600"));
+  }
+  EXPECT_THAT(error_of(from_options({{"max_attempts", "1.5"}})),
+              HasSubstr("max_attempts must be a whole number"));
+}
+
+TEST(Settings, AttemptsAreLookedForWhereAwsProgramsLook) {
+  HomeInMemory home;
+  home.write_config("[default]\nmax_attempts=4\n");
+  EXPECT_EQ(settings_for("s3", {}, home.around)->patience.attempts_max, 4);
+  EXPECT_FALSE(settings_for("gs", {}, home.around)->patience.attempts_max);
+  home.set({{"AWS_MAX_ATTEMPTS", "6"}});
+  EXPECT_EQ(settings_for("s3", {}, home.around)->patience.attempts_max, 6);
+}
+
 TEST(Settings, TheProcessHasAHomeAndVariables) {
   const Surroundings around = surroundings_of_process();
   EXPECT_FALSE(around.home.empty());

@@ -1,5 +1,5 @@
-// One small HTTP request at a time, for the services that give out credentials. The calling thread
-// waits for the answer. Data is fetched by other means.
+// Small questions to the services that give out credentials, in words of their own: secret headers
+// and forms, a time limit for each try, an answer that is secret. The calling thread waits.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "io/s3/secret.h"
+#include "io/secret.h"
 
 namespace forebay::io::s3 {
 
@@ -25,7 +25,7 @@ struct SmallRequest {
 };
 
 struct SmallAnswer {
-  long status = 0;  // any HTTP status; redirects are not followed
+  int status = 0;  // any HTTP status; redirects are not followed
   Secret body = {};
   std::optional<int64_t> date_ns = {};  // the sender's wall clock, where it says so
 };

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "io/origin.h"
-#include "io/s3/secret.h"
+#include "io/secret.h"
 
 namespace forebay::io::s3 {
 

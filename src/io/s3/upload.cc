@@ -6,6 +6,7 @@
 #include "io/http/remote_file.h"
 #include "io/http/url.h"
 #include "io/s3/answers.h"
+#include "io/s3/s3_protocol.h"
 #include "io/share_work.h"
 
 namespace forebay::io::s3 {
@@ -111,34 +112,42 @@ Status Uploader::check_honours_conditions(const std::string& path, std::span<con
 
 bool Uploader::has(const std::string& path, std::span<const Bytes> pieces) const {
   const auto identity = http::ask_identity(service_, path);
-  if (!identity || identity->size != bytes_of(pieces)) return false;
-  base::ByteVector there(identity->size);
-  if (!http::RemoteFile(service_, path, *identity).read(0, there, {}).ok()) return false;
-  size_t at = 0;
-  for (const Bytes& piece : pieces) {
-    if (!std::equal(piece.begin(), piece.end(), there.begin() + static_cast<int64_t>(at))) {
-      return false;
+  const uint64_t bytes = bytes_of(pieces);
+  if (!identity || identity->size != bytes) return false;
+  const http::RemoteFile file(service_, path, *identity);
+  base::ByteVector there;
+  for (uint64_t at = 0; at < bytes; at += there.size()) {
+    there.resize(std::min(kPartBytes, bytes - at));
+    if (!file.read(at, there, {}).ok()) return false;
+    auto next = there.begin();
+    for (const Bytes& piece : cut(pieces, at, there.size())) {
+      if (!std::equal(piece.begin(), piece.end(), next)) return false;
+      next += static_cast<ptrdiff_t>(piece.size());
     }
-    at += piece.size();
   }
   return true;
 }
 
+// Whoever puts the same object at the same time may remove this upload when theirs is complete. The
+// answer to a completion may also be lost, and then there is no such upload any more either. In
+// both cases the object is there, so its bytes decide.
 Status Uploader::put_parts(const std::string& path, std::span<const Bytes> pieces) {
-  const uint64_t bytes = bytes_of(pieces);
-  const uint64_t count = (bytes + kPartBytes - 1) / kPartBytes;
-  ASSIGN_OR_RETURN(const std::string upload, begin(path));
-  std::vector<std::string> tags(count);
-  Status status = share_work(count, 1, kPartsAtOnce, [&](uint64_t part, uint64_t, size_t) {
-    auto tag = send_part(path, upload, part + 1, cut(pieces, part * kPartBytes, kPartBytes));
-    if (tag) tags[part] = std::move(*tag);
-    return base::status_of(tag);
-  });
-  if (status.ok()) status = complete(path, upload, tags, bytes);
-  if (status.ok()) return {};
-  // Parts of an upload that never ends would be stored, and paid for.
-  (void)service_.ask(
-      {.method = "DELETE", .path = path, .query = "uploadId=" + http::encode_value(upload)});
+  const Uploads before = uploads_of(path);
+  const uint64_t retries = service_.traffic().retries;
+  const auto upload = begin(path);
+  const bool may_be_twice = !upload || service_.traffic().retries != retries;
+  Status status = base::status_of(upload);
+  if (upload) {
+    status = send_parts(path, *upload, pieces);
+    if (status.code() == Code::kNotFound) {
+      status = has(path, pieces)
+                   ? Status()
+                   : Status(Code::kUnavailable,
+                            status.message() + ": the store does not know the upload any more");
+    }
+    if (!status.ok()) give_up(path, *upload);
+  }
+  if (may_be_twice || !before.empty()) remove_left(path, before, status.ok());
   return status;
 }
 
@@ -148,6 +157,18 @@ Result<std::string> Uploader::begin(const std::string& path) const {
   auto upload = parse_upload_id(answer.body);
   if (!upload) return tl::unexpected(upload.error().at(path));
   return upload;
+}
+
+Status Uploader::send_parts(const std::string& path, const std::string& upload,
+                            std::span<const Bytes> pieces) const {
+  const uint64_t count = (bytes_of(pieces) + kPartBytes - 1) / kPartBytes;
+  std::vector<std::string> tags(count);
+  RETURN_IF_ERROR(share_work(count, 1, kPartsAtOnce, [&](uint64_t part, uint64_t, size_t) {
+    auto tag = send_part(path, upload, part + 1, cut(pieces, part * kPartBytes, kPartBytes));
+    if (tag) tags[part] = std::move(*tag);
+    return base::status_of(tag);
+  }));
+  return complete(path, upload, tags);
 }
 
 Result<std::string> Uploader::send_part(const std::string& path, const std::string& upload,
@@ -162,21 +183,54 @@ Result<std::string> Uploader::send_part(const std::string& path, const std::stri
   return std::string(answer.head.header("etag"));
 }
 
-// The answer may be lost after the upload is complete; then there is no such upload any more, but
-// there is the object.
+// Each part's checksum was compared, and all parts are named.
 Status Uploader::complete(const std::string& path, const std::string& upload,
-                          const std::vector<std::string>& tags, uint64_t bytes) const {
+                          const std::vector<std::string>& tags) const {
   const std::string list = list_of_parts(tags);
   const Bytes body = base::as_bytes(list);
-  const auto answer = service_.ask({.method = "POST",
-                                    .path = path,
-                                    .query = "uploadId=" + http::encode_value(upload),
-                                    .body = {body},
-                                    .body_sha256 = sha256_of({&body, 1})});
-  if (!answer && answer.error().code() != Code::kNotFound) return answer.error();
-  ASSIGN_OR_RETURN(const Identity identity, http::ask_identity(service_, path));
-  if (identity.size == bytes) return {};
-  return fail(Code::kIo, "{}: it has {} bytes, of {} that were sent", path, identity.size, bytes);
+  return base::status_of(service_.ask({.method = "POST",
+                                       .path = path,
+                                       .query = "uploadId=" + http::encode_value(upload),
+                                       .body = {body},
+                                       .body_sha256 = sha256_of({&body, 1})}));
+}
+
+// Nothing where the store does not tell: then nothing can be tidied up, but objects can be put. One
+// page is enough, as the uploads of the object itself come first in it.
+Uploader::Uploads Uploader::uploads_of(const std::string& path) const {
+  Uploads uploads;
+  const auto name = split_path(path);
+  if (!name) return uploads;
+  const std::string bucket = path.substr(0, path.size() - name->key.size());
+  const auto page = service_.ask(
+      {.path = bucket, .query = fmt::format("prefix={}&uploads=", http::encode_value(name->key))});
+  const auto ids = page ? parse_uploads(page->body, name->key) : std::vector<std::string>();
+  if (!ids) return uploads;
+  for (const std::string& id : *ids) {
+    const auto parts = service_.ask({.path = path, .query = "uploadId=" + http::encode_value(id)});
+    auto tags = parts ? parse_parts(parts->body) : tl::unexpected(parts.error());
+    if (tags) uploads.emplace(id, std::move(*tags));
+  }
+  return uploads;
+}
+
+// Removes what killed processes left of this object, and uploads that were begun with an answer
+// that was lost: parts that nobody will complete are stored, and paid for. Somebody else may put
+// the same object at this time, and no store is reliable where an upload is completed and removed
+// at once. So an upload stays if it got parts since `before` was looked up, or if it came since
+// then and has parts. Where the object was not put, uploads from before stay too.
+void Uploader::remove_left(const std::string& path, const Uploads& before, bool was_put) const {
+  for (const auto& [upload, parts] : uploads_of(path)) {
+    const auto then = before.find(upload);
+    const bool is_left = then == before.end() ? parts.empty() : was_put && parts == then->second;
+    if (is_left) give_up(path, upload);
+  }
+}
+
+// What cannot be removed now is found when the object is put the next time.
+void Uploader::give_up(const std::string& path, const std::string& upload) const {
+  (void)service_.ask(
+      {.method = "DELETE", .path = path, .query = "uploadId=" + http::encode_value(upload)});
 }
 
 }  // namespace forebay::io::s3

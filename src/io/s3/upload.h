@@ -1,6 +1,8 @@
 // Putting objects: whole, perhaps on a condition, or in parts that are sent at the same time.
 #pragma once
 
+#include <map>
+
 #include "io/file_system.h"
 #include "io/http/service.h"
 
@@ -25,12 +27,20 @@ class Uploader {
   Status put_if(const std::string& path, std::span<const Bytes> pieces, const PutOptions& options);
   Status check_honours_conditions(const std::string& path, std::span<const Bytes> pieces);
   bool has(const std::string& path, std::span<const Bytes> pieces) const;
+  // Uploads in parts of one object, and the tags of the parts that each has.
+  using Uploads = std::map<std::string, std::vector<std::string>>;
+
   Status put_parts(const std::string& path, std::span<const Bytes> pieces);
   Result<std::string> begin(const std::string& path) const;
+  Status send_parts(const std::string& path, const std::string& upload,
+                    std::span<const Bytes> pieces) const;
   Result<std::string> send_part(const std::string& path, const std::string& upload, uint64_t number,
                                 std::span<const Bytes> pieces) const;
   Status complete(const std::string& path, const std::string& upload,
-                  const std::vector<std::string>& tags, uint64_t bytes) const;
+                  const std::vector<std::string>& tags) const;
+  Uploads uploads_of(const std::string& path) const;
+  void remove_left(const std::string& path, const Uploads& before, bool was_put) const;
+  void give_up(const std::string& path, const std::string& upload) const;
 
   const http::Service& service_;
   std::atomic<bool> honours_conditions_ = false;  // once it was seen

@@ -2,9 +2,9 @@
 // credentials (AWS STS, AssumeRoleWithWebIdentity).
 #include <pugixml.hpp>
 
-#include "io/s3/ascii.h"
+#include "io/ascii.h"
+#include "io/http/url.h"
 #include "io/s3/given_out.h"
-#include "io/s3/url.h"
 
 namespace forebay::io::s3 {
 
@@ -16,21 +16,22 @@ namespace {
 constexpr std::string_view kFrom = "the token service (STS)";
 
 // The service's address: the one that is set, or AWS's for the region.
-Result<Url> service_url(const Search& search) {
+Result<http::Url> service_url(const Search& search) {
   for (const std::string_view name : {"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"}) {
     const std::string named(search.around.variable(name));
     if (named.empty()) continue;
-    ASSIGN_OR_RETURN(Url url, parse_url(named, name));
-    if (url.scheme != "https" && !is_loopback(url.host)) {
+    ASSIGN_OR_RETURN(http::Url url, http::parse_url(named, name));
+    if (url.scheme != "https" && !http::is_loopback(url.host)) {
       return fail(Code::kInvalid, "{} must begin with https://, as a token is sent there", name);
     }
     return url;
   }
   const std::string& region = search.settings.region;
   const std::string_view end = region.starts_with("cn-") ? ".cn" : "";
-  return parse_url(region.empty() ? "https://sts.amazonaws.com"
-                                  : fmt::format("https://sts.{}.amazonaws.com{}", region, end),
-                   "the token service");
+  return http::parse_url(region.empty()
+                             ? "https://sts.amazonaws.com"
+                             : fmt::format("https://sts.{}.amazonaws.com{}", region, end),
+                         "the token service");
 }
 
 Secret form_of(std::string_view role, std::string_view session, const Secret& token) {
@@ -88,14 +89,14 @@ Result<StepAnswer> read_xml(const SmallAnswer& answer, std::string& text, const 
   return accept(given, kFrom, answer.date_ns, clock);
 }
 
-Result<StepAnswer> read_answer(const SmallAnswer& answer, const Clock& clock) {
+}  // namespace
+
+Result<StepAnswer> accept_xml(const SmallAnswer& answer, const Clock& clock) {
   std::string text(answer.body.reveal());
   Result<StepAnswer> read = read_xml(answer, text, clock);
   Secret::wipe(text.data(), text.size());
   return read;
 }
-
-}  // namespace
 
 Result<StepAnswer> ask_web_identity(const Search& search) {
   const Surroundings& around = search.around;
@@ -109,17 +110,17 @@ Result<StepAnswer> ask_web_identity(const Search& search) {
     return fail(Code::kInvalid, "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not");
   }
   const std::string_view session = around.variable("AWS_ROLE_SESSION_NAME");
-  ASSIGN_OR_RETURN(const Url url, service_url(search));
+  ASSIGN_OR_RETURN(const http::Url url, service_url(search));
   ASSIGN_OR_RETURN(const Secret token, around.read_secret(around.path_of(file)));
   const SmallRequest request{.method = "POST",
                              .url = url.text + "/",
                              .form = form_of(role, session.empty() ? "forebay" : session, token),
                              .ca_file = search.settings.ca_file,
-                             .through_proxy = !is_loopback(url.host),
+                             .through_proxy = !http::is_loopback(url.host),
                              .timeout_ms = 10'000,
                              .tries = 2};
   ASSIGN_OR_RETURN(const SmallAnswer answer, ask(request, search.stop));
-  return read_answer(answer, search.clock);
+  return accept_xml(answer, search.clock);
 }
 
 }  // namespace forebay::io::s3

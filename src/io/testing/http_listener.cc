@@ -34,6 +34,16 @@ HeardRequest parse_head(const std::string& head) {
   return request;
 }
 
+// Whether the other side took everything.
+bool send_all(int connection, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
+
 }  // namespace
 
 HttpListener::HttpListener(std::function<Reply(const HeardRequest&)> answer)
@@ -73,25 +83,40 @@ bool HttpListener::wait_readable(int descriptor, int timeout_ms) const {
 void HttpListener::run() {
   while (wait_readable(listening_, -1)) {
     const int connection = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
-    serve(connection);
-    ::close(connection);
+    if (connection >= 0) serve(connection);
   }
+  for (std::thread& thread : delayed_) thread.join();
 }
 
 void HttpListener::serve(int connection) {
+  const std::optional<HeardRequest> request = take_request(connection);
+  if (!request) {
+    ::close(connection);
+    return;
+  }
+  {
+    base::MutexLock lock(mutex_);
+    heard_.push_back(*request);
+  }
+  Reply reply = answer_(*request);
+  if (reply.delay_ms == 0) return answer(connection, reply);
+  delayed_.emplace_back(
+      [this, connection, reply = std::move(reply)] { answer(connection, reply); });
+}
+
+std::optional<HeardRequest> HttpListener::take_request(int connection) const {
   std::string text;
   size_t body_bytes = 0;
   size_t head_end = std::string::npos;
   HeardRequest request;
   while (head_end == std::string::npos || text.size() < head_end + kHeadEnd.size() + body_bytes) {
     char buffer[4096];
-    if (!wait_readable(connection, 10'000)) return;
+    if (!wait_readable(connection, 10'000)) return std::nullopt;
     const ssize_t got = ::recv(connection, buffer, sizeof buffer, 0);
-    if (got <= 0) return;
+    if (got <= 0) return std::nullopt;
     text.append(buffer, static_cast<size_t>(got));
     constexpr char kTlsHandshake = 0x16;
-    if (text.front() == kTlsHandshake) return;
+    if (text.front() == kTlsHandshake) return std::nullopt;
     if (head_end != std::string::npos) continue;
     head_end = text.find(kHeadEnd);
     if (head_end == std::string::npos) continue;
@@ -100,23 +125,22 @@ void HttpListener::serve(int connection) {
     if (length != request.headers.end()) body_bytes = std::stoul(length->second);
   }
   request.body = text.substr(head_end + kHeadEnd.size());
-  {
-    base::MutexLock lock(mutex_);
-    heard_.push_back(request);
-  }
-  const Reply reply = answer_(request);
-  if (reply.delay_ms > 0) wait_readable(-1, reply.delay_ms);
+  return request;
+}
+
+void HttpListener::answer(int connection, const Reply& reply) const {
   const std::string length =
       reply.says_length
           ? fmt::format("Content-Length: {}\r\n", reply.body.size() + (reply.cut ? 1 : 0))
           : std::string();
-  const std::string out = fmt::format("HTTP/1.1 {} X\r\n{}Connection: close\r\n{}\r\n{}",
-                                      reply.status, length, reply.headers, reply.body);
-  for (size_t sent = 0; sent < out.size();) {
-    const ssize_t put = ::send(connection, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
-    if (put <= 0) return;
-    sent += static_cast<size_t>(put);
-  }
+  const std::string head = fmt::format("HTTP/1.1 {} X\r\n{}Connection: close\r\n{}\r\n",
+                                       reply.status, length, reply.headers);
+  const size_t early = reply.before_delay == 0 ? 0 : head.size() + reply.before_delay;
+  const std::string out = head + reply.body;
+  bool open = send_all(connection, std::string_view(out).substr(0, early));
+  if (reply.delay_ms > 0) wait_readable(-1, reply.delay_ms);
+  open = open && send_all(connection, std::string_view(out).substr(early));
+  ::close(connection);
 }
 
 }  // namespace forebay::io

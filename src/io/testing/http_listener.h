@@ -1,10 +1,11 @@
-// An HTTP server on loopback whose answers a test decides. It serves one connection after the
-// other.
+// An HTTP server on loopback whose answers a test decides. It takes one request after the other;
+// answers that are delayed delay no others.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +25,8 @@ struct Reply {
   int status = 200;
   std::string body = {};
   std::string headers = {};  // whole lines, each with its line end
-  int delay_ms = 0;          // before the first byte
+  int delay_ms = 0;          // before the first byte, or before the rest of the body
+  size_t before_delay = 0;   // bytes of the body that are sent before the delay
   bool cut = false;          // announces one byte more than it sends
   bool says_length = true;   // false: no Content-Length, the end of the connection is the end
 };
@@ -44,7 +46,10 @@ class HttpListener {
 
  private:
   void run();
+  // Takes a request, and closes the connection when it is answered.
   void serve(int connection);
+  std::optional<HeardRequest> take_request(int connection) const;
+  void answer(int connection, const Reply& reply) const;
   bool wait_readable(int descriptor, int timeout_ms) const;
 
   const std::function<Reply(const HeardRequest&)> answer_;
@@ -53,6 +58,7 @@ class HttpListener {
   std::string url_;
   mutable base::Mutex mutex_;
   std::vector<HeardRequest> heard_ GUARDED_BY(mutex_);
+  std::vector<std::thread> delayed_;  // of the listener's thread
   std::thread thread_;
 };
 

@@ -259,7 +259,7 @@ class Verification {
 // Whether this is a dataset in the making, or one that lost its HEAD, and so no data in place.
 bool is_packed(const io::Origin& origin, const std::string& path) {
   const auto has = [&](const std::string& file) { return origin.stat(file).has_value(); };
-  return has(journal_path(path)) ||
+  return has(journal_path(path)) || has(copy_mark_path(path)) ||
          (has(io::join_path(path, "chunks")) && has(io::join_path(path, "snapshots")));
 }
 

@@ -28,7 +28,8 @@ struct SourceSample {
   // The path of its image below the folder, or the name of its member in its shard, with the
   // shard's own name before it where keys have it.
   std::string source_path;
-  // The class by the sample's folder. A class in a .cls file is read later, with the files.
+  // The class by the sample's folder. What a .cls file says is here only where the source was
+  // listed with ListOptions::read_classes; pack reads it later, with the sample's files.
   int64_t label = -1;
   int64_t modified_ns = 0;
   std::vector<SourceFile> files;
@@ -46,6 +47,12 @@ struct Remark {
   std::string path;
   std::string reason;
   bool operator==(const Remark&) const = default;
+};
+
+// A sample whose .cls file holds no class.
+struct BadClass {
+  uint64_t sample = 0;  // its number in the listing
+  std::string reason;
 };
 
 // A folder that was listed.
@@ -66,11 +73,12 @@ struct Listing {
   std::vector<SourceShard> shards;
   Schema schema;
   std::vector<SourceSample> samples;
-  std::vector<Remark> refused;     // samples that are not regular files or have no image
-  std::vector<Remark> remarks;     // shards that were taken although they may lack something
-  std::vector<Remark> left_out;    // folders beside shards
-  std::vector<Remark> bad_shards;  // with OnBadShard::kNote: why a shard was not read to its end
-  uint64_t ignored = 0;            // number of files whose names are not those of images
+  std::vector<Remark> refused;        // samples that are not regular files or have no image
+  std::vector<Remark> remarks;        // shards that were taken although they may lack something
+  std::vector<Remark> left_out;       // folders beside shards
+  std::vector<Remark> bad_shards;     // with OnBadShard::kNote: why a shard was not read to its end
+  std::vector<BadClass> bad_classes;  // with ListOptions::read_classes
+  uint64_t ignored = 0;               // number of files whose names are not those of images
 };
 
 // Encodes everything that decides what a pack writes: kinds, names, sizes and times of change, but

@@ -88,6 +88,7 @@ std::string part_path(const std::string& dataset, const Sha256& id) {
 std::string root_path(const std::string& dataset, const Sha256& id) {
   return io::join_path(dataset, fmt::format("snapshots/{}.root", base::to_hex(id)));
 }
+std::string copy_mark_path(const std::string& dataset) { return io::join_path(dataset, "COPY"); }
 
 // Root
 
@@ -265,6 +266,30 @@ Result<PartHeader> decode_part_header(Bytes data) {
   }
   for (uint32_t& crc : header.block_crc32c) crc = in.number<uint32_t>();
   return header;
+}
+
+Status check_blocks(const PartHeader& header, PartColumn which, uint64_t first_byte, Bytes blocks) {
+  const PartHeader::Column& column = header.column(which);
+  size_t block = column.first_block + first_byte / kPartBlockBytes;
+  uint64_t end = column.offset + first_byte;
+  for (; !blocks.empty(); ++block) {
+    const Bytes piece = blocks.first(std::min<uint64_t>(blocks.size(), kPartBlockBytes));
+    end += piece.size();
+    if (base::crc32c(piece) != header.block_crc32c[block]) {
+      return fail(Code::kCorrupt,
+                  "damaged in the {} bytes before byte {}: their checksum does not match; copy it "
+                  "again",
+                  piece.size(), end);
+    }
+    blocks = blocks.subspan(piece.size());
+  }
+  return {};
+}
+
+uint64_t part_head_bytes(const PartRef& ref) {
+  uint64_t at = ref.header_bytes;
+  for (const uint64_t bytes : {32u, 8u, 8u, 4u}) at = align(at) + bytes * ref.chunks;
+  return align(at);
 }
 
 // Part

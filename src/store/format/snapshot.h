@@ -60,6 +60,9 @@ Result<uint32_t> decode_part_preamble(Bytes preamble);
 // `header` is exactly the part's first header_bytes. Everything it says is checked: columns lie in
 // order, without overlap, inside file_bytes, and have the sizes that the counts ask for.
 Result<PartHeader> decode_part_header(Bytes header);
+// Compares bytes of a column with the checksums in the header. They begin at byte `first_byte` of
+// the column, where a block begins, and end where a block or the column ends. Errors: kCorrupt.
+Status check_blocks(const PartHeader& header, PartColumn which, uint64_t first_byte, Bytes blocks);
 
 // What a root says about a part.
 struct PartRef {
@@ -71,6 +74,9 @@ struct PartRef {
   uint64_t bytes = 0;
   bool operator==(const PartRef&) const = default;
 };
+
+// The bytes of a part's header and chunk table, which are the first ones of its file.
+uint64_t part_head_bytes(const PartRef& ref);
 
 struct SnapshotRoot {
   Schema schema;
@@ -89,6 +95,8 @@ std::string head_path(const std::string& dataset);
 std::string chunk_path(const std::string& dataset, const base::Sha256& id);
 std::string part_path(const std::string& dataset, const base::Sha256& id);
 std::string root_path(const std::string& dataset, const base::Sha256& id);
+// The file that marks a copy which is not complete.
+std::string copy_mark_path(const std::string& dataset);
 
 // Collects the columns of one part and encodes them.
 class PartBuilder {

@@ -23,15 +23,17 @@ bool is_about_content(Code code) {
 
 }  // namespace
 
-Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample) {
+Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample, Contents contents) {
   Draft draft;
   draft.sample.key = sample.key;
   draft.sample.source_path = sample.source_path;
   Status status;
-  for (const SourceFile& file : sample.files) {
+  for (size_t i = 0; i < sample.files.size(); ++i) {
+    const SourceFile& file = sample.files[i];
     stats.source_bytes += file.length;
     if (!status.ok()) continue;
-    status = add_file(sample, file, &draft);
+    status =
+        contents[i] ? add_file(std::move(*contents[i]), sample, file, &draft) : contents[i].error();
     if (sample.files.size() > 1 && !status.ok()) status = status.at("." + file.suffix);
   }
   if (!status.ok() && !is_about_content(status.code())) return tl::unexpected(std::move(status));
@@ -55,18 +57,11 @@ Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample) {
   return std::nullopt;
 }
 
-Status ChunkBuilder::add_file(const SourceSample& sample, const SourceFile& file, Draft* draft) {
+Status ChunkBuilder::add_file(ByteVector data, const SourceSample& sample, const SourceFile& file,
+                              Draft* draft) {
   const FieldKind kind = listing_.schema.fields[file.field].kind;
-  const bool scalar = is_scalar(kind);
-  const uint64_t limit = scalar                      ? base::kScalarBytesMax
-                         : kind == FieldKind::kImage ? base::kImageBytesMax
-                                                     : base::kFieldBytesMax;
-  if (file.length > limit) {
-    return fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length, limit);
-  }
-  ASSIGN_OR_RETURN(ByteVector data, read_source_file(origin_, listing_, sample, file));
   if (kind == FieldKind::kImage) return add_image(std::move(data), sample, file, draft);
-  if (scalar) return add_scalar(std::move(data), file, draft);
+  if (is_scalar(kind)) return add_scalar(std::move(data), file, draft);
   StoredFile stored;
   stored.field = file.field;
   stored.suffix = file.suffix;

@@ -1,8 +1,7 @@
-// One chunk in the making: its samples' files are read, rewritten and held in memory.
+// One chunk in the making: its samples' files are rewritten and held in memory.
 #pragma once
 
 #include "image/codec/decode.h"
-#include "io/origin.h"
 #include "store/format/chunk_index.h"
 #include "store/pack/report.h"
 
@@ -12,17 +11,17 @@ namespace forebay::store {
 class ChunkBuilder {
  public:
   // `identity` says which scalars become files, and what becomes of damaged images.
-  ChunkBuilder(const io::Origin& origin, const Listing& listing, const PackIdentity& identity)
-      : origin_(origin),
-        listing_(listing),
-        tar_fields_(identity.tar_fields),
-        keep_damaged_(identity.keep_damaged) {
+  ChunkBuilder(const Listing& listing, const PackIdentity& identity)
+      : listing_(listing), tar_fields_(identity.tar_fields), keep_damaged_(identity.keep_damaged) {
     index_.schema = listing.schema;
   }
 
-  // Reads the sample, and takes it in or says what is wrong with its content. Errors are those of
-  // the disk and of memory.
-  Result<std::optional<Remark>> add(const SourceSample& sample);
+  // The contents of a sample's files, or why they could not be read (SourceReader::take()).
+  using Contents = std::vector<Result<base::ByteVector>>;
+
+  // Takes the sample in, or says what is wrong with its content. Errors are those of reading it and
+  // of memory.
+  Result<std::optional<Remark>> add(const SourceSample& sample, Contents contents);
 
   size_t samples() const { return index_.samples.size(); }
 
@@ -52,7 +51,8 @@ class ChunkBuilder {
     PackStats stats;
   };
 
-  Status add_file(const SourceSample& sample, const SourceFile& file, Draft* draft);
+  Status add_file(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
+                  Draft* draft);
   Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
                    Draft* draft);
   Status keep_image(Bytes data, const std::string& why, StoredFile* stored, Draft* draft);
@@ -63,7 +63,6 @@ class ChunkBuilder {
   // Sets every file's offset, encodes the index, and gives the chunk's size.
   uint64_t lay_out();
 
-  const io::Origin& origin_;
   const Listing& listing_;
   const bool tar_fields_;
   const bool keep_damaged_;

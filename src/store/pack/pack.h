@@ -28,7 +28,7 @@ struct PackProgress {
 enum class OnError : uint8_t { kSkip, kStop };
 
 struct PackOptions {
-  int threads = 0;  // 0 means io::usable_cores(); each thread holds one chunk in memory
+  int threads = 0;  // 0 means io::usable_cores(); each thread holds two chunks in memory
   uint64_t chunk_bytes = 64'000'000;
   bool shuffled = true;
   uint64_t seed = 0;

@@ -7,6 +7,7 @@
 #include "store/format/snapshot.h"
 #include "store/format/tar.h"
 #include "store/pack/json_guard.h"
+#include "store/source/source_reader.h"
 
 namespace forebay::store {
 
@@ -129,55 +130,72 @@ Status PackJob::clean() {
   return {};
 }
 
+// While one chunk of a thread is rewritten, another is stored, and the first files of the next are
+// read. So there are twice as many makers as threads, and as many turns at rewriting as threads.
 Status PackJob::make_chunks() {
   const auto left = static_cast<size_t>(
       std::count_if(records_.begin(), records_.end(), [](const auto& r) { return !r; }));
-  const size_t threads = std::min(io::threads_for(options_.threads), left);
-  const auto make = [this](uint64_t number, uint64_t, size_t) -> Status {
+  const size_t threads = io::threads_for(options_.threads);
+  const size_t makers = std::min(2 * threads, left);
+  Turns turns(threads);
+  std::vector<base::Crew> crews(makers);  // that begin the makers' reads
+  const auto make = [&](uint64_t number, uint64_t, size_t maker) -> Status {
     if (records_[number] || stopping()) return {};
-    Status status = make_chunk(number);
+    Status status = make_chunk(number, crews[maker], turns);
     if (status.code() == Code::kCancelled)
       return {};  // reported below, or another chunk's error is
     if (!status.ok()) failed_ = true;
     return status;
   };
-  RETURN_IF_ERROR(io::share_work(plan_.chunks(), 1, threads, make));
+  RETURN_IF_ERROR(io::share_work(plan_.chunks(), 1, makers, make));
   if (options_.stop != nullptr && *options_.stop) {
     return fail(Code::kCancelled, "stopped on request");
   }
   return {};
 }
 
-Status PackJob::make_chunk(uint64_t number) {
-  ChunkBuilder builder(fs_, listing_, identity_);
-  ASSIGN_OR_RETURN(ChunkRecord record, build_chunk(number, &builder));
+Status PackJob::make_chunk(uint64_t number, base::Crew& crew, Turns& turns) {
+  ChunkBuilder builder(listing_, identity_);
+  ASSIGN_OR_RETURN(const auto chunk, build_chunk(number, crew, turns, &builder));
+  ChunkRecord record;
+  record.number = number;
+  if (chunk) {
+    RETURN_IF_ERROR(fs_.put_pieces(chunk_path(dataset_, chunk->id), chunk->pieces));
+    record.id = chunk->id;
+    record.bytes = chunk->bytes;
+    record.index_bytes = chunk->index_bytes;
+  }
+  record.stats = std::move(builder.stats);
   RETURN_IF_ERROR(journal_->append(record));
   note_chunk(std::move(record));
   return {};
 }
 
-Result<ChunkRecord> PackJob::build_chunk(uint64_t number, ChunkBuilder* builder) {
-  for (uint64_t i = plan_.begin[number]; i < plan_.begin[number + 1]; ++i) {
+// Reads the chunk's samples, and rewrites them when it is this thread's turn. Gives nothing where
+// every sample was refused.
+Result<std::optional<ChunkBuilder::Finished>> PackJob::build_chunk(uint64_t number,
+                                                                   base::Crew& crew, Turns& turns,
+                                                                   ChunkBuilder* builder) {
+  const uint64_t end = plan_.begin[number + 1];
+  const auto sample_at = [this](uint64_t i) { return &listing_.samples[plan_.order[i]]; };
+  uint64_t to_read = plan_.begin[number];
+  const auto next = [&] { return to_read < end ? sample_at(to_read++) : nullptr; };
+  SourceReader reader(crew, fs_, listing_, next);
+  turns.take();
+  const std::unique_ptr<Turns, decltype([](Turns* taken) { taken->give_back(); })> turn(&turns);
+  for (uint64_t i = plan_.begin[number]; i < end; ++i) {
     if (stopping()) return fail(Code::kCancelled, "stopped");
-    const SourceSample& sample = listing_.samples[plan_.order[i]];
-    ASSIGN_OR_RETURN(const auto refused, builder->add(sample));
+    const SourceSample& sample = *sample_at(i);
+    ASSIGN_OR_RETURN(const auto refused, builder->add(sample, reader.take()));
     if (refused && options_.on_error == OnError::kStop) {
       return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves such samples out", refused->path,
                   refused->reason);
     }
     note_sample(sample, refused.has_value());
   }
-  ChunkRecord record;
-  record.number = number;
-  if (builder->samples() > 0) {
-    ASSIGN_OR_RETURN(const ChunkBuilder::Finished chunk, builder->finish());
-    RETURN_IF_ERROR(fs_.put_pieces(chunk_path(dataset_, chunk.id), chunk.pieces));
-    record.id = chunk.id;
-    record.bytes = chunk.bytes;
-    record.index_bytes = chunk.index_bytes;
-  }
-  record.stats = std::move(builder->stats);
-  return record;
+  if (builder->samples() == 0) return std::nullopt;
+  ASSIGN_OR_RETURN(ChunkBuilder::Finished chunk, builder->finish());
+  return chunk;
 }
 
 void PackJob::note_sample(const SourceSample& sample, bool refused) {

@@ -2,6 +2,7 @@
 // is decided in pack.cc.
 #pragma once
 
+#include "base/crew.h"
 #include "io/machine.h"
 #include "store/pack/chunk_builder.h"
 #include "store/pack/journal.h"
@@ -10,6 +11,28 @@
 #include "store/snapshot_builder.h"
 
 namespace forebay::store {
+
+// Lets only some threads work at a time. Any thread may call anything.
+class Turns {
+ public:
+  explicit Turns(size_t count) : free_(count) {}
+  // Waits until fewer than `count` threads have a turn.
+  void take() EXCLUDES(mutex_) {
+    base::MutexLock lock(mutex_);
+    while (free_ == 0) given_back_.wait(mutex_);
+    --free_;
+  }
+  void give_back() EXCLUDES(mutex_) {
+    base::MutexLock lock(mutex_);
+    ++free_;
+    given_back_.notify_one();
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar given_back_;
+  size_t free_ GUARDED_BY(mutex_);
+};
 
 // One run of pack on a listed source.
 class PackJob {
@@ -38,8 +61,9 @@ class PackJob {
   Result<bool> has_chunk(const ChunkRecord& record) const;
   void take_record(const ChunkRecord& record);
   Status clean();
-  Status make_chunk(uint64_t number);
-  Result<ChunkRecord> build_chunk(uint64_t number, ChunkBuilder* builder);
+  Status make_chunk(uint64_t number, base::Crew& crew, Turns& turns);
+  Result<std::optional<ChunkBuilder::Finished>> build_chunk(uint64_t number, base::Crew& crew,
+                                                            Turns& turns, ChunkBuilder* builder);
   void note_sample(const SourceSample& sample, bool refused);
   void note_chunk(ChunkRecord record);
   bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }

@@ -18,33 +18,46 @@ using base::fail;
 
 namespace {
 
-using Walk = std::map<std::string, std::vector<io::DirEntry>>;
+constexpr size_t kQuestionsAtOnce = 16;  // because each answer of a file server takes a while
+constexpr size_t kRemoteQuestionsAtOnce = 64;
+constexpr size_t kClassesAtOnce = 256;  // whose folders are in memory at the same time
 
-// Lists a folder below the root, and notes the folder with its time of change.
-Result<std::vector<io::DirEntry>> list_noted(const io::Origin& origin, const std::string& folder,
-                                             Listing* out) {
-  const std::string path = io::join_path(out->root, folder);
-  ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
-  out->folders.push_back({folder, info.modified_ns});
+// All folders of a class.
+struct ClassFolders {
+  std::vector<SourceFolder> noted;
+  std::map<std::string, std::vector<io::DirEntry>> files;  // by the folders' paths below the root
+};
+
+// Lists a folder below the root, and notes the folder with its time of change. That is read first:
+// a file that comes or goes later changes it. The folders of a store have none.
+Result<std::vector<io::DirEntry>> list_noted(const io::Origin& origin, const std::string& root,
+                                             const std::string& folder, ClassFolders* out) {
+  const std::string path = io::join_path(root, folder);
+  int64_t modified_ns = 0;
+  if (!origin.is_remote(path)) {
+    ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
+    modified_ns = info.modified_ns;
+  }
+  out->noted.push_back({folder, modified_ns});
   ASSIGN_OR_RETURN(auto entries, origin.list(path));
   std::erase_if(entries, is_own);
   return entries;
 }
 
-Status walk(const io::Origin& origin, const std::string& folder, int depth, Listing* listing,
-            Walk* out) {
+Status walk(const io::Origin& origin, const std::string& root, const std::string& folder, int depth,
+            ClassFolders* out) {
   if (depth > base::kFolderDepthMax) {
     return fail(Code::kUnsupported,
                 "{}: more than {} folders deep; does a symbolic link lead back to a folder above?",
-                io::join_path(listing->root, folder), base::kFolderDepthMax);
+                io::join_path(root, folder), base::kFolderDepthMax);
   }
-  ASSIGN_OR_RETURN(auto entries, list_noted(origin, folder, listing));
+  ASSIGN_OR_RETURN(auto entries, list_noted(origin, root, folder, out));
   for (const auto& entry : entries) {
     if (entry.type != io::FileType::kDirectory) continue;
-    RETURN_IF_ERROR(walk(origin, io::join_path(folder, entry.name), depth + 1, listing, out));
+    RETURN_IF_ERROR(walk(origin, root, io::join_path(folder, entry.name), depth + 1, out));
   }
   std::erase_if(entries, [](const auto& e) { return e.type == io::FileType::kDirectory; });
-  out->emplace(folder, std::move(entries));
+  out->files.emplace(folder, std::move(entries));
   return {};
 }
 
@@ -134,11 +147,9 @@ class FolderLister {
   std::unordered_set<std::string> used_;
 };
 
-constexpr size_t kMeasuringThreads = 16;
 constexpr uint64_t kFilesATime = 512;
 
-// Asks for the sizes and times of these samples' files, many at once, because each answer of a file
-// server takes a while.
+// Asks for the sizes and times of these samples' files, many at once.
 Status measure_files(const io::Origin& origin, const std::vector<uint64_t>& samples, Listing* out) {
   const auto measure = [&](uint64_t begin, uint64_t end, size_t) -> Status {
     for (uint64_t i = begin; i < end; ++i) {
@@ -150,7 +161,26 @@ Status measure_files(const io::Origin& origin, const std::vector<uint64_t>& samp
     }
     return {};
   };
-  return io::share_work(samples.size(), kFilesATime, kMeasuringThreads, measure);
+  return io::share_work(samples.size(), kFilesATime, kQuestionsAtOnce, measure);
+}
+
+// Adds the classes with these numbers and the ones between, whose folders are listed at the same
+// time.
+Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLister* lister,
+                   Listing* out) {
+  std::vector<ClassFolders> classes(end - first);
+  const auto list = [&](uint64_t i, uint64_t, size_t) {
+    return walk(origin, out->root, out->schema.classes[first + i], 0, &classes[i]);
+  };
+  const size_t at_once = origin.is_remote(out->root) ? kRemoteQuestionsAtOnce : kQuestionsAtOnce;
+  RETURN_IF_ERROR(io::share_work(classes.size(), 1, at_once, list));
+  for (size_t i = 0; i < classes.size(); ++i) {
+    std::ranges::move(classes[i].noted, std::back_inserter(out->folders));
+    for (const auto& [folder, files] : classes[i].files) {
+      RETURN_IF_ERROR(lister->add_folder(folder, files, static_cast<int64_t>(first + i)));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -170,14 +200,10 @@ Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places
     return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
   }
   FolderLister lister(&listing);
-  int64_t label = 0;
-  for (const std::string& name : places.classes) {
-    Walk folders;
-    RETURN_IF_ERROR(walk(origin, name, 0, &listing, &folders));
-    for (const auto& [folder, files] : folders) {
-      RETURN_IF_ERROR(lister.add_folder(folder, files, label));
-    }
-    ++label;
+  const size_t classes = places.classes.size();
+  for (size_t first = 0; first < classes; first += kClassesAtOnce) {
+    const size_t end = std::min(first + kClassesAtOnce, classes);
+    RETURN_IF_ERROR(add_classes(origin, first, end, &lister, &listing));
   }
   if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
   RETURN_IF_ERROR(measure_files(origin, lister.unmeasured(), &listing));

@@ -15,59 +15,23 @@ using base::fail;
 
 namespace {
 
-// Reads the class of each sample into its label, and refuses samples whose class cannot be read.
-class LabelReader {
- public:
-  LabelReader(const io::Origin& origin, Listing* listing) : origin_(origin), listing_(*listing) {}
-
-  Status run() {
-    std::vector<SourceSample> kept;
-    kept.reserve(listing_.samples.size());
-    for (SourceSample& sample : listing_.samples) {
-      const Status status = read(&sample);
-      if (status.ok()) {
-        kept.push_back(std::move(sample));
-      } else if (status.code() == Code::kCorrupt || status.code() == Code::kTooBig) {
-        listing_.refused.push_back({sample.source_path, status.message()});
-      } else {
-        return status;
-      }
+// Refuses the samples whose class cannot be read.
+void drop_bad_classes(Listing* listing) {
+  std::vector<SourceSample> kept;
+  kept.reserve(listing->samples.size());
+  auto bad = listing->bad_classes.begin();
+  for (size_t i = 0; i < listing->samples.size(); ++i) {
+    SourceSample& sample = listing->samples[i];
+    if (bad == listing->bad_classes.end() || bad->sample != i) {
+      kept.push_back(std::move(sample));
+      continue;
     }
-    listing_.samples = std::move(kept);
-    return {};
+    listing->refused.push_back({sample.source_path, bad->reason});
+    ++bad;
   }
-
- private:
-  Status read(SourceSample* sample) {
-    for (const SourceFile& file : sample->files) {
-      if (listing_.schema.fields[file.field].kind != FieldKind::kClass) continue;
-      if (file.length > base::kScalarBytesMax) {
-        return fail(Code::kTooBig, ".{}: {} bytes, more than {}", file.suffix, file.length,
-                    base::kScalarBytesMax);
-      }
-      ASSIGN_OR_RETURN(const io::ReadableFile* shard, open(file.shard));
-      ByteVector text(file.length);
-      RETURN_IF_ERROR(shard->read(file.offset, text));
-      auto label = parse_class(text);
-      if (!label) return label.error().at("." + file.suffix);
-      sample->label = *label;
-    }
-    return {};
-  }
-
-  Result<const io::ReadableFile*> open(uint32_t shard) {
-    if (shard_ == nullptr || number_ != shard) {
-      ASSIGN_OR_RETURN(shard_, origin_.open(listing_.shards[shard].path));
-      number_ = shard;
-    }
-    return shard_.get();
-  }
-
-  const io::Origin& origin_;
-  Listing& listing_;
-  std::unique_ptr<io::ReadableFile> shard_;
-  uint32_t number_ = 0;
-};
+  listing->samples = std::move(kept);
+  listing->bad_classes.clear();
+}
 
 // Equal data has an equal fingerprint, wherever it lies and whether it was indexed or not.
 base::Sha256 fingerprint_of(const Listing& listing) {
@@ -121,8 +85,10 @@ std::string index_path(const SourcePlaces& places) {
 
 Result<InPlaceIndex> make_index(const io::Origin& origin, const SourcePlaces& places,
                                 OnBadShard on_bad_shard, IndexRemarks* remarks) {
-  ASSIGN_OR_RETURN(Listing listing, list_places(origin, places, on_bad_shard));
-  if (listing.kind == SourceKind::kWebDataset) RETURN_IF_ERROR(LabelReader(origin, &listing).run());
+  ASSIGN_OR_RETURN(
+      Listing listing,
+      list_places(origin, places, {.on_bad_shard = on_bad_shard, .read_classes = true}));
+  if (!listing.bad_classes.empty()) drop_bad_classes(&listing);
   if (listing.samples.size() > UINT32_MAX) {
     return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", places.source(),
                 listing.samples.size(), UINT32_MAX);
@@ -178,6 +144,7 @@ Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& p
   if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
   for (const SourceFolder& folder : index.folders) {
     const std::string path = io::join_path(places.folder, folder.path);
+    if (origin.is_remote(path)) continue;  // a store's folders have no time of change
     const auto info = origin.stat(path);
     if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
     RETURN_IF_ERROR(info);
@@ -211,7 +178,7 @@ Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& pl
 
 namespace {
 
-// Fills in the images' checksums, some files at a time.
+// Fills in the images' checksums, some images at a time.
 class Checksummer {
  public:
   Checksummer(const io::Origin& origin, const SourcePlaces& places, const IndexOptions& options,
@@ -222,43 +189,47 @@ class Checksummer {
   }
 
   Status run() {
-    const size_t threads = io::threads_for(options_.threads);
-    if (index_.kind == SourceKind::kWebDataset) {
-      return io::share_work(index_.shards.size(), 1, threads,
-                            [this](uint64_t shard, uint64_t, size_t) { return add_shard(shard); });
-    }
+    const size_t threads =
+        origin_.is_remote(places_.source()) ? kReadsAtOnce : io::threads_for(options_.threads);
     return io::share_work(
-        index_.samples.size(), kFilesATime, threads,
-        [this](uint64_t begin, uint64_t end, size_t) { return add_files(begin, end); });
+        index_.samples.size(), kImagesATime, threads,
+        [this](uint64_t begin, uint64_t end, size_t) { return add_images(begin, end); });
   }
 
  private:
-  static constexpr uint64_t kFilesATime = 64;
+  static constexpr uint64_t kImagesATime = 64;
+  static constexpr size_t kReadsAtOnce = 32;  // that wait for the answers of a server
 
-  Status add_shard(uint64_t number) {
-    const uint64_t end = firsts_[number];
-    const uint64_t first = end - index_.shards[number].samples;
-    ASSIGN_OR_RETURN(const auto file, origin_.open(places_.shards[number]));
+  Status add_images(uint64_t begin, uint64_t end) {
     ByteVector image;
-    for (uint64_t i = first; i < end; ++i) RETURN_IF_ERROR(add(*file, i, &image));
-    count(end - first);
-    return {};
-  }
-
-  Status add_files(uint64_t first, uint64_t end) {
-    ByteVector image;
-    for (uint64_t i = first; i < end; ++i) {
-      ASSIGN_OR_RETURN(const auto file,
-                       origin_.open(io::join_path(places_.folder, index_.path(i))));
-      const uint64_t bytes = file->identity().size;
-      if (std::min<uint64_t>(bytes, UINT32_MAX) != index_.samples[i].length) {
-        return fail(Code::kInvalid, "{}: its size changed while it was indexed; index again",
-                    file->path());
+    std::unique_ptr<io::ReadableFile> file;
+    size_t shard = 0;
+    for (uint64_t i = begin; i < end; ++i) {
+      if (index_.kind == SourceKind::kFolder) {
+        ASSIGN_OR_RETURN(file, open_image(i));
+      } else if (file == nullptr || i >= firsts_[shard]) {
+        shard = static_cast<size_t>(std::ranges::upper_bound(firsts_, i) - firsts_.begin());
+        const InPlaceShard& listed = index_.shards[shard];
+        const io::Identity known{.size = listed.bytes, .modified_ns = listed.modified_ns};
+        ASSIGN_OR_RETURN(file, origin_.open(places_.shards[shard], {.known = known}));
       }
       RETURN_IF_ERROR(add(*file, i, &image));
     }
-    count(end - first);
+    count(end - begin);
     return {};
+  }
+
+  Result<std::unique_ptr<io::ReadableFile>> open_image(uint64_t number) {
+    const uint64_t length = index_.samples[number].length;
+    io::OpenOptions options;
+    if (length < UINT32_MAX) options.known = io::Identity{.size = length};
+    ASSIGN_OR_RETURN(auto file,
+                     origin_.open(io::join_path(places_.folder, index_.path(number)), options));
+    if (std::min<uint64_t>(file->identity().size, UINT32_MAX) != length) {
+      return fail(Code::kInvalid, "{}: its size changed while it was indexed; index again",
+                  file->path());
+    }
+    return file;
   }
 
   Status add(const io::ReadableFile& file, uint64_t number, ByteVector* image) {

@@ -89,38 +89,6 @@ Result<SourcePlaces> find_any(const io::Origin& origin, const std::string& sourc
   return places;
 }
 
-// Says what a person can do about a file of the source that cannot be read.
-Status advise(const Status& error) {
-  if (error.code() != Code::kIo) return error;
-  return {Code::kIo, error.message() + "; make it readable (chmod), or leave it out of the source"};
-}
-
-tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
-  return fail(Code::kInvalid,
-              "{}: the source changed while it was packed: {}; put it back to go on, or remove the "
-              "dataset's folder and pack anew",
-              path, how);
-}
-
-// Opens a file of a source, which must be what it was when it was listed.
-Result<std::unique_ptr<io::ReadableFile>> open_listed(const io::Origin& origin,
-                                                      const SourceShard& listed) {
-  const std::string& path = listed.path;
-  const io::Identity known{.size = listed.bytes, .modified_ns = listed.modified_ns};
-  auto opened = origin.open(path, {.known = known});
-  if (!opened && opened.error().code() == Code::kNotFound) return changed(path, "it is gone");
-  if (!opened && opened.error().code() == Code::kUnsupported) {
-    return changed(path, "it is no regular file now");
-  }
-  if (!opened) return tl::unexpected(advise(opened.error()));
-  const io::Identity& now = (*opened)->identity();
-  if (now.size != known.size) {
-    return changed(path, fmt::format("{} bytes when listed, {} now", known.size, now.size));
-  }
-  if (now.modified_ns != known.modified_ns) return changed(path, "it was written to since");
-  return opened;
-}
-
 }  // namespace
 
 std::string SourcePlaces::source() const {
@@ -139,9 +107,9 @@ Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& so
 }
 
 Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
-                            OnBadShard on_bad_shard) {
+                            const ListOptions& options) {
   auto listing = places.kind == SourceKind::kFolder ? list_folder(origin, places)
-                                                    : list_webdataset(origin, places, on_bad_shard);
+                                                    : list_webdataset(origin, places, options);
   if (!listing) return tl::unexpected(advise(listing.error()));
   listing->left_out = places.left_out;
   // The schema is checked now, and not only after everything has been packed.
@@ -154,22 +122,9 @@ Result<Listing> list_source(const io::Origin& origin, const std::string& source)
   return list_places(origin, places);
 }
 
-Result<base::ByteVector> read_source_file(const io::Origin& origin, const Listing& listing,
-                                          const SourceSample& sample, const SourceFile& file) {
-  if (file.length > base::kFieldBytesMax) {
-    return fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length,
-                base::kFieldBytesMax);
-  }
-  const bool in_shard = listing.kind == SourceKind::kWebDataset;
-  const SourceShard from =
-      in_shard ? listing.shards[file.shard]
-               : SourceShard{.path = io::join_path(listing.root, sample.source_path),
-                             .bytes = file.length,
-                             .modified_ns = sample.modified_ns};
-  ASSIGN_OR_RETURN(const auto opened, open_listed(origin, from));
-  base::ByteVector data(file.length);
-  RETURN_IF_ERROR(opened->read(file.offset, data));
-  return data;
+Status advise(const Status& error) {
+  if (error.code() != Code::kIo) return error;
+  return {Code::kIo, error.message() + "; make it readable (chmod), or leave it out of the source"};
 }
 
 bool is_image_extension(std::string_view lower) {

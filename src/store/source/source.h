@@ -47,15 +47,20 @@ Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& so
 // reason; the listing may then be empty.
 enum class OnBadShard : uint8_t { kFail, kNote };
 
+struct ListOptions {
+  OnBadShard on_bad_shard = OnBadShard::kFail;
+  // Whether the .cls files of shards are read too, and give SourceSample::label. A sample whose
+  // class cannot be read is one of Listing::bad_classes, and among the samples all the same.
+  bool read_classes = false;
+};
+
 // Errors name the file (and offset) that cannot be taken.
 Result<Listing> list_source(const io::Origin& origin, const std::string& source);
 Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
-                            OnBadShard on_bad_shard = OnBadShard::kFail);
+                            const ListOptions& options = {});
 
-// The bytes of one file. Errors: kTooBig concerns the content; kInvalid where the file is gone, or
-// its size or time of change is not what was listed; all others concern the disk.
-Result<base::ByteVector> read_source_file(const io::Origin& origin, const Listing& listing,
-                                          const SourceSample& sample, const SourceFile& file);
+// Adds to an error of reading a source what a person can do about the file.
+Status advise(const Status& error);
 
 std::string lower_case(std::string_view text);  // ASCII
 // The extensions that torchvision's ImageFolder takes: jpg jpeg png ppm bmp pgm tif tiff webp.
@@ -81,7 +86,7 @@ inline bool is_own(const io::DirEntry& entry) {
 // The two listers; list_places() chooses.
 Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places);
 Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& places,
-                                OnBadShard on_bad_shard);
+                                const ListOptions& options);
 // "x-{08..10}.tar" gives x-08.tar, x-09.tar, x-10.tar; several ranges multiply.
 Result<std::vector<std::string>> expand_braces(const std::string& pattern);
 

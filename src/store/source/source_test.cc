@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "io/faulty.h"
+#include "store/source/source_reader.h"
 #include "store/testing/pack_samples.h"
 
 namespace forebay::store {
@@ -223,14 +224,19 @@ TEST(WebDatasetSource, FieldsThatAreNamedLikeOursStayApart) {
                                  "profile"));
 }
 
+// The content of the first sample's only file.
+Result<base::ByteVector> read_first(const io::Origin& origin, const Listing& listing) {
+  base::Crew crew;
+  const SourceSample* sample = listing.samples.data();
+  SourceReader reader(crew, origin, listing, [&] { return std::exchange(sample, nullptr); });
+  return std::move(reader.take().at(0));
+}
+
 TEST(Source, AFileThatChangesWhileItIsPackedIsNoticed) {
   io::MemoryFileSystem fs;
   put(fs, "src/c/a.jpg", base::as_bytes("abc"));
   const auto listing = list_source(fs, "src").value();
-  const auto read = [&] {
-    return base::status_of(
-        read_source_file(fs, listing, listing.samples[0], listing.samples[0].files[0]));
-  };
+  const auto read = [&] { return base::status_of(read_first(fs, listing)); };
   EXPECT_TRUE(read().ok());
   const auto expect_changed = [&](const char* how) {
     const Status status = read();
@@ -254,7 +260,7 @@ TEST(Source, AShardThatWasWrittenToIsNoticed) {
   put_shard(fs, "x.tar", {"a.jpg"});
   const auto listing = list_source(fs, "x.tar").value();
   fs.set_modified("x.tar", 1);
-  const auto read = read_source_file(fs, listing, listing.samples[0], listing.samples[0].files[0]);
+  const auto read = read_first(fs, listing);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code(), Code::kInvalid);
 }
@@ -265,8 +271,7 @@ TEST(Source, SaysWhatToDoAboutAFileThatCannotBeRead) {
   const auto listing = list_source(fs, "src").value();
   using Fault = io::FaultyFileSystem::Fault;
   const io::FaultyFileSystem closed(fs, {.on = Fault::On::kRead, .at = 0, .code = Code::kIo});
-  const auto read =
-      read_source_file(closed, listing, listing.samples[0], listing.samples[0].files[0]);
+  const auto read = read_first(closed, listing);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code(), Code::kIo);
   EXPECT_THAT(read.error().message(), HasSubstr("make it readable (chmod), or leave it out"));

@@ -164,6 +164,23 @@ Result<std::optional<TarMember>> TarReader::next() {
   return member;
 }
 
+Status TarReader::read(uint64_t offset, base::MutableBytes out) {
+  if (out.size() >= read_bytes_) return file_.read(offset, out);
+  const bool is_here =
+      offset >= window_at_ && base::in_bounds(offset - window_at_, out.size(), window_.size());
+  if (!is_here) {
+    window_.resize(std::max<uint64_t>(
+        out.size(), std::min(read_bytes_, file_bytes_ - std::min(offset, file_bytes_))));
+    window_at_ = offset;
+    const Status status = file_.read(offset, window_);
+    if (!status.ok()) window_.clear();
+    RETURN_IF_ERROR(status);
+  }
+  std::copy_n(window_.begin() + static_cast<ptrdiff_t>(offset - window_at_), out.size(),
+              out.begin());
+  return {};
+}
+
 Result<std::optional<TarMember>> TarReader::read_next() {
   if (ended_) return std::nullopt;
   Extended extended;
@@ -195,7 +212,7 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   }
   Block block{};
   const auto start = base::MutableBytes(block).first(std::min(left, kTarBlockBytes));
-  RETURN_IF_ERROR(file_.read(position_, start));
+  RETURN_IF_ERROR(read(position_, start));
   if (const auto program = compressor(start); position_ == 0 && !program.empty()) {
     return fail(Code::kUnsupported,
                 "{}: compressed with {}; Forebay reads plain tar files: unpack it with `{} -d` "
@@ -237,7 +254,7 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
 Result<std::optional<TarReader::Header>> TarReader::read_end() {
   constexpr uint64_t kLookBytes = 32 * kTarBlockBytes;
   ByteVector rest(std::min(file_bytes_ - position_, kLookBytes));
-  RETURN_IF_ERROR(file_.read(position_, rest));
+  RETURN_IF_ERROR(read(position_, rest));
   if (!is_zero(rest)) {
     const auto lost =
         std::find_if(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; });
@@ -287,7 +304,7 @@ Result<ByteVector> TarReader::read_payload(const Header& header) {
                 header.at);
   }
   ByteVector payload(header.size);
-  RETURN_IF_ERROR(file_.read(position_, payload));
+  RETURN_IF_ERROR(read(position_, payload));
   position_ += padded;
   return payload;
 }

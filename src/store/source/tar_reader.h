@@ -33,12 +33,14 @@ struct TarMember {
   TarType type = TarType::kFile;
 };
 
-// Lists the members of an archive in order; reads headers only. One thread calls everything.
+// Lists the members of an archive in order; reads headers, and what read() is asked for. One thread
+// calls everything.
 class TarReader {
  public:
-  // `file` outlives the reader.
-  explicit TarReader(const io::ReadableFile& file)
-      : file_(file), file_bytes_(file.identity().size) {}
+  // `file` outlives the reader. At least `read_bytes` are read at once: where each read is a
+  // request to a server, many headers come in one, and the contents between them come too.
+  explicit TarReader(const io::ReadableFile& file, uint64_t read_bytes = kTarBlockBytes)
+      : file_(file), file_bytes_(file.identity().size), read_bytes_(read_bytes) {}
 
   // The next member, or nothing at the end of the archive. After an error every call gives it
   // again. Errors, with the byte at which they lie:
@@ -47,6 +49,8 @@ class TarReader {
   //   kUnsupported  a compressed archive, a sparse member
   //   kTooBig       a name, extended header or number of members above the limits
   Result<std::optional<TarMember>> next();
+  // Fills `out` with the archive's bytes from `offset` on. Errors: like io::ReadableFile::read().
+  Status read(uint64_t offset, base::MutableBytes out);
 
   // Says after the end whether the two zero blocks were there. An archive may end without them only
   // where a header would begin, and after at least one member; GNU tar takes such archives too.
@@ -67,6 +71,9 @@ class TarReader {
 
   const io::ReadableFile& file_;
   const uint64_t file_bytes_;
+  const uint64_t read_bytes_;
+  base::ByteVector window_;  // the bytes that were read last
+  uint64_t window_at_ = 0;   // where they begin in the file
   uint64_t position_ = 0;
   uint64_t members_ = 0;
   bool ended_ = false;

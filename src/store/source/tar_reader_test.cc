@@ -22,12 +22,12 @@ struct ReadTar {
   bool has_end_mark = false;
 };
 
-ReadTar list_tar(const ByteVector& data) {
+ReadTar list_with(const ByteVector& data, uint64_t read_bytes) {
   io::MemoryFileSystem fs;
   EXPECT_TRUE(fs.make_dirs("/d").ok());
   EXPECT_TRUE(fs.put("/d/a.tar", data).ok());
   const auto file = fs.open("/d/a.tar");
-  TarReader reader(**file);
+  TarReader reader(**file, read_bytes);
   ReadTar read;
   for (;;) {
     auto member = reader.next();
@@ -41,6 +41,22 @@ ReadTar list_tar(const ByteVector& data) {
     read.members.push_back(**member);
   }
   read.has_end_mark = reader.has_end_mark();
+  return read;
+}
+
+// How much is read at once makes no difference.
+ReadTar list_tar(const ByteVector& data) {
+  ReadTar read = list_with(data, kTarBlockBytes);
+  for (const uint64_t read_bytes : {uint64_t{700}, uint64_t{1} << 20}) {
+    const ReadTar other = list_with(data, read_bytes);
+    EXPECT_EQ(other.status.message(), read.status.message());
+    EXPECT_EQ(other.has_end_mark, read.has_end_mark);
+    EXPECT_EQ(other.members.size(), read.members.size());
+    for (size_t i = 0; i < std::min(read.members.size(), other.members.size()); ++i) {
+      EXPECT_EQ(other.members[i].name, read.members[i].name);
+      EXPECT_EQ(other.members[i].offset, read.members[i].offset);
+    }
+  }
   return read;
 }
 

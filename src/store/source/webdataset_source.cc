@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "base/limits.h"
+#include "io/share_work.h"
 #include "store/format/tar.h"
 #include "store/source/shard_names.h"
 #include "store/source/source.h"
@@ -70,20 +71,88 @@ std::string field_name(const std::string& suffix, bool is_image_of_sample) {
   return suffix;
 }
 
+struct ShardMember {
+  TarMember tar;
+  std::optional<Result<int64_t>> label = {};  // of a .cls file, where it was read
+};
+
+// What the headers of a shard say.
+struct ShardMembers {
+  SourceShard shard;
+  std::vector<ShardMember> members;  // up to the first error
+  bool has_end_mark = false;
+  Status status = {};
+};
+
+constexpr size_t kShardsAtOnce = 16;
+// Another request to a server costs more than what lies between some headers.
+constexpr uint64_t kRemoteReadBytes = 2 << 20;
+
+std::string_view without_dots(std::string_view name) {
+  while (name.starts_with("./")) name.remove_prefix(2);
+  return name;
+}
+
+bool is_class(const TarMember& member) {
+  const std::string_view name = without_dots(member.name);
+  if (member.type != TarType::kFile || is_meta(name)) return false;
+  const auto split = split_name(name);
+  return split && split->field == "cls";
+}
+
+// Errors: kCorrupt and kTooBig concern the content.
+Result<int64_t> read_class(TarReader& reader, const TarMember& member) {
+  if (member.size > base::kScalarBytesMax) {
+    return fail(Code::kTooBig, ".cls: {} bytes, more than {}", member.size, base::kScalarBytesMax);
+  }
+  base::ByteVector text(member.size);
+  RETURN_IF_ERROR(reader.read(member.offset, text));
+  auto label = parse_class(text);
+  if (!label) return tl::unexpected(label.error().at(".cls"));
+  return label;
+}
+
+Status read_members(const io::Origin& origin, bool read_classes, ShardMembers* out) {
+  const std::string& path = out->shard.path;
+  ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
+  if (info.type != io::FileType::kFile) {
+    return fail(Code::kUnsupported, "{}: not a regular file", path);
+  }
+  out->shard = {path, info.size, info.modified_ns};
+  const io::Identity known{.size = info.size, .modified_ns = info.modified_ns};
+  ASSIGN_OR_RETURN(const auto file, origin.open(path, {.known = known}));
+  TarReader reader(*file, origin.is_remote(path) ? kRemoteReadBytes : kTarBlockBytes);
+  for (;;) {
+    auto next = reader.next();
+    if (!next)
+      return next.error().message().starts_with(path) ? next.error() : next.error().at(path);
+    if (!*next) break;
+    ShardMember& member = out->members.emplace_back(ShardMember{.tar = std::move(**next)});
+    if (!read_classes || !is_class(member.tar)) continue;
+    member.label = read_class(reader, member.tar);
+    const Status status = base::status_of(*member.label);
+    if (status.code() != Code::kCorrupt && status.code() != Code::kTooBig) RETURN_IF_ERROR(status);
+  }
+  out->has_end_mark = reader.has_end_mark();
+  return {};
+}
+
 class ShardLister {
  public:
-  ShardLister(const io::Origin& origin, const SourcePlaces& places, OnBadShard on_bad_shard,
-              Listing* out)
-      : origin_(origin), places_(places), on_bad_shard_(on_bad_shard), out_(out) {}
+  ShardLister(const SourcePlaces& places, const ListOptions& options, Listing* out)
+      : places_(places), options_(options), out_(out) {}
 
-  Status add_shard(const std::string& path) {
-    out_->shards.push_back({path});
-    Status status = read_shard(path);
-    if (status.ok() || on_bad_shard_ == OnBadShard::kFail || status.code() == Code::kNoMemory) {
+  Status add_shard(const ShardMembers& shard) {
+    const std::string& path = shard.shard.path;
+    out_->shards.push_back(shard.shard);
+    Status status = add_members(shard);
+    if (status.ok() || options_.on_bad_shard == OnBadShard::kFail ||
+        status.code() == Code::kNoMemory) {
       return status;
     }
     sample_ = {};  // the current sample may lack files
     names_.clear();
+    label_.reset();
     out_->bad_shards.push_back({path, status.message()});
     return {};
   }
@@ -103,22 +172,14 @@ class ShardLister {
     bool has_image = false;
   };
 
-  Status read_shard(const std::string& path) {
-    ASSIGN_OR_RETURN(const io::FileInfo info, origin_.stat(path));
-    if (info.type != io::FileType::kFile) {
-      return fail(Code::kUnsupported, "{}: not a regular file", path);
+  Status add_members(const ShardMembers& shard) {
+    const std::string& path = shard.shard.path;
+    for (const ShardMember& member : shard.members) {
+      RETURN_IF_ERROR(add_member(path, member.tar));
+      if (member.label) label_ = member.label;
     }
-    out_->shards.back() = {path, info.size, info.modified_ns};
-    ASSIGN_OR_RETURN(const auto file, origin_.open(path));
-    TarReader reader(*file);
-    for (;;) {
-      auto next = reader.next();
-      if (!next)
-        return next.error().message().starts_with(path) ? next.error() : next.error().at(path);
-      if (!*next) break;
-      RETURN_IF_ERROR(add_member(path, **next));
-    }
-    if (!reader.has_end_mark()) {
+    RETURN_IF_ERROR(shard.status);
+    if (!shard.has_end_mark) {
       out_->remarks.push_back({path.substr(path.rfind('/') + 1),
                                "the two zero blocks at its end are missing: its writer leaves them "
                                "out, or it was cut off and samples are missing"});
@@ -153,8 +214,7 @@ class ShardLister {
   }
 
   Status add_member(const std::string& path, const TarMember& member) {
-    std::string_view name = member.name;
-    while (name.starts_with("./")) name.remove_prefix(2);
+    const std::string_view name = without_dots(member.name);
     const auto refuse = [&](std::string_view why) -> Status {
       return fail(Code::kUnsupported, "{}: member {} at byte {}: {}", path, member.name,
                   member.offset, why);
@@ -201,6 +261,7 @@ class ShardLister {
     if (sample_.files.empty()) return {};
     SourceSample sample = std::exchange(sample_, {});
     const std::vector<std::string> names = std::exchange(names_, {});
+    const std::optional<Result<int64_t>> label = std::exchange(label_, {});
     size_t image = sample.files.size();
     for (const std::string_view wanted : kImagePreference) {
       for (size_t i = 0; i < sample.files.size() && image == sample.files.size(); ++i) {
@@ -225,16 +286,20 @@ class ShardLister {
       const std::string& suffix = sample.files[i].suffix;
       fields_.emplace(field_name(suffix, i == 0), kind_of(suffix));
     }
+    if (label && *label) sample.label = **label;
+    if (label && !*label) {
+      out_->bad_classes.push_back({out_->samples.size(), label->error().message()});
+    }
     out_->samples.push_back(std::move(sample));
     return {};
   }
 
-  const io::Origin& origin_;
   const SourcePlaces& places_;
-  const OnBadShard on_bad_shard_;
+  const ListOptions& options_;
   Listing* out_;
   SourceSample sample_;
-  std::vector<std::string> names_;  // the names of sample_.files
+  std::vector<std::string> names_;        // the names of sample_.files
+  std::optional<Result<int64_t>> label_;  // what its .cls file says
   std::unordered_map<std::string, KeyUse> uses_;
   bool keys_come_again_ = false;  // a key has images in several shards
   std::map<std::string, FieldKind> fields_;
@@ -243,12 +308,21 @@ class ShardLister {
 }  // namespace
 
 Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& places,
-                                OnBadShard on_bad_shard) {
+                                const ListOptions& options) {
   const std::vector<std::string>& shards = places.shards;
   Listing listing;
   listing.kind = SourceKind::kWebDataset;
-  ShardLister lister(origin, places, on_bad_shard, &listing);
-  for (const std::string& shard : shards) RETURN_IF_ERROR(lister.add_shard(shard));
+  ShardLister lister(places, options, &listing);
+  for (size_t first = 0; first < shards.size(); first += kShardsAtOnce) {
+    std::vector<ShardMembers> some(std::min(kShardsAtOnce, shards.size() - first));
+    const auto read = [&](uint64_t i, uint64_t, size_t) -> Status {
+      some[i].shard.path = shards[first + i];
+      some[i].status = read_members(origin, options.read_classes, &some[i]);
+      return {};
+    };
+    RETURN_IF_ERROR(io::share_work(some.size(), 1, kShardsAtOnce, read));
+    for (const ShardMembers& shard : some) RETURN_IF_ERROR(lister.add_shard(shard));
+  }
   if (listing.samples.empty() && !listing.bad_shards.empty()) {
     listing.schema.fields = {{"image", FieldKind::kImage}};
     return listing;

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from .processes import StartError, free_port, kill, listens, run, start, wait_until
+from .processes import LOOPBACK, StartError, free_port, kill, listens, run, start, wait_until
 from .s3 import S3, Key
 
 PACKAGES = {
@@ -48,18 +48,25 @@ def remove_key(config: Path, key: Key) -> None:
 
 
 @contextmanager
-def run_ceph(folder: Path) -> Iterator[S3]:
-    """Runs a cluster with its gateway, whose data are in `folder`, while the context lasts."""
+def run_ceph(folder: Path, host: str = LOOPBACK) -> Iterator[S3]:
+    """Runs a cluster with its gateway, whose data are in `folder`, while the context lasts.
+
+    Args:
+        folder: Is empty.
+        host: The address of this machine that the gateway listens on.
+    """
     cluster = uuid.uuid4()
-    monitor_port, port = free_port(), free_port()
+    monitor_port, port = free_port(), free_port(host)
     config = folder / "ceph.conf"
     config.write_text(
-        CONFIG.format(folder=folder, cluster=cluster, monitor_port=monitor_port, port=port)
+        CONFIG.format(
+            folder=folder, cluster=cluster, monitor_port=monitor_port, host=host, port=port
+        )
     )
     (folder / "keyring").touch()
     for name in ("mon", "osd", "rgw", "run"):
         (folder / name).mkdir()
-    server = S3(f"http://127.0.0.1:{port}", new_key(), new_key(), config)
+    server = S3(f"http://{host}:{port}", new_key(), new_key(), config)
     with ExitStack() as running:
         start_monitor(config, monitor_port, str(cluster), running)
         start_disk(config, str(cluster), running)

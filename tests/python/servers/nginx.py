@@ -1,4 +1,4 @@
-"""nginx on free ports of loopback, with certificates of a CA that is made for it.
+"""nginx on free ports, with certificates of a CA that is made for it.
 
 `run_nginx` starts one that belongs to its caller, for tests that kill it; others use the fixture
 `nginx`.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .processes import PROGRAM_PATH, free_port, kill, listens, run, start, wait_until
+from .processes import LOOPBACK, PROGRAM_PATH, free_port, kill, listens, run, start, wait_until
 
 PACKAGES = {"nginx": "nginx-light", "openssl": "openssl", "curl": "curl"}
 USER, PASSWORD = "reader", "open sesame"
@@ -24,7 +24,7 @@ worker_processes 1;
 pid {folder}/nginx.pid;
 error_log {folder}/nginx.log;
 {user}
-events {{ worker_connections 4096; }}
+events {{ worker_connections {connections_max}; }}
 http {{
   access_log off;
   sendfile on;
@@ -37,14 +37,14 @@ http {{
   scgi_temp_path {folder}/temp;
   ssl_session_cache off;
   server {{
-    listen 127.0.0.1:{port} backlog=4096;
-    listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+    listen {host}:{port} backlog=4096;
+    listen {host}:{tls_port} ssl http2 backlog=4096;
     ssl_certificate {folder}/server.pem;
     ssl_certificate_key {folder}/server.key;
     include {folder}/locations.conf;
   }}
   server {{
-    listen 127.0.0.1:{expired_port} ssl http2;
+    listen {host}:{expired_port} ssl http2;
     ssl_certificate {folder}/expired.pem;
     ssl_certificate_key {folder}/server.key;
     include {folder}/locations.conf;
@@ -59,6 +59,8 @@ location /slow/ {{ alias {files}/; limit_rate 100k; }}
 location /no-ranges/ {{ alias {files}/; max_ranges 0; }}
 location /private/ {{ alias {files}/; auth_basic "tests"; auth_basic_user_file {folder}/users; }}
 location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+location /to-tls/ {{ rewrite ^/to-tls/(.*)$ {tls_url}/$1 redirect; }}
+location /from-tls/ {{ rewrite ^/from-tls/(.*)$ {url}/$1 redirect; }}
 location /loop/ {{ return 302 $request_uri; }}
 location /unavailable/ {{ add_header Retry-After 1 always; return 503; }}
 location /busy/ {{ add_header Retry-After 1 always; return 429; }}
@@ -69,12 +71,13 @@ location /busy/ {{ add_header Retry-After 1 always; return 429; }}
 class Nginx:
     """A running nginx. What lies in `folder` is served below each URL, also through symbolic links.
 
-    Below the URLs, the places slow/ (100 KB/s a connection), no-ranges/, private/ (basic
-    authentication by USER and PASSWORD) and moved/ (redirects to the file) serve the same files;
-    unavailable/ answers 503 and busy/ 429, both with Retry-After, and loop/ redirects to itself.
+    Below the URLs, the places slow/ (100 KB/s a connection), no-ranges/, private/
+    (basic authentication by USER and PASSWORD) and moved/ (redirects to the file) serve the same
+    files; unavailable/ answers 503 and busy/ 429, both with Retry-After; loop/ redirects to itself,
+    to-tls/ to the file at `tls_url` and from-tls/ to the file at `url`.
     """
 
-    url: str  # http://127.0.0.1:PORT
+    url: str  # http://HOST:PORT
     tls_url: str  # https://localhost:PORT, also HTTP/2; the certificate holds for localhost alone
     expired_url: str  # like tls_url, with a certificate that is no longer valid
     ca_file: Path
@@ -109,7 +112,9 @@ def make_certificates(folder: Path) -> None:
                 "-out", f"{name}.pem")  # fmt: skip
 
 
-def write_config(folder: Path, files: Path, ports: tuple[int, int, int]) -> Path:
+def write_config(
+    folder: Path, files: Path, host: str, ports: tuple[int, int, int], connections_max: int
+) -> Path:
     """Writes nginx's configuration and returns its path."""
     config = folder / "nginx.conf"
     config.write_text(
@@ -117,36 +122,57 @@ def write_config(folder: Path, files: Path, ports: tuple[int, int, int]) -> Path
             folder=folder,
             # Started by root, nginx would give up the right to read root's files.
             user="user root;" if os.geteuid() == 0 else "",
+            host=host,
             port=ports[0],
             tls_port=ports[1],
             expired_port=ports[2],
+            connections_max=connections_max,
         )
     )
-    (folder / "locations.conf").write_text(LOCATIONS.format(folder=folder, files=files))
+    urls = {"url": f"http://{host}:{ports[0]}", "tls_url": f"https://localhost:{ports[1]}"}
+    (folder / "locations.conf").write_text(LOCATIONS.format(folder=folder, files=files, **urls))
     (folder / "users").write_text(f"{USER}:{{PLAIN}}{PASSWORD}\n")
     return config
 
 
 @contextmanager
-def run_nginx(folder: Path) -> Iterator[Nginx]:
-    """Runs nginx, whose files are in `folder`, while the context lasts."""
+def run_nginx(folder: Path, host: str = LOOPBACK, connections_max: int = 4096) -> Iterator[Nginx]:
+    """Runs nginx, whose files are in `folder`, while the context lasts.
+
+    Args:
+        folder: Is empty.
+        host: The address of this machine that it listens on.
+        connections_max: How many connections it keeps at the same time.
+    """
     files = folder / "files"
     files.mkdir()
     make_certificates(folder)
-    ports = (free_port(), free_port(), free_port())
-    config = write_config(folder, files, ports)
+    ports = (free_port(host), free_port(host), free_port(host))
+    config = write_config(folder, files, host, ports, connections_max)
     log = folder / "nginx.log"
     server = start_server(config, log)
     try:
-        wait_until(lambda: all(listens(port) for port in ports), server, log)
+        wait_until(lambda: all(listens(port, host) for port in ports), server, log)
         yield Nginx(
-            url=f"http://127.0.0.1:{ports[0]}",
+            url=f"http://{host}:{ports[0]}",
             tls_url=f"https://localhost:{ports[1]}",
             expired_url=f"https://localhost:{ports[2]}",
             ca_file=folder / "ca.pem",
             folder=files,
             group=server.pid,
         )
+    finally:
+        kill(server)
+
+
+@contextmanager
+def run_again(nginx: Nginx) -> Iterator[None]:
+    """Runs an nginx that was killed again, with its files and ports, while the context lasts."""
+    log = nginx.folder.parent / "nginx.log"
+    server = start_server(nginx.folder.parent / "nginx.conf", log)
+    try:
+        wait_until(lambda: listens(int(nginx.url.rpartition(":")[2])), server, log)
+        yield
     finally:
         kill(server)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 # Debian puts servers where the PATH of ordinary users does not lead.
 PROGRAM_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+LOOPBACK = "127.0.0.1"
 # The kernel takes ports of outgoing connections from above these.
 PORTS = range(20000, 32000)
 # Ceph's programs read variables of their own, which may name another cluster.
@@ -36,14 +37,14 @@ def missing_packages(packages_by_program: dict[str, str]) -> list[str]:
     return sorted(absent)
 
 
-def free_port() -> int:
-    """Returns a port of loopback that nobody listens on."""
+def free_port(host: str = LOOPBACK) -> int:
+    """Returns a port of an address of this machine that nobody listens on."""
     for port in random.SystemRandom().sample(PORTS, 100):
         with socket.socket() as probe:
             # A port whose last connections have just ended is free, as it is for the servers.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((host, port))
             except OSError:
                 continue
             return port
@@ -103,11 +104,11 @@ def end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:] if log.exists() else "(there is no log)"
 
 
-def listens(port: int) -> bool:
-    """Returns whether a server accepts connections on this port of loopback."""
+def listens(port: int, host: str = LOOPBACK) -> bool:
+    """Returns whether a server accepts connections on this port of an address."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 def kill(server: subprocess.Popen) -> None:

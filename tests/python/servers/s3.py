@@ -1,6 +1,7 @@
 """An S3 server and its keys, and signed requests to it, which curl signs."""
 
 import json
+import os
 import secrets
 import subprocess
 from dataclasses import asdict, dataclass
@@ -26,11 +27,11 @@ class Key:
 class S3:
     """A running S3 server, with addresses of the form ENDPOINT/BUCKET/KEY.
 
-    `key` belongs to the owner of all buckets that `make_bucket` makes, and `stranger_key` to a user
-    who may not read them.
+    `key` belongs to the owner of the buckets that `make_bucket` makes by default, and
+    `stranger_key` to a user who may not read them.
     """
 
-    endpoint: str  # http://127.0.0.1:PORT
+    endpoint: str  # http://HOST:PORT
     key: Key
     stranger_key: Key
     config: Path  # ceph.conf; ceph.py's make_key and remove_key need it
@@ -38,6 +39,28 @@ class S3:
     def describe(self) -> dict[str, Any]:
         """Returns the fields for `described`, to be stored as JSON."""
         return {**asdict(self), "config": str(self.config)}
+
+    def write_profiles(self, folder: Path) -> dict[str, str]:
+        """Writes the keys as the profiles "owner" and "stranger" of AWS's programs into a folder.
+
+        Returns the environment in which commands find these profiles, this server and no other
+        keys.
+        """
+        lines = []
+        for profile, key in (("owner", self.key), ("stranger", self.stranger_key)):
+            lines.append(f"[{profile}]")
+            lines.append(f"aws_access_key_id = {key.access}")
+            lines.append(f"aws_secret_access_key = {key.secret}")
+        (folder / "credentials").write_text("\n".join(lines) + "\n")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return {
+            **kept,
+            "AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials"),
+            "AWS_CONFIG_FILE": str(folder / "config"),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": REGION,
+        }
 
     def request(
         self,
@@ -66,10 +89,10 @@ class S3:
             raise StartError(f"{method} {path}: {done.stderr.decode()}")
         return answer_of(done.stdout)
 
-    def make_bucket(self) -> str:
-        """Makes a bucket with a name of its own and returns the name."""
+    def make_bucket(self, key: Key | None = None) -> str:
+        """Makes a bucket with a name of its own, owned by the key's user; returns the name."""
         name = f"test-{secrets.token_hex(8)}"
-        assert self.request("PUT", f"/{name}").status == 200
+        assert self.request("PUT", f"/{name}", key=key).status == 200
         return name
 
     def upload(self, folder: Path, bucket: str, prefix: str = "") -> None:

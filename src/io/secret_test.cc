@@ -1,11 +1,11 @@
-#include "io/s3/secret.h"
+#include "io/secret.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <type_traits>
 
-namespace forebay::io::s3 {
+namespace forebay::io {
 namespace {
 
 template <class T>
@@ -46,4 +46,4 @@ TEST(Secret, CopiesMovesAndGrows) {
 }
 
 }  // namespace
-}  // namespace forebay::io::s3
+}  // namespace forebay::io

@@ -1,8 +1,8 @@
-#include "io/s3/secret.h"
+#include "io/secret.h"
 
 #include <cstring>
 
-namespace forebay::io::s3 {
+namespace forebay::io {
 
 Secret Secret::take(std::string& text) {
   Secret secret(text);
@@ -24,4 +24,4 @@ void Secret::wipe(void* memory, size_t bytes) {
   if (bytes > 0) ::explicit_bzero(memory, bytes);
 }
 
-}  // namespace forebay::io::s3
+}  // namespace forebay::io

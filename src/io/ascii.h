@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace forebay::io::s3 {
+namespace forebay::io {
 
 inline std::string lower(std::string_view text) {
   std::string out(text);
@@ -29,4 +29,4 @@ inline bool is_made_of_letters_and(std::string_view marks, std::string_view text
   });
 }
 
-}  // namespace forebay::io::s3
+}  // namespace forebay::io

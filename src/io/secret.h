@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace forebay::io::s3 {
+namespace forebay::io {
 
 class Secret {
  public:
@@ -40,4 +40,4 @@ class Secret {
   std::vector<char> bytes_;
 };
 
-}  // namespace forebay::io::s3
+}  // namespace forebay::io

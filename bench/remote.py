@@ -1,0 +1,351 @@
+"""Loading from nginx and from Ceph's S3 gateway, over links of several rates, beside other loaders.
+
+Of PHOTOS, each COPIES times, sides make batches of 64 random resized crops of 224 pixels
+(docs/benchmarks.md says what is counted). Servers and sides run on this machine; a link is a pair
+of network interfaces with a limited rate (lib/network.py), whose bytes are counted at the side's
+end with all headers. `forebay` reads the parts of images that crops need, `forebay_whole` reads
+whole images; an epoch counts after one that has read the indexes. Needs root.
+
+Forebay's parts of images against its whole images (RATE: 50, 200, 1000 Mbit/s; `_s3` is Ceph):
+payload_saving, payload_saving_s3: the share of the bytes of images that is not asked for
+wire_saving, wire_saving_s3: the share of the bytes on the interface that is saved
+first_wire_saving…: the same of the first epoch, which reads the indexes
+roi_RATE_x, roi_s3_RATE_x: images per second, over those with whole images
+goodput, goodput_s3: bytes of whole images per second over the rate of the 200 Mbit/s link
+Against others, from the server that suits each:
+vs_PEER_200_x: images per second over 200 Mbit/s, over the peer's
+vs_PEER_cpu_x: images per CPU second of all the side's processes without a limit, over the peer's
+local_x, local_s3_x: images per CPU second from a server on loopback, over those from the disk
+pack_s3_x: how long `forebay pack` takes from a folder to a folder, over S3 to S3
+first_batch_s3_PEER_x: how long the peer takes from opening to its first batch, from S3 over 200
+  Mbit/s, with 1.28 million samples, over Forebay, which keeps nothing from before
+first_batch_s3_s, first_batch_s3_again_s: seconds that Forebay takes, at first and with the indexes
+  that it kept; first_batch_s3_mb: what its interface received until then
+usage: ./dev bench remote PHOTOS [--rounds N] [--copies N] [--only PART …]
+"""
+
+import argparse
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lib.comparison import Comparison, Side, report, show_table
+from lib.network import Link
+from lib.peer_metadata import EXTEND, run_alias
+from lib.peers_environment import install_peers
+from lib.program import ROOT, forebay
+from lib.remote_process import RemoteProcess
+from lib.remote_servers import Servers, run_servers
+from lib.side_process import run_once
+from lib.sides.side import Data
+
+LARGE_METADATA = ROOT / "build/release/bench/bench_large_metadata"
+RATES = (200, 50, 1000)  # Mbit/s
+PACKED = ("forebay", "webdataset", "streaming", "litdata")
+PEERS = {"webdataset": "nginx", "streaming": "ceph", "litdata": "ceph"}
+OURS = {
+    "roi": ("forebay", "nginx"),
+    "whole": ("forebay_whole", "nginx"),
+    "roi_s3": ("forebay", "ceph"),
+    "whole_s3": ("forebay_whole", "ceph"),
+}
+PARTS = ("links", "cpu", "pack", "first")
+SAMPLES = 1_281_167  # of ImageNet
+Epochs = list[dict[str, Any]]
+Figures = dict[str, float]
+
+
+class Scene(NamedTuple):
+    """What all parts of the benchmark use."""
+
+    root: Path
+    link: Link
+    servers: Servers
+    peers: tuple[str, ...]  # those that could be installed and could pack
+    rounds: int
+
+
+def prepare(photos: Path, copies: int, data: Data) -> None:
+    """Copies the photographs into a folder of their own, each several times."""
+    for path in sorted(path for path in photos.rglob("*") if path.is_file()):
+        for copy in range(copies):
+            target = data.folder / path.parent.name / f"{path.stem}_{copy}.jpg"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+
+
+def pack_all(data: Data) -> Comparison:
+    """Packs by every side; those that cannot are left out and said."""
+    packing = Comparison("remote", PACKED)
+    packing.each(lambda name: run_once(name, "photos", data.root, {0, 1}, "pack"))
+    return packing
+
+
+def open_side(scene: Scene, name: str, side: str, server: str, *, limited: bool) -> RemoteProcess:
+    """Starts a side's process."""
+    stored = side.removesuffix("_whole")
+    url = str(Data(scene.root).of(stored))
+    if server != "disk":
+        url = scene.servers.url(server, stored)
+    if side == "webdataset":
+        shards = sorted(Data(scene.root).of(stored).iterdir())
+        url += f"/{{{shards[0].stem}..{shards[-1].stem}}}.tar"
+    link = scene.link if limited else None
+    variables = scene.servers.variables() | {"FOREBAY_INDEX_CACHE": str(scene.root / "kept")}
+    return RemoteProcess(name, side, url, scene.root, link, variables)
+
+
+def check(comparison: Comparison, reference: str) -> None:
+    """Stops unless all sides make the same pixels, or for peers like ones, in their first epoch."""
+    seen = comparison.each(lambda name: comparison.sides[name].run(1, check=True)[0])  # type: ignore[attr-defined]
+    expected = seen[reference]
+    for name, one in seen.items():
+        if name not in PEERS and one["hash"] != expected["hash"]:
+            sys.exit(f"bench remote: {name} made other pixels than {reference}")
+        comparison.sides[name].check(*(abs(one[key] - expected[key]) for key in ("mean", "std")))
+
+
+def warm(turns: list[Epochs]) -> Epochs:
+    """The epochs after the first of each turn."""
+    return [epoch for turn in turns for epoch in turn[1:]]
+
+
+def rate(epochs: Epochs, seconds: str) -> float:
+    """Images per second of this kind, the median of the epochs."""
+    return statistics.median(epoch["images"] / epoch[seconds] for epoch in epochs)
+
+
+def total(epochs: Epochs, *keys: str) -> float:
+    """A sum over epochs."""
+    return sum(epoch[key] for epoch in epochs for key in keys)
+
+
+def show(title: str, taken: Mapping[str, list[Epochs]], mbit: int | None) -> None:
+    """Prints a table of what the sides took."""
+    rows = {}
+    for name, turns in taken.items():
+        epochs = warm(turns)
+        images = total(epochs, "images")
+        row = [rate(epochs, "wall_seconds"), images / total(epochs, "cpu_seconds"),
+               statistics.median(turn[0]["first_batch_seconds"] for turn in turns)]  # fmt: skip
+        if mbit:
+            moved = total(epochs, "received", "sent")
+            seconds = total(epochs, "wall_seconds")
+            row += [moved / images / 1e3, 100 * moved * 8 / seconds / mbit / 1e6]
+        rows[name] = row
+    columns = {"/ s": "10.1f", "/ CPU s": "10.0f", "first s": "9.2f"}
+    if mbit:
+        columns |= {"kB each": "10.1f", "% of link": "11.1f"}
+    show_table(title, columns, rows)
+
+
+def link_figures(taken: Mapping[str, list[Epochs]], mbit: int) -> Figures:
+    """Forebay's parts of images against whole images over a link."""
+    figures: Figures = {}
+    for end in ("", "_s3"):
+        roi, whole = warm(taken[f"roi{end}"]), warm(taken[f"whole{end}"])
+        figures[f"roi{end}_{mbit}_x"] = rate(roi, "wall_seconds") / rate(whole, "wall_seconds")
+        if mbit != 200:
+            continue
+        first = {key: [turn[0] for turn in taken[key + end]] for key in ("roi", "whole")}
+
+        def each(epochs: Epochs, *keys: str) -> float:
+            return total(epochs, *keys) / total(epochs, "images")
+
+        figures[f"payload_saving{end}"] = 1 - each(roi, "bytes_read") / each(whole, "bytes_read")
+        wires = [each(epochs, "received", "sent") for epochs in (roi, whole, *first.values())]
+        figures[f"wire_saving{end}"] = 1 - wires[0] / wires[1]
+        figures[f"first_wire_saving{end}"] = 1 - wires[2] / wires[3]
+        figures[f"goodput{end}"] = statistics.median(
+            epoch["bytes_read"] * 8 / epoch["wall_seconds"] / mbit / 1e6 for epoch in whole
+        )
+    return figures
+
+
+def links(scene: Scene) -> Figures:
+    """Forebay and its peers over links."""
+    figures: Figures = {}
+    sides = OURS | {name: (name, PEERS[name]) for name in scene.peers}
+    comparison = Comparison("remote", sides, needed=OURS)
+    try:
+        comparison.open(lambda name: open_side(scene, name, *sides[name], limited=True))
+        scene.link.limit(10_000)
+        check(comparison, "whole")
+        for mbit in RATES:
+            scene.link.limit(mbit)
+            if mbit != 200:
+                for name in scene.peers:
+                    if name in comparison.sides:
+                        comparison.sides.pop(name).end()
+                        comparison.names.remove(name)
+            taken = comparison.rounds(1 if mbit < 200 else scene.rounds)
+            show(f"{mbit} Mbit/s", taken, mbit)
+            figures |= link_figures(taken, mbit)
+            for peer in set(taken) & set(PEERS):
+                ours = "roi_s3" if PEERS[peer] == "ceph" else "roi"
+                both = [rate(warm(taken[name]), "wall_seconds") for name in (ours, peer)]
+                figures[f"vs_{peer}_{mbit}_x"] = both[0] / both[1]
+    finally:
+        comparison.end()
+    return figures
+
+
+def cpu(scene: Scene) -> Figures:
+    """CPU time without a limit, against the local disk and against peers."""
+    sides = {"disk": ("forebay", "disk"), "roi": OURS["roi"], "roi_s3": OURS["roi_s3"]}
+    sides |= {name: (name, PEERS[name]) for name in scene.peers}
+    comparison = Comparison("remote", sides, needed=("disk", "roi", "roi_s3"))
+    try:
+        comparison.open(lambda name: open_side(scene, name, *sides[name], limited=False))
+        check(comparison, "disk")
+        taken = comparison.rounds(scene.rounds)
+    finally:
+        comparison.end()
+    show("no limit", taken, None)
+    rates = {name: rate(warm(turns), "cpu_seconds") for name, turns in taken.items()}
+    figures = {f"local{end}_x": rates[f"roi{end}"] / rates["disk"] for end in ("", "_s3")}
+    for peer in set(rates) & set(PEERS):
+        ours = "roi_s3" if PEERS[peer] == "ceph" else "roi"
+        figures[f"vs_{peer}_cpu_x"] = rates[ours] / rates[peer]
+    return figures
+
+
+def pack(scene: Scene) -> Figures:
+    """How long packing takes from a folder to a folder, and from S3 to S3, in turns."""
+    folder = Data(scene.root).folder
+    scene.servers.s3.upload(folder, scene.servers.bucket, "raw/")
+    bucket = f"s3://{scene.servers.bucket}"
+    took: dict[str, list[float]] = {"disk": [], "s3": []}
+    for number in range(scene.rounds):
+        target = scene.root / f"packed_{number}"
+        for name, source, out in (
+            ("disk", folder, target),
+            ("s3", f"{bucket}/raw", f"{bucket}/packed_{number}"),
+        ):
+            start = time.monotonic()
+            forebay("pack", source, out, variables=scene.servers.variables())
+            took[name].append(time.monotonic() - start)
+        # HEAD names the snapshot by its hash, and the snapshot names the chunks by theirs.
+        head = scene.servers.s3.request("GET", f"/{scene.servers.bucket}/packed_{number}/HEAD").body
+        if head != (target / "HEAD").read_bytes():
+            sys.exit("bench remote: packing from S3 to S3 made another dataset")
+        shutil.rmtree(target)
+    rows = {name: [statistics.median(times)] for name, times in took.items()}
+    show_table("packing", {"s": "10.2f"}, rows)
+    return {"pack_s3_x": rows["disk"][0] / rows["s3"][0]}
+
+
+def publish_large(scene: Scene) -> None:
+    """Makes datasets of SAMPLES samples, most of which share their bytes, and publishes them."""
+    data = Data(scene.root)
+    # The chunks that the loader reads at the same time must be different ones.
+    forebay("pack", data.folder, scene.root / "small_chunks", "--chunk-bytes", 16 << 20)
+    made = [LARGE_METADATA, scene.root / "small_chunks", data.of("forebay_large"), SAMPLES]
+    subprocess.run([str(word) for word in made], check=True, stdout=subprocess.DEVNULL)
+    for name in scene.peers:
+        if name in EXTEND:
+            EXTEND[name](data.of(name), data.of(f"{name}_large"), SAMPLES)
+    for folder in scene.root.glob("*_large"):
+        scene.servers.publish(folder.name, folder)
+
+
+class FirstBatch(Side):
+    """A side that is started anew for each turn, and ends after its first batch."""
+
+    def __init__(self, scene: Scene, name: str, variables: Mapping[str, str]) -> None:
+        self.scene, self.name, self.variables = scene, name, variables
+
+    def turn(self) -> dict[str, Any]:
+        """RemoteProcess.first_batch()."""
+        side = self.name.removesuffix("_again")
+        kept = self.scene.root / "kept_again"
+        if side == self.name:
+            shutil.rmtree(kept, ignore_errors=True)
+        process = RemoteProcess(
+            self.name,
+            side,
+            self.scene.servers.url("ceph", f"{side}_large"),
+            self.scene.root,
+            self.scene.link,
+            {**self.variables, "FOREBAY_INDEX_CACHE": str(kept)},
+        )
+        try:
+            return process.first_batch()
+        finally:
+            process.end()
+
+
+def first(scene: Scene) -> Figures:
+    """The time to the first batch of very many samples from S3."""
+    publish_large(scene)
+    folder = scene.root / "alias"
+    folder.mkdir()
+    scene.link.limit(200)
+    names = ["forebay", "forebay_again", *(name for name in scene.peers if name in EXTEND)]
+    comparison = Comparison("remote", names)
+    with run_alias(folder, scene.link.host, scene.servers) as alias:
+        peers = {"AWS_ENDPOINT_URL": alias.endpoint, "S3_ENDPOINT_URL": alias.endpoint}
+
+        def open_first(name: str) -> FirstBatch:
+            ours = scene.servers.variables()
+            return FirstBatch(scene, name, ours | (peers if name in EXTEND else {}))
+
+        comparison.open(open_first)
+        taken = comparison.rounds(scene.rounds)
+        comparison.end()
+    rows = {
+        name: [
+            statistics.median(turn[key] for turn in turns)
+            for key in ("first_batch_seconds", "received")
+        ]
+        for name, turns in taken.items()
+    }
+    show_table("first batch", {"s": "10.2f", "bytes": "12.0f"}, rows)
+    figures = {
+        "first_batch_s3_s": rows["forebay"][0],
+        "first_batch_s3_mb": rows["forebay"][1] / 1e6,
+        "first_batch_s3_again_s": rows["forebay_again"][0],
+    }
+    for name in set(rows) & set(EXTEND):
+        figures[f"first_batch_s3_{name}_x"] = rows[name][0] / rows["forebay"][0]
+    return figures
+
+
+def main() -> None:
+    """Prints tables and, last, one JSON object."""
+    parser = argparse.ArgumentParser(usage=(__doc__ or "").split("usage: ")[1])
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the context is left
+    install_peers()
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        data = Data(root)
+        prepare(given.photos, given.copies, data)
+        packing = pack_all(data)
+        link = stack.enter_context(Link())
+        servers = stack.enter_context(run_servers(root / "servers", link.host))
+        for name in packing.names:
+            servers.publish(name, data.of(name))
+        peers = tuple(name for name in packing.names if name in PEERS)
+        scene = Scene(root, link, servers, peers, given.rounds)
+        parts = {"links": links, "cpu": cpu, "pack": pack, "first": first}
+        figures: Figures = {}
+        for name in given.only:
+            figures |= parts[name](scene)
+        report({"photos": len(data.files()), **figures, "not_compared": packing.missing})
+
+
+if __name__ == "__main__":
+    main()

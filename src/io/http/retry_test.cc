@@ -1,0 +1,37 @@
+#include "io/http/retry.h"
+
+#include <gmock/gmock.h>
+
+#include "io/clock.h"
+
+namespace forebay::io::http {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The date of an answer that came so many seconds ago by this machine's clock.
+std::string date_before(int64_t seconds) {
+  const time_t then = monotonic_clock().wall_ns() / 1'000'000'000 - seconds;
+  std::tm parts{};
+  ::gmtime_r(&then, &parts);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  return text.data();
+}
+
+std::string message_for(int code, const std::string& date) {
+  const Outcome outcome{.head = {.code = code, .headers = {{"date", date}}}};
+  return judge(outcome, "").status.message();
+}
+
+TEST(Retry, ARefusalMayComeFromAWrongClock) {
+  constexpr int64_t kDay = 86'400;
+  EXPECT_THAT(message_for(403, date_before(kDay)), HasSubstr("clock is 1440 minutes ahead of"));
+  EXPECT_THAT(message_for(403, date_before(-kDay)), HasSubstr("minutes behind the server's: set"));
+  EXPECT_THAT(message_for(403, date_before(10)), HasSubstr("check the credentials"));
+  EXPECT_THAT(message_for(401, "no date"), HasSubstr("check the credentials"));
+  EXPECT_THAT(message_for(503, date_before(kDay)), HasSubstr("try again later"));
+}
+
+}  // namespace
+}  // namespace forebay::io::http

@@ -1,0 +1,311 @@
+#include "store/copy.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "base/mutex.h"
+#include "io/machine.h"
+#include "io/share_work.h"
+#include "store/copy_target.h"
+#include "store/stored_snapshot.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+
+namespace {
+
+// Chunks that are on their way at the same time where a place is far away.
+constexpr size_t kFarChunksAtOnce = 8;
+// A chunk is read in pieces of this size. Between them the copy can be stopped.
+constexpr uint64_t kPieceBytes = 8 << 20;
+constexpr int64_t kProgressEveryNs = 100'000'000;
+
+std::string snapshots_path(const std::string& dataset) {
+  return io::join_path(dataset, "snapshots");
+}
+
+// The chunks that a part names. Its bytes have the hash that names the part.
+Result<std::vector<ChunkFile>> chunks_of(Bytes part, const PartRef& ref) {
+  ASSIGN_OR_RETURN(const PartHeader header,
+                   decode_part_header(part.first(std::min<size_t>(part.size(), ref.header_bytes))));
+  if (header.file_bytes != part.size()) {
+    return fail(Code::kCorrupt, "it has {} bytes where its header says {}", part.size(),
+                header.file_bytes);
+  }
+  const uint8_t* const ids = part.data() + header.column(PartColumn::kChunkId).offset;
+  const uint8_t* const sizes = part.data() + header.column(PartColumn::kChunkBytes).offset;
+  std::vector<ChunkFile> chunks(header.chunks);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    chunks[i].id = base::load_le<base::Sha256>(ids + sizeof(base::Sha256) * i);
+    chunks[i].bytes = base::load_le<uint64_t>(sizes + sizeof(uint64_t) * i);
+    if (chunks[i].bytes > base::kChunkBytesMax) {
+      return fail(Code::kTooBig, "chunk {} of {} bytes, more than {}", base::to_hex(chunks[i].id),
+                  chunks[i].bytes, base::kChunkBytesMax);
+    }
+  }
+  return chunks;
+}
+
+// One run of a copy.
+class Copy {
+ public:
+  Copy(const io::Origin& from, std::string source, io::FileSystem& to, std::string target,
+       const CopyOptions& options)
+      : from_(from),
+        source_(std::move(source)),
+        to_(to),
+        target_(to, std::move(target)),
+        options_(options) {}
+
+  Result<CopyReport> run();
+
+ private:
+  Status explain_source(const Status& error) const;
+  Status copy_part(const PartRef& ref);
+  Status find_missing();
+  Status copy_chunks();
+  Status copy_chunk(const ChunkFile& chunk, ByteVector* buffer);
+  Status read_chunk(const ChunkFile& chunk, const std::string& path, base::MutableBytes out);
+  Status finish();
+  Status copy_report();
+  Status explain(const Status& error);
+
+  size_t threads() const;
+  bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
+  void note_read(uint64_t bytes);
+  void note_chunk(uint64_t bytes_copied);
+
+  const io::Origin& from_;
+  const std::string source_;
+  io::FileSystem& to_;
+  CopyTarget target_;
+  const CopyOptions& options_;
+  StoredSnapshot snapshot_;
+  bool is_current_ = false;         // whether the target's HEAD names this snapshot already
+  std::vector<ChunkFile> chunks_;   // of the snapshot, without repetitions
+  std::vector<ChunkFile> missing_;  // at the target
+  std::atomic<bool> failed_ = false;
+  const int64_t started_ns_ = io::monotonic_ns();
+
+  base::Mutex mutex_;
+  CopyReport report_ GUARDED_BY(mutex_);
+  CopyProgress progress_ GUARDED_BY(mutex_);
+  int64_t shown_ns_ GUARDED_BY(mutex_) = 0;
+};
+
+Result<CopyReport> Copy::run() {
+  auto snapshot = read_snapshot(from_, source_);
+  if (!snapshot) return tl::unexpected(explain_source(snapshot.error()));
+  snapshot_ = std::move(*snapshot);
+  ASSIGN_OR_RETURN(const auto lock, target_.lock(from_, source_));
+  const auto copy = [&]() -> Status {
+    ASSIGN_OR_RETURN(is_current_, target_.begin(snapshot_.id));
+    for (const PartRef& ref : snapshot_.root.parts) RETURN_IF_ERROR(copy_part(ref));
+    RETURN_IF_ERROR(find_missing());
+    RETURN_IF_ERROR(copy_chunks());
+    return finish();
+  };
+  if (const Status status = copy(); !status.ok()) {
+    return tl::unexpected(explain(status));
+  }
+  base::MutexLock hold(mutex_);
+  return report_;
+}
+
+// Data in place has no hashes to compare with, so it is refused.
+Status Copy::explain_source(const Status& error) const {
+  if (error.code() != Code::kNotFound) return error;
+  const auto has_head = io::exists(from_, head_path(source_));
+  if (!has_head || *has_head) return error;
+  return Status(error.code(), error.message() +
+                                  ", or copy data that is not packed with any other program: cp "
+                                  "copies packed datasets");
+}
+
+// A part is some tens of megabytes for a million samples. It is read even if the target has it,
+// because it names the chunks.
+Status Copy::copy_part(const PartRef& ref) {
+  if (stopping()) return {};  // copy_chunks() says so
+  const std::string path = part_path(source_, ref.id);
+  if (ref.bytes > base::kSnapshotFileBytesMax) {
+    return fail(Code::kTooBig, "{}: {} bytes, more than {}", path, ref.bytes,
+                base::kSnapshotFileBytesMax);
+  }
+  ASSIGN_OR_RETURN(const ByteVector part, io::read_file(from_, path, ref.bytes));
+  if (base::sha256(part) != ref.id) {
+    return fail(Code::kCorrupt, "{}: damaged: its bytes do not have the hash that names it", path);
+  }
+  const auto chunks = chunks_of(part, ref);
+  if (!chunks) return chunks.error().at(path);
+  chunks_.insert(chunks_.end(), chunks->begin(), chunks->end());
+  return target_.put_if_missing(part_path(target_.folder(), ref.id), part);
+}
+
+// Compares what the snapshot names with what the target has.
+Status Copy::find_missing() {
+  std::ranges::sort(chunks_);
+  const auto repeated = std::ranges::unique(chunks_);
+  chunks_.erase(repeated.begin(), repeated.end());
+  ASSIGN_OR_RETURN(missing_, target_.missing(chunks_));
+  base::MutexLock lock(mutex_);
+  report_.root = snapshot_.id;
+  report_.chunks = chunks_.size();
+  for (const ChunkFile& chunk : chunks_) report_.bytes += chunk.bytes;
+  for (const PartRef& ref : snapshot_.root.parts) report_.samples += ref.samples;
+  report_.was_complete = is_current_ && missing_.empty();
+  progress_.chunks = report_.chunks - missing_.size();
+  progress_.chunks_total = report_.chunks;
+  progress_.bytes = report_.bytes;
+  for (const ChunkFile& chunk : missing_) progress_.bytes -= chunk.bytes;
+  progress_.bytes_total = report_.bytes;
+  return {};
+}
+
+size_t Copy::threads() const {
+  if (options_.threads > 0) return static_cast<size_t>(options_.threads);
+  const size_t cores = io::threads_for(0);
+  const bool is_far = from_.is_remote(source_) || to_.is_remote(target_.folder());
+  const uint64_t largest = std::ranges::max(missing_, {}, &ChunkFile::bytes).bytes;
+  const uint64_t in_memory = io::available_memory_bytes() / 2 / std::max<uint64_t>(largest, 1);
+  return std::clamp<uint64_t>(in_memory, 1, is_far ? std::max(cores, kFarChunksAtOnce) : cores);
+}
+
+Status Copy::copy_chunks() {
+  if (!missing_.empty()) {
+    std::vector<ByteVector> buffers(std::min(threads(), missing_.size()));
+    const auto copy = [&](uint64_t number, uint64_t, size_t thread) -> Status {
+      if (stopping()) return {};
+      Status status = copy_chunk(missing_[number], &buffers[thread]);
+      if (status.code() == Code::kCancelled) return {};  // reported below
+      if (!status.ok()) failed_ = true;
+      return status;
+    };
+    RETURN_IF_ERROR(io::share_work(missing_.size(), 1, buffers.size(), copy));
+  }
+  if (options_.stop != nullptr && *options_.stop) {
+    return fail(Code::kCancelled, "stopped on request");
+  }
+  return {};
+}
+
+Status Copy::copy_chunk(const ChunkFile& chunk, ByteVector* buffer) {
+  const std::string path = chunk_path(source_, chunk.id);
+  buffer->resize(chunk.bytes);
+  Status status = read_chunk(chunk, path, *buffer);
+  // A network may have changed bytes on their way.
+  if (status.code() == Code::kCorrupt && from_.is_remote(path)) {
+    status = read_chunk(chunk, path, *buffer);
+  }
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(to_.put(chunk_path(target_.folder(), chunk.id), *buffer));
+  note_chunk(chunk.bytes);
+  return {};
+}
+
+Status Copy::read_chunk(const ChunkFile& chunk, const std::string& path, base::MutableBytes out) {
+  ASSIGN_OR_RETURN(const auto file, from_.open(path, {.known = io::Identity{.size = chunk.bytes}}));
+  const uint64_t size = file->identity().size;
+  if (size != chunk.bytes) {
+    return fail(Code::kCorrupt,
+                "{}: damaged: {} bytes where the snapshot says {}; `forebay verify {}` lists all "
+                "damage",
+                path, size, chunk.bytes, source_);
+  }
+  base::Sha256Stream hash;
+  uint64_t read = 0;
+  while (read < out.size()) {
+    if (stopping()) return fail(Code::kCancelled, "stopped");
+    const auto piece = out.subspan(read, std::min(kPieceBytes, out.size() - read));
+    RETURN_IF_ERROR(file->read(read, piece));
+    hash.add(piece);
+    read += piece.size();
+    note_read(piece.size());
+  }
+  if (hash.finish() == chunk.id) return {};
+  base::MutexLock lock(mutex_);
+  progress_.bytes -= read;
+  return fail(Code::kCorrupt,
+              "{}: damaged: its bytes do not have the hash that names it; `forebay verify {}` "
+              "lists all damage",
+              path, source_);
+}
+
+void Copy::note_read(uint64_t bytes) {
+  base::MutexLock lock(mutex_);
+  progress_.bytes += bytes;
+  progress_.bytes_now += bytes;
+  const int64_t now = io::monotonic_ns();
+  if (!options_.progress || now - shown_ns_ < kProgressEveryNs) return;
+  shown_ns_ = now;
+  progress_.seconds = static_cast<double>(now - started_ns_) * 1e-9;
+  options_.progress(progress_);
+}
+
+void Copy::note_chunk(uint64_t bytes_copied) {
+  base::MutexLock lock(mutex_);
+  ++progress_.chunks;
+  ++report_.chunks_copied;
+  report_.bytes_copied += bytes_copied;
+}
+
+// Everything that HEAD leads to is stored before HEAD is.
+Status Copy::finish() {
+  RETURN_IF_ERROR(
+      target_.put_if_missing(root_path(target_.folder(), snapshot_.id), snapshot_.bytes));
+  RETURN_IF_ERROR(copy_report());
+  RETURN_IF_ERROR(target_.make_current(snapshot_.id, is_current_));
+  base::MutexLock lock(mutex_);
+  progress_.seconds = static_cast<double>(io::monotonic_ns() - started_ns_) * 1e-9;
+  if (options_.progress) options_.progress(progress_);
+  return {};
+}
+
+// A dataset that pack did not make has no report.
+Status Copy::copy_report() {
+  const std::string name = base::to_hex(snapshot_.id) + ".report.json";
+  const auto report =
+      io::read_file(from_, io::join_path(snapshots_path(source_), name), base::kListingBytesMax);
+  if (!report && report.error().code() == Code::kNotFound) return {};
+  RETURN_IF_ERROR(report);
+  return target_.put_if_missing(io::join_path(snapshots_path(target_.folder()), name), *report);
+}
+
+Status Copy::explain(const Status& error) {
+  const bool goes_on = error.code() == Code::kNoSpace || error.code() == Code::kNoMemory ||
+                       error.code() == Code::kIo || error.code() == Code::kUnavailable ||
+                       error.code() == Code::kTimedOut || error.code() == Code::kCancelled ||
+                       error.code() == Code::kCorrupt;
+  base::MutexLock lock(mutex_);
+  if (!goes_on || report_.chunks == 0) return error;
+  std::string message = error.message();
+  if (error.code() == Code::kNoSpace) {
+    uint64_t left = 0;
+    for (const ChunkFile& chunk : missing_) left += chunk.bytes;
+    message +=
+        fmt::format(" (needs about {} more)", base::human_bytes(left - report_.bytes_copied));
+  }
+  const std::string_view then = error.code() == Code::kCorrupt
+                                    ? "after a repair of the source the same command goes on"
+                                    : "run the same command again to go on";
+  return Status(error.code(), fmt::format("{}; {} of {} are copied, {}", message, progress_.chunks,
+                                          base::counted(report_.chunks, "chunk"), then));
+}
+
+}  // namespace
+
+Result<CopyReport> copy_dataset(const io::Origin& from, const std::string& source,
+                                io::FileSystem& to, const std::string& target,
+                                const CopyOptions& options) {
+  if (options.threads < 0 || options.threads > base::kThreadsMax) {
+    return fail(Code::kInvalid, "cp: {} threads, 0 to {} are possible", options.threads,
+                base::kThreadsMax);
+  }
+  auto report = Copy(from, source, to, target, options).run();
+  if (!report) return tl::unexpected(report.error().at("cp"));
+  return report;
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,128 @@
+#include "store/copy_target.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "store/format/snapshot.h"
+#include "store/snapshot_builder.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+Result<std::unique_ptr<io::FileLock>> CopyTarget::lock(const io::Origin& from,
+                                                       const std::string& source) {
+  if (folder_.empty()) return fail(Code::kInvalid, "the target's name is empty");
+  // Origins that cannot be written refuse this, and those far away have no locks and make nothing.
+  if (to_.is_remote(folder_)) RETURN_IF_ERROR(to_.lock(lock_path()));
+  RETURN_IF_ERROR(check_apart(from, source));
+  // A lock's file has no place in somebody else's folder, so this comes first.
+  RETURN_IF_ERROR(check_is_free());
+  return to_.lock(lock_path());
+}
+
+Status CopyTarget::check_apart(const io::Origin& from, const std::string& source) const {
+  const bool is_one_place = &from == &to_ || (!from.is_remote(source) && !to_.is_remote(folder_));
+  if (!is_one_place) return {};
+  const std::string here = from.canonical(source);
+  const std::string there = to_.canonical(folder_);
+  if (here == there) {
+    return fail(Code::kInvalid, "{} and {} are the same place", source, folder_);
+  }
+  if (there.starts_with(io::join_path(here, ""))) {
+    return fail(Code::kInvalid, "the target {} is inside the source {}; choose a folder beside it",
+                folder_, source);
+  }
+  return {};
+}
+
+// The mark comes before all other files of a copy, so it tells whether they are a copy's.
+Status CopyTarget::check_is_free() const {
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(to_, folder_));
+  const auto has_any = [&](std::string_view name) {
+    return std::ranges::find(entries, name, &io::DirEntry::name) != entries.end();
+  };
+  if (has_any("COPY") || has_any("HEAD")) return {};
+  const auto other = std::ranges::find_if(entries, [](const io::DirEntry& entry) {
+    return entry.name != "LOCK" && !io::is_unfinished_put(entry.name);
+  });
+  if (other == entries.end()) return {};
+  return fail(Code::kExists, "{} holds {} ({}); choose an empty or a new folder", folder_,
+              other->name == "journal" ? "a pack that is not complete" : "other files",
+              other->name);
+}
+
+Result<bool> CopyTarget::begin(const base::Sha256& root) {
+  RETURN_IF_ERROR(look());
+  const auto head = io::read_file(to_, head_path(folder_), base::kHeadBytesMax);
+  if (!head && head.error().code() == Code::kNotFound) {
+    RETURN_IF_ERROR(put_mark(root));
+    return false;
+  }
+  RETURN_IF_ERROR(head);
+  if (base::as_text(*head) == encode_head(root)) return true;
+  return fail(Code::kExists,
+              "{} holds a dataset already, which is not the source's snapshot {}; choose another "
+              "folder",
+              folder_, base::to_hex(root));
+}
+
+Status CopyTarget::put_mark(const base::Sha256& root) {
+  const std::string path = copy_mark_path(folder_);
+  const std::string text = fmt::format("forebay copy 0 {}\n", base::to_hex(root));
+  const Status status = to_.put(path, base::as_bytes(text), {.when = io::PutIf::kAbsent});
+  if (status.code() != Code::kExists) return status;
+  const auto there = io::read_file(to_, path, base::kHeadBytesMax);
+  // Another run of this copy may have become complete meanwhile; HEAD will tell.
+  if (!there && there.error().code() == Code::kNotFound) return {};
+  RETURN_IF_ERROR(there);
+  if (base::as_text(*there) == text) return {};
+  return fail(Code::kExists,
+              "{} holds a copy of another snapshot, which is not complete; choose another folder, "
+              "or remove {} to begin anew",
+              folder_, folder_);
+}
+
+// An object store lists the sizes of its objects, so that they cost no requests of their own.
+Status CopyTarget::look() {
+  for (const std::string_view name : {"snapshots", "chunks"}) {
+    const std::string folder = io::join_path(folder_, name);
+    ASSIGN_OR_RETURN(const auto entries, io::list_if_there(to_, folder));
+    for (const io::DirEntry& entry : entries) {
+      there_[io::join_path(folder, entry.name)] = entry.info;
+    }
+  }
+  return {};
+}
+
+Result<bool> CopyTarget::has(const std::string& path, uint64_t bytes) const {
+  const auto found = there_.find(path);
+  if (found == there_.end()) return false;
+  if (found->second) return found->second->size == bytes;
+  ASSIGN_OR_RETURN(const io::FileInfo info, to_.stat(path));
+  return info.size == bytes;
+}
+
+Result<std::vector<ChunkFile>> CopyTarget::missing(const std::vector<ChunkFile>& chunks) const {
+  std::vector<ChunkFile> missing;
+  for (const ChunkFile& chunk : chunks) {
+    ASSIGN_OR_RETURN(const bool is_there, has(chunk_path(folder_, chunk.id), chunk.bytes));
+    if (!is_there) missing.push_back(chunk);
+  }
+  return missing;
+}
+
+Status CopyTarget::put_if_missing(const std::string& path, Bytes data) {
+  ASSIGN_OR_RETURN(const bool is_there, has(path, data.size()));
+  return is_there ? Status() : to_.put(path, data);
+}
+
+Status CopyTarget::make_current(const base::Sha256& root, bool is_current) {
+  if (!is_current) RETURN_IF_ERROR(put_head(to_, folder_, root, {}));
+  // A run that was killed after it had put HEAD left its mark.
+  const Status removed = to_.remove(copy_mark_path(folder_));
+  return removed.code() == Code::kNotFound ? Status() : removed;
+}
+
+}  // namespace forebay::store

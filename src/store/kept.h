@@ -1,0 +1,36 @@
+// Bytes of remote data that never change, because they have the name of a hash: kept on this
+// machine, or else read.
+#pragma once
+
+#include "io/kept_files.h"
+#include "io/origin.h"
+#include "store/format/chunk.h"
+
+namespace forebay::store {
+
+// The names under which things are kept.
+inline std::string kept_name(const base::Sha256& of, std::string_view what) {
+  return fmt::format("{}.{}", base::to_hex(of), what);
+}
+inline constexpr std::string_view kKeptRoot = "root";        // the bytes of a snapshot's root
+inline constexpr std::string_view kKeptHead = "head";        // the first bytes of a part
+inline constexpr std::string_view kKeptIndex = "index";      // the first bytes of a chunk
+inline constexpr std::string_view kKeptHeaders = "headers";  // headers of a chunk's images
+
+// What `decode` makes of the bytes that are kept under `name`, or where it refuses them or there
+// are none, of those that `read` gives, which are then kept. `kept` may be null.
+template <class Read, class Decode>
+auto kept_or_read(const io::KeptFiles* kept, const std::string& name, Read read, Decode decode)
+    -> decltype(decode(base::Bytes())) {
+  if (kept != nullptr) {
+    if (const auto found = kept->get(name)) {
+      if (auto decoded = decode(base::Bytes(*found))) return decoded;
+    }
+  }
+  ASSIGN_OR_RETURN(const base::ByteVector bytes, read());
+  auto decoded = decode(base::Bytes(bytes));
+  if (decoded && kept != nullptr) kept->put(name, bytes);
+  return decoded;
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,320 @@
+#include "store/sample_columns.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "base/limits.h"
+#include "io/machine.h"
+#include "store/kept.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+// A row has the samples of one block of a column of u32, so that whole blocks are read and checked.
+constexpr uint32_t kRowSamples = kPartBlockBytes / sizeof(uint32_t);
+constexpr std::array kColumns = {PartColumn::kOffset, PartColumn::kLength, PartColumn::kCrc32c,
+                                 PartColumn::kLabel};
+
+// Reads ranges of a file and waits for them.
+Status read_ranges(const io::ReadableFile& file, std::vector<io::Range> ranges,
+                   const io::ReadOptions& options) {
+  base::Mutex mutex;
+  base::CondVar changed;
+  std::optional<Status> outcome;
+  file.start(std::move(ranges), options, [&](Status status) {
+    MutexLock lock(mutex);
+    outcome = std::move(status);
+    changed.notify_all();
+  });
+  MutexLock lock(mutex);
+  while (!outcome) changed.wait(mutex);
+  return std::move(*outcome);
+}
+
+bool is_possible(const Location& location, const ChunkInfo& chunk) {
+  return base::in_bounds(location.offset, location.length, chunk.bytes) &&
+         location.length <= base::kFieldBytesMax && location.label >= -1;
+}
+
+}  // namespace
+
+SampleColumns::SampleColumns(const Source& source)
+    : source_(source),
+      columns_(source.header.column(kFirstLazyColumn).offset -
+               source.header.column(PartColumn::kOffset).offset),
+      offset_(value(PartColumn::kOffset, 0)),
+      length_(value(PartColumn::kLength, 0)),
+      crc32c_(value(PartColumn::kCrc32c, 0)),
+      label_(value(PartColumn::kLabel, 0)),
+      is_wide_(source.header.offset_bytes == 8),
+      known_(std::make_unique<std::atomic<bool>[]>(source.chunks.size())),
+      rows_((source.header.samples + kRowSamples - 1) / kRowSamples) {}
+
+uint64_t SampleColumns::value_bytes(PartColumn column) const {
+  return column == PartColumn::kOffset ? source_.header.offset_bytes : sizeof(uint32_t);
+}
+
+uint8_t* SampleColumns::value(PartColumn column, uint64_t sample) {
+  return columns_.data() + source_.header.column(column).offset -
+         source_.header.column(PartColumn::kOffset).offset + sample * value_bytes(column);
+}
+
+uint32_t SampleColumns::end_of_row(uint32_t row) const {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t{row + 1} * kRowSamples, source_.header.samples));
+}
+
+Status SampleColumns::read_all() {
+  RETURN_IF_ERROR(source_.file.read(source_.header.column(PartColumn::kOffset).offset, columns_));
+  for (const PartColumn column : kColumns) {
+    const Bytes bytes(value(column, 0), source_.header.column(column).bytes);
+    RETURN_IF_ERROR(check_blocks(source_.header, column, 0, bytes).at(source_.file.path()));
+  }
+  for (uint32_t i = 0; i < source_.chunks.size(); ++i) RETURN_IF_ERROR(check_chunk(i));
+  knows_all_ = true;
+  return {};
+}
+
+// Makes sure that location() can be believed.
+Status SampleColumns::check_chunk(uint32_t chunk) const {
+  const ChunkInfo& info = source_.chunks[chunk];
+  const auto first = static_cast<uint32_t>(info.first_sample);
+  for (uint32_t i = first; i < first + info.samples; ++i) {
+    const Location found = location(i);
+    if (is_possible(found, info)) continue;
+    return fail(Code::kCorrupt,
+                "{}: sample {} of {} bytes lies outside its chunk, is above the limit of {}, or "
+                "has class {}",
+                source_.file.path(), i, found.length, base::kFieldBytesMax, found.label);
+  }
+  return {};
+}
+
+void SampleColumns::learn(uint32_t chunk, std::span<const Location> locations) {
+  const ChunkInfo& info = source_.chunks[chunk];
+  const bool fits = locations.size() == info.samples &&
+                    std::ranges::all_of(locations, [&](const Location& location) {
+                      return location.crc32c && is_possible(location, info) &&
+                             (is_wide_ || location.offset <= UINT32_MAX);
+                    });
+  if (!fits || knows(chunk)) return;
+  MutexLock lock(mutex_);
+  if (knows(chunk)) return;
+  uint64_t sample = info.first_sample;
+  for (const Location& location : locations) {
+    if (is_wide_) {
+      base::store_le(value(PartColumn::kOffset, sample), location.offset);
+    } else {
+      base::store_le(value(PartColumn::kOffset, sample), static_cast<uint32_t>(location.offset));
+    }
+    base::store_le(value(PartColumn::kLength, sample), location.length);
+    base::store_le(value(PartColumn::kCrc32c, sample), *location.crc32c);
+    base::store_le(value(PartColumn::kLabel, sample), location.label);
+    ++sample;
+  }
+  known_[chunk].store(true, std::memory_order_release);
+}
+
+Status SampleColumns::load(std::span<const uint32_t> chunks, const io::ReadOptions& options) {
+  if (std::ranges::all_of(chunks, [this](uint32_t chunk) { return knows(chunk); })) return {};
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> claimed, claim(chunks));
+  if (claimed.empty()) return {};
+  return take(claimed, read_rows(claimed, options));
+}
+
+// The rows that the caller must read so that these chunks are known; waits for those that others
+// read. Where those fail, the caller would fail too, after the same time.
+Result<std::vector<uint32_t>> SampleColumns::claim(std::span<const uint32_t> chunks) {
+  std::vector<uint32_t> wanted;
+  for (const uint32_t chunk : chunks) {
+    if (knows(chunk)) continue;
+    const ChunkInfo& info = source_.chunks[chunk];
+    const uint64_t last = (info.first_sample + info.samples - 1) / kRowSamples;
+    for (uint64_t row = info.first_sample / kRowSamples; row <= last; ++row) {
+      wanted.push_back(static_cast<uint32_t>(row));
+    }
+  }
+  std::ranges::sort(wanted);
+  wanted.erase(std::ranges::unique(wanted).begin(), wanted.end());
+  const int64_t self = io::process_id();
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < wanted.size();) {
+    const Row& row = rows_[wanted[i]];
+    if (row.loading_process != self) {
+      ++i;
+      continue;
+    }
+    const uint64_t failures = row.failures;
+    loaded_.wait(mutex_);
+    if (row.failures != failures && row.failure.code() != Code::kCancelled) {
+      return tl::unexpected(row.failure);
+    }
+    i = 0;
+  }
+  std::erase_if(wanted, [this](uint32_t row) REQUIRES(mutex_) { return rows_[row].is_loaded; });
+  for (const uint32_t row : wanted) rows_[row].loading_process = self;
+  return wanted;
+}
+
+std::string SampleColumns::kept_name_of(uint32_t row) const {
+  return kept_name(source_.id, fmt::format("rows-{}", row));
+}
+
+// `bytes` are those of RowBytes.
+Status SampleColumns::check_row(uint32_t row, Bytes bytes) const {
+  const uint64_t samples = end_of_row(row) - row * kRowSamples;
+  for (const PartColumn column : kColumns) {
+    const uint64_t length = samples * value_bytes(column);
+    if (bytes.size() < length) return fail(Code::kCorrupt, "a row is too short");
+    const uint64_t first = uint64_t{row} * kRowSamples * value_bytes(column);
+    RETURN_IF_ERROR(check_blocks(source_.header, column, first, bytes.first(length)));
+    bytes = bytes.subspan(length);
+  }
+  if (!bytes.empty()) return fail(Code::kCorrupt, "a row is too long");
+  return {};
+}
+
+Result<std::vector<SampleColumns::RowBytes>> SampleColumns::read_rows(
+    std::span<const uint32_t> rows, const io::ReadOptions& options) const {
+  try {
+    std::vector<RowBytes> out(rows.size());
+    std::vector<RowBytes*> missing;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      out[i].row = rows[i];
+      auto found =
+          source_.kept != nullptr ? source_.kept->get(kept_name_of(rows[i])) : std::nullopt;
+      if (found && check_row(rows[i], *found).ok()) {
+        out[i].bytes = std::move(*found);
+      } else {
+        missing.push_back(&out[i]);
+      }
+    }
+    if (!missing.empty()) RETURN_IF_ERROR(read_missing(missing, options));
+    return out;
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "{}: no memory to read its columns", source_.file.path());
+  }
+}
+
+// Gives the rows their memory, and the ranges of the file that fill it, in ascending order.
+std::vector<io::Range> SampleColumns::ranges_of(std::span<RowBytes* const> rows) const {
+  std::vector<uint64_t> filled(rows.size());
+  std::vector<io::Range> ranges;
+  for (RowBytes* row : rows) {
+    const uint64_t samples = end_of_row(row->row) - row->row * kRowSamples;
+    uint64_t bytes = 0;
+    for (const PartColumn column : kColumns) bytes += samples * value_bytes(column);
+    row->bytes.resize(bytes);
+  }
+  for (const PartColumn column : kColumns) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const uint64_t first = uint64_t{rows[i]->row} * kRowSamples;
+      const uint64_t length = (end_of_row(rows[i]->row) - first) * value_bytes(column);
+      ranges.push_back(
+          {.offset = source_.header.column(column).offset + first * value_bytes(column),
+           .out = base::MutableBytes(rows[i]->bytes).subspan(filled[i], length)});
+      filled[i] += length;
+    }
+  }
+  return ranges;
+}
+
+// A copy may have been damaged on its way: rows are damaged only if a second one is, too.
+Status SampleColumns::read_missing(std::span<RowBytes* const> rows,
+                                   const io::ReadOptions& options) const {
+  const std::vector<io::Range> ranges = ranges_of(rows);
+  RETURN_IF_ERROR(read_ranges(source_.file, ranges, options));
+  if (const Status damaged = check_rows(rows); damaged.code() == Code::kCorrupt) {
+    RETURN_IF_ERROR(read_ranges(source_.file, ranges, options));
+    RETURN_IF_ERROR(check_rows(rows).at(source_.file.path()));
+  }
+  for (const RowBytes* row : rows) {
+    if (source_.kept != nullptr) source_.kept->put(kept_name_of(row->row), row->bytes);
+  }
+  return {};
+}
+
+Status SampleColumns::check_rows(std::span<RowBytes* const> rows) const {
+  for (const RowBytes* row : rows) RETURN_IF_ERROR(check_row(row->row, row->bytes));
+  return {};
+}
+
+// Takes over the rows that were claimed, or gives up the claim where they could not be read.
+Status SampleColumns::take(std::span<const uint32_t> claimed,
+                           const Result<std::vector<RowBytes>>& read) {
+  MutexLock lock(mutex_);
+  for (const uint32_t row : claimed) {
+    rows_[row].loading_process = 0;
+    if (read) continue;
+    ++rows_[row].failures;
+    rows_[row].failure = read.error();
+  }
+  loaded_.notify_all();
+  RETURN_IF_ERROR(read);
+  for (const RowBytes& row : *read) copy(row);
+  return note_known(claimed);
+}
+
+// The chunks of which some samples are in a row: the first, and the one after the last.
+std::pair<uint32_t, uint32_t> SampleColumns::chunks_in(uint32_t row) const {
+  const auto& chunks = source_.chunks;
+  const auto at = [&](uint64_t sample) {
+    const auto after = std::ranges::upper_bound(chunks, sample, {}, &ChunkInfo::first_sample);
+    return static_cast<uint32_t>(after - chunks.begin() - 1);
+  };
+  return {at(uint64_t{row} * kRowSamples), at(end_of_row(row) - 1) + 1};
+}
+
+// Others may be looking at the values of chunks that are known, so these are left alone.
+void SampleColumns::copy(const RowBytes& row) {
+  const uint32_t row_first = row.row * kRowSamples;
+  const auto [begin, end] = chunks_in(row.row);
+  for (uint32_t chunk = begin; chunk < end; ++chunk) {
+    if (knows(chunk)) continue;
+    const ChunkInfo& info = source_.chunks[chunk];
+    const uint64_t first = std::max<uint64_t>(info.first_sample, row_first);
+    const uint64_t last = std::min<uint64_t>(info.first_sample + info.samples, end_of_row(row.row));
+    const uint8_t* from = row.bytes.data();
+    for (const PartColumn column : kColumns) {
+      const uint64_t each = value_bytes(column);
+      std::memcpy(value(column, first), from + (first - row_first) * each, (last - first) * each);
+      from += (end_of_row(row.row) - row_first) * each;
+    }
+  }
+}
+
+// Rows whose chunks cannot be right are read again next time.
+Status SampleColumns::note_known(std::span<const uint32_t> rows) {
+  for (const uint32_t row : rows) rows_[row].is_loaded = true;
+  Status status;
+  for (const uint32_t row : rows) {
+    const auto [begin, end] = chunks_in(row);
+    for (uint32_t chunk = begin; chunk < end; ++chunk) {
+      const ChunkInfo& info = source_.chunks[chunk];
+      const uint64_t last = (info.first_sample + info.samples - 1) / kRowSamples;
+      bool is_whole = true;
+      for (uint64_t of = info.first_sample / kRowSamples; of <= last; ++of) {
+        is_whole = is_whole && rows_[of].is_loaded;
+      }
+      if (knows(chunk) || !is_whole) continue;
+      const Status checked = check_chunk(chunk);
+      if (checked.ok()) {
+        known_[chunk].store(true, std::memory_order_release);
+      } else {
+        rows_[row].is_loaded = false;
+        if (status.ok()) status = checked;
+      }
+    }
+  }
+  return status;
+}
+
+}  // namespace forebay::store

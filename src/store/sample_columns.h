@@ -1,0 +1,106 @@
+// The columns of a snapshot's part that have a value for each sample: where the samples' images
+// lie, and their labels. From a local disk all of them are read at once. Over a network they come
+// when they are needed, in rows of 65,536 samples; what a chunk's own index says of its samples
+// makes the rows unnecessary (docs/decisions/0014-metadata-of-remote-data.md).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "io/kept_files.h"
+#include "io/origin.h"
+#include "store/format/snapshot.h"
+
+namespace forebay::store {
+
+// Chunks and samples are numbered from the part's first ones. Any thread may call anything once
+// read_all() is over.
+class SampleColumns {
+ public:
+  // Where the columns come from; all of it outlives this. The chunks' first_sample counts from the
+  // part's first sample.
+  struct Source {
+    const PartHeader& header;
+    std::span<const ChunkInfo> chunks;
+    const io::ReadableFile& file;
+    base::Sha256 id{};  // the part's
+    const io::KeptFiles* kept = nullptr;
+  };
+
+  // Nothing is known yet.
+  explicit SampleColumns(const Source& source);
+
+  // Reads everything in one read. Errors: those of reading, kCorrupt.
+  Status read_all();
+  // Makes the samples of these chunks known, and waits for that. Errors: like read_all().
+  Status load(std::span<const uint32_t> chunks, const io::ReadOptions& options) EXCLUDES(mutex_);
+  // Takes what the chunk's index says of its samples, unless they are known. Nothing is taken that
+  // cannot be right.
+  void learn(uint32_t chunk, std::span<const Location> locations) EXCLUDES(mutex_);
+
+  // Whether location() may be called for the chunk's samples. Once true, it stays true.
+  bool knows(uint32_t chunk) const {
+    return knows_all_ || known_[chunk].load(std::memory_order_acquire);
+  }
+  // Where the sample lies; Location::chunk is left 0. Called for every sample at open.
+  Location location(uint32_t sample) const {
+    const uint64_t i = sample;
+    return {.chunk = 0,
+            .length = base::load_le<uint32_t>(length_ + 4 * i),
+            .offset = is_wide_ ? base::load_le<uint64_t>(offset_ + 8 * i)
+                               : base::load_le<uint32_t>(offset_ + 4 * i),
+            .crc32c = base::load_le<uint32_t>(crc32c_ + 4 * i),
+            .label = base::load_le<int32_t>(label_ + 4 * i)};
+  }
+
+ private:
+  struct Row {
+    bool is_loaded = false;
+    int64_t loading_process = 0;  // the process that reads it now; a forked one reads it again
+    uint64_t failures = 0;
+    Status failure = {};  // the last one
+  };
+  struct RowBytes {
+    uint32_t row = 0;
+    base::ByteVector bytes = {};  // the row's bytes of each column, one after the other
+  };
+
+  uint64_t value_bytes(PartColumn column) const;
+  uint8_t* value(PartColumn column, uint64_t sample);
+  uint32_t end_of_row(uint32_t row) const;
+  std::string kept_name_of(uint32_t row) const;
+  Status check_row(uint32_t row, Bytes bytes) const;
+  Status check_chunk(uint32_t chunk) const;
+
+  Result<std::vector<uint32_t>> claim(std::span<const uint32_t> chunks) EXCLUDES(mutex_);
+  Result<std::vector<RowBytes>> read_rows(std::span<const uint32_t> rows,
+                                          const io::ReadOptions& options) const;
+  std::vector<io::Range> ranges_of(std::span<RowBytes* const> rows) const;
+  Status read_missing(std::span<RowBytes* const> rows, const io::ReadOptions& options) const;
+  Status check_rows(std::span<RowBytes* const> rows) const;
+  Status take(std::span<const uint32_t> claimed, const Result<std::vector<RowBytes>>& read)
+      EXCLUDES(mutex_);
+  void copy(const RowBytes& row) REQUIRES(mutex_);
+  Status note_known(std::span<const uint32_t> rows) REQUIRES(mutex_);
+  std::pair<uint32_t, uint32_t> chunks_in(uint32_t row) const;
+
+  const Source source_;
+  base::ByteVector columns_;  // the file's bytes of these columns
+  // Where the columns begin in it.
+  const uint8_t* const offset_;
+  const uint8_t* const length_;
+  const uint8_t* const crc32c_;
+  const uint8_t* const label_;
+  const bool is_wide_;  // whether an offset has 8 bytes
+  bool knows_all_ = false;
+  // Of each chunk: set once, after its samples' values are in columns_, which then do not change.
+  std::unique_ptr<std::atomic<bool>[]> known_;
+  base::Mutex mutex_;
+  base::CondVar loaded_;
+  std::vector<Row> rows_ GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::store

@@ -1,0 +1,210 @@
+#include "store/source/source_reader.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+
+namespace forebay::store {
+
+using base::ByteVector;
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+// What is read ahead. New reads begin when half of it was taken, many at once: then the thread
+// that begins them wakes seldom, and half of them are in flight where each takes long.
+constexpr uint64_t kAheadBytes = 2 << 20;  // of a disk: they stay in the processor's cache
+constexpr uint64_t kRemoteAheadBytes = 16 << 20;
+constexpr uint64_t kAheadRuns = 128;
+constexpr uint64_t kAheadSamples = 4096;
+// Files of a shard come in one read if no more than this lies between them. Another read of a disk
+// costs as much as a page, and another request to a server as much as many pages.
+constexpr uint64_t kGapBytes = 4 << 10;
+constexpr uint64_t kRemoteGapBytes = 64 << 10;
+// How long such a read may become.
+constexpr uint64_t kRunBytes = 256 << 10;
+constexpr uint64_t kRemoteRunBytes = 4 << 20;
+
+tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
+  return fail(Code::kInvalid,
+              "{}: the source changed while it was packed: {}; put it back to go on, or remove the "
+              "dataset's folder and pack anew",
+              path, how);
+}
+
+// Opens a file of a source, which must be what it was when it was listed.
+Result<std::shared_ptr<const io::ReadableFile>> open_listed(const io::Origin& origin,
+                                                            const SourceShard& listed) {
+  const std::string& path = listed.path;
+  const io::Identity known{.size = listed.bytes, .modified_ns = listed.modified_ns};
+  auto opened = origin.open(path, {.known = known});
+  if (!opened && opened.error().code() == Code::kNotFound) {
+    return changed(path, "it is gone");
+  }
+  if (!opened && opened.error().code() == Code::kUnsupported) {
+    return changed(path, "it is no regular file now");
+  }
+  if (!opened) return tl::unexpected(advise(opened.error()));
+  const io::Identity& now = (*opened)->identity();
+  if (now.size != known.size) {
+    return changed(path, fmt::format("{} bytes when listed, {} now", known.size, now.size));
+  }
+  if (now.modified_ns != known.modified_ns) {
+    return changed(path, "it was written to since");
+  }
+  return std::shared_ptr<const io::ReadableFile>(std::move(*opened));
+}
+
+uint64_t bytes_max(FieldKind kind) {
+  if (is_scalar(kind)) return base::kScalarBytesMax;
+  return kind == FieldKind::kImage ? base::kImageBytesMax : base::kFieldBytesMax;
+}
+
+}  // namespace
+
+SourceReader::SourceReader(base::Crew& crew, const io::Origin& origin, const Listing& listing,
+                           Next next)
+    : origin_(origin),
+      listing_(listing),
+      next_(std::move(next)),
+      is_remote_(origin.is_remote(listing.shards.empty() ? listing.root : listing.shards[0].path)),
+      queue_(
+          std::make_unique<io::ReadQueue>(crew, io::ReadQueueOptions{.threads = 1},
+                                          [this](io::DoneRead done) { finish(std::move(done)); })) {
+  fill();
+}
+
+// The queue ends before what its reads write to.
+SourceReader::~SourceReader() { queue_.reset(); }
+
+// Whether there is less ahead than this share of what may be.
+bool SourceReader::has_room(uint64_t share) {
+  MutexLock lock(mutex_);
+  return ahead_bytes_ < (is_remote_ ? kRemoteAheadBytes : kAheadBytes) / share &&
+         runs_.size() < kAheadRuns / share && samples_.size() < kAheadSamples / share;
+}
+
+void SourceReader::fill() {
+  if (!samples_.empty() && !has_room(2)) return;
+  while (!ended_ && has_room(1)) {
+    const SourceSample* const sample = next_();
+    ended_ = sample == nullptr;
+    if (!ended_) add(*sample);
+  }
+  start_last();
+}
+
+void SourceReader::add(const SourceSample& sample) {
+  // In the order in which they lie in a shard, so that they can come in one read.
+  std::vector<size_t> order;
+  for (size_t i = 0; i < sample.files.size(); ++i) order.push_back(i);
+  std::ranges::sort(order, {}, [&](size_t i) { return sample.files[i].offset; });
+  Sample places(sample.files.size());
+  for (const size_t i : order) places[i] = place(sample, sample.files[i]);
+  samples_.push_back(std::move(places));
+}
+
+SourceReader::Place SourceReader::place(const SourceSample& sample, const SourceFile& file) {
+  const uint64_t limit = bytes_max(listing_.schema.fields[file.field].kind);
+  if (file.length > limit) {
+    return {.refused =
+                fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length, limit)};
+  }
+  if (!extends_last(file)) begin_run(sample, file);
+  Run& run = *growing_;
+  const uint64_t length = file.offset + file.length - run.offset;
+  ahead_bytes_ += length - run.length;
+  run.length = length;
+  ++run.files;
+  return {.run = &run, .offset = file.offset - run.offset, .length = file.length};
+}
+
+bool SourceReader::extends_last(const SourceFile& file) const {
+  if (growing_ == nullptr || listing_.kind != SourceKind::kWebDataset) return false;
+  const uint64_t end = growing_->offset + growing_->length;
+  return growing_->shard == file.shard && file.offset >= end &&
+         file.offset - end <= (is_remote_ ? kRemoteGapBytes : kGapBytes) &&
+         file.offset + file.length - growing_->offset <= (is_remote_ ? kRemoteRunBytes : kRunBytes);
+}
+
+void SourceReader::begin_run(const SourceSample& sample, const SourceFile& file) {
+  start_last();
+  const bool in_shard = listing_.kind == SourceKind::kWebDataset;
+  Run run{.from = in_shard ? listing_.shards[file.shard]
+                           : SourceShard{.path = io::join_path(listing_.root, sample.source_path),
+                                         .bytes = file.length,
+                                         .modified_ns = sample.modified_ns},
+          .shard = file.shard,
+          .offset = file.offset};
+  MutexLock lock(mutex_);
+  growing_ = &runs_.emplace(next_run_++, std::move(run)).first->second;
+}
+
+void SourceReader::start_last() {
+  if (growing_ == nullptr) return;
+  Run& run = *std::exchange(growing_, nullptr);
+  run.bytes.resize(run.length);
+  queue_->start({.open = [this, &run] { return open(run.from); },
+                 .ranges = {{run.offset, run.bytes}},
+                 .tag = next_run_ - 1});
+}
+
+// Neighbouring samples of a shard share its open file.
+Result<std::shared_ptr<const io::ReadableFile>> SourceReader::open(const SourceShard& from) {
+  if (listing_.kind == SourceKind::kFolder) return open_listed(origin_, from);
+  if (shard_ == nullptr || shard_->path() != from.path) {
+    ASSIGN_OR_RETURN(shard_, open_listed(origin_, from));
+  }
+  return shard_;
+}
+
+void SourceReader::finish(io::DoneRead done) {
+  MutexLock lock(mutex_);
+  Run& run = runs_.at(done.tag);
+  run.status = std::move(done.status);
+  run.done = true;
+  if (awaited_ == &run) landed_.notify_one();
+}
+
+std::vector<Result<ByteVector>> SourceReader::take() {
+  fill();
+  FOREBAY_CHECK(!samples_.empty());
+  const Sample sample = std::move(samples_.front());
+  samples_.pop_front();
+  std::vector<Result<ByteVector>> contents;
+  for (const Place& place : sample) contents.push_back(take_file(place));
+  drop_taken();
+  return contents;
+}
+
+Status SourceReader::wait_for(const Run& run) {
+  MutexLock lock(mutex_);
+  awaited_ = &run;
+  while (!run.done) landed_.wait(mutex_);
+  awaited_ = nullptr;
+  return run.status;
+}
+
+Result<ByteVector> SourceReader::take_file(const Place& place) {
+  if (place.run == nullptr) return tl::unexpected(place.refused);
+  Run& run = *place.run;
+  const Status status = wait_for(run);
+  --run.files;
+  RETURN_IF_ERROR(status);
+  if (place.length == run.length) return std::move(run.bytes);
+  const auto begin = run.bytes.begin() + static_cast<ptrdiff_t>(place.offset);
+  return ByteVector(begin, begin + static_cast<ptrdiff_t>(place.length));
+}
+
+// Samples are taken in the order of their reads, but for the files within one.
+void SourceReader::drop_taken() {
+  MutexLock lock(mutex_);
+  while (!runs_.empty() && runs_.begin()->second.files == 0) {
+    ahead_bytes_ -= runs_.begin()->second.length;
+    runs_.erase(runs_.begin());
+  }
+}
+
+}  // namespace forebay::store

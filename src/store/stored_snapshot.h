@@ -1,0 +1,19 @@
+// Which snapshot of a dataset is the current one.
+#pragma once
+
+#include "io/origin.h"
+#include "store/format/snapshot.h"
+
+namespace forebay::store {
+
+struct StoredSnapshot {
+  base::Sha256 id{};       // the hash of the root's file, which is its name
+  base::ByteVector bytes;  // the root's file
+  SnapshotRoot root;
+};
+
+// Reads HEAD and the root that it names. Errors: kNotFound (no packed dataset there, or no root of
+// that name), kCorrupt, kTooBig, kUnsupported, and those of the origin.
+Result<StoredSnapshot> read_snapshot(const io::Origin& origin, const std::string& dataset);
+
+}  // namespace forebay::store

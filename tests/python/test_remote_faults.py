@@ -1,0 +1,336 @@
+"""Servers that die, freeze or lie: an epoch has the same batches, or ends with a clear error."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import forebay
+from places import epoch, error_of, on_web, read_a_thousand_at_once
+from servers.chaos import ChaosProxy, Fault
+from servers.liar import Asked, Liar, Lie
+from servers.nginx import Nginx, run_again, run_nginx
+from servers.processes import free_port
+
+Chaos = Callable[..., ChaosProxy]
+
+# Short waits, for what does not get better.
+HASTY = {"connect_timeout": 1, "read_timeout": 1, "max_attempts": 2}
+pytestmark = pytest.mark.usefixtures("nginx")  # skips where nginx is not installed
+
+
+@pytest.fixture
+def own(tmp_path: Path, photos: Path) -> Iterator[Nginx]:
+    """Returns an nginx of the test's own, which has the photographs as "set"."""
+    with run_nginx(tmp_path) as server:
+        (server.folder / "set").symlink_to(photos)
+        yield server
+
+
+def test_a_killed_server_that_comes_back_changes_no_batch(own: Nginx, photos: Path) -> None:
+    dataset = forebay.Dataset(f"{own.url}/slow/set")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(epoch, dataset)
+        time.sleep(0.2)
+        os.killpg(own.group, signal.SIGKILL)
+        time.sleep(0.5)
+        assert not running.done()
+        with run_again(own):
+            assert running.result() == epoch(photos)
+
+
+def test_a_killed_server_that_stays_away_ends_the_epoch(own: Nginx) -> None:
+    dataset = forebay.Dataset(f"{own.url}/slow/set", HASTY)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(error_of, dataset)
+        time.sleep(0.2)
+        os.killpg(own.group, signal.SIGKILL)
+        message = running.result()
+    host = own.url.removeprefix("http://")
+    assert f"{own.url}/slow/set/chunks/" in message
+    assert f"({host}, tried " in message
+    assert "connect to server" in message
+    assert "check that the server runs" in message
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3])
+def test_a_frozen_server_that_goes_on_changes_no_batch(
+    own: Nginx, photos: Path, seconds: float
+) -> None:
+    dataset = forebay.Dataset(f"{own.url}/slow/set", {"read_timeout": 1})
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(epoch, dataset)
+        time.sleep(0.2)
+        os.killpg(own.group, signal.SIGSTOP)
+        time.sleep(seconds)
+        assert not running.done()
+        os.killpg(own.group, signal.SIGCONT)
+        assert running.result() == epoch(photos)
+
+
+def test_a_frozen_server_ends_the_epoch(own: Nginx) -> None:
+    dataset = forebay.Dataset(f"{own.url}/set", HASTY)
+    os.killpg(own.group, signal.SIGSTOP)
+    message = error_of(dataset)
+    assert f"{own.url}/set/" in message
+    assert "too slow" in message and "read_timeout" in message
+    assert f"({own.url.removeprefix('http://')}, tried 2 times" in message
+
+
+def repeated(piece: bytes) -> Iterator[bytes]:
+    while True:
+        yield piece
+
+
+def drip(pieces: bytes) -> Iterator[bytes]:
+    for byte in pieces:
+        time.sleep(0.1)
+        yield bytes([byte])
+
+
+def lie_too_long(asked: Asked) -> Iterator[bytes]:
+    yield asked.head(len(asked.part()) + 1000) + asked.part()
+
+
+def lie_too_short(asked: Asked) -> Iterator[bytes]:
+    yield asked.head(len(asked.part()) // 2) + asked.part()
+
+
+def lie_about_the_total(asked: Asked) -> Iterator[bytes]:
+    first, end = asked.ranges[0]
+    total = len(asked.content) + 1
+    yield asked.head(range_text=f"bytes {first}-{end - 1}/{total}") + asked.part()
+
+
+def other_range(asked: Asked) -> Iterator[bytes]:
+    first, end = asked.ranges[0]
+    text = f"bytes {first + 1}-{end}/{len(asked.content)}"
+    yield asked.head(range_text=text) + asked.content[first + 1 : end + 1]
+
+
+def over_long(asked: Asked) -> Iterator[bytes]:
+    yield asked.head(-1) + asked.part() + b"x" * 100_000
+
+
+def endless(asked: Asked) -> Iterator[bytes]:
+    yield asked.head(-1) + asked.part()
+    yield from repeated(b"x" * 10_000)
+
+
+def chunked(asked: Asked) -> bytes:
+    head = asked.head(-1).replace(b"Connection", b"Transfer-Encoding: chunked\r\nConnection")
+    return head + b"%x\r\n%b\r\n" % (len(asked.part()), asked.part())
+
+
+def chunked_without_end(asked: Asked) -> Iterator[bytes]:
+    yield chunked(asked)[:-100]
+
+
+def chunked_endless(asked: Asked) -> Iterator[bytes]:
+    yield chunked(asked)
+    yield from repeated(b"2710\r\n%b\r\n" % (b"x" * 10_000))
+
+
+def whole_file(asked: Asked) -> Iterator[bytes]:
+    yield Asked(asked.method, asked.content, []).honest()
+
+
+def parts(asked: Asked) -> bytes:
+    head = asked.head(-1).split(b"Content-Range")[0]
+    return head + b"Content-Type: multipart/byteranges; boundary=B\r\n\r\n"
+
+
+def endless_lines_between_parts(asked: Asked) -> Iterator[bytes]:
+    yield parts(asked)
+    yield from repeated(b"\r\n" * 1000)
+
+
+def endless_head_of_a_part(asked: Asked) -> Iterator[bytes]:
+    yield parts(asked) + b"\r\n--B\r\n"
+    yield from repeated(b"A: b\r\n" * 1000)
+
+
+def huge_header(asked: Asked) -> Iterator[bytes]:
+    yield b"HTTP/1.1 206 Partial\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n"
+
+
+def endless_header(asked: Asked) -> Iterator[bytes]:
+    yield b"HTTP/1.1 206 Partial\r\nX: "
+    yield from repeated(b"x" * 10_000)
+
+
+def endless_headers(asked: Asked) -> Iterator[bytes]:
+    yield b"HTTP/1.1 206 Partial\r\n"
+    yield from repeated(b"A: b\r\n")
+
+
+def endless_headers_without_colon(asked: Asked) -> Iterator[bytes]:
+    yield b"HTTP/1.1 206 Partial\r\n"
+    yield from repeated(b"nothing\r\n")
+
+
+def endless_continue(asked: Asked) -> Iterator[bytes]:
+    yield from repeated(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def dripping_head(asked: Asked) -> Iterator[bytes]:
+    yield from drip(asked.honest())
+
+
+def dripping_body(asked: Asked) -> Iterator[bytes]:
+    yield asked.head()
+    yield from drip(asked.part())
+
+
+def one_byte_and_end(asked: Asked) -> Iterator[bytes]:
+    yield asked.head() + asked.part()[:1]
+
+
+def garbage(asked: Asked) -> Iterator[bytes]:
+    yield os.urandom(5000)
+
+
+def other_protocol(asked: Asked) -> Iterator[bytes]:
+    yield b"SSH-2.0-OpenSSH_9.2\r\n"
+
+
+def nothing(asked: Asked) -> Iterator[bytes]:
+    yield b""
+
+
+# Each lie, and what the error says if the server never answers better; None: it does no harm.
+LIES: dict[Lie, str | None] = {
+    lie_too_long: None,
+    lie_too_short: "ended before the bytes that were asked for",
+    lie_about_the_total: "it is another one than was listed; open the dataset again",
+    other_range: "the server sent bytes",
+    over_long: None,
+    endless: None,
+    chunked_without_end: "transfer closed with outstanding read data remaining",
+    chunked_endless: None,
+    whole_file: None,
+    endless_lines_between_parts: "bytes between its parts",
+    endless_head_of_a_part: "bytes between its parts",
+    huge_header: "a header without end",
+    endless_header: "a header without end",
+    endless_headers: "more than 200 headers",
+    endless_headers_without_colon: "Header without colon",
+    endless_continue: "Too large response headers",
+    dripping_head: "too slow",
+    dripping_body: "too slow",
+    one_byte_and_end: "transfer closed with",
+    garbage: "HTTP/0.9",
+    other_protocol: "HTTP/0.9",
+    nothing: "Empty reply",
+}
+FINAL = (lie_about_the_total,)  # one such answer is enough to end the epoch
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
+def test_a_lie_changes_no_batch(lie: Lie, photos: Path) -> None:
+    cause = LIES[lie]
+    if cause is not None:
+        with Liar(photos, lie) as server:
+            message = error_of(server.url, HASTY)
+        assert f"{server.url}/chunks/" in message
+        assert f"({server.url.removeprefix('http://')}" in message
+        assert cause in message
+        assert "; check " in message or "; open " in message
+    if lie not in FINAL:
+        with Liar(photos, lie, times=10 if cause is None else 2) as server:
+            assert epoch(server.url, {"read_timeout": 1}) == epoch(photos)
+
+
+def lie_about_the_size(asked: Asked) -> Iterator[bytes]:
+    yield asked.head(len(asked.content) + 5) + asked.part()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [lie_about_the_size, garbage, nothing, huge_header, endless_headers, dripping_head],
+    ids=lambda lie: lie.__name__,
+)
+def test_lies_from_the_first_request_on(lie: Lie, photos: Path) -> None:
+    with Liar(photos, lie, match="/HEAD ") as server:
+        message = error_of(server.url, HASTY)
+    assert f"{server.url}/" in message
+    assert lie is lie_about_the_size or f"({server.url.removeprefix('http://')}" in message
+
+
+def test_one_byte_at_a_time_changes_no_batch(photos: Path) -> None:
+    def bytewise(asked: Asked) -> Iterator[bytes]:
+        answer = asked.honest()
+        yield from (answer[i : i + 1] for i in range(len(answer)))
+
+    with Liar(photos, bytewise, times=3) as server:
+        assert epoch(server.url) == epoch(photos)
+
+
+def test_a_redirect_does_not_leave_tls(nginx: Nginx, photos: Path) -> None:
+    name = on_web(nginx, photos)
+    trusted = {"verify": str(nginx.ca_file)}
+    assert epoch(f"{nginx.tls_url}/moved/{name}", trusted) == epoch(photos)
+    assert epoch(f"{nginx.url}/to-tls/{name}", trusted) == epoch(photos)
+    message = error_of(f"{nginx.tls_url}/from-tls/{name}", trusted)
+    assert 'Protocol "http"' in message
+    assert "use the address that it redirects to" in message
+    message = error_of(f"{nginx.url}/loop/{name}")
+    assert "redirects" in message and "use the address" in message
+    assert f"({nginx.url.removeprefix('http://')})" in message
+
+
+def test_what_tls_refuses(nginx: Nginx, photos: Path) -> None:
+    name = on_web(nginx, photos)
+    trusted = {"verify": str(nginx.ca_file), **HASTY}
+    other_name = nginx.tls_url.replace("localhost", "127.0.0.1")
+    for url, options, cause in (
+        (nginx.expired_url, trusted, "certificate has expired"),
+        (other_name, trusted, "no alternative certificate subject name matches"),
+        (nginx.tls_url, HASTY, "unable to get local issuer certificate"),
+    ):
+        message = error_of(f"{url}/{name}", options)
+        assert f"{url}/{name}" in message and f"({url.removeprefix('https://')})" in message
+        assert cause in message
+        assert "a file of certificates to trust (the storage option verify)" in message
+    plain = nginx.url.replace("http://", "https://")
+    message = error_of(f"{plain}/{name}", trusted)
+    assert "wrong version number" in message
+    assert "check that the server speaks TLS there" in message
+
+
+def test_a_handshake_that_is_cut(nginx: Nginx, photos: Path, chaos: Chaos) -> None:
+    name = on_web(nginx, photos)
+    trusted = {"verify": str(nginx.ca_file)}
+    proxy = chaos(nginx.tls_url, raw=True)
+    proxy.program(Fault(action="drop", at=100), Fault(action="reset", at=0), Fault(action="drop"))
+    assert epoch(f"{proxy.url}/{name}", trusted) == epoch(photos)
+    proxy.program(Fault(action="drop", at=100, times=-1))
+    message = error_of(f"{proxy.url}/{name}", {**trusted, **HASTY})
+    assert f"{proxy.url}/{name}" in message
+    assert "SSL" in message and "tried 2 times" in message and "; check " in message
+
+
+def test_a_port_where_nobody_listens() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    message = error_of(f"{url}/set", HASTY)
+    assert f"{url}/set" in message and f"({url.removeprefix('http://')}, tried 2 times" in message
+    assert "connect to server; check that the server runs" in message
+
+
+@pytest.mark.nightly
+def test_usual_patience_has_an_end(own: Nginx, photos: Path) -> None:
+    dataset = forebay.Dataset(f"{own.url}/set")
+    os.killpg(own.group, signal.SIGKILL)
+    assert "tried 8 times" in error_of(dataset)
+    with run_again(own):
+        assert epoch(dataset) == epoch(photos)
+
+
+def test_a_thousand_requests_with_few_descriptors(tmp_path: Path, photos: Path) -> None:
+    with run_nginx(tmp_path, connections_max=40) as server:
+        (server.folder / "set").symlink_to(photos)
+        read_a_thousand_at_once(f"{server.url}/set", photos)
