@@ -28,7 +28,7 @@ class RemoteProcess(Side):
         variables: Added to its environment.
     """
 
-    # Of the mean and of the deviation of all numbers of an epoch, from Forebay's.
+    # The mean and the deviation of all numbers of an epoch may differ by so much from Forebay's.
     differences_max = (0.1, 0.1)
 
     def __init__(
@@ -61,7 +61,7 @@ class RemoteProcess(Side):
     def run(self, epochs: int, *, check: bool) -> list[dict[str, Any]]:
         """Like turn(), with so many epochs; `check` also gives "hash", "mean" and "std".
 
-        With 0 epochs, the loader ends after its first batch.
+        The loader ends after its first batch where `epochs` is 0.
         """
         assert self._process.stdin
         counts = self._counts()

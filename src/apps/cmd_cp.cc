@@ -76,7 +76,7 @@ int run(Args& args) {
   };
   const int64_t start = io::monotonic_ns();
   io::AnyOrigin from(parse_storage_options(args.storage.options));
-  // With options of its own, a place of the same name is another one.
+  // A target that has options of its own may be in another store under the same name.
   std::optional<io::AnyOrigin> other;
   if (!args.storage.target_options.empty()) {
     other.emplace(parse_storage_options(args.storage.target_options));

@@ -16,6 +16,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/origin.h"
 
@@ -38,21 +39,6 @@ constexpr int64_t kUnfinishedNs = 3'600'000'000'000;
 // Files are looked through after each such share of the limit, and removed until a share is free.
 constexpr uint64_t kCheckedShare = 64;
 constexpr uint64_t kFreedShare = 16;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 uint32_t checksum(const std::string& name, Bytes content) {
   return base::crc32c(content, base::crc32c(base::as_bytes(name)));

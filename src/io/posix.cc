@@ -15,6 +15,7 @@
 
 #include "base/limits.h"
 #include "io/blocking_file.h"
+#include "io/descriptor.h"
 #include "io/disk.h"
 #include "io/large_buffer.h"
 
@@ -46,22 +47,6 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
   return fail(code_of(error), "cannot {} {}: {}", what, path,
               std::generic_category().message(error));
 }
-
-// A file descriptor with one owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 int open_retrying(const std::string& path, int flags) {
   int fd = -1;

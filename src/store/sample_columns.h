@@ -96,7 +96,8 @@ class SampleColumns {
   const uint8_t* const label_;
   const bool is_wide_;  // whether an offset has 8 bytes
   bool knows_all_ = false;
-  // Of each chunk: set once, after its samples' values are in columns_, which then do not change.
+  // One flag for each chunk. It is set once, after its samples' values are in columns_; these do
+  // not change from then on.
   std::unique_ptr<std::atomic<bool>[]> known_;
   base::Mutex mutex_;
   base::CondVar loaded_;

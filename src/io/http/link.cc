@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr double kSecondNs = 1e9;
 
-// With fewer answers nothing is known about their tail.
+// The tail of the times is known only after so many answers.
 constexpr uint64_t kAnswersToJudge = 16;
 constexpr uint64_t kAnswersBetween = 8;  // the quantiles are computed anew after so many answers
 // Slow is what takes longer than twice the 95th percentile. On fast links that is noise, so a
