@@ -18,7 +18,7 @@ ROOMS = {
     "io": [".", "http", "s3", "remote"],
     "jpeg": ["format", "kernels", ".", "rewrite"],
     "image": ["codec", "transform", "gpu", "."],
-    "store": ["format", "source", ".", "pack", "check"],
+    "store": ["format", "source", ".", "pack", "copy", "check"],
     "train": ["format", "."],
 }
 WITH_TORCH = {"train", "apps"}

@@ -2,8 +2,9 @@
 
 Each stage is a ./dev command. After it has passed, a stamp in build/stamps holds a hash of what the
 stage reads: files that git tracks or would track, and the versions of compilers and packages.
-A stage whose stamp still holds is not run again. Options: --all runs every stage whatever its
-stamp says; --nightly does so with FOREBAY_TEST_ALL=1, which makes the stages do everything.
+A stage whose stamp still holds is not run again. Options: --all runs every stage but the
+nightly ones, whatever its stamp says; --nightly runs all of them with FOREBAY_TEST_ALL=1, which
+makes the stages do everything.
 """
 
 import argparse

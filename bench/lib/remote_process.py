@@ -26,6 +26,7 @@ class RemoteProcess(Side):
         folder: For its log and its caches.
         link: What it reads through; None: loopback, without a limit.
         variables: Added to its environment.
+        epochs: How many a turn has: first those that warm up, and then those that count.
     """
 
     # The mean and the deviation of all numbers of an epoch may differ by so much from Forebay's.
@@ -39,9 +40,10 @@ class RemoteProcess(Side):
         folder: Path,
         link: Link | None,
         variables: Mapping[str, str],
+        epochs: tuple[int, int] = (0, 1),
     ) -> None:
         self.name, self.link = name, link
-        self.epochs, self.warm_up = 2, 1
+        self.warm_up, self.epochs = epochs
         self.log = folder / f"{name}.log"
         before: Sequence[str] = link.command() if link else []
         command = [*before, str(PYTHON), "-m", "lib.remote_program", side, url, str(folder)]
@@ -58,7 +60,9 @@ class RemoteProcess(Side):
         """
         return self.run(self.warm_up + self.epochs, check=False)
 
-    def run(self, epochs: int, *, check: bool) -> list[dict[str, Any]]:
+    def run(
+        self, epochs: int, *, check: bool, seconds_max: float = ANSWER_SECONDS_MAX
+    ) -> list[dict[str, Any]]:
         """Like turn(), with so many epochs; `check` also gives "hash", "mean" and "std".
 
         The loader ends after its first batch where `epochs` is 0.
@@ -72,20 +76,30 @@ class RemoteProcess(Side):
             raise SideError(f"{self.name}: {last_line(self.log)}") from error
         taken = []
         for _ in range(max(epochs, 1)):
-            said = self._answer()
+            said = self._answer(seconds_max)
             now = self._counts()
             taken.append(said | {key: now[key] - counts[key] for key in now})
             counts = now
         return taken
 
-    def first_batch(self) -> dict[str, Any]:
-        """How long the first batch takes from opening on, and the counts until then."""
-        return self.run(0, check=False)[0]
+    def first_batch(self, seconds_max: float) -> dict[str, Any]:
+        """How long the first batch takes from opening on, and the counts until then.
 
-    def _answer(self) -> dict[str, Any]:
+        One that takes longer than `seconds_max` counts as taking so long.
+        """
+        counts = self._counts()
+        try:
+            return self.run(0, check=False, seconds_max=seconds_max)[0]
+        except TimeoutError:
+            now = self._counts()
+            return {"first_batch_seconds": seconds_max} | {
+                key: now[key] - counts[key] for key in now
+            }
+
+    def _answer(self, seconds_max: float) -> dict[str, Any]:
         assert self._process.stdout
-        if not select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)[0]:
-            raise SideError(f"{self.name}: no answer for {ANSWER_SECONDS_MAX} s")
+        if not select.select([self._process.stdout], [], [], seconds_max)[0]:
+            raise TimeoutError(f"{self.name}: no answer for {seconds_max} s")
         if not (answer := self._process.stdout.readline()):
             raise SideError(f"{self.name}: {last_line(self.log)}")
         return json.loads(answer)

@@ -4,8 +4,9 @@ usage: python -m lib.remote_program SIDE URL FOLDER
 URL is what the side stored, as it names it, and FOLDER is for what it keeps here. For each line of
 JSON on standard input, {"epochs": how many, "check": whether their numbers are looked at}, the
 side is opened anew in a forked process, runs its epochs one after another, and answers with a line
-after each. With 0 epochs it answers after its first batch and ends. Only its libraries are loaded
-before.
+after each. With 0 epochs it answers after its first batch and ends. This program ends where one of
+these processes fails. Only the side's library and PyTorch are loaded before. Where
+FOREBAY_INDEX_CACHE names no folder, each process keeps Forebay's indexes in an empty one.
 """
 
 import hashlib
@@ -34,7 +35,6 @@ class RemoteSide:
     """A loader whose data lie on a server."""
 
     library = ""  # its module
-    keeps_files = False  # on this machine, so that each epoch needs a process that has none
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.folder = url, folder
@@ -110,10 +110,9 @@ class Streaming(RemoteSide):
     """MosaicML Streaming; each epoch begins with an empty folder for its shards."""
 
     library = "streaming"
-    keeps_files = True
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
-        """Opens a StreamingDataset in each epoch's process."""
+        """Opens a StreamingDataset for each epoch."""
         made = transform(WORK)
         import streaming
         from streaming.base.util import clean_stale_shared_memory
@@ -128,6 +127,10 @@ class Streaming(RemoteSide):
             with tempfile.TemporaryDirectory(dir=self.folder) as local:
                 dataset = Images(remote=self.url, local=local, shuffle=True,
                                  shuffle_seed=SEED + number, batch_size=BATCH)  # fmt: skip
+                # Its worker processes would share this one's connection, and take each other's
+                # answers.
+                for stream in dataset.streams:
+                    stream._downloader.clean_up()
                 yield batches(
                     streaming.StreamingDataLoader(dataset, batch_size=BATCH, **workers(WORKERS))
                 )
@@ -137,10 +140,9 @@ class LitData(RemoteSide):
     """LitData; each epoch begins with an empty cache."""
 
     library = "litdata"
-    keeps_files = True
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
-        """Opens a StreamingDataset in each epoch's process."""
+        """Opens a StreamingDataset for each epoch."""
         made = transform(WORK)
         import litdata
         from litdata.streaming import downloader
@@ -221,14 +223,14 @@ def first_batch(side: RemoteSide) -> dict[str, Any]:
 
 
 def answer(side: RemoteSide, asked: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-    """Does what a line asks for, in forked processes; ends this one where one of them fails."""
-    count = asked["epochs"]
-    for first in range(count) if count and side.keeps_files else [0]:
+    """Does what a line asks for, in a forked process."""
+    with tempfile.TemporaryDirectory(dir=side.folder) as kept:
         if (child := os.fork()) == 0:
-            if count == 0:
+            os.environ.setdefault("FOREBAY_INDEX_CACHE", kept)
+            if asked["epochs"] == 0:
                 say(first_batch(side))
                 os._exit(0)  # without waiting for what the loader reads ahead
-            for said in run(side, first, 1 if side.keeps_files else count, asked["check"]):
+            for said in run(side, 0, asked["epochs"], asked["check"]):
                 say(said)
             sys.exit()
         if os.waitpid(child, 0)[1] != 0:
@@ -242,7 +244,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     side = SIDES[name](url, Path(folder))
-    importlib.import_module(side.library)
+    for library in ("torch", side.library):
+        importlib.import_module(library)
     for line in sys.stdin:
         answer(
             side, json.loads(line), lambda said: print(json.dumps(said), file=answers, flush=True)

@@ -35,7 +35,9 @@ class Servers:
 
     def publish(self, name: str, folder: Path) -> None:
         """Makes a folder available from both servers, below its name."""
-        (self.web_folder / name).symlink_to(folder)
+        place = self.web_folder / name
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(folder)
         self.s3.upload(folder, self.bucket, f"{name}/")
 
     def url(self, server: str, name: str) -> str:

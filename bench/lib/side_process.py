@@ -22,7 +22,7 @@ from lib.comparison import Side
 from lib.peers_environment import PYTHON
 from lib.program import ROOT
 
-ANSWER_SECONDS_MAX = 300
+ANSWER_SECONDS_MAX = 600
 NUMBERS = itertools.count()  # numbers processes, for the names of their logs
 TICK = os.sysconf("SC_CLK_TCK")
 

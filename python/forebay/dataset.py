@@ -74,8 +74,10 @@ class Dataset:
         # links before "..".
         if name and "://" not in name:
             name = os.path.join(os.getcwd(), name)
-        self._storage_options, self._index_cache = storage_options, index_cache
-        self.core = _core.Dataset.open(name, flat(storage_options), index_cache_folder(index_cache))
+        pairs, folder = flat(storage_options), index_cache_folder(index_cache)
+        # What a copy in another process is opened with; it may work in another folder.
+        self._storage_options, self._index_cache = dict(pairs) or None, folder or None
+        self.core = _core.Dataset.open(name, pairs, folder)
 
     def __len__(self) -> int:
         return len(self.core)

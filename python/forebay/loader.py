@@ -129,7 +129,8 @@ class Loader:
             some of them.
         regions: "auto": of images that come over a network from a packed dataset only the parts are
             read that their crops need, where that saves bytes. "never": images are read as a whole.
-            The batches are the same.
+            The batches are the same, except that damage outside of a crop goes unseen; `forebay
+            verify` finds it.
         pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster;
             threads ahead of the loop copy them there.
         device: "cuda", "cuda:1" or a torch.device where the batches are to be. Images cross the bus

@@ -6,7 +6,7 @@
 #include "io/machine.h"
 #include "progress.h"
 #include "storage_options.h"
-#include "store/copy.h"
+#include "store/copy/copy.h"
 
 namespace forebay::apps {
 
@@ -75,14 +75,9 @@ int run(Args& args) {
     if (printer.is_due(p.seconds)) printer.show(args.json ? progress_json(p) : progress_text(p));
   };
   const int64_t start = io::monotonic_ns();
-  io::AnyOrigin from(parse_storage_options(args.storage.options));
-  // A target that has options of its own may be in another store under the same name.
-  std::optional<io::AnyOrigin> other;
-  if (!args.storage.target_options.empty()) {
-    other.emplace(parse_storage_options(args.storage.target_options));
-  }
-  io::AnyOrigin& to = other ? *other : from;
-  const auto report = store::copy_dataset(from, args.source, to, args.target, args.options);
+  SourceAndTarget origins(args.storage);
+  const auto report = store::copy_dataset(origins.source(), args.source, origins.target(),
+                                          args.target, args.options);
   printer.end();
   if (!report) return report_error(report.error());
   const double seconds = static_cast<double>(io::monotonic_ns() - start) * 1e-9;

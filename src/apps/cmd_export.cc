@@ -16,8 +16,9 @@ struct Args {
 };
 
 int run(const Args& args) {
-  io::AnyOrigin everywhere = origin_of(args.storage, args.folder);
-  const auto report = store::export_dataset(everywhere, args.dataset, args.folder, args.options);
+  SourceAndTarget origins(args.storage);
+  const auto report = store::export_dataset(origins.source(), args.dataset, origins.target(),
+                                            args.folder, args.options);
   if (!report) return report_error(report.error());
   fmt::print("{}: {}, {}\n", args.folder, base::counted(report->files, "file"),
              base::human_bytes(report->bytes));

@@ -89,8 +89,9 @@ int run(Args& args) {
     if (printer.is_due(p.seconds)) printer.show(args.json ? progress_json(p) : progress_text(p));
   };
   const int64_t start = io::monotonic_ns();
-  io::AnyOrigin everywhere = origin_of(args.storage, args.dataset);
-  const auto report = store::pack(everywhere, args.source, args.dataset, args.options);
+  SourceAndTarget origins(args.storage);
+  const auto report =
+      store::pack(origins.source(), args.source, origins.target(), args.dataset, args.options);
   printer.end();
   if (!report) return report_error(report.error());
   print_report(*report, args, static_cast<double>(io::monotonic_ns() - start) * 1e-9);

@@ -58,10 +58,14 @@ io::StorageOptions parse_storage_options(const std::vector<std::string>& argumen
   return options;
 }
 
-io::AnyOrigin origin_of(const StorageArguments& arguments, const std::string& target) {
-  io::StorageOptions options = parse_storage_options(arguments.options);
-  if (arguments.target_options.empty()) return io::AnyOrigin(std::move(options));
-  return io::AnyOrigin(std::move(options), target, parse_storage_options(arguments.target_options));
+io::AnyOrigin origin_of(const StorageArguments& arguments) {
+  return io::AnyOrigin(parse_storage_options(arguments.options));
+}
+
+SourceAndTarget::SourceAndTarget(const StorageArguments& arguments)
+    : source_(parse_storage_options(arguments.options)) {
+  if (arguments.target_options.empty()) return;
+  target_.emplace(parse_storage_options(arguments.target_options));
 }
 
 }  // namespace forebay::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "io/remote/any_origin.h"
 
@@ -19,9 +20,22 @@ void add_storage_option(CLI::App& command, StorageArguments* arguments);
 // Adds --target-storage-option too, for commands that read one place and write another one.
 void add_storage_options_of_two(CLI::App& command, StorageArguments* arguments);
 
-// Gives the origin of a command's paths, of which `target` and what lies below it may have options
-// of its own.
-io::AnyOrigin origin_of(const StorageArguments& arguments, const std::string& target = {});
+// Gives the origin of all paths of a command.
+io::AnyOrigin origin_of(const StorageArguments& arguments);
+
+// The origins of a command that reads one place and writes another one. They are the same origin
+// unless the target has options of its own; then it may be in another store under the same name.
+class SourceAndTarget {
+ public:
+  explicit SourceAndTarget(const StorageArguments& arguments);
+  const io::Origin& source() const { return source_; }
+  io::FileSystem& target() { return target_ ? *target_ : source_; }
+
+ private:
+  io::AnyOrigin source_;
+  std::optional<io::AnyOrigin> target_;
+};
+
 // Gives the options as the core takes them.
 io::StorageOptions parse_storage_options(const std::vector<std::string>& arguments);
 

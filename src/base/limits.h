@@ -67,7 +67,11 @@ inline constexpr int kTimeoutSecondsMax = 3600;               // that a user may
 inline constexpr int kAttemptsMax = 1000;                     // for one request, by a user's option
 inline constexpr int64_t kUnixSecondsMax = int64_t{1} << 33;  // the year 2242
 inline constexpr size_t kS3NamesMax = 1000;                   // in a page of a listing
+inline constexpr int kS3EmptyPagesMax = 1000;                 // of one listing, in a row
+inline constexpr size_t kS3TokenBytesMax = 4096;     // a region, an upload's name, a page's token
+inline constexpr size_t kMessageTextBytesMax = 300;  // of what a server says, in a message
 // Remote stores
+inline constexpr int kKeyWaitsMax = 20;  // times that a request waits a second for new keys
 inline constexpr uint64_t kSecretFileBytesMax = 1u << 20;       // a profile file or a token
 inline constexpr size_t kCredentialAnswerBytesMax = 64u << 10;  // an answer that holds credentials
 

@@ -73,7 +73,7 @@ Array<int64_t> of_locations(const Dataset& dataset, Number number) {
   std::vector<int64_t> out(dataset.opened->sample_count());
   {
     const WithoutInterpreter released;
-    check(dataset.opened->load_all_locations());
+    check(dataset.opened->load_all_locations({}));
     for (uint64_t i = 0; i < out.size(); ++i) out[i] = number(dataset.opened->location(i));
   }
   return to_array(std::move(out));

@@ -7,7 +7,8 @@
 
 #include "bind/bind.h"
 #include "bind/dataset.h"
-#include "feed/shared_feed.h"
+#include "feed/starting.h"
+#include "feed/traffic_since.h"
 #include "io/machine.h"
 
 namespace forebay::bind {
@@ -129,12 +130,26 @@ class Feed {
       : feed_(
             std::make_unique<feed::SharedFeed>(unwrap(feed::Feed::open(dataset.opened, options)))),
         tensor_(options.tensor),
-        where_(where_are(options.device)) {}
+        where_(where_are(options.device)),
+        is_remote_(feed::is_any_remote(*dataset.opened)) {}
 
   bool is_here() const { return feed_.is_here(); }
-  Turn start(const std::string& state, std::shared_ptr<feed::SampleList> list) {
-    const WithoutInterpreter released;
-    return unwrap(feed().start(unwrap(feed::decode_state(state)), std::move(list)));
+  // Begins like feed::Feed::start(). Where that may wait for a server, a thread of its own does it,
+  // so that a signal such as Ctrl-C can end the wait with an exception.
+  Turn start(const std::string& state, const std::shared_ptr<feed::SampleList>& list) {
+    const feed::FeedState from = unwrap(feed::decode_state(state));
+    if (!is_remote_) {
+      const WithoutInterpreter released;
+      return unwrap(feed().start(from, list));
+    }
+    feed::Starting starting(feed(), from, list);
+    for (;;) {
+      {
+        const WithoutInterpreter released;
+        if (const auto begun = starting.wait_ms(kSignalsMs)) return unwrap(*begun);
+      }
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
   }
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
@@ -178,6 +193,7 @@ class Feed {
   InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
+  bool is_remote_;
 };
 
 void bind_options(nb::module_& m) {

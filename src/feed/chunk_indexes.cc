@@ -15,8 +15,8 @@ using base::MutexLock;
 
 namespace {
 
-// Headers are written when this share of a chunk's is new: a group of samples may come and go in
-// many slices, and each time all headers of the chunk are written.
+// Headers are written when one in this many of a chunk's headers is new: a group of samples may
+// come and go in many slices, and each time all headers of the chunk are written.
 constexpr size_t kNewShare = 4;
 
 // Nothing in an index is trusted: an image is left out when its parts would not make its file.
@@ -193,7 +193,8 @@ Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::get(uint32_t chunk,
   return indexed;
 }
 
-// A damaged index counts as none: whoever reads its samples finds out whether they are damaged too.
+// A damaged index, or one that claims to be larger than an index may be, counts as none: whoever
+// reads its samples finds out whether they are damaged too.
 Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::read(uint32_t chunk,
                                                          const io::ReadOptions& options) {
   try {
@@ -201,8 +202,9 @@ Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::read(uint32_t chunk,
     const auto index = dataset_.read_stored_index(chunk, options);
     const Code code = index ? Code::kOk : index.error().code();
     if (code != Code::kUnsupported && !was_kept) ++reads_;
-    if (code == Code::kUnsupported || code == Code::kCorrupt)
+    if (code == Code::kUnsupported || code == Code::kCorrupt || code == Code::kTooBig) {
       return std::shared_ptr<IndexedChunk>();
+    }
     if (!index) return tl::unexpected(index.error());
     if (!was_kept) bytes_read_ += store::kTarBlockBytes + dataset_.chunk(chunk).index_bytes;
     auto indexed = std::make_shared<IndexedChunk>(*index);

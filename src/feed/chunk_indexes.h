@@ -39,10 +39,9 @@ class IndexedChunk {
   // chunk.
   base::Bytes header(const IndexedImage& image) const EXCLUDES(mutex_);
   void keep_header(const IndexedImage& image, base::Bytes header) EXCLUDES(mutex_);
-  // All headers that are known, as bytes for another process; from then on none is new.
+  // Encodes all known headers for other processes, and marks them as kept.
   base::ByteVector encode_headers() EXCLUDES(mutex_);
-  // Takes the headers that such bytes have, as far as they are those of these images. They are not
-  // new.
+  // Takes the headers from such bytes that belong to these images. They do not count as new.
   void add_headers(base::Bytes encoded) EXCLUDES(mutex_);
   // Whether any header was kept since the last encode_headers(), or so many that it is time for
   // the next one.

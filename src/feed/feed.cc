@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/mutex.h"
-#include "feed/link.h"
 #include "feed/pipeline.h"
 #include "feed/slot_writer.h"
+#include "feed/traffic_since.h"
 #include "io/machine.h"
 
 namespace forebay::feed {
@@ -34,11 +34,12 @@ class FeedImpl final : public Feed {
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         sample_bytes_(SlotWriter(options).sample_bytes()),
         planner_(own_planner_),
-        link_(*dataset_),
+        traffic_(*dataset_),
         indexes_(*dataset_, options.memory_bytes_max / kIndexShare) {}
 
   uint64_t steps() const override { return planner_->steps().count(); }
-  Status start(const FeedState& state, std::shared_ptr<const SampleList> list) override;
+  Status start(const FeedState& state, std::shared_ptr<const SampleList> list,
+               const std::stop_token& stop) override;
   bool wait_ms(int ms) override;
   Result<std::shared_ptr<const Batch>> next() override;
   FeedState state() const override { return state_; }
@@ -49,7 +50,7 @@ class FeedImpl final : public Feed {
   BatchPool::Shape shape() const;
   static Status check_position(const FeedState& state, const Steps& steps);
   Pipeline::Start next_batch() const;
-  Status begin();
+  Status begin(const std::stop_token& stop);
   void end_pipeline() EXCLUDES(mutex_);
   void add_wait(int64_t since_ns) EXCLUDES(mutex_);
   Status add_bad(std::vector<BadSample> bad);
@@ -67,7 +68,7 @@ class FeedImpl final : public Feed {
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
   FeedStats stats_ GUARDED_BY(mutex_);  // of pipelines that ended, and of the consumer
-  const Link link_;
+  const TrafficSince traffic_;
   ChunkIndexes indexes_;  // kept from one pipeline to the next
   Crews crews_;
   std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
@@ -101,7 +102,8 @@ Pipeline::Start FeedImpl::next_batch() const {
   return {.epoch = state_.epoch, .step = step};
 }
 
-Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList> list) {
+Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList> list,
+                       const std::stop_token& stop) {
   std::shared_ptr<const Planner> planner = own_planner_;
   if (list != nullptr) {
     RETURN_IF_ERROR(check_list(options_, *list, dataset_->sample_count()).at("feed"));
@@ -118,14 +120,14 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   if (may_go_on && next_batch() == before) return {};
   end_pipeline();
   planner_ = std::move(planner);
-  return begin();
+  return begin(stop);
 }
 
-Status FeedImpl::begin() {
+Status FeedImpl::begin(const std::stop_token& stop) {
   const Pipeline::Start start = next_batch();
   if (steps() == 0 || start.epoch >> 32 != 0) return {};
   ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, shape(), start,
-                                                 indexes_, crews_, trace_, clock_));
+                                                 indexes_, crews_, trace_, clock_, stop));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
   return {};
@@ -146,7 +148,7 @@ void FeedImpl::add_wait(int64_t since_ns) {
 bool FeedImpl::wait_ms(int ms) {
   if (!started_ || state_.position == planner_->steps().end) return true;
   // After an error it begins again. If that fails, next() will fail too and return the error.
-  if (pipeline_ == nullptr && !begin().ok()) return true;
+  if (pipeline_ == nullptr && !begin({}).ok()) return true;
   if (pipeline_ == nullptr) return true;
   const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().step);
   const int64_t begin_ns = io::monotonic_ns();
@@ -158,7 +160,7 @@ bool FeedImpl::wait_ms(int ms) {
 Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   if (!started_) return fail(Code::kInvalid, "feed: next() before start()");
   if (state_.position == planner_->steps().end) return nullptr;
-  if (pipeline_ == nullptr) RETURN_IF_ERROR(begin());
+  if (pipeline_ == nullptr) RETURN_IF_ERROR(begin({}));
   const int64_t begin_ns = io::monotonic_ns();
   Result<Prepared> prepared = pipeline_->next();
   add_wait(begin_ns);
@@ -209,7 +211,7 @@ FeedStats FeedImpl::stats() const {
   stats.bytes_read += indexes_.bytes_read();
   stats.requests += indexes_.reads();
   stats.ranges += indexes_.reads();
-  stats.link = link_.traffic();
+  stats.link = traffic_.traffic();
   return stats;
 }
 

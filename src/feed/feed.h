@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
+#include <utility>
 
 #include "feed/batch.h"
 #include "feed/options.h"
@@ -28,10 +30,15 @@ class Feed {
   // Steps in the epoch that was started last, the same on every rank.
   virtual uint64_t steps() const = 0;
   // Begins (again) at `state`; work in flight is dropped, and the threads are kept. The epoch has
-  // the samples of `list`; where that is null, those that FeedOptions::order says. Errors: kInvalid
-  // when no step begins at the position, or when the list does not suit the dataset or the options.
-  virtual Status start(const FeedState& state, std::shared_ptr<const SampleList> list) = 0;
-  Status start(const FeedState& state) { return start(state, nullptr); }
+  // the samples of `list`; where that is null, those that FeedOptions::order says. Over a network
+  // this may wait until it is known where samples lie; `stop` ends that wait. Errors: kInvalid when
+  // no step begins at the position, or when the list does not suit the dataset or the options;
+  // kCancelled after a stop, and those of reading.
+  virtual Status start(const FeedState& state, std::shared_ptr<const SampleList> list,
+                       const std::stop_token& stop) = 0;
+  Status start(const FeedState& state, std::shared_ptr<const SampleList> list = nullptr) {
+    return start(state, std::move(list), {});
+  }
   // Waits at most `ms` milliseconds until next() would not wait; false when it still would.
   virtual bool wait_ms(int ms) = 0;
   // The next batch; null at the epoch's end. While the last batches of an epoch are consumed the

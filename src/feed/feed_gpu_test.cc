@@ -50,7 +50,7 @@ TEST(GpuFeedTest, BatchesOnADeviceAreThoseOfTheHost) {
   constexpr uint64_t kSamples = 150;
   io::MemoryFileSystem fs;
   write_images(fs, "/source/class", kSamples);
-  ASSERT_TRUE(store::pack(fs, "/source", "/packed", {}));
+  ASSERT_TRUE(store::pack(fs, "/source", fs, "/packed", {}));
   const auto dataset = store::open_packed(fs, "/packed").value();
   FeedOptions options;
   options.transform = image::Transform{

@@ -25,7 +25,8 @@ enum class Decode : uint8_t {
   kGpu,
 };
 
-// Whether only the parts of images are read that their samples need. The batches are the same.
+// Whether only the parts of images are read that their samples need. The batches are the same,
+// except that damage outside of a crop goes unseen; `forebay verify` finds it.
 enum class Regions : uint8_t {
   kAuto,   // where images come over a network and parts of them can be read
   kNever,  // images are always read as a whole

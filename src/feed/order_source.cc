@@ -66,7 +66,7 @@ const SampleList* list_of(const OrderSource& source) {
 }
 
 Result<Order> make_order(const store::Dataset& dataset, const OrderSource& source,
-                         const OrderOptions& options, uint64_t epoch) {
+                         const OrderOptions& options, uint64_t epoch, const io::ReadOptions& read) {
   const auto drawn = [&](const Weighted& weighted) {
     return std::make_shared<const SampleList>(
         draw_samples(*weighted.weights, options.seed, epoch, weighted.samples));
@@ -77,11 +77,11 @@ Result<Order> make_order(const store::Dataset& dataset, const OrderSource& sourc
           [&](Stored) { return make_whole(dataset, options, false, epoch); },
           // Each epoch must fit into the memory that the first one was given: no long stretches.
           [&](const Weighted& weighted) -> Result<Order> {
-            RETURN_IF_ERROR(dataset.load_all_locations());
+            RETURN_IF_ERROR(dataset.load_all_locations(read));
             return Order::make_listed(dataset, drawn(weighted), options, kGroupBytesInOrder);
           },
           [&](const Listed& list) -> Result<Order> {
-            RETURN_IF_ERROR(dataset.load_all_locations());
+            RETURN_IF_ERROR(dataset.load_all_locations(read));
             return Order::make_listed(dataset, list, options, std::numeric_limits<uint64_t>::max());
           }},
       source);

@@ -32,8 +32,11 @@ bool varies_by_epoch(const OrderSource& source);
 const SampleList* list_of(const OrderSource& source);
 
 // The order of an epoch from any source that suits the dataset. `epoch` below 2^32;
-// OrderOptions::shuffle does not count. Errors: like Order::make().
+// OrderOptions::shuffle does not count. A list or weights need to know where the dataset's samples
+// lie, and wait for that over a network; `read` limits this. Errors: like Order::make(); those of
+// Dataset::load_all_locations().
 Result<Order> make_order(const store::Dataset& dataset, const OrderSource& source,
-                         const OrderOptions& options, uint64_t epoch);
+                         const OrderOptions& options, uint64_t epoch,
+                         const io::ReadOptions& read = {});
 
 }  // namespace forebay::feed

@@ -31,7 +31,7 @@ std::shared_ptr<const store::Dataset> pack_images(io::FileSystem& fs) {
   write_folder(fs, "/source");
   store::PackOptions options;
   options.chunk_bytes = 64 << 10;
-  EXPECT_TRUE(store::pack(fs, "/source", "/packed", options));
+  EXPECT_TRUE(store::pack(fs, "/source", fs, "/packed", options));
   return store::open_packed(fs, "/packed").value();
 }
 
@@ -48,7 +48,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   write_folder(fs, "/source");
   store::PackOptions pack_options;
   pack_options.chunk_bytes = 64 << 10;
-  const auto report = store::pack(fs, "/source", "/packed", pack_options);
+  const auto report = store::pack(fs, "/source", fs, "/packed", pack_options);
   ASSERT_TRUE(report) << report.error().message();
   const auto dataset = store::open_packed(fs, "/packed");
   ASSERT_TRUE(dataset) << dataset.error().message();
@@ -103,7 +103,7 @@ TEST(PackedTest, ReadingAroundThePageCacheChangesNothing) {
   write_folder(fs, root + "/source");
   store::PackOptions pack_options;
   pack_options.chunk_bytes = 64 << 10;
-  ASSERT_TRUE(store::pack(fs, root + "/source", root + "/packed", pack_options));
+  ASSERT_TRUE(store::pack(fs, root + "/source", fs, root + "/packed", pack_options));
   const std::shared_ptr<const store::Dataset> dataset =
       store::open_packed(fs, root + "/packed").value();
   const auto [cached, cached_bytes] = epoch(dataset, false);

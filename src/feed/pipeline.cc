@@ -32,24 +32,36 @@ uint64_t plan_bytes(const EpochPlan& plan) {
   return plan.has_slices ? kPlans * kBytesEach * plan.load_numbers.size() : 0;
 }
 
+Status too_little_memory(uint64_t memory_bytes_max, uint64_t chunks, uint64_t batches,
+                         uint64_t slices) {
+  const bool is_for_slices = slices > std::max(chunks, batches);
+  const std::string_view lower = chunks > batches
+                                     ? "what is shuffled together (lanes, their groups, the chunks)"
+                                     : "the batches prepared ahead, or their size";
+  const std::string also =
+      fmt::format("{} describe this rank's slices of the epoch, ", base::human_bytes(slices));
+  return fail(Code::kNoMemory,
+              "feed: {} of chunks and {} of batches must be in memory at once, {}"
+              "memory_bytes_max is {}; {}{}",
+              base::human_bytes(chunks), base::human_bytes(batches), slices > 0 ? also : "",
+              base::human_bytes(memory_bytes_max),
+              is_for_slices ? "use more ranks, or raise it" : "raise it, or lower ",
+              is_for_slices ? "" : lower);
+}
+
 // How much of memory_bytes_max groups may take: twice what is needed, so that each lane's next
 // group can be loaded in time; the rest is for batches. Where the batches' sizes vary, they get at
 // least half of what is left.
 Result<uint64_t> divide_memory(const FeedOptions& options, const EpochPlan& plan,
                                const BatchPool::Shape& shape) {
   const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * shape.bytes();
-  const uint64_t chunks = plan.bytes_needed + plan_bytes(plan);
-  const auto needed = base::checked_add(chunks, batches);
+  const uint64_t slices = plan_bytes(plan);
+  const auto needed = base::checked_add(plan.bytes_needed + slices, batches);
   if (!needed || *needed > options.memory_bytes_max) {
-    return fail(Code::kNoMemory,
-                "feed: {} of chunks and {} of batches must be in memory at once, "
-                "memory_bytes_max is {}; raise it, or lower {}",
-                base::human_bytes(chunks), base::human_bytes(batches),
-                base::human_bytes(options.memory_bytes_max),
-                chunks > batches ? "what is shuffled together (lanes, their groups, the chunks)"
-                                 : "the batches prepared ahead, or their size");
+    return tl::unexpected(
+        too_little_memory(options.memory_bytes_max, plan.bytes_needed, batches, slices));
   }
-  const uint64_t left = options.memory_bytes_max - batches - chunks;
+  const uint64_t left = options.memory_bytes_max - *needed;
   const uint64_t ahead =
       plan.has_slices ? std::max(plan.bytes_needed, kSlicesAheadBytes) : plan.bytes_needed;
   return plan.bytes_needed + std::min(ahead, shape.varies() ? left / 2 : left);
@@ -68,8 +80,11 @@ Result<std::unique_ptr<Pipeline>> Pipeline::open(const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
                                                  const BatchPool::Shape& shape, const Start& start,
                                                  ChunkIndexes& indexes, Crews& crews, Trace& trace,
-                                                 const io::Clock& clock) {
-  ASSIGN_OR_RETURN(auto plan, planner.plan(start.epoch, planner.steps().begin_of(start.step)));
+                                                 const io::Clock& clock,
+                                                 const std::stop_token& stop) {
+  const io::ReadOptions read{.deadline_ns = {}, .stop = stop};
+  ASSIGN_OR_RETURN(auto plan,
+                   planner.plan(start.epoch, planner.steps().begin_of(start.step), read));
   ASSIGN_OR_RETURN(const uint64_t bytes, divide_memory(options, *plan, shape));
   return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, shape, start, plan,
                                                 bytes, indexes, crews, trace, clock));

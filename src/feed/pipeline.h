@@ -30,12 +30,14 @@ class Pipeline {
     bool operator==(const Start&) const = default;
   };
 
-  // Errors: kNoMemory when the options cannot work within memory_bytes_max.
+  // `stop` ends the wait for what the first epoch's plan needs over a network. Errors: kNoMemory
+  // when the options cannot work within memory_bytes_max; those of Planner::plan().
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
                                                 const BatchPool::Shape& shape, const Start& start,
                                                 ChunkIndexes& indexes, Crews& crews, Trace& trace,
-                                                const io::Clock& clock);
+                                                const io::Clock& clock,
+                                                const std::stop_token& stop);
   // Ends all work at once and waits until no thread works for the pipeline.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;

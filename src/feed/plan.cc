@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "feed/traffic_since.h"
+
 namespace forebay::feed {
 
 namespace {
@@ -74,6 +76,7 @@ FileRange range_of(const store::Dataset& dataset, const Stretch& stretch) {
 Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
                  OrderSource source)
     : dataset_(std::move(dataset)),
+      is_remote_(is_any_remote(*dataset_)),
       source_(std::move(source)),
       order_{.seed = options.seed, .lanes = options.lanes, .group_bytes = options.group_bytes},
       steps_{.global_batch = options.global_batch,
@@ -128,6 +131,7 @@ uint64_t Planner::bytes_of(const Order& order) const {
 // The mean size of a group's samples where they are read in slices; else 0. Estimated without the
 // samples' locations, so that planning touches none of them.
 uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) const {
+  if (!is_remote_) return 0;
   const auto stretches = order.stretches(group);
   const bool is_remote = std::ranges::any_of(
       stretches, [&](const Stretch& stretch) { return dataset_->is_remote(stretch.chunk); });
@@ -142,7 +146,8 @@ uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) co
 }
 
 // Where groups that are read as a whole begin and end must be known before they are read.
-Status Planner::load_locations(const Order& order) const {
+Status Planner::load_locations(const Order& order, const io::ReadOptions& read) const {
+  if (!is_remote_) return {};
   std::vector<uint32_t> chunks;
   for (const Group& group : order.groups()) {
     const auto stretches = order.stretches(group);
@@ -152,7 +157,7 @@ Status Planner::load_locations(const Order& order) const {
     if (is_known || sliced_sample_bytes(order, group) > 0) continue;
     for (const Stretch& stretch : stretches) chunks.push_back(stretch.chunk);
   }
-  return chunks.empty() ? Status() : dataset_->load_locations(chunks, {});
+  return chunks.empty() ? Status() : dataset_->load_locations(chunks, read);
 }
 
 // Adds the loads of a group. Those that only positions below `start` need get no uses.
@@ -187,11 +192,12 @@ void Planner::add_loads(size_t number, uint64_t start, EpochPlan* plan) const {
   }
 }
 
-Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start) const {
+Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start,
+                                                       const io::ReadOptions& read) const {
   auto plan = std::make_shared<EpochPlan>();
   plan->epoch = epoch;
-  ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch));
-  RETURN_IF_ERROR(load_locations(plan->order));
+  ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch, read));
+  RETURN_IF_ERROR(load_locations(plan->order, read));
   const size_t groups = plan->order.groups().size();
   plan->loads_of_group.resize(groups);
   for (size_t number = 0; number < groups; ++number) add_loads(number, start, plan.get());

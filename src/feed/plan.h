@@ -72,22 +72,26 @@ class Planner {
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
           OrderSource source);
   const Steps& steps() const { return steps_; }
+  // Whether any chunk of the dataset comes over a network.
+  bool is_remote() const { return is_remote_; }
   // Whether an epoch is prepared after this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
-  // Leaves out the loads that only positions below `start` need. Waits where groups are read as a
-  // whole over a network, until it is known where their samples lie. Errors: those of Order::make()
-  // and of Dataset::load_locations().
-  Result<std::shared_ptr<const EpochPlan>> plan(uint64_t epoch, uint64_t start) const;
+  // Leaves out the loads that only positions below `start` need. Over a network it waits until it
+  // is known where the samples of lists, and of groups that are read as a whole, lie; `read` limits
+  // that. Errors: those of make_order() and of Dataset::load_locations().
+  Result<std::shared_ptr<const EpochPlan>> plan(uint64_t epoch, uint64_t start,
+                                                const io::ReadOptions& read) const;
 
  private:
   uint64_t bytes_of(const Order& order, const Group& group) const;
   uint64_t sliced_sample_bytes(const Order& order, const Group& group) const;
-  Status load_locations(const Order& order) const;
+  Status load_locations(const Order& order, const io::ReadOptions& read) const;
   void add_loads(size_t number, uint64_t start, EpochPlan* plan) const;
   uint64_t bytes_of(const Order& order) const;
   uint64_t drawn_bytes_needed() const;
 
   std::shared_ptr<const store::Dataset> dataset_;
+  bool is_remote_ = false;
   OrderSource source_;
   OrderOptions order_;
   Steps steps_;

@@ -27,18 +27,20 @@ struct ReadCost {
     const double waiting = latency_s * bytes_per_s / kRemoteReads;
     return kRequestBytes + static_cast<uint64_t>(std::min(waiting, kWaitingBytesMost));
   }
-  // The largest gap between two ranges that is cheaper to read than to leave out.
+  // The largest gap between the ranges of two samples, or of one sample where a request has several
+  // ranges, that is cheaper to read than to leave out.
   uint64_t gap_bytes_max() const { return ranges_max > 1 ? range_bytes : request_bytes(); }
 
   // Whether a file of which these ascending ranges are needed is read as a whole: reading nearly
   // all of it saves little, and a whole file has a checksum that is longer than those of its
-  // segments.
+  // segments. Where a request has one range, everything from the first range to the last is read.
   bool is_nearly_whole(std::span<const FileRange> needed, uint64_t file_bytes) const {
-    uint64_t bytes = 0;  // that would be read, with the gaps that are read too
+    uint64_t bytes = 0;  // what would be read, with the gaps that are read too
     uint64_t end = 0;
     for (const FileRange& range : needed) {
       const uint64_t gap = range.offset - end;
-      bytes += range.length + (end > 0 && gap <= gap_bytes_max() ? gap : range_bytes);
+      const bool reads_gap = end > 0 && (ranges_max == 1 || gap <= gap_bytes_max());
+      bytes += range.length + (reads_gap ? gap : range_bytes);
       end = range.offset + range.length;
     }
     return static_cast<double>(bytes) > kWholeShare * static_cast<double>(file_bytes);
@@ -55,8 +57,8 @@ struct ReadCost {
   // However slow a link is, longer gaps are not read: a slice's memory is that of its samples.
   static constexpr double kWaitingBytesMost = 64 << 10;
   static constexpr double kWholeShare = 0.95;
-  // The shares of photographs' bytes that usual random crops leave out, at least: where a request
-  // has several ranges, and where it has one.
+  // The shares of photographs' bytes that usual random crops leave out, at least, once the images'
+  // headers are known: where a request has several ranges, and where it has one.
   static constexpr double kSavedShare = 0.4;
   static constexpr double kSavedShareOfOneRange = 0.25;
 };

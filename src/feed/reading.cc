@@ -23,13 +23,6 @@ Status no_memory(uint64_t bytes) {
   return fail(Code::kNoMemory, "feed: no memory for {} of chunks", base::human_bytes(bytes));
 }
 
-bool is_any_remote(const store::Dataset& dataset) {
-  for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
-    if (dataset.is_remote(chunk)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner,
@@ -39,7 +32,7 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
       planner_(planner),
       slicer_(slicer),
       options_(options),
-      is_remote_(is_any_remote(dataset)),
+      is_remote_(planner.is_remote()),
       crews_(crews),
       trace_(trace),
       ahead_({.memory_bytes = options.memory_bytes_max,
@@ -366,7 +359,7 @@ void ReadingStage::add_epoch(std::shared_ptr<EpochData> epoch) {
 
 Result<std::shared_ptr<EpochData>> ReadingStage::make_epoch(uint64_t number) const {
   try {
-    ASSIGN_OR_RETURN(auto plan, planner_.plan(number, 0));
+    ASSIGN_OR_RETURN(auto plan, planner_.plan(number, 0, read_options()));
     RETURN_IF_ERROR(check_memory(*plan));
     return std::make_shared<EpochData>(std::move(plan));
   } catch (const std::bad_alloc&) {

@@ -28,7 +28,7 @@ struct ReadingCrews {
   base::Crew slicers;
 };
 
-// Any thread may call anything. What the constructor is given outlives the stage.
+// Any thread may call anything. The constructor's arguments must outlive the stage.
 class ReadingStage {
  public:
   struct Options {

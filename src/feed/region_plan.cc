@@ -97,7 +97,7 @@ std::optional<RegionPieces> plan_pieces(const IndexedImage& image, Bytes header,
   std::optional<jpeg::Header> geometry;
   if (header.empty()) {
     geometry = expected_header(image);
-  } else if (const auto parsed = jpeg::parse_header(header)) {
+  } else if (const auto parsed = jpeg::parse_header(header); parsed && fits(*parsed, image)) {
     geometry = *parsed;
   }
   if (!geometry) return std::nullopt;
@@ -109,6 +109,12 @@ std::optional<RegionPieces> plan_pieces(const IndexedImage& image, Bytes header,
   }
   if (cost.is_nearly_whole(out.places, image.length)) return std::nullopt;
   return out;
+}
+
+FileRange extent_of(std::span<const FileRange> places) {
+  const FileRange& last = places.back();
+  const uint64_t begin = places.front().offset;
+  return {.offset = begin, .length = last.offset + last.length - begin};
 }
 
 std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, const ReadCost& cost) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "feed/chunk_indexes.h"
@@ -36,10 +37,14 @@ bool may_need_less(const image::Transform& transform);
 base::Rect decoded_region(const image::Transform& transform, const image::Draw& drawn,
                           image::Size size);
 
-// Plans reading a region of an image. `header` is its header, empty if that is not known. Empty
-// where the whole file is to be read: the region needs nearly all of it, or parts cannot be read.
+// Plans reading a region of an image. `header` is its header, empty if that is not known. Returns
+// nothing where the whole file is to be read: the region needs nearly all of it, parts cannot be
+// read, or the header was kept with another index than the image has now.
 std::optional<RegionPieces> plan_pieces(const IndexedImage& image, base::Bytes header,
                                         const base::Rect& region, const ReadCost& cost);
+
+// The bytes from the first of some ascending places to the last; there is at least one.
+FileRange extent_of(std::span<const FileRange> places);
 
 // A run of bytes in a chunk's file that is read in one go.
 struct ChunkRun {

@@ -133,6 +133,23 @@ TEST(RegionPlan, AHeaderOtherThanForeseenIsNotUsed) {
   EXPECT_TRUE(chunk->header(indexed).empty());
 }
 
+TEST(RegionPlan, AHeaderThatWasKeptWithAnotherIndexIsNotUsed) {
+  const Image image = make_image({.width = 300, .height = 220});
+  IndexedChunk before(image.index);
+  before.keep_header(*before.image(kOffset, image.file.file.size()), header_of(image));
+  Image other = image;
+  auto& segments = other.index.samples[0].files[0].restart->segments;
+  const uint32_t last = segments.back().length;
+  segments.pop_back();
+  segments.back().length += last + 2;  // and the marker between them
+  IndexedChunk after(other.index);
+  after.add_headers(before.encode_headers());
+  const IndexedImage* indexed = after.image(kOffset, image.file.file.size());
+  ASSERT_NE(indexed, nullptr);
+  ASSERT_FALSE(after.header(*indexed).empty());
+  EXPECT_FALSE(plan_pieces(*indexed, after.header(*indexed), {200, 150, 100, 70}, {}));
+}
+
 TEST(RegionPlan, NearlyAWholeImageIsReadAsAWhole) {
   const Image image = make_image({.width = 300, .height = 220});
   const IndexedChunk chunk(image.index);
@@ -208,6 +225,10 @@ TEST(ReadCost, GapsThatAreReadCountForAWholeFile) {
   EXPECT_FALSE(many.is_nearly_whole(needed, 100'000));
   EXPECT_TRUE(single.is_nearly_whole(needed, 100'000));
   EXPECT_FALSE(single.is_nearly_whole(needed, 110'000));
+  // However long a gap is, where a request has one range it is read.
+  const std::vector<FileRange> ends{{0, 1000}, {9'990'000, 10'000}};
+  EXPECT_FALSE(many.is_nearly_whole(ends, 10'000'000));
+  EXPECT_TRUE(single.is_nearly_whole(ends, 10'000'000));
 }
 
 }  // namespace

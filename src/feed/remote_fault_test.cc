@@ -1,6 +1,8 @@
 // Datasets that are far away, when something goes wrong, and within little memory.
-#include <set>
+#include <cstring>
+#include <numeric>
 
+#include "feed/starting.h"
 #include "feed/testing/remote_fixture.h"
 
 namespace forebay::feed {
@@ -14,15 +16,12 @@ TEST_F(RemoteTest, WhatIsDamagedOnItsWayIsReadAgain) {
     const auto near = start(local, wanted);
     RemoteOrigin remote(*fs_);
     const auto packed = dataset(remote);
-    std::set<std::pair<std::string, uint64_t>> damaged;
     for (uint64_t sample = 0; sample < packed->sample_count(); sample += 5) {
       const store::Location location = local->location(sample);
       // A byte of the header, or of a segment.
       const uint32_t at = sample % 2 == 0 ? 10 : location.length / 2;
-      damaged.emplace(packed->chunk_label(location.chunk), location.offset + at);
+      remote.damage(packed->chunk_label(location.chunk), location.offset + at, 1);
     }
-    remote.damage(
-        [&](const std::string& path, uint64_t at) { return damaged.contains({path, at}); }, 1);
     const auto far = start(packed, wanted);
     EXPECT_TRUE(rest(*far) == rest(*near));
     EXPECT_TRUE(far->state().bad.empty());
@@ -37,11 +36,9 @@ TEST_F(RemoteTest, WhatIsDamagedEachTimeIsABadSample) {
     const auto packed = dataset(remote);
     const store::Location location = dataset(*fs_)->location(17);
     const std::string path = packed->chunk_label(location.chunk);
-    remote.damage(
-        [&](const std::string& of, uint64_t at) {
-          return of == path && at >= location.offset && at < location.offset + location.length;
-        },
-        1 << 20);
+    for (uint32_t at = 0; at < location.length; ++at) {
+      remote.damage(path, location.offset + at, 1 << 20);
+    }
     io::MemoryFileSystem copy;
     copy_mixed(copy);
     copy.content(path)[location.offset + location.length / 2] ^= 0x10;
@@ -57,13 +54,34 @@ TEST_F(RemoteTest, WhatIsDamagedEachTimeIsABadSample) {
 TEST_F(RemoteTest, WithoutItsIndexAChunkIsReadAsAWhole) {
   RemoteOrigin remote(*fs_);
   const auto packed = dataset(remote, "/photos");
-  remote.damage([](const std::string&, uint64_t at) { return at == 700; }, 1 << 20);
+  for (uint32_t chunk = 0; chunk < packed->chunk_count(); ++chunk) {
+    remote.damage(packed->chunk_label(chunk), 700, 1 << 20);
+  }
   FeedOptions wanted = options();
   wanted.next_epoch = false;
   const auto far = start(packed, wanted);
   const auto near = start(dataset(*fs_, "/photos"), wanted);
   EXPECT_TRUE(rest(*far) == rest(*near));
   EXPECT_GE(far->stats().bytes_read, far->stats().whole_bytes);
+}
+
+// A tar header says that an extended header of 8 GB comes first: more than is ever read.
+TEST_F(RemoteTest, AnIndexThatClaimsToBeTooBigCountsAsNone) {
+  io::MemoryFileSystem copy;
+  copy_mixed(copy);
+  const auto near = dataset(*fs_);
+  for (uint32_t chunk = 0; chunk < near->chunk_count(); ++chunk) {
+    ByteVector& content = copy.content(near->chunk_label(chunk));
+    std::memcpy(&content[124], "77777777777", 11);
+    content[156] = 'L';
+    std::memset(&content[148], ' ', 8);
+    const auto sum = std::accumulate(content.begin(), content.begin() + store::kTarBlockBytes, 0u);
+    std::memcpy(&content[148], fmt::format("{:06o}", sum).c_str(), 7);
+  }
+  const RemoteOrigin remote(copy);
+  const auto far = dataset(remote);
+  ASSERT_EQ(far->read_stored_index(0, {}).error().code(), base::Code::kTooBig);
+  EXPECT_TRUE(rest(*start(far, options())) == rest(*start(near, options())));
 }
 
 TEST_F(RemoteTest, AConnectionThatDropsIsAnErrorAndNoBadSample) {
@@ -172,6 +190,66 @@ TEST_F(RemoteTest, AStopDoesNotWaitForAnswers) {
   remote.hold(true);
   const auto feed = start(packed, options());
   EXPECT_FALSE(feed->wait_ms(1));
+}
+
+std::shared_ptr<const SampleList> list_of(uint64_t count) {
+  SampleList list;
+  for (uint64_t i = 0; i < count; ++i) list.samples.push_back(i * 37 % 61);
+  return std::make_shared<const SampleList>(std::move(list));
+}
+
+// A list needs to know where its samples lie before anything can be read.
+TEST_F(RemoteTest, AStopEndsAStartThatWaitsForAnswers) {
+  RemoteOrigin remote(*fs_);
+  const auto far = Feed::open(dataset(remote), options()).value();
+  remote.forget();
+  remote.hold(true);
+  std::stop_source stop;
+  base::Crew impatient;
+  impatient.start(1, [&](uint32_t) {
+    remote.wait_for_requests(1);
+    stop.request_stop();
+  });
+  EXPECT_EQ(far->start({}, list_of(40), stop.get_token()).code(), base::Code::kCancelled);
+  impatient.wait();
+  remote.hold(false);
+  ASSERT_TRUE(far->start({}, list_of(40)).ok());
+  const auto near = Feed::open(dataset(*fs_), options()).value();
+  ASSERT_TRUE(near->start({}, list_of(40)).ok());
+  EXPECT_TRUE(rest(*far) == rest(*near));
+}
+
+TEST_F(RemoteTest, WhoeverGivesUpAStartDoesNotWaitForAnswers) {
+  RemoteOrigin remote(*fs_);
+  SharedFeed far(Feed::open(dataset(remote), options()).value());
+  remote.forget();
+  remote.hold(true);
+  {
+    Starting given_up(far, {}, list_of(40));
+    remote.wait_for_requests(1);
+    EXPECT_FALSE(given_up.wait_ms(1));
+  }
+  remote.hold(false);
+  Starting starting(far, {}, list_of(40));
+  auto begun = starting.wait_ms(10'000);
+  ASSERT_TRUE(begun && *begun);
+  EXPECT_TRUE(far.next(**begun));
+}
+
+TEST_F(RemoteTest, TooManySlicesAreNamedWhenMemoryIsTooSmall) {
+  const RemoteOrigin remote(*fs_);
+  FeedOptions wanted = options();
+  wanted.memory_bytes_max = 5'000'000;
+  const auto message = [&](uint64_t samples) {
+    const auto feed = Feed::open(dataset(remote), wanted).value();
+    return std::string(feed->start({}, list_of(samples)).message());
+  };
+  const std::string many = message(100'000);
+  EXPECT_NE(many.find("describe this rank's slices of the epoch"), std::string::npos) << many;
+  EXPECT_NE(many.find("use more ranks, or raise it"), std::string::npos) << many;
+  wanted.memory_bytes_max = 500'000;
+  const std::string few = message(100);
+  EXPECT_NE(few.find("raise it, or lower"), std::string::npos) << few;
 }
 
 }  // namespace

@@ -67,6 +67,55 @@ TEST_F(RemoteTest, ALinkThatChangesChangesNoBatch) {
   }
 }
 
+// An origin whose server answers one range at a time, over a link on which a request costs little.
+class OneRangeOrigin final : public io::Origin {
+ public:
+  explicit OneRangeOrigin(const io::Origin& below) : below_(below) {}
+  Result<std::unique_ptr<io::ReadableFile>> open(const std::string& path,
+                                                 const io::OpenOptions& options) const override {
+    return below_.open(path, options);
+  }
+  bool is_remote(const std::string&) const override { return true; }
+  size_t ranges_max(const std::string&) const override { return 1; }
+  io::Traffic traffic(const std::string&) const override {
+    return {.latency_s = 1e-6, .bytes_per_s = 1e6};
+  }
+  Result<std::vector<io::DirEntry>> list(const std::string& path) const override {
+    return below_.list(path);
+  }
+  Result<io::FileInfo> stat(const std::string& path) const override { return below_.stat(path); }
+  std::string canonical(const std::string& path) const override { return path; }
+
+ private:
+  const io::Origin& below_;
+};
+
+TEST_F(RemoteTest, WhereARequestHasOneRangeASampleTakesOneRequest) {
+  constexpr uint32_t kImages = 10;
+  io::MemoryFileSystem fs;
+  for (uint32_t i = 0; i < kImages; ++i) {
+    const jpeg::Sample wide{.width = 1600, .height = 800, .quality = 95};
+    store::put(fs, fmt::format("/source/class/{}.jpg", i), jpeg::make_jpeg(wide, i + 1));
+  }
+  ASSERT_TRUE(store::pack(fs, "/source", "/wide", store::PackOptions()));
+  const RemoteOrigin remote(fs);
+  const OneRangeOrigin single(remote);
+  FeedOptions wanted = options();
+  wanted.transform.crop = image::RandomResizedCrop{.scale_min = 0.05, .scale_max = 0.2};
+  wanted.drop_last = false;
+  wanted.next_epoch = false;
+  const auto far = start(dataset(single, "/wide"), wanted);
+  EXPECT_TRUE(rest(*far) == rest(*start(dataset(fs, "/wide"), wanted)));
+  size_t requests = 0;
+  for (const RemoteOrigin::Asked& asked : remote.asked()) {
+    EXPECT_EQ(asked.ranges.size(), 1u);
+    if (asked.path.ends_with(".tar") && asked.ranges[0].first > 0) ++requests;
+  }
+  EXPECT_GT(requests, 0u);
+  EXPECT_LE(requests, kImages);
+  EXPECT_LT(far->stats().bytes_read, far->stats().whole_bytes * 9 / 10);
+}
+
 TEST_F(RemoteTest, TheLinkIsCountedSinceTheFeedWasOpened) {
   const RemoteOrigin one(*fs_);
   const RemoteOrigin other(*fs_);
@@ -95,7 +144,7 @@ TEST_F(RemoteTest, EachUseIsInOneSlice) {
     wanted.rank = world_size - 1;
     const Planner planner(dataset(remote), wanted, Shuffled{});
     for (const uint64_t start : {0u, 8u, 48u}) {
-      const auto plan = planner.plan(1, start).value();
+      const auto plan = planner.plan(1, start, {}).value();
       const Order& order = plan->order;
       EXPECT_GT(plan->loads.size(), 2u);
       std::vector<uint64_t> uses(plan->loads.size());

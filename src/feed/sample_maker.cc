@@ -13,6 +13,10 @@ using base::fail;
 
 namespace {
 
+// Files that were composed or read one by one, and have not been prepared yet, take no more memory
+// than this and one file in each thread. They count nowhere.
+constexpr uint64_t kBegunBytes = 16'000'000;
+
 // Whether an error concerns this one sample, and not the disk, the network, the machine or the
 // options.
 bool is_bad_sample(Code code) {
@@ -75,6 +79,7 @@ void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> 
     }
     if (good && status.ok()) {
       status = guarded([&] { return begin(epoch, load, at, &task); });
+      if (status.ok() && begun_bytes_ > kBegunBytes) good = finish(epoch, reading, on_gpu, room);
       if (status.ok()) continue;
     }
     if (good) task.status = std::move(status);
@@ -115,6 +120,7 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
   } else {
     begun.unusable = std::move(file.error());
   }
+  begun_bytes_ += begun.file.size();
   begun_.push_back(std::move(begun));
   return {};
 }
@@ -198,6 +204,7 @@ bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, R
     good &= task.status.ok();
   }
   begun_.clear();
+  begun_bytes_ = 0;
   requests_.clear();
   return good;
 }

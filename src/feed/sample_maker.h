@@ -30,7 +30,7 @@ struct Task {
   std::optional<BadSample> bad = {};  // the position's own sample, if it was bad
 };
 
-// One thread at a time may use it. What the constructor is given outlives it.
+// One thread at a time may use it. The constructor's arguments must outlive the object.
 class SampleMaker {
  public:
   // A call of make() has at most `tasks_max` tasks.
@@ -86,6 +86,7 @@ class SampleMaker {
   const Trace::Track track_;
   SlotWriter writer_;
   std::vector<Begun> begun_;
+  uint64_t begun_bytes_ = 0;           // of the files in begun_
   std::vector<SlotRequest> requests_;  // one for each usable sample of begun_
   base::ByteVector file_;              // a replacement's file; its memory is kept
   std::vector<base::Bytes> parts_;

@@ -12,12 +12,13 @@ Status SharedFeed::check(Turn turn) const {
 }
 
 Result<SharedFeed::Turn> SharedFeed::start(const FeedState& state,
-                                           std::shared_ptr<const SampleList> list) {
+                                           std::shared_ptr<const SampleList> list,
+                                           const std::stop_token& stop) {
   // Counted before the lock is taken, so that whoever holds it while waiting releases it.
   const Turn turn = ++turn_;
   MutexLock lock(mutex_);
   // If a newer start() got the lock first, its turn is the one that counts.
-  if (!is_over(turn)) RETURN_IF_ERROR(feed_->start(state, std::move(list)));
+  if (!is_over(turn)) RETURN_IF_ERROR(feed_->start(state, std::move(list), stop));
   return turn;
 }
 

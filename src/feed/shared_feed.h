@@ -28,8 +28,8 @@ class SharedFeed {
 
   // Begins at `state` and ends every earlier turn; a call that waits for a batch of an earlier turn
   // returns within its `ms`. Arguments and errors: like Feed::start().
-  Result<Turn> start(const FeedState& state, std::shared_ptr<const SampleList> list = nullptr)
-      EXCLUDES(mutex_);
+  Result<Turn> start(const FeedState& state, std::shared_ptr<const SampleList> list = nullptr,
+                     const std::stop_token& stop = {}) EXCLUDES(mutex_);
   // Ends this turn, if it is not over yet.
   void end(Turn turn);
   bool is_over(Turn turn) const { return turn_ != turn; }

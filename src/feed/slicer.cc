@@ -107,9 +107,12 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
     const store::Location location = dataset_.location(sample.sample);
     out.sample_bytes += location.length;
     if (!may_read(dataset_.chunk(chunk), location)) continue;
-    for (const FileRange& place : places_of(plan, load, at, location, cost, &sample)) {
+    const auto of_sample = places_of(plan, load, at, location, cost, &sample);
+    for (const FileRange& place : of_sample) {
+      // Where each range takes a request of its own, a sample is read in one.
+      const FileRange range = cost.ranges_max > 1 ? place : extent_of(of_sample);
       sample.places.push_back({.run = wanted.size(), .range = place});
-      wanted.push_back({.of = {.chunk = location.chunk, .range = place}});
+      wanted.push_back({.of = {.chunk = location.chunk, .range = range}});
     }
   }
   out.runs = join_runs(wanted, cost);

@@ -48,7 +48,7 @@ struct Slice {
 // What the slices of a group share while any of them is in memory. Any thread may use it.
 class SlicedGroup {
  public:
-  // What it is given outlives it.
+  // The constructor's arguments must outlive the object.
   SlicedGroup(const EpochPlan& plan, size_t group, const ChunkIndexes& indexes)
       : plan_(plan), group_(group), indexes_(indexes) {}
   // Keeps the headers that were read for the group.
@@ -74,7 +74,7 @@ class SlicedGroup {
 // Any thread may call anything.
 class Slicer {
  public:
-  // What it is given outlives it.
+  // The constructor's arguments must outlive the object.
   Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkIndexes& indexes);
 
   // For the slices of a group; the plan outlives it.

@@ -7,6 +7,7 @@ namespace forebay::feed {
 namespace {
 
 constexpr uint64_t kBufferUnit = 2u << 20;  // io::LargeBuffer rounds large sizes up to this
+constexpr uint64_t kSmallUnit = 64u << 10;  // how much larger a buffer for a slice may always be
 constexpr size_t kBuffersKept = 256;
 
 }  // namespace
@@ -17,7 +18,8 @@ SpareBuffers::SpareBuffers() { buffers_.reserve(kBuffersKept); }
 // are asked for are counted.
 io::LargeBuffer SpareBuffers::take(uint64_t bytes) {
   auto best = buffers_.end();
-  size_t best_size = bytes + bytes / 8 + kBufferUnit + 1;
+  const uint64_t unit = bytes >= kBufferUnit / 2 ? kBufferUnit : kSmallUnit;
+  size_t best_size = bytes + bytes / 8 + unit + 1;
   for (auto it = buffers_.begin(); it != buffers_.end(); ++it) {
     const size_t size = it->buffer.size();
     if (size < bytes || size >= best_size) continue;

@@ -23,8 +23,8 @@ struct FeedStats {
   int64_t read_ns = 0;            // CPU time of the threads that read
   int64_t reading_ns = 0;         // time in which these were reading
   uint64_t batch_bytes_peak = 0;  // the most that batches have taken at the same time
-  // What went over the network for the dataset (feed/link.h). A read that `requests` counts may
-  // have taken several of these requests.
+  // What went over the network for the dataset (feed/traffic_since.h). A read that `requests`
+  // counts may have taken several of these requests.
   io::Traffic link = {};
 };
 

@@ -29,4 +29,12 @@ inline bool is_made_of_letters_and(std::string_view marks, std::string_view text
   });
 }
 
+// The text without blanks and line ends at its end, and at both ends.
+inline std::string_view trimmed_end(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+inline std::string_view trimmed(std::string_view text) {
+  return trimmed_end(text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size())));
+}
+
 }  // namespace forebay::io

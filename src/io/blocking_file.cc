@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "io/machine.h"
-
 namespace forebay::io {
 
 using base::Code;
@@ -14,16 +12,6 @@ namespace {
 // A piece of this size takes a few milliseconds. Pieces end at multiples of it, so that reads
 // around the page cache stay in whole blocks.
 constexpr uint64_t kPieceBytes = 8u << 20;
-
-Status check_wanted(const std::string& path, const ReadOptions& options) {
-  if (options.stop.stop_requested()) {
-    return fail(Code::kCancelled, "{}: reading was stopped", path);
-  }
-  if (options.deadline_ns && monotonic_ns() >= *options.deadline_ns) {
-    return fail(Code::kTimedOut, "{}: not read before its deadline", path);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -42,8 +30,8 @@ Status BlockingFile::read(uint64_t offset, MutableBytes out, const ReadOptions& 
   return {};
 }
 
-LoadedFile::LoadedFile(std::string path, Bytes data)
-    : BlockingFile(std::move(path), {.size = data.size()}), data_(data) {}
+LoadedFile::LoadedFile(std::string path, Bytes data, uint64_t size)
+    : BlockingFile(std::move(path), {.size = size}), data_(data) {}
 
 Result<size_t> LoadedFile::read_some(uint64_t offset, MutableBytes out) const {
   if (offset >= data_.size()) return size_t{0};

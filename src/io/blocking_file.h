@@ -24,10 +24,12 @@ class BlockingFile : public ReadableFile {
   const Identity identity_;
 };
 
-// A file whose bytes are in memory, which outlives it.
+// A file whose bytes, or whose first ones, are in memory, which outlives it.
 class LoadedFile final : public BlockingFile {
  public:
-  LoadedFile(std::string path, Bytes data);
+  LoadedFile(std::string path, Bytes data) : LoadedFile(std::move(path), data, data.size()) {}
+  // The file has `size` bytes; reading ends after those in memory.
+  LoadedFile(std::string path, Bytes data, uint64_t size);
 
  private:
   Result<size_t> read_some(uint64_t offset, MutableBytes out) const override;

@@ -39,12 +39,12 @@ INSTANTIATE_TEST_SUITE_P(All, FileSystemTest, testing::Values("posix", "memory")
 
 TEST_P(FileSystemTest, ReadsWhatWasWritten) {
   ASSERT_TRUE(fs_->put(path("a"), as_bytes("hello")).ok());
-  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "hello");
-  EXPECT_EQ(read_file(*fs_, path("a"), 4).error().code(), Code::kTooBig);
+  EXPECT_EQ(as_text(*fs_->read_whole(path("a"), 5)), "hello");
+  EXPECT_EQ(fs_->read_whole(path("a"), 4).error().code(), Code::kTooBig);
   EXPECT_EQ(fs_->stat(path("a"))->size, 5u);
   EXPECT_EQ(fs_->list(root_)->size(), 1u);
   ASSERT_TRUE(fs_->put(path("a"), as_bytes("new")).ok());
-  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 5)), "new");
+  EXPECT_EQ(as_text(*fs_->read_whole(path("a"), 5)), "new");
 }
 
 TEST_P(FileSystemTest, SaysThatAFileEndsTooEarly) {
@@ -90,7 +90,7 @@ TEST_P(FileSystemTest, AppendsToAFileThatIsThereOrNot) {
     ASSERT_TRUE(file->append(as_bytes(line)).ok());
     ASSERT_TRUE(file->close().ok());
   }
-  EXPECT_EQ(as_text(*read_file(*fs_, path("log"), 100)), "one\ntwo\n");
+  EXPECT_EQ(as_text(*fs_->read_whole(path("log"), 100)), "one\ntwo\n");
 }
 
 TEST_P(FileSystemTest, PutsPiecesAndMakesFolders) {
@@ -107,7 +107,7 @@ TEST_P(FileSystemTest, PutsPiecesAndMakesFolders) {
   for (const bool durable : {true, false}) {
     const std::string file = path(fmt::format("new{}/folders/file", durable));
     ASSERT_TRUE(fs_->put_pieces(file, pieces, {.durable = durable}).ok());
-    EXPECT_EQ(*read_file(*fs_, file, 1u << 24), whole);
+    EXPECT_EQ(*fs_->read_whole(file, 1u << 24), whole);
     EXPECT_EQ(fs_->list(parent_path(file))->size(), 1u);
   }
   ASSERT_TRUE(fs_->put_pieces(path("empty"), {}).ok());
@@ -126,7 +126,7 @@ TEST_P(FileSystemTest, PutsOnConditions) {
                           .known = fs_->open(path("a")).value()->identity()};
   ASSERT_TRUE(fs_->put(path("a"), as_bytes("three"), if_one).ok());
   EXPECT_EQ(fs_->put(path("a"), as_bytes("four"), if_one).code(), Code::kChanged);
-  EXPECT_EQ(as_text(*read_file(*fs_, path("a"), 10)), "three");
+  EXPECT_EQ(as_text(*fs_->read_whole(path("a"), 10)), "three");
   ASSERT_TRUE(fs_->remove(path("a")).ok());
   EXPECT_EQ(fs_->put(path("a"), as_bytes("five"), if_one).code(), Code::kChanged);
   EXPECT_FALSE(*exists(*fs_, path("a")));
@@ -229,7 +229,7 @@ TEST(DiskFileSystem, LeavesTheOldContentAtEveryFault) {
     EXPECT_EQ(status.code(), Code::kNoSpace);
     EXPECT_NE(status.message().find("/d/a: cannot"), std::string::npos) << status.message();
     memory.power_loss();
-    EXPECT_EQ(as_text(*read_file(memory, "/d/a", 100)), "old") << "fault at operation " << at;
+    EXPECT_EQ(as_text(*memory.read_whole("/d/a", 100)), "old") << "fault at operation " << at;
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/origin.h"
@@ -82,6 +83,29 @@ bool make_private_folders(const std::string& folder) {
   return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
 }
 
+constexpr size_t kHashDigits = 2 * sizeof(base::Sha256);
+
+// Whether something can be kept under this name. The folder may hold files of others, so the names
+// of our own are as unlike them as possible.
+bool is_name(std::string_view name) {
+  return name.size() > kHashDigits + 1 && name[kHashDigits] == '.' &&
+         base::sha256_from_hex(name.substr(0, kHashDigits)).has_value() &&
+         is_made_of_letters_and("-", name.substr(kHashDigits + 1));
+}
+
+bool is_kept(std::string_view file) {
+  return file.ends_with(kSuffix) && is_name(file.substr(0, file.size() - kSuffix.size()));
+}
+
+// Whether the name is three numbers, like write() gives.
+bool is_unfinished(std::string_view file) {
+  if (!file.ends_with(kUnfinishedSuffix)) return false;
+  file.remove_suffix(kUnfinishedSuffix.size());
+  return std::ranges::count(file, '-') == 2 && file.front() != '-' && file.back() != '-' &&
+         file.find("--") == std::string_view::npos &&
+         file.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
 struct Found {
   int64_t used_ns = 0;
   uint64_t bytes = 0;
@@ -97,10 +121,11 @@ std::vector<Found> list(const std::string& folder) {
   while (const dirent* entry = ::readdir(entries)) {
     const std::string_view name = entry->d_name;
     struct stat info{};
-    if (!name.ends_with(kSuffix) && !name.ends_with(kUnfinishedSuffix)) continue;
+    const bool is_whole = is_kept(name);
+    if (!is_whole && !is_unfinished(name)) continue;
     if (::fstatat(at, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(info.st_mode)) continue;
-    if (name.ends_with(kSuffix)) {
+    if (is_whole) {
       found.push_back({.used_ns = modified_ns(info),
                        .bytes = static_cast<uint64_t>(info.st_size),
                        .name = std::string(name)});
@@ -150,6 +175,7 @@ std::optional<ByteVector> KeptFiles::get(const std::string& name) const {
 }
 
 void KeptFiles::put(const std::string& name, Bytes content) const {
+  FOREBAY_CHECK(is_name(name));
   if (!writes_ || content.size() > base::kKeptFileBytesMax) return;
   if (!write(name, content)) return;
   const uint64_t unchecked = unchecked_bytes_ += kFrameBytes + content.size();

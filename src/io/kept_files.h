@@ -31,8 +31,9 @@ class KeptFiles {
   std::optional<base::ByteVector> get(const std::string& name) const;
   // Whether there is a file of this name, which get() may still refuse.
   bool has(const std::string& name) const;
-  // Keeps these bytes under a name of letters, digits, "." and "-", in place of what was there.
-  // They appear whole or not at all. After a failure this object writes nothing more.
+  // Keeps these bytes in place of what was there under this name, which is 64 hexadecimal digits, a
+  // dot, and letters, digits and "-". They appear whole or not at all. After a failure this object
+  // writes nothing more. Files of other names in the folder are never touched.
   void put(const std::string& name, base::Bytes content) const EXCLUDES(mutex_);
   // Why nothing can be written, in words; empty while writing works.
   std::string trouble() const EXCLUDES(mutex_);

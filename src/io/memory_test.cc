@@ -23,7 +23,7 @@ TEST(MemoryFileSystem, PowerLossKeepsWhatWasSynced) {
   ASSERT_TRUE(fs.sync_dir("/d").ok());
   ASSERT_TRUE(file->append(as_bytes("lost")).ok());
   fs.power_loss(1);
-  EXPECT_EQ(as_text(*read_file(fs, "/d/a", 100)), "keptl");
+  EXPECT_EQ(as_text(*fs.read_whole("/d/a", 100)), "keptl");
 }
 
 }  // namespace

@@ -2,10 +2,23 @@
 
 #include <new>
 
+#include "base/mutex.h"
+#include "io/machine.h"
+
 namespace forebay::io {
 
 using base::Code;
 using base::fail;
+
+Status check_wanted(const std::string& path, const ReadOptions& options) {
+  if (options.stop.stop_requested()) {
+    return fail(Code::kCancelled, "{}: reading was stopped", path);
+  }
+  if (options.deadline_ns && monotonic_ns() >= *options.deadline_ns) {
+    return fail(Code::kTimedOut, "{}: not read before its deadline", path);
+  }
+  return {};
+}
 
 void ReadableFile::start(std::vector<Range> ranges, const ReadOptions& options,
                          std::function<void(Status)> done) const {
@@ -18,6 +31,21 @@ void ReadableFile::start(std::vector<Range> ranges, const ReadOptions& options,
     status = fail(Code::kNoMemory, "{}: no memory to read it", path());
   }
   done(std::move(status));
+}
+
+Status read_ranges(const ReadableFile& file, std::vector<Range> ranges,
+                   const ReadOptions& options) {
+  base::Mutex mutex;
+  base::CondVar changed;
+  std::optional<Status> outcome;
+  file.start(std::move(ranges), options, [&](Status status) {
+    base::MutexLock lock(mutex);
+    outcome = std::move(status);
+    changed.notify_all();
+  });
+  base::MutexLock lock(mutex);
+  while (!outcome) changed.wait(mutex);
+  return std::move(*outcome);
 }
 
 bool Origin::is_remote(const std::string&) const { return false; }
@@ -35,8 +63,9 @@ Result<base::ByteVector> Origin::read_whole(const std::string& path, uint64_t li
   return data;
 }
 
-Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit) {
-  return origin.read_whole(path, limit);
+bool are_comparable(const Origin& a, const std::string& path_a, const Origin& b,
+                    const std::string& path_b) {
+  return &a == &b || (!a.is_remote(path_a) && !b.is_remote(path_b));
 }
 
 Result<bool> exists(const Origin& origin, const std::string& path) {

@@ -34,6 +34,9 @@ struct ReadOptions {
   std::stop_token stop = {};
 };
 
+// Whether to go on: kCancelled or kTimedOut where a read of the file `path` shall be given up now.
+Status check_wanted(const std::string& path, const ReadOptions& options);
+
 // A run of a file's bytes, and the memory that receives them.
 struct Range {
   uint64_t offset = 0;
@@ -58,6 +61,10 @@ class ReadableFile {
   virtual void start(std::vector<Range> ranges, const ReadOptions& options,
                      std::function<void(Status)> done) const;
 };
+
+// ReadableFile::start(), and waits until it is done.
+Status read_ranges(const ReadableFile& file, std::vector<Range> ranges,
+                   const ReadOptions& options = {});
 
 // What was exchanged with the servers of an origin since it was made, and how fast they are. All
 // zero where nothing comes over a network.
@@ -131,8 +138,17 @@ class Origin {
   virtual std::string canonical(const std::string& path) const = 0;
 };
 
-// Origin::read_whole().
-Result<base::ByteVector> read_file(const Origin& origin, const std::string& path, uint64_t limit);
+// Whether an origin gave no answer, or not all of it. That says nothing about what is stored there,
+// and the same question may have an answer later.
+constexpr bool is_unanswered(base::Code code) {
+  return code == base::Code::kUnavailable || code == base::Code::kTimedOut ||
+         code == base::Code::kTruncated || code == base::Code::kCancelled;
+}
+
+// Whether the canonical paths of a place at the origin `a` and of one at `b` tell how the places
+// lie to each other: the origins are the same, or both places are this machine's.
+bool are_comparable(const Origin& a, const std::string& path_a, const Origin& b,
+                    const std::string& path_b);
 
 // Whether something is at `path`; an error where the origin does not tell.
 Result<bool> exists(const Origin& origin, const std::string& path);

@@ -40,10 +40,10 @@ struct ReadQueueOptions {
   uint32_t threads = 2;
 };
 
-// One owner calls everything; on_done is called by the threads that finish reads, several at once,
-// and may start more reads. Each read that was started before the destructor is done exactly once,
-// at the latest when the destructor returns; what on_done starts while the destructor runs may be
-// dropped.
+// One owner calls everything, except cancel(), which any thread may call; on_done is called by the
+// threads that finish reads, several at once, and may start more reads. Each read that was started
+// before the destructor is done exactly once, at the latest when the destructor returns; what
+// on_done starts while the destructor runs may be dropped.
 class ReadQueue {
  public:
   // The crew's threads read for the queue until it ends.

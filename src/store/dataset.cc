@@ -11,6 +11,7 @@
 #include "store/kept.h"
 #include "store/snapshot_part.h"
 #include "store/source/tar_reader.h"
+#include "store/stored_snapshot.h"
 
 namespace forebay::store {
 
@@ -23,23 +24,6 @@ namespace {
 
 // Parts that are opened at the same time over a network.
 constexpr size_t kPartsAtOnce = 8;
-
-// The beginning of a file that was read already, as a file of the whole file's size.
-class FileHead final : public io::BlockingFile {
- public:
-  FileHead(std::string path, uint64_t size, Bytes head)
-      : BlockingFile(std::move(path), {.size = size}), head_(head) {}
-
- private:
-  Result<size_t> read_some(uint64_t offset, base::MutableBytes out) const override {
-    if (offset >= head_.size()) return size_t{0};
-    const size_t length = std::min<uint64_t>(out.size(), head_.size() - offset);
-    std::copy_n(head_.begin() + static_cast<ptrdiff_t>(offset), length, out.begin());
-    return length;
-  }
-
-  const Bytes head_;
-};
 
 // A part, and where in the dataset its samples and chunks begin.
 struct PlacedPart {
@@ -112,27 +96,6 @@ class OpenDataset final : public Dataset {
   Sha256 fingerprint_{};
 };
 
-// `head` is the content of HEAD. `kept` may be null.
-Result<SnapshotRoot> read_root(const io::Origin& origin, const std::string& path,
-                               std::string_view head, const io::KeptFiles* kept) {
-  const auto id = decode_head(head);
-  if (!id) {
-    return tl::unexpected(Status(id.error().code(), id.error().message()).at(head_path(path)));
-  }
-  const std::string root_file = root_path(path, *id);
-  const auto read = [&] { return io::read_file(origin, root_file, base::kSnapshotRootBytesMax); };
-  const auto decode = [&](Bytes data) -> Result<SnapshotRoot> {
-    if (base::sha256(data) != *id) {
-      return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
-                  root_file);
-    }
-    auto root = decode_root(data);
-    if (!root) return tl::unexpected(root.error().at(root_file));
-    return root;
-  };
-  return kept_or_read(kept, kept_name(*id, kKeptRoot), read, decode);
-}
-
 // A chunk's id says everything of the chunk's content, its samples' labels too. How the chunks are
 // divided into parts must not count: parts are merged without changing the dataset.
 Sha256 fingerprint_of(std::span<const ChunkInfo> chunks, const Schema& schema) {
@@ -152,12 +115,13 @@ Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::Origin& origi
                                                          std::string_view head,
                                                          const OpenOptions& options) {
   auto dataset = std::make_shared<OpenDataset>(origin, path, options);
-  ASSIGN_OR_RETURN(SnapshotRoot root, read_root(origin, path, head, dataset->kept_.get()));
+  ASSIGN_OR_RETURN(StoredSnapshot snapshot, read_root(origin, path, head, dataset->kept_.get()));
+  SnapshotRoot& root = snapshot.root;
   ASSIGN_OR_RETURN(auto parts, dataset->open_parts(root.parts));
   for (auto& part : parts) RETURN_IF_ERROR(dataset->add_part(std::move(part)));
   dataset->schema_ = std::move(root.schema);
   dataset->fingerprint_ = fingerprint_of(dataset->chunks_, dataset->schema_);
-  if (options.loads_locations) RETURN_IF_ERROR(dataset->Dataset::load_all_locations());
+  if (options.loads_locations) RETURN_IF_ERROR(dataset->load_all_locations({}));
   return dataset;
 }
 
@@ -281,7 +245,7 @@ Result<std::optional<uint64_t>> OpenDataset::find(std::string_view key) const {
 Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
                                                  const io::ReadOptions& options) const {
   auto index = kept_or_read(
-      kept_.get(), kept_name(chunk(number).id, kKeptIndex),
+      kept_.get(), kept_name(chunk(number).id, kKeptIndex), is_remote_,
       [&] { return read_chunk_head(number, options); },
       [&](Bytes head) { return decode_chunk_head(number, head); });
   if (index && !knows_locations(number)) learn_locations(number, *index);
@@ -312,7 +276,7 @@ Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number,
 Result<ChunkIndex> OpenDataset::decode_chunk_head(uint32_t number, Bytes head) const {
   const ChunkInfo& info = chunk(number);
   const std::string path = chunk_label(number);
-  const FileHead head_file(path, info.bytes, head);
+  const io::LoadedFile head_file(path, head, info.bytes);
   TarReader tar(head_file);
   ASSIGN_OR_RETURN(const auto first, tar.next());
   if (!first || first->name != kChunkIndexName || first->size != info.index_bytes ||
@@ -387,7 +351,7 @@ Result<std::shared_ptr<const Dataset>> open_packed(const io::Origin& origin,
 Result<std::shared_ptr<const Dataset>> open_if_packed(const io::Origin& origin,
                                                       const std::string& path,
                                                       const OpenOptions& options) {
-  const auto head = io::read_file(origin, head_path(path), base::kHeadBytesMax);
+  const auto head = origin.read_whole(head_path(path), base::kHeadBytesMax);
   if (!head && head.error().code() == Code::kNotFound) return nullptr;
   RETURN_IF_ERROR(head);
   return OpenDataset::open(origin, path, base::as_text(*head), options);

@@ -74,7 +74,6 @@ class Dataset {
                                 const io::ReadOptions& options) const;
   // The same for all chunks.
   virtual Status load_all_locations(const io::ReadOptions& options) const;
-  Status load_all_locations() const { return load_all_locations({}); }
   // Whether location() knows the samples of the chunk. Once true, it stays true.
   virtual bool knows_locations(uint32_t chunk) const;
   // What keeps things about the stored chunk on this machine (store/kept.h); null: nothing does.

@@ -33,8 +33,8 @@ Status check_path(std::string_view path) {
   return {};
 }
 
-// Chunks that are read or written at the same time, each with some of its samples. Of a store, a
-// chunk is in memory.
+// Chunks that are read or written at the same time, each with some of its samples. A chunk of a
+// store is loaded whole.
 constexpr size_t kChunksAtOnce = 2;
 constexpr size_t kSamplesAtOnce = 16;     // where a server answers for each file
 constexpr uint64_t kLoadBytes = 8 << 20;  // a chunk is loaded in several reads at the same time
@@ -182,15 +182,16 @@ class Exporter {
 
 }  // namespace
 
-Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& path,
-                                    const std::string& folder, const ExportOptions& options) {
-  ASSIGN_OR_RETURN(const auto dataset, open_packed(fs, path));
-  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(fs, folder));
+Result<ExportReport> export_dataset(const io::Origin& from, const std::string& path,
+                                    io::FileSystem& to, const std::string& folder,
+                                    const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const auto dataset, open_packed(from, path));
+  ASSIGN_OR_RETURN(const auto entries, io::list_if_there(to, folder));
   // A link in a folder that is there already could lead anywhere.
   if (!entries.empty()) {
     return fail(Code::kExists, "{} is not empty; choose an empty or a new folder", folder);
   }
-  Exporter exporter(fs, *dataset, folder, options);
+  Exporter exporter(to, *dataset, folder, options);
   auto report = exporter.run();
   if (!report) return tl::unexpected(report.error().at("export"));
   return report;

@@ -18,12 +18,14 @@ struct ExportReport {
   std::vector<std::string> lost;  // what is damaged and was left out: where and why
 };
 
-// Writes every sample's image under its source path. Where that path does not begin with the
+// Writes every sample's image of `dataset`, which lies at the origin `from`, into `folder` of `to`,
+// under its source path. Where that path does not begin with the
 // class's name, it goes into a folder of that name, or of the class's number where classes have no
 // names. `folder` is new or empty. Each file appears whole or not at all; damaged files are left
 // out and listed. Errors: kExists (the folder is not empty), kCorrupt (a path leads out of the
 // folder), those of the disk.
-Result<ExportReport> export_dataset(io::FileSystem& fs, const std::string& dataset,
-                                    const std::string& folder, const ExportOptions& options);
+Result<ExportReport> export_dataset(const io::Origin& from, const std::string& dataset,
+                                    io::FileSystem& to, const std::string& folder,
+                                    const ExportOptions& options);
 
 }  // namespace forebay::store

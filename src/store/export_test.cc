@@ -15,18 +15,18 @@ TEST(Export, GivesBackPixelsAndNames) {
   io::MemoryFileSystem fs;
   make_source(fs, 9);
   ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
-  ASSERT_TRUE(export_dataset(fs, "out", "back", {}));
+  ASSERT_TRUE(export_dataset(fs, "out", fs, "back", {}));
   jpeg::Decoder decoder;
   base::Pixels before;
   base::Pixels after;
   for (const auto& [path, data] : contents(fs, "src")) {
-    const auto back = io::read_file(fs, "back" + path.substr(3), 1u << 30);
+    const auto back = fs.read_whole("back" + path.substr(3), 1u << 30);
     ASSERT_TRUE(back) << path;
     ASSERT_TRUE(decoder.decode(data, std::nullopt, &before).ok());
     ASSERT_TRUE(decoder.decode(*back, std::nullopt, &after).ok());
     EXPECT_EQ(before.rgb, after.rgb) << path;
   }
-  EXPECT_EQ(export_dataset(fs, "out", "back", {}).error().code(), Code::kExists);
+  EXPECT_EQ(export_dataset(fs, "out", fs, "back", {}).error().code(), Code::kExists);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(InPlace, ShardsWithTheSameKeysAndFoldersAreReadPackedAndExported) {
   }
   EXPECT_EQ(open(fs, "/set/x-1.tar")->find("cat/0").value(), 1u);
   // The source is a folder by class again, with a name for each class.
-  ASSERT_TRUE(export_dataset(fs, "/packed", "/out", {}));
+  ASSERT_TRUE(export_dataset(fs, "/packed", fs, "/out", {}));
   EXPECT_EQ(open(fs, "/out")->schema().classes, listed->schema().classes);
   EXPECT_EQ(open(fs, "/out")->key(0).value(), "cat/x-0/cat/0");
   EXPECT_EQ(open(fs, "/out")->sample_count(), keys.size());

@@ -5,6 +5,7 @@
 #include "io/kept_files.h"
 #include "io/origin.h"
 #include "store/format/chunk.h"
+#include "store/second_read.h"
 
 namespace forebay::store {
 
@@ -18,19 +19,22 @@ inline constexpr std::string_view kKeptIndex = "index";      // the first bytes 
 inline constexpr std::string_view kKeptHeaders = "headers";  // headers of a chunk's images
 
 // What `decode` makes of the bytes that are kept under `name`, or where it refuses them or there
-// are none, of those that `read` gives, which are then kept. `kept` may be null.
+// are none, of those that `read` gives, which are then kept. `kept` may be null. Where the bytes
+// are `is_remote` and damaged, they are read once more.
 template <class Read, class Decode>
-auto kept_or_read(const io::KeptFiles* kept, const std::string& name, Read read, Decode decode)
-    -> decltype(decode(base::Bytes())) {
+auto kept_or_read(const io::KeptFiles* kept, const std::string& name, bool is_remote, Read read,
+                  Decode decode) -> decltype(decode(base::Bytes())) {
   if (kept != nullptr) {
     if (const auto found = kept->get(name)) {
       if (auto decoded = decode(base::Bytes(*found))) return decoded;
     }
   }
-  ASSIGN_OR_RETURN(const base::ByteVector bytes, read());
-  auto decoded = decode(base::Bytes(bytes));
-  if (decoded && kept != nullptr) kept->put(name, bytes);
-  return decoded;
+  return with_second_read(is_remote, [&]() -> decltype(decode(base::Bytes())) {
+    ASSIGN_OR_RETURN(const base::ByteVector bytes, read());
+    auto decoded = decode(base::Bytes(bytes));
+    if (decoded && kept != nullptr) kept->put(name, bytes);
+    return decoded;
+  });
 }
 
 }  // namespace forebay::store

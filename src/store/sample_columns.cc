@@ -6,7 +6,6 @@
 #include <new>
 
 #include "base/limits.h"
-#include "io/machine.h"
 #include "store/kept.h"
 
 namespace forebay::store {
@@ -22,22 +21,6 @@ namespace {
 constexpr uint32_t kRowSamples = kPartBlockBytes / sizeof(uint32_t);
 constexpr std::array kColumns = {PartColumn::kOffset, PartColumn::kLength, PartColumn::kCrc32c,
                                  PartColumn::kLabel};
-
-// Reads ranges of a file and waits for them.
-Status read_ranges(const io::ReadableFile& file, std::vector<io::Range> ranges,
-                   const io::ReadOptions& options) {
-  base::Mutex mutex;
-  base::CondVar changed;
-  std::optional<Status> outcome;
-  file.start(std::move(ranges), options, [&](Status status) {
-    MutexLock lock(mutex);
-    outcome = std::move(status);
-    changed.notify_all();
-  });
-  MutexLock lock(mutex);
-  while (!outcome) changed.wait(mutex);
-  return std::move(*outcome);
-}
 
 bool is_possible(const Location& location, const ChunkInfo& chunk) {
   return base::in_bounds(location.offset, location.length, chunk.bytes) &&
@@ -55,8 +38,13 @@ SampleColumns::SampleColumns(const Source& source)
       crc32c_(value(PartColumn::kCrc32c, 0)),
       label_(value(PartColumn::kLabel, 0)),
       is_wide_(source.header.offset_bytes == 8),
-      known_(std::make_unique<std::atomic<bool>[]>(source.chunks.size())),
-      rows_((source.header.samples + kRowSamples - 1) / kRowSamples) {}
+      known_(std::make_unique<std::atomic<bool>[]>(source.chunks.size())) {}
+
+SampleColumns::Rows& SampleColumns::rows() {
+  if (Rows* const there = rows_.find()) return *there;
+  return rows_.keep(
+      std::make_unique<Rows>((source_.header.samples + kRowSamples - 1) / kRowSamples));
+}
 
 uint64_t SampleColumns::value_bytes(PartColumn column) const {
   return column == PartColumn::kOffset ? source_.header.offset_bytes : sizeof(uint32_t);
@@ -106,7 +94,7 @@ void SampleColumns::learn(uint32_t chunk, std::span<const Location> locations) {
                              (is_wide_ || location.offset <= UINT32_MAX);
                     });
   if (!fits || knows(chunk)) return;
-  MutexLock lock(mutex_);
+  MutexLock lock(rows().mutex);
   if (knows(chunk)) return;
   uint64_t sample = info.first_sample;
   for (const Location& location : locations) {
@@ -125,14 +113,14 @@ void SampleColumns::learn(uint32_t chunk, std::span<const Location> locations) {
 
 Status SampleColumns::load(std::span<const uint32_t> chunks, const io::ReadOptions& options) {
   if (std::ranges::all_of(chunks, [this](uint32_t chunk) { return knows(chunk); })) return {};
-  ASSIGN_OR_RETURN(const std::vector<uint32_t> claimed, claim(chunks));
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> claimed, claim(rows_of(chunks), options));
   if (claimed.empty()) return {};
-  return take(claimed, read_rows(claimed, options));
+  const auto read = read_rows(claimed, options);
+  return take(claimed, read, !io::check_wanted(source_.file.path(), options).ok());
 }
 
-// The rows that the caller must read so that these chunks are known; waits for those that others
-// read. Where those fail, the caller would fail too, after the same time.
-Result<std::vector<uint32_t>> SampleColumns::claim(std::span<const uint32_t> chunks) {
+// The rows that have samples of those of the chunks that are not known yet, in ascending order.
+std::vector<uint32_t> SampleColumns::rows_of(std::span<const uint32_t> chunks) const {
   std::vector<uint32_t> wanted;
   for (const uint32_t chunk : chunks) {
     if (knows(chunk)) continue;
@@ -144,23 +132,38 @@ Result<std::vector<uint32_t>> SampleColumns::claim(std::span<const uint32_t> chu
   }
   std::ranges::sort(wanted);
   wanted.erase(std::ranges::unique(wanted).begin(), wanted.end());
-  const int64_t self = io::process_id();
-  MutexLock lock(mutex_);
+  return wanted;
+}
+
+// Those of the wanted rows that the caller must read; waits for those that others read. Where one
+// of these fails for a reason that is not its reader's own, the caller fails with it.
+Result<std::vector<uint32_t>> SampleColumns::claim(std::vector<uint32_t> wanted,
+                                                   const io::ReadOptions& options) {
+  Rows& shared = rows();
+  const std::stop_callback wake(options.stop, [&shared] {
+    MutexLock lock(shared.mutex);
+    shared.loaded.notify_all();
+  });
+  MutexLock lock(shared.mutex);
   for (size_t i = 0; i < wanted.size();) {
-    const Row& row = rows_[wanted[i]];
-    if (row.loading_process != self) {
+    const Row& row = shared.rows[wanted[i]];
+    if (!row.is_loading) {
       ++i;
       continue;
     }
+    RETURN_IF_ERROR(io::check_wanted(source_.file.path(), options));
     const uint64_t failures = row.failures;
-    loaded_.wait(mutex_);
-    if (row.failures != failures && row.failure.code() != Code::kCancelled) {
-      return tl::unexpected(row.failure);
+    if (options.deadline_ns) {
+      shared.loaded.wait_until(shared.mutex, *options.deadline_ns);
+    } else {
+      shared.loaded.wait(shared.mutex);
     }
+    if (row.failures != failures) return tl::unexpected(row.failure);
     i = 0;
   }
-  std::erase_if(wanted, [this](uint32_t row) REQUIRES(mutex_) { return rows_[row].is_loaded; });
-  for (const uint32_t row : wanted) rows_[row].loading_process = self;
+  std::erase_if(wanted,
+                [&](uint32_t row) REQUIRES(shared.mutex) { return shared.rows[row].is_loaded; });
+  for (const uint32_t row : wanted) shared.rows[row].is_loading = true;
   return wanted;
 }
 
@@ -227,15 +230,14 @@ std::vector<io::Range> SampleColumns::ranges_of(std::span<RowBytes* const> rows)
   return ranges;
 }
 
-// A copy may have been damaged on its way: rows are damaged only if a second one is, too.
 Status SampleColumns::read_missing(std::span<RowBytes* const> rows,
                                    const io::ReadOptions& options) const {
   const std::vector<io::Range> ranges = ranges_of(rows);
-  RETURN_IF_ERROR(read_ranges(source_.file, ranges, options));
-  if (const Status damaged = check_rows(rows); damaged.code() == Code::kCorrupt) {
-    RETURN_IF_ERROR(read_ranges(source_.file, ranges, options));
-    RETURN_IF_ERROR(check_rows(rows).at(source_.file.path()));
-  }
+  const Status status = with_second_read(true, [&]() -> Status {
+    RETURN_IF_ERROR(io::read_ranges(source_.file, ranges, options));
+    return check_rows(rows).at(source_.file.path());
+  });
+  RETURN_IF_ERROR(status);
   for (const RowBytes* row : rows) {
     if (source_.kept != nullptr) source_.kept->put(kept_name_of(row->row), row->bytes);
   }
@@ -247,20 +249,23 @@ Status SampleColumns::check_rows(std::span<RowBytes* const> rows) const {
   return {};
 }
 
-// Takes over the rows that were claimed, or gives up the claim where they could not be read.
+// Takes over the rows that were claimed, or gives up the claim where they could not be read. Where
+// the reader gave up because of its own options, others who wait for the rows read them.
 Status SampleColumns::take(std::span<const uint32_t> claimed,
-                           const Result<std::vector<RowBytes>>& read) {
-  MutexLock lock(mutex_);
-  for (const uint32_t row : claimed) {
-    rows_[row].loading_process = 0;
-    if (read) continue;
-    ++rows_[row].failures;
-    rows_[row].failure = read.error();
+                           const Result<std::vector<RowBytes>>& read, bool gave_up) {
+  Rows& shared = rows();
+  MutexLock lock(shared.mutex);
+  for (const uint32_t number : claimed) {
+    Row& row = shared.rows[number];
+    row.is_loading = false;
+    if (read || gave_up) continue;
+    ++row.failures;
+    row.failure = read.error();
   }
-  loaded_.notify_all();
+  shared.loaded.notify_all();
   RETURN_IF_ERROR(read);
   for (const RowBytes& row : *read) copy(row);
-  return note_known(claimed);
+  return note_known(claimed, shared);
 }
 
 // The chunks of which some samples are in a row: the first, and the one after the last.
@@ -273,7 +278,8 @@ std::pair<uint32_t, uint32_t> SampleColumns::chunks_in(uint32_t row) const {
   return {at(uint64_t{row} * kRowSamples), at(end_of_row(row) - 1) + 1};
 }
 
-// Others may be looking at the values of chunks that are known, so these are left alone.
+// The caller holds the mutex. Others may be looking at the values of chunks that are known, so
+// these are left alone.
 void SampleColumns::copy(const RowBytes& row) {
   const uint32_t row_first = row.row * kRowSamples;
   const auto [begin, end] = chunks_in(row.row);
@@ -292,24 +298,24 @@ void SampleColumns::copy(const RowBytes& row) {
 }
 
 // Rows whose chunks cannot be right are read again next time.
-Status SampleColumns::note_known(std::span<const uint32_t> rows) {
-  for (const uint32_t row : rows) rows_[row].is_loaded = true;
+Status SampleColumns::note_known(std::span<const uint32_t> read, Rows& shared) {
+  for (const uint32_t row : read) shared.rows[row].is_loaded = true;
   Status status;
-  for (const uint32_t row : rows) {
+  for (const uint32_t row : read) {
     const auto [begin, end] = chunks_in(row);
     for (uint32_t chunk = begin; chunk < end; ++chunk) {
       const ChunkInfo& info = source_.chunks[chunk];
       const uint64_t last = (info.first_sample + info.samples - 1) / kRowSamples;
       bool is_whole = true;
       for (uint64_t of = info.first_sample / kRowSamples; of <= last; ++of) {
-        is_whole = is_whole && rows_[of].is_loaded;
+        is_whole = is_whole && shared.rows[of].is_loaded;
       }
       if (knows(chunk) || !is_whole) continue;
       const Status checked = check_chunk(chunk);
       if (checked.ok()) {
         known_[chunk].store(true, std::memory_order_release);
       } else {
-        rows_[row].is_loaded = false;
+        shared.rows[row].is_loaded = false;
         if (status.ok()) status = checked;
       }
     }

@@ -12,12 +12,13 @@
 #include "base/mutex.h"
 #include "io/kept_files.h"
 #include "io/origin.h"
+#include "io/per_process.h"
 #include "store/format/snapshot.h"
 
 namespace forebay::store {
 
 // Chunks and samples are numbered from the part's first ones. Any thread may call anything once
-// read_all() is over.
+// read_all() is over, also in a forked process: what its parent was reading, it reads again.
 class SampleColumns {
  public:
   // Where the columns come from; all of it outlives this. The chunks' first_sample counts from the
@@ -35,11 +36,12 @@ class SampleColumns {
 
   // Reads everything in one read. Errors: those of reading, kCorrupt.
   Status read_all();
-  // Makes the samples of these chunks known, and waits for that. Errors: like read_all().
-  Status load(std::span<const uint32_t> chunks, const io::ReadOptions& options) EXCLUDES(mutex_);
+  // Makes the samples of these chunks known, and waits for that, also while others read them.
+  // Errors: like read_all(); kCancelled and kTimedOut by the options.
+  Status load(std::span<const uint32_t> chunks, const io::ReadOptions& options);
   // Takes what the chunk's index says of its samples, unless they are known. Nothing is taken that
   // cannot be right.
-  void learn(uint32_t chunk, std::span<const Location> locations) EXCLUDES(mutex_);
+  void learn(uint32_t chunk, std::span<const Location> locations);
 
   // Whether location() may be called for the chunk's samples. Once true, it stays true.
   bool knows(uint32_t chunk) const {
@@ -59,9 +61,16 @@ class SampleColumns {
  private:
   struct Row {
     bool is_loaded = false;
-    int64_t loading_process = 0;  // the process that reads it now; a forked one reads it again
+    bool is_loading = false;
     uint64_t failures = 0;
     Status failure = {};  // the last one
+  };
+  // What the threads of one process share while they read rows.
+  struct Rows {
+    explicit Rows(size_t count) : rows(count) {}
+    base::Mutex mutex;
+    base::CondVar loaded;
+    std::vector<Row> rows GUARDED_BY(mutex);
   };
   struct RowBytes {
     uint32_t row = 0;
@@ -75,16 +84,18 @@ class SampleColumns {
   Status check_row(uint32_t row, Bytes bytes) const;
   Status check_chunk(uint32_t chunk) const;
 
-  Result<std::vector<uint32_t>> claim(std::span<const uint32_t> chunks) EXCLUDES(mutex_);
+  Rows& rows();
+  std::vector<uint32_t> rows_of(std::span<const uint32_t> chunks) const;
+  Result<std::vector<uint32_t>> claim(std::vector<uint32_t> wanted, const io::ReadOptions& options);
   Result<std::vector<RowBytes>> read_rows(std::span<const uint32_t> rows,
                                           const io::ReadOptions& options) const;
   std::vector<io::Range> ranges_of(std::span<RowBytes* const> rows) const;
   Status read_missing(std::span<RowBytes* const> rows, const io::ReadOptions& options) const;
   Status check_rows(std::span<RowBytes* const> rows) const;
-  Status take(std::span<const uint32_t> claimed, const Result<std::vector<RowBytes>>& read)
-      EXCLUDES(mutex_);
-  void copy(const RowBytes& row) REQUIRES(mutex_);
-  Status note_known(std::span<const uint32_t> rows) REQUIRES(mutex_);
+  Status take(std::span<const uint32_t> claimed, const Result<std::vector<RowBytes>>& read,
+              bool gave_up);
+  void copy(const RowBytes& row);
+  Status note_known(std::span<const uint32_t> read, Rows& shared) REQUIRES(shared.mutex);
   std::pair<uint32_t, uint32_t> chunks_in(uint32_t row) const;
 
   const Source source_;
@@ -99,9 +110,7 @@ class SampleColumns {
   // One flag for each chunk. It is set once, after its samples' values are in columns_; these do
   // not change from then on.
   std::unique_ptr<std::atomic<bool>[]> known_;
-  base::Mutex mutex_;
-  base::CondVar loaded_;
-  std::vector<Row> rows_ GUARDED_BY(mutex_);
+  io::PerProcess<Rows> rows_;
 };
 
 }  // namespace forebay::store

@@ -19,7 +19,7 @@ Status put_head(io::FileSystem& fs, const std::string& dataset, const base::Sha2
   const Status status = fs.put(path, base::as_bytes(text), options);
   if (status.code() != Code::kExists && status.code() != Code::kChanged) return status;
   // Another run of the same work, or this run before its answer was lost, may have been first.
-  const auto there = io::read_file(fs, path, base::kHeadBytesMax);
+  const auto there = fs.read_whole(path, base::kHeadBytesMax);
   if (there && base::as_text(*there) == text) return {};
   return fail(Code::kChanged,
               "{}: somebody else made another snapshot current since this work began, and it is "

@@ -15,6 +15,7 @@ Result<std::unique_ptr<Part>> Part::open(const io::Origin& origin, const std::st
                                          const PartRef& ref, const PartOptions& options) {
   std::unique_ptr<Part> part(new Part());
   ASSIGN_OR_RETURN(part->file_, origin.open(path, {.known = io::Identity{.size = ref.bytes}}));
+  part->is_remote_ = origin.is_remote(path);
   const uint64_t bytes = part->file_->identity().size;
   if (bytes != ref.bytes) {
     return fail(Code::kCorrupt,
@@ -31,7 +32,8 @@ Result<std::unique_ptr<Part>> Part::open(const io::Origin& origin, const std::st
     RETURN_IF_ERROR(part->decode_head(head, ref));
     return true;
   };
-  RETURN_IF_ERROR(kept_or_read(options.kept, kept_name(ref.id, kKeptHead), read, decode));
+  RETURN_IF_ERROR(
+      kept_or_read(options.kept, kept_name(ref.id, kKeptHead), part->is_remote_, read, decode));
   part->columns_ = std::make_unique<SampleColumns>(SampleColumns::Source{.header = part->header_,
                                                                          .chunks = part->chunks_,
                                                                          .file = *part->file_,
@@ -98,8 +100,11 @@ Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t e
   const uint64_t first = begin / kPartBlockBytes * kPartBlockBytes;
   const uint64_t last = (end + kPartBlockBytes - 1) / kPartBlockBytes * kPartBlockBytes;
   ByteVector blocks(std::min(last, column.bytes) - first);
-  RETURN_IF_ERROR(file_->read(column.offset + first, blocks, options));
-  RETURN_IF_ERROR(check_blocks(header_, which, first, blocks).at(file_->path()));
+  const Status status = with_second_read(is_remote_, [&]() -> Status {
+    RETURN_IF_ERROR(file_->read(column.offset + first, blocks, options));
+    return check_blocks(header_, which, first, blocks).at(file_->path());
+  });
+  RETURN_IF_ERROR(status);
   blocks.resize(end - first);
   blocks.erase(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(begin - first));
   return blocks;

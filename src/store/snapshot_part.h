@@ -52,6 +52,7 @@ class Part {
                                             const io::ReadOptions& options = {}) const;
 
   std::unique_ptr<io::ReadableFile> file_;
+  bool is_remote_ = false;
   PartHeader header_;
   std::vector<ChunkInfo> chunks_;
   std::unique_ptr<SampleColumns> columns_;

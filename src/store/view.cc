@@ -65,7 +65,7 @@ class Selection final : public View {
   static Result<std::shared_ptr<const Dataset>> make(std::shared_ptr<const Dataset> base,
                                                      std::vector<uint64_t> samples) {
     // Which samples make a chunk of the view depends on where they lie.
-    RETURN_IF_ERROR(base->load_all_locations());
+    RETURN_IF_ERROR(base->load_all_locations({}));
     auto out = std::make_shared<Selection>(std::move(base), std::move(samples));
     RETURN_IF_ERROR(out->find_chunks());
     return out;

@@ -94,7 +94,7 @@ std::string differences(const std::string& saved, const std::string& now) {
 
 Result<Progress> load(const io::Origin& origin, const std::string& path, const std::string& options,
                       const std::vector<Named>& tensors) {
-  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(origin, path, base::kSafetensorsFileMax));
+  ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
   RETURN_IF_ERROR(check_seal(file));
   ASSIGN_OR_RETURN(const Safetensors content, decode_safetensors(file));
   ASSIGN_OR_RETURN(Progress progress, decode_progress(content.metadata));

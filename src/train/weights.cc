@@ -77,7 +77,7 @@ Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors) 
 
 Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
                               const Model& model) {
-  ASSIGN_OR_RETURN(const ByteVector file, io::read_file(origin, path, base::kSafetensorsFileMax));
+  ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
   auto content = decode_safetensors(file);
   if (!content) return tl::unexpected(content.error().at(path));
   RETURN_IF_ERROR(load_tensors(*content, model.state()).at(path));

@@ -13,6 +13,7 @@ namespace {
 
 using forebay::base::Bytes;
 using forebay::base::ByteVector;
+using forebay::base::Code;
 using forebay::io::Identity;
 using forebay::io::Range;
 using forebay::io::Status;
@@ -52,6 +53,12 @@ Status feed(const Head& head, std::string_view body, uint64_t seed, RangeAnswer*
   return answer->end();
 }
 
+std::vector<std::pair<uint64_t, size_t>> places_of(const std::vector<Range>& ranges) {
+  std::vector<std::pair<uint64_t, size_t>> places;
+  for (const Range& range : ranges) places.emplace_back(range.offset, range.out.size());
+  return places;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -61,6 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto verdict = forebay::io::http::judge({.head = head}, "");
   FOREBAY_CHECK(verdict.after_ns >= 0 && (!verdict.again || !verdict.status.ok()));
   std::vector<ByteVector> first;
+  std::vector<std::pair<uint64_t, size_t>> first_rest;
+  Code first_code{};
   for (const uint64_t seed : {1u, 2u}) {
     std::vector<ByteVector> outs;
     for (const auto& [offset, length] : wanted) outs.emplace_back(length);
@@ -71,11 +80,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<Range> rest = answer.rest();
     FOREBAY_CHECK(rest.size() <= ranges.size());
     FOREBAY_CHECK(!status.ok() || rest.size() < ranges.size());
+    const auto places = places_of(rest);
     // The pieces in which an answer comes make no difference.
     if (first.empty()) {
       first = outs;
+      first_rest = places;
+      first_code = status.code();
     } else {
-      FOREBAY_CHECK(first == outs);
+      FOREBAY_CHECK(first == outs && first_rest == places && first_code == status.code());
     }
   }
   return 0;

@@ -3,6 +3,8 @@
 // The result must be an error, or a snapshot that answers queries.
 #include "store/format/snapshot.h"
 
+#include <array>
+
 #include "io/memory.h"
 #include "store/snapshot_part.h"
 
@@ -40,7 +42,8 @@ base::Result<store::PartHeader> repair_part(base::ByteVector* bytes) {
   return store::decode_part_header(head);
 }
 
-void fuzz_part(base::ByteVector bytes) {
+// The samples' columns are read at open, as from a local disk, or when a chunk is asked for.
+void fuzz_part(base::ByteVector bytes, bool reads_samples) {
   const auto header = repair_part(&bytes);
   if (!header) return;
   io::MemoryFileSystem fs;
@@ -50,13 +53,23 @@ void fuzz_part(base::ByteVector bytes) {
                            .chunks = header->chunks,
                            .samples = header->samples,
                            .bytes = bytes.size()};
-  const auto part = store::Part::open(fs, "/d/p", ref);
-  if (!part) return;
-  for (uint32_t i = 0; i < std::min(part->samples(), 100U); ++i) {
-    const auto key = part->key(i);
+  const auto opened = store::Part::open(fs, "/d/p", ref, {.reads_samples = reads_samples});
+  if (!opened) return;
+  const store::Part& part = **opened;
+  const auto chunks = static_cast<uint32_t>(std::min<size_t>(part.chunks().size(), 100));
+  for (uint32_t i = 0; i < chunks; ++i) {
+    const std::array chunk{i};
+    if (!part.columns().load(chunk, {}).ok()) continue;
+    FOREBAY_CHECK(part.columns().knows(i));
+    const auto first = static_cast<uint32_t>(part.chunks()[i].first_sample);
+    const store::Location location = part.columns().location(first);
+    FOREBAY_CHECK(base::in_bounds(location.offset, location.length, part.chunks()[i].bytes));
+  }
+  for (uint32_t i = 0; i < std::min(part.samples(), 100U); ++i) {
+    const auto key = part.key(i);
     if (key) FOREBAY_CHECK(!key->empty());
   }
-  static_cast<void>(part->find("a").has_value());
+  static_cast<void>(part.find("a").has_value());
 }
 
 }  // namespace
@@ -69,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz_root(bytes);
       break;
     case 1:
-      fuzz_part(bytes);
+      fuzz_part(bytes, data[0] < 128);
       break;
     default:
       if (const auto id = store::decode_head(base::as_text(bytes))) {

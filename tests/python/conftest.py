@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pytest
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # Tests count what is read from servers, so nothing is kept from one to the next unless they say so.
 os.environ["FOREBAY_INDEX_CACHE"] = "off"
+# No test may find the keys, settings or stores of this machine's user.
+for name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[name]
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = "/none"
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
 IMAGES = 70
 CLASSES = 3
@@ -66,6 +71,16 @@ def pack(images: dict[str, bytes], root: Path, *options: str) -> Path:
     return root / "set"
 
 
+def run_forebay(
+    *words: object, env: dict[str, str] | None = None, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command, which must end with this exit code."""
+    command = [FOREBAY, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done
+
+
 @pytest.fixture(scope="session")
 def images() -> dict[str, bytes]:
     """Returns the files' contents by their paths in the folder."""
@@ -91,12 +106,19 @@ def servers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "servers"
 
 
+def leave_out(reason: str) -> NoReturn:
+    """Skips a test that cannot run on this machine, or fails it if all tests are asked for."""
+    if os.environ.get("FOREBAY_TEST_ALL"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 def skip_without(packages: dict[str, str]) -> None:
-    """Skips a test if a program is missing; `packages` names each program's Debian package."""
+    """Leaves a test out if a program is missing; `packages` names each program's Debian package."""
     from servers.processes import missing_packages
 
     if missing := missing_packages(packages):
-        pytest.skip(f"these Debian packages are missing: {' '.join(missing)} (./dev installs them)")
+        leave_out(f"these Debian packages are missing: {' '.join(missing)} (./dev installs them)")
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,14 @@ from PIL import Image
 
 import forebay
 from forebay import transforms
-from servers.chaos import ChaosProxy
+from servers.chaos import ChaosProxy, Fault
 from servers.nginx import Nginx
+from servers.processes import wait_for
 from servers.s3 import S3
 
 PHOTOS = 48
+# Short waits, for what does not get better.
+HASTY = {"connect_timeout": 1, "read_timeout": 1, "max_attempts": 2}
 CROP = [transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip()]
 
 
@@ -31,7 +37,7 @@ def make_photo(seed: int) -> Image.Image:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the photographs lie, too."""
+    """A server that has the photographs."""
 
     url: str
     options: dict[str, Any] | None
@@ -47,13 +53,13 @@ def s3_options(s3: S3, endpoint: str | None = None) -> dict[str, Any]:
     }
 
 
-def environment(s3: S3) -> dict[str, str]:
+def environment(s3: S3, endpoint: str | None = None) -> dict[str, str]:
     """Returns the variables by which a command finds the store."""
     return {
         **os.environ,
         "AWS_ACCESS_KEY_ID": s3.key.access,
         "AWS_SECRET_ACCESS_KEY": s3.key.secret,
-        "AWS_ENDPOINT_URL": s3.endpoint,
+        "AWS_ENDPOINT_URL": endpoint or s3.endpoint,
         "AWS_REGION": "default",
     }
 
@@ -66,22 +72,70 @@ def through(place: Place, proxy: ChaosProxy) -> Place:
     return Place(place.url, {**place.options, "client_kwargs": kwargs}, proxy.url)
 
 
-def epoch(path: Any, options: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """Returns a hash of each batch of an epoch."""
+def epoch(
+    path: Any,
+    options: dict[str, Any] | None = None,
+    *,
+    count: int = 1,
+    after_first: Callable[[], object] = lambda: None,
+    **more: Any,
+) -> list[str]:
+    """Returns a hash of each batch of an epoch, or of several; calls a function after the first."""
     loader = forebay.Loader(
         path, 8, True, transform=CROP, seed=5, storage_options=options, num_workers=2, **more
     )
+    hashes: list[str] = []
     with loader:
-        hashes = [hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes()) for x, y in loader]
-        assert loader.bad_samples == []
-    return [one.hexdigest() for one in hashes]
+        for _ in range(count):
+            for x, y in loader:
+                content = x.numpy().tobytes() + y.numpy().tobytes()
+                hashes.append(hashlib.sha256(content).hexdigest())
+                if len(hashes) == 1:
+                    after_first()
+            assert loader.bad_samples == []
+    return hashes
 
 
-def on_web(nginx: Nginx, photos: Path) -> str:
-    """Returns a name below nginx's URLs by which it has the photographs of this process."""
-    name = f"photos-{os.getpid()}"
+EPOCHS = 3  # are not read ahead as a whole
+
+
+def begin_epochs(
+    pool: Executor, path: Any, fault: Callable[[], object] = lambda: None
+) -> Future[list[str]]:
+    """Begins EPOCHS epochs in another thread; returns when it has called `fault`.
+
+    It does so after the first batch, while the next ones are on their way.
+    """
+    begun = threading.Event()
+
+    def after_first() -> None:
+        fault()
+        begun.set()
+
+    running = pool.submit(epoch, path, count=EPOCHS, after_first=after_first)
+    wait_for(lambda: begun.is_set() or running.done())
+    return running
+
+
+def epoch_around(
+    proxy: ChaosProxy, dataset: forebay.Dataset, change: Callable[[], None], match: str = "chunks"
+) -> list[str]:
+    """Returns the batches of an epoch; calls `change` after three requests for what has images."""
+    proxy.program(Fault(match=match, skip=3, status=503, times=-1))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(epoch, dataset)
+        wait_for(lambda: any(request.fault == 0 for request in proxy.requests()))
+        change()
+        proxy.program()
+        return running.result()
+
+
+def on_web(nginx: Nginx, folder: Path) -> str:
+    """Returns a name below nginx's URLs by which it has this folder of this process."""
+    digest = hashlib.sha256(str(folder).encode()).hexdigest()
+    name = f"folder-{os.getpid()}-{digest[:16]}"
     if not (nginx.folder / name).exists():
-        (nginx.folder / name).symlink_to(photos)
+        (nginx.folder / name).symlink_to(folder)
     return name
 
 
@@ -89,6 +143,13 @@ def error_of(path: Any, options: dict[str, Any] | None = None) -> str:
     """Returns the message of the error that ends an epoch of whole images."""
     with pytest.raises(OSError) as error:
         epoch(path, options, regions="never")
+    return str(error.value)
+
+
+def error_in(running: Future[list[str]]) -> str:
+    """Returns the message of the error that ends epochs which another thread has begun."""
+    with pytest.raises(OSError) as error:
+        running.result()
     return str(error.value)
 
 
@@ -111,7 +172,7 @@ def read_a_thousand_at_once(url: str, photos: Path, env: dict[str, str] | None =
         ["prlimit", "--nofile=64", sys.executable, "-c", READS, url, photos],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=env,
     )
     assert done.stdout == f"{60 * PHOTOS}\n", done.stderr

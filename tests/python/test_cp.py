@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import FOREBAY
+from conftest import FOREBAY, leave_out, run_forebay
+from places import on_web
 from servers.chaos import ChaosProxy, Fault
 from servers.nginx import Nginx
 from servers.processes import wait_for
@@ -33,7 +33,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(IMAGES):
         noise = random.integers(0, 256, (160, 160, 3), dtype=np.uint8)
         Image.fromarray(noise).save(root / f"images/a/{number:02}.png")
-    run("pack", root / "images", root / "set", "--chunk-bytes", "65536")
+    run_forebay("pack", root / "images", root / "set", "--chunk-bytes", "65536")
     assert len(list((root / "set/chunks").iterdir())) == IMAGES
     return root / "set"
 
@@ -44,21 +44,11 @@ def env(s3: S3, tmp_path: Path) -> dict[str, str]:
     return {**s3.write_profiles(tmp_path), "AWS_PROFILE": "owner"}
 
 
-def run(
-    *words: object, env: dict[str, str] | None = None, code: int = 0
-) -> subprocess.CompletedProcess[str]:
-    """Runs a command, which must end with this exit code."""
-    command = [FOREBAY, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return done
-
-
 def copy_of(
     source: object, target: object, env: dict[str, str] | None = None, *options: str
 ) -> dict:
     """Copies, and returns the last line of the JSON output."""
-    done = run("cp", source, target, "--json", *options, env=env)
+    done = run_forebay("cp", source, target, "--json", *options, env=env)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -71,25 +61,19 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def keys(s3: S3, bucket: str) -> set[str]:
-    """Returns the keys of all objects in a bucket."""
-    answer = s3.request("GET", f"/{bucket}?list-type=2")
-    return set(re.findall(r"<Key>([^<]*)</Key>", answer.body.decode()))
-
-
 def names(dataset: Path, prefix: str) -> set[str]:
     """Returns the keys that a dataset has in a bucket below this prefix."""
     return {f"{prefix}/{name}" for name in files(dataset)}
 
 
 def test_from_disk_to_disk(dataset: Path, tmp_path: Path) -> None:
-    said = run("cp", dataset, tmp_path / "copy").stdout
+    said = run_forebay("cp", dataset, tmp_path / "copy").stdout
     assert f"{IMAGES} samples in {IMAGES} chunks" in said and "copied and compared" in said
     assert files(tmp_path / "copy") == files(dataset)
-    assert "already complete" in run("cp", dataset, tmp_path / "copy").stdout
+    assert "already complete" in run_forebay("cp", dataset, tmp_path / "copy").stdout
     # A repeated pack takes the copy for its own work.
     images = dataset.parent / "images"
-    again = run("pack", images, tmp_path / "copy", "--chunk-bytes", "65536")
+    again = run_forebay("pack", images, tmp_path / "copy", "--chunk-bytes", "65536")
     assert "already complete" in again.stdout
 
 
@@ -106,19 +90,18 @@ def test_through_two_buckets_and_back(
         source = target
     assert files(tmp_path / "back") == files(dataset)
     assert copy_of(places[0], places[1], env)["event"] == "already complete"
-    run("verify", places[1], env=env)
+    run_forebay("verify", places[1], env=env)
 
 
 def test_from_a_web_server(
     nginx: Nginx, s3: S3, env: dict[str, str], dataset: Path, tmp_path: Path
 ) -> None:
-    if not (nginx.folder / "copied").exists():
-        (nginx.folder / "copied").symlink_to(dataset)
-    assert copy_of(f"{nginx.url}/copied", tmp_path / "copy")["chunks_copied"] == IMAGES
+    url = f"{nginx.url}/{on_web(nginx, dataset)}"
+    assert copy_of(url, tmp_path / "copy")["chunks_copied"] == IMAGES
     assert files(tmp_path / "copy") == files(dataset)
     bucket = s3.make_bucket()
-    copy_of(f"{nginx.url}/copied", f"s3://{bucket}/set", env)
-    assert keys(s3, bucket) == names(dataset, "set")
+    copy_of(url, f"s3://{bucket}/set", env)
+    assert s3.keys(bucket) == names(dataset, "set")
 
 
 def test_to_a_store_of_somebody_else(
@@ -128,11 +111,11 @@ def test_to_a_store_of_somebody_else(
     mine, theirs = s3.make_bucket(), s3.make_bucket(s3.stranger_key)
     copy_of(dataset, f"s3://{mine}/set", env)
     command = ["cp", f"s3://{mine}/set", f"s3://{theirs}/set"]
-    refused = run(*command, env=env, code=1)
+    refused = run_forebay(*command, env=env, code=1)
     assert "403" in refused.stderr and s3.key.secret not in refused.stderr
     del env["AWS_PROFILE"]
     options = ["--storage-option", "profile=owner", "--target-storage-option", "profile=stranger"]
-    run(*command, *options, env=env)
+    run_forebay(*command, *options, env=env)
     back = ["--storage-option", "profile=stranger", "--storage-option", "region=default"]
     copy_of(f"s3://{theirs}/set", tmp_path / "back", env, *back)
     assert files(tmp_path / "back") == files(dataset)
@@ -144,9 +127,9 @@ def chunks_put(proxy: ChaosProxy) -> list[str]:
     return re.findall(r"PUT \S*/([0-9a-f]{64}\.tar) ", "\n".join(lines))
 
 
-def has_put(proxy: ChaosProxy, chunks: int) -> bool:
-    """Returns whether a copy has begun and sent this many chunks."""
-    return len(proxy.requests()) > 4 and len(chunks_put(proxy)) >= chunks
+def holds(proxy: ChaosProxy, requests: int) -> bool:
+    """Returns whether this many requests have met the proxy's first fault, which holds them."""
+    return sum(request.fault == 0 for request in proxy.requests()) >= requests
 
 
 def test_a_killed_copy_goes_on(
@@ -157,31 +140,43 @@ def test_a_killed_copy_goes_on(
     stored: set[str] = set()
     for number in (0, 1, 5, 9):
         proxy = chaos(s3.endpoint)
-        proxy.program(Fault(match=r"PUT .*tar ", delay_s=0.02, times=-1))
+        hold = Fault(match=r"PUT .*tar ", skip=number, times=-1, action="stall", upload=True)
+        proxy.program(hold)
         killed = subprocess.Popen(
             command, env={**env, "AWS_ENDPOINT_URL": proxy.url}, stderr=subprocess.DEVNULL
         )
-        wait_for(partial(has_put, proxy, number))
+        # Both threads send a chunk that does not arrive, so all others have been stored.
+        wait_for(partial(holds, proxy, 2))
         killed.send_signal(signal.SIGKILL)
         assert killed.wait() == -signal.SIGKILL
         # What was stored before is not sent again.
         assert not stored & set(chunks_put(proxy))
-        there = keys(s3, bucket)
+        there = s3.keys(bucket)
         assert "set/HEAD" not in there
-        stored = {key.rsplit("/", 1)[-1] for key in there if key.endswith(".tar")}
+        now = {key.rsplit("/", 1)[-1] for key in there if key.endswith(".tar")}
+        assert len(now) == len(stored) + number
+        stored = now
     left = copy_of(dataset, f"s3://{bucket}/set", env)
-    assert 0 < left["chunks_copied"] < IMAGES
-    assert keys(s3, bucket) == names(dataset, "set")
-    run("verify", f"s3://{bucket}/set", env=env)
+    assert left["chunks_copied"] == IMAGES - len(stored)
+    assert s3.keys(bucket) == names(dataset, "set")
+    run_forebay("verify", f"s3://{bucket}/set", env=env)
 
 
-def test_a_killed_copy_to_a_disk_goes_on(dataset: Path, tmp_path: Path) -> None:
+def test_a_killed_copy_to_a_disk_goes_on(
+    nginx: Nginx, dataset: Path, tmp_path: Path, chaos: Callable[..., ChaosProxy]
+) -> None:
+    """The source is a server, since a copy between disks is too quick to be met half-way."""
     target = tmp_path / "copy"
-    for milliseconds in (2, 5, 9, 14, 20, 30):
-        killed = subprocess.Popen([FOREBAY, "cp", str(dataset), str(target)])
-        time.sleep(milliseconds / 1000)
+    for number in (0, 1, 5, 9):
+        proxy = chaos(nginx.url)
+        source = f"{proxy.url}/{on_web(nginx, dataset)}"
+        proxy.program(Fault(match="GET .*tar ", skip=number, times=-1, action="stall", at=1000))
+        killed = subprocess.Popen([FOREBAY, "cp", source, str(target), "--threads", "2"])
+        wait_for(partial(holds, proxy, 2))
         killed.send_signal(signal.SIGKILL)
-        killed.wait()
+        assert killed.wait() == -signal.SIGKILL
+        assert not (target / "HEAD").exists()
+    assert 0 < len(list((target / "chunks").iterdir())) < IMAGES
     copy_of(dataset, target)
     assert files(target) == files(dataset)
 
@@ -201,22 +196,40 @@ def test_an_interrupt_stops_cleanly(
     assert stopped.returncode == 130
     assert "stopped on request" in said and "run the same command again to go on" in said
     copy_of(dataset, f"s3://{bucket}/set", env)
-    assert keys(s3, bucket) == names(dataset, "set")
+    assert s3.keys(bucket) == names(dataset, "set")
+
+
+def test_an_interrupt_ends_reads_of_a_server_that_stands_still(
+    s3: S3, env: dict[str, str], dataset: Path, tmp_path: Path, chaos: Callable[..., ChaosProxy]
+) -> None:
+    bucket = s3.make_bucket()
+    copy_of(dataset, f"s3://{bucket}/set", env)
+    proxy = chaos(s3.endpoint)
+    proxy.program(Fault(match=r"GET .*tar", action="stall", at=100, times=-1))
+    command = [FOREBAY, "cp", f"s3://{bucket}/set", str(tmp_path / "copy")]
+    behind = {**env, "AWS_ENDPOINT_URL": proxy.url}
+    stopped = subprocess.Popen(command, env=behind, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any(".tar" in request.line for request in proxy.requests()))
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate(timeout=10)
+    assert stopped.returncode == 130
+    assert "stopped on request; 0 of 40 chunks are copied" in said
 
 
 def test_faults_of_the_network_change_nothing(
     nginx: Nginx, dataset: Path, tmp_path: Path, chaos: Callable[..., ChaosProxy]
 ) -> None:
     """Bytes that were corrupted on their way have another hash, and are read again."""
-    if not (nginx.folder / "copied").exists():
-        (nginx.folder / "copied").symlink_to(dataset)
     proxy = chaos(nginx.url)
-    proxy.program(
-        Fault(match="chunks", action="corrupt", at=5000, times=3),
+    chunks = sorted(path.name for path in (dataset / "chunks").iterdir())
+    faults = [
+        *(Fault(match=name, action="corrupt", at=5000) for name in chunks[3::9]),
         Fault(match="chunks", status=503, times=5),
         Fault(match="chunks", action="drop", at=900, times=5),
-    )
-    copy_of(f"{proxy.url}/copied", tmp_path / "copy")
+    ]
+    proxy.program(*faults)
+    copy_of(f"{proxy.url}/{on_web(nginx, dataset)}", tmp_path / "copy")
+    assert {request.fault for request in proxy.requests()} >= set(range(len(faults)))
     assert files(tmp_path / "copy") == files(dataset)
 
 
@@ -231,10 +244,10 @@ def test_a_damaged_chunk_is_named(
     content[9000] ^= 1
     key = f"set/chunks/{chunk.name}"
     s3.request("PUT", f"/{bucket}/{key}", body=bytes(content))
-    refused = run("cp", source, tmp_path / "copy", env=env, code=1)
+    refused = run_forebay("cp", source, tmp_path / "copy", env=env, code=1)
     assert f"s3://{bucket}/{key}: damaged" in refused.stderr
     assert not (tmp_path / "copy/HEAD").exists()
-    assert "a copy that is not complete" in run("ls", tmp_path / "copy", code=1).stderr
+    assert "a copy that is not complete" in run_forebay("ls", tmp_path / "copy", code=1).stderr
     s3.request("PUT", f"/{bucket}/{key}", body=chunk.read_bytes())
     copy_of(source, tmp_path / "copy", env)
     assert files(tmp_path / "copy") == files(dataset)
@@ -244,19 +257,20 @@ def test_another_head_that_appeared_meanwhile_is_kept(
     s3: S3, env: dict[str, str], dataset: Path, chaos: Callable[..., ChaosProxy]
 ) -> None:
     proxy = chaos(s3.endpoint)
-    proxy.program(Fault(match="PUT .*/HEAD ", delay_s=1.0))
+    proxy.program(Fault(match="PUT .*/HEAD ", status=503, times=-1))
     bucket = s3.make_bucket()
     command = [FOREBAY, "cp", str(dataset), f"s3://{bucket}/set"]
-    behind = {**env, "AWS_ENDPOINT_URL": proxy.url}
+    behind = {**env, "AWS_ENDPOINT_URL": proxy.url, "AWS_MAX_ATTEMPTS": "30"}
     copying = subprocess.Popen(command, env=behind, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any("PUT" in r.line and "/HEAD " in r.line for r in proxy.requests()))
+    wait_for(partial(holds, proxy, 1))
     other = b"forebay 0 " + b"0" * 64 + b"\n"
     assert s3.request("PUT", f"/{bucket}/set/HEAD", body=other).status == 200
+    proxy.program()
     _, said = copying.communicate(timeout=60)
     assert copying.returncode == 1
     assert "somebody else made another snapshot current" in said
     assert s3.request("GET", f"/{bucket}/set/HEAD").body == other
-    refused = run("cp", dataset, f"s3://{bucket}/set", env=env, code=1)
+    refused = run_forebay("cp", dataset, f"s3://{bucket}/set", env=env, code=1)
     assert "holds a dataset already" in refused.stderr
 
 
@@ -269,9 +283,9 @@ def test_wrong_places(dataset: Path, nginx: Nginx, tmp_path: Path) -> None:
         (dataset, dataset / "copy", "is inside the source"),
         (dataset, dataset.parent, "holds other files"),
     ):
-        assert said in run("cp", source, target, code=1).stderr
+        assert said in run_forebay("cp", source, target, code=1).stderr
     assert not (tmp_path / "x").exists()
-    assert "target is required" in run("cp", dataset, code=2).stderr
+    assert "target is required" in run_forebay("cp", dataset, code=2).stderr
 
 
 # Copies onto a full disk, then makes room and copies again.
@@ -292,7 +306,7 @@ def test_a_full_disk(dataset: Path, tmp_path: Path) -> None:
     command = [*own, "sh", "-c", FULL_DISK, "sh", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode == 77 or done.stderr.startswith("unshare: unshare failed"):
-        pytest.skip(f"mounting a small tmpfs needs root or user namespaces ({done.stderr.strip()})")
+        leave_out(f"mounting a small tmpfs needs root or user namespaces ({done.stderr.strip()})")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "full_code").read_text() == "1\n"
     said = (tmp_path / "full").read_text()
@@ -307,7 +321,7 @@ def test_large_chunks_go_in_parts(s3: S3, env: dict[str, str], tmp_path: Path) -
     for number in range(3):
         noise = random.integers(0, 256, (1800, 1800, 3), dtype=np.uint8)
         Image.fromarray(noise).save(tmp_path / f"images/a/{number}.png", compress_level=0)
-    run("pack", tmp_path / "images", tmp_path / "set")
+    run_forebay("pack", tmp_path / "images", tmp_path / "set")
     place = f"s3://{s3.make_bucket()}/set"
     copy_of(tmp_path / "set", place, env)
     shutil.rmtree(tmp_path / "images")

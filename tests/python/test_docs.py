@@ -2,10 +2,11 @@
 
 A page's blocks run in the page's order and share their names. Their working directory holds
 photos/train, train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block
-leaves the block out.
+leaves the block out. The page about data elsewhere has Ceph's gateway and nginx.
 """
 
 import io
+import json
 import os
 import re
 import shutil
@@ -19,10 +20,28 @@ import torch
 from PIL import Image
 
 from conftest import FOREBAY, ROOT
+from places import on_web
+from servers.nginx import Nginx
+from servers.s3 import S3
 
 BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = ("bash", "console")
 MIGRATING = "docs/migrating.md"
+REMOTE = "docs/remote.md"
+# Lets everybody read the bucket "public".
+PUBLIC = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": "*",
+                "Action": ["s3:GetObject", "s3:ListBucket"],
+                "Resource": ["arn:aws:s3:::public", "arn:aws:s3:::public/*"],
+            }
+        ],
+    }
+)
 PAGES = sorted(
     str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
 )
@@ -78,10 +97,30 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
     return tmp_path
 
 
-def run_blocks(page: str, data: Path) -> dict[str, Any]:
-    """Runs a page's blocks and returns the names that they define."""
+@pytest.fixture
+def web(s3: S3, nginx: Nginx, data: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Makes the buckets that the page about data elsewhere names, and the profile "research".
+
+    Returns the URL at which a web server has train.forebay.
+    """
+    for bucket in ("bucket", "public"):
+        assert s3.request("PUT", f"/{bucket}").status == 200
+        s3.upload(data / "photos/train", bucket, "raw/")
+    allowed = s3.request("PUT", "/public?policy=", body=PUBLIC.encode())
+    assert allowed.status in (200, 204), allowed.body
+    keys = f"aws_access_key_id = {s3.key.access}\naws_secret_access_key = {s3.key.secret}\n"
+    (data / "credentials").write_text(f"[default]\n{keys}[research]\n{keys}")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(data / "credentials"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    monkeypatch.setenv("AWS_REGION", "default")
+    return f"{nginx.url}/{on_web(nginx, data)}"
+
+
+def run_blocks(page: str, data: Path, web: str = "") -> dict[str, Any]:
+    """Runs a page's blocks, with `web` as their web server, and returns the names they define."""
     names: dict[str, Any] = {"__name__": page}
-    for language, code, line in blocks_to_run(page):
+    for language, printed, line in blocks_to_run(page):
+        code = printed.replace("https://data.example", web)
         if language == "python":
             # The empty lines in front make errors name the page's own lines.
             exec(compile("\n" * line + code, ROOT / page, "exec"), names)
@@ -98,8 +137,8 @@ def run_blocks(page: str, data: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page != MIGRATING and blocks_to_run(page)]
 )
-def test_blocks_run(page: str, data: Path):
-    run_blocks(page, data)
+def test_blocks_run(page: str, data: Path, request: pytest.FixtureRequest):
+    run_blocks(page, data, request.getfixturevalue("web") if page == REMOTE else "")
 
 
 def test_the_migration_pages_loaders_give_the_same(data: Path):

@@ -7,8 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,23 @@ import pytest
 from PIL import Image
 
 import forebay
-from conftest import FOREBAY, make_jpeg, pack
-from places import CROP, PHOTOS, Place, environment, epoch, s3_options, through
+from conftest import FOREBAY, make_jpeg, pack, run_forebay
+from places import (
+    CROP,
+    EPOCHS,
+    PHOTOS,
+    Place,
+    begin_epochs,
+    environment,
+    epoch,
+    epoch_around,
+    on_web,
+    s3_options,
+    through,
+)
 from servers.chaos import ChaosProxy, Fault
 from servers.nginx import Nginx
+from servers.processes import wait_for
 from servers.s3 import S3
 
 
@@ -28,16 +42,10 @@ def place(request: pytest.FixtureRequest, photos: Path) -> Place:
     """Returns the photographs on each of the servers."""
     if request.param == "web":
         nginx: Nginx = request.getfixturevalue("nginx")
-        if not (nginx.folder / "photos").exists():
-            (nginx.folder / "photos").symlink_to(photos)
-        return Place(f"{nginx.url}/photos", None, nginx.url)
+        return Place(f"{nginx.url}/{on_web(nginx, photos)}", None, nginx.url)
     s3: S3 = request.getfixturevalue("s3")
     bucket: str = request.getfixturevalue("bucket")
     return Place(f"s3://{bucket}/set", s3_options(s3), s3.endpoint)
-
-
-def forebay_command(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run([FOREBAY, *words], capture_output=True, text=True, env=env, timeout=120)
 
 
 def test_batches_are_those_of_a_local_disk(place: Place, photos: Path) -> None:
@@ -93,7 +101,11 @@ def test_a_copy_in_a_forked_process_reads_on_its_own(place: Place, photos: Path)
     assert dataset.read(11) == expected
     child = os.fork()
     if child == 0:
-        os._exit(0 if dataset.read(11) == expected else 1)
+        code = 2
+        try:
+            code = 0 if dataset.read(11) == expected else 1
+        finally:
+            os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert dataset.read(11) == expected
 
@@ -108,12 +120,16 @@ def behind(place: Place, chaos: Callable[..., ChaosProxy]) -> Iterator[tuple[Pla
 FAULTS = {
     "storm of 503": [Fault(match="chunks", status=503, times=20)],
     "storm of 500": [Fault(match="chunks", status=500, times=20)],
-    "503 with Retry-After": [Fault(match="chunks", status=503, headers={"Retry-After": "1"})],
+    "storm of 503 with Retry-After": [
+        Fault(match="chunks", status=503, headers={"Retry-After": "1"}, times=20)
+    ],
+    "storm of 500 with Retry-After": [
+        Fault(match="chunks", status=500, headers={"Retry-After": "1"}, times=20)
+    ],
     "429": [Fault(match="chunks", status=429, headers={"Retry-After": "1"}, times=3)],
-    "dropped connections": [Fault(match="chunks", skip=i, action="drop", at=900) for i in range(9)],
-    "reset connections": [Fault(match="chunks", skip=i, action="reset", at=50) for i in range(9)],
+    "dropped connections": [Fault(match="chunks", action="drop", at=900, times=9)],
+    "reset connections": [Fault(match="chunks", action="reset", at=50, times=9)],
     "truncated bodies": [Fault(match="chunks", skip=2, action="truncate", at=99, times=4)],
-    "corrupted bodies": [Fault(match="chunks", skip=3, action="corrupt", at=1500, times=5)],
     "wrong ranges": [
         Fault(match="chunks", skip=1, headers={"Content-Range": "bytes 7-16/*"}, times=2)
     ],
@@ -124,9 +140,33 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_change_no_batch(name: str, behind: tuple[Place, ChaosProxy], photos: Path) -> None:
     place, proxy = behind
-    dataset = forebay.Dataset(place.url, place.options)
+    # One request may meet many of the faults.
+    dataset = forebay.Dataset(place.url, {**(place.options or {}), "max_attempts": 30})
     proxy.program(*FAULTS[name])
     assert epoch(dataset) == epoch(photos)
+    met = {request.fault for request in proxy.requests()}
+    assert met >= set(range(len(FAULTS[name])))
+
+
+def test_corrupted_bodies_change_no_batch(behind: tuple[Place, ChaosProxy], photos: Path) -> None:
+    place, proxy = behind
+    dataset = forebay.Dataset(place.url, place.options)
+    chunks = sorted(path.name for path in (photos / "chunks").iterdir())
+    # One fault for each chunk, so that what is read again is whole.
+    faults = [Fault(match=name, skip=1, action="corrupt", at=1500) for name in chunks]
+    proxy.program(*faults)
+    assert epoch(dataset) == epoch(photos)
+    assert {request.fault for request in proxy.requests()} >= set(range(len(faults)))
+
+
+def test_stats_count_what_is_asked_for_again(behind: tuple[Place, ChaosProxy]) -> None:
+    place, proxy = behind
+    options = {**(place.options or {}), "max_attempts": 30}
+    proxy.program(Fault(match="chunks", status=503, times=3))
+    with forebay.Loader(place.url, 8, transform=CROP, storage_options=options) as loader:
+        for _ in loader:
+            pass
+        assert loader.stats()["retries"] == 3
 
 
 def test_what_never_works_ends_with_an_error(behind: tuple[Place, ChaosProxy]) -> None:
@@ -137,27 +177,63 @@ def test_what_never_works_ends_with_an_error(behind: tuple[Place, ChaosProxy]) -
         epoch(dataset)
 
 
-def test_an_object_that_changed_is_noticed(nginx: Nginx, photos: Path, tmp_path: Path) -> None:
-    folder = nginx.folder / "changing"
-    shutil.copytree(photos, folder)
-    dataset = forebay.Dataset(f"{nginx.url}/changing")
-    for chunk in (folder / "chunks").iterdir():
-        chunk.write_bytes(chunk.read_bytes() + b"more")
-    with pytest.raises(OSError, match="another one than was listed"):
-        epoch(dataset)
+INVERTED = bytes(range(255, -1, -1))  # the table of bytes.translate
+
+
+def test_chunks_that_change_within_an_epoch_end_it(
+    place: Place,
+    s3: S3,
+    nginx: Nginx,
+    photos: Path,
+    tmp_path: Path,
+    chaos: Callable[..., ChaosProxy],
+) -> None:
+    """The others have the same names and sizes. A chunk's name is its hash, so this is damage."""
+    shutil.copytree(photos, tmp_path / "set")
+    proxy = chaos(place.server)
+    own, replace = own_place(place, s3, nginx, tmp_path / "set")
+    behind = through(own, proxy)
+    dataset = forebay.Dataset(behind.url, {**(behind.options or {}), "max_attempts": 30})
+
+    def change() -> None:
+        for chunk in (photos / "chunks").iterdir():
+            replace(f"chunks/{chunk.name}", chunk.read_bytes().translate(INVERTED))
+
+    with pytest.raises(forebay.DataError, match="do not have the checksum that was stored"):
+        epoch_around(proxy, dataset, change)
+
+
+def own_place(
+    place: Place, s3: S3, nginx: Nginx, folder: Path
+) -> tuple[Place, Callable[[str, bytes], object]]:
+    """Puts a folder on the server of a place; returns it, and what replaces a file of it."""
+    if place.options is None:
+
+        def write(name: str, content: bytes) -> None:
+            (folder / name).write_bytes(content)
+            # The server's ETag is made of the size and the second of the last change.
+            os.utime(folder / name, (1e9, 1e9))
+
+        return Place(f"{place.server}/{on_web(nginx, folder)}", None, place.server), write
+    bucket = s3.make_bucket()
+    s3.upload(folder, bucket, "set/")
+
+    def put(name: str, content: bytes) -> None:
+        assert s3.request("PUT", f"/{bucket}/set/{name}", body=content).status == 200
+
+    return Place(f"s3://{bucket}/set", place.options, place.server), put
 
 
 def test_certificates_are_verified(nginx: Nginx, photos: Path) -> None:
-    if not (nginx.folder / "tls").exists():
-        (nginx.folder / "tls").symlink_to(photos)
-    good = epoch(f"{nginx.tls_url}/tls", {"verify": str(nginx.ca_file)})
+    name = on_web(nginx, photos)
+    good = epoch(f"{nginx.tls_url}/{name}", {"verify": str(nginx.ca_file)})
     assert good == epoch(photos)
     with pytest.raises(OSError, match="certificate"):
-        forebay.Dataset(f"{nginx.tls_url}/tls")
+        forebay.Dataset(f"{nginx.tls_url}/{name}")
     with pytest.raises(OSError, match="certificate"):
-        forebay.Dataset(f"{nginx.expired_url}/tls", {"verify": str(nginx.ca_file)})
+        forebay.Dataset(f"{nginx.expired_url}/{name}", {"verify": str(nginx.ca_file)})
     with pytest.raises(ValueError, match="always verified"):
-        forebay.Dataset(f"{nginx.tls_url}/tls", {"verify": False})
+        forebay.Dataset(f"{nginx.tls_url}/{name}", {"verify": False})
 
 
 def test_messages_say_what_is_wrong_and_no_secret(s3: S3, bucket: str) -> None:
@@ -176,55 +252,111 @@ def test_messages_say_what_is_wrong_and_no_secret(s3: S3, bucket: str) -> None:
         forebay.Loader(forebay.Dataset(f"s3://{bucket}/set", options), storage_options=options)
 
 
+SECRET_ADDRESSES = [
+    "https://me:hush@127.0.0.1:1/x",
+    "https://127.0.0.1:1/x?sig=hush",
+    "s3://KEY:hush@bucket/x",
+    "HTTPS://me:hush@127.0.0.1:1/x",
+    "ftp://me:hush@127.0.0.1:1/x",
+]
+
+
+@pytest.mark.parametrize("address", SECRET_ADDRESSES)
+def test_no_command_shows_a_secret_of_an_address(
+    address: str, photos: Path, tmp_path: Path
+) -> None:
+    new = str(tmp_path / "new")
+    commands = [["ls", address], ["inspect", address], ["verify", address], ["index", address]]
+    for name, source in (("pack", tmp_path), ("cp", photos), ("export", photos)):
+        commands += [[name, address, new], [name, str(source), address]]
+    for command in commands:
+        refused = subprocess.run([FOREBAY, *command], capture_output=True, text=True)
+        assert refused.returncode != 0 and refused.stderr, command
+        assert "hush" not in refused.stderr + refused.stdout, command
+    with pytest.raises((ValueError, OSError)) as error:
+        forebay.Dataset(address)
+    assert "hush" not in str(error.value)
+
+
+def test_dots_in_a_key_are_not_resolved(s3: S3, photos: Path) -> None:
+    target = s3.make_bucket()
+    place = f"s3://{target}/a/../set"
+    run_forebay("cp", photos, place, env=environment(s3))
+    assert epoch(place, s3_options(s3)) == epoch(photos)
+    with pytest.raises(FileNotFoundError):
+        forebay.Dataset(f"s3://{target}/set", s3_options(s3))
+
+
+def test_a_key_that_fits_into_no_folder_is_named(s3: S3, tmp_path: Path) -> None:
+    source = s3.make_bucket()
+    for key in ("cat/a.jpg", "cat//b.jpg"):
+        answer = s3.request("PUT", f"/{source}/{key}", body=make_jpeg(1))
+        assert answer.status == 200
+    refused = run_forebay("pack", f"s3://{source}", tmp_path / "new", env=environment(s3), code=1)
+    assert "the key cat//, which has an empty name between two slashes" in refused.stderr
+
+
 def test_commands_work_on_urls(s3: S3, nginx: Nginx, bucket: str, photos: Path) -> None:
-    listed = forebay_command("ls", str(photos)).stdout
-    if not (nginx.folder / "photos").exists():
-        (nginx.folder / "photos").symlink_to(photos)
-    for url in (f"s3://{bucket}/set", f"{nginx.url}/photos", f"file://{photos}"):
-        assert forebay_command("ls", url, env=environment(s3)).stdout == listed
-        verified = forebay_command("verify", url, env=environment(s3))
-        assert verified.returncode == 0, verified.stderr
-        described = forebay_command("inspect", url, env=environment(s3)).stdout
-        assert f"{PHOTOS} samples" in described
+    env = environment(s3)
+    listed = run_forebay("ls", photos).stdout
+    web = f"{nginx.url}/{on_web(nginx, photos)}"
+    for url in (f"s3://{bucket}/set", web, f"file://{photos}"):
+        assert run_forebay("ls", url, env=env).stdout == listed
+        run_forebay("verify", url, env=env)
+        assert f"{PHOTOS} samples" in run_forebay("inspect", url, env=env).stdout
 
 
-def chunks_of(s3: S3, bucket: str, prefix: str) -> str:
-    """Returns what a listing of the chunks says: keys and ETags."""
-    answer = s3.request("GET", f"/{bucket}?list-type=2&prefix={prefix}%2Fchunks%2F")
-    return "\n".join(sorted(part.split("<")[0] for part in answer.body.decode().split("<Key>")[1:]))
+def files(dataset: Path) -> set[str]:
+    """Returns the paths of the files of a dataset, except the lock."""
+    paths = (path for path in dataset.rglob("*") if path.is_file() and path.name != "LOCK")
+    return {path.relative_to(dataset).as_posix() for path in paths}
 
 
-def names(listing: str) -> list[str]:
-    return [line.rsplit("/", 1)[-1] for line in listing.splitlines()]
+def assert_holds(s3: S3, bucket: str, dataset: Path) -> None:
+    """Compares "set" in a bucket that has nothing else with a dataset on the disk."""
+    assert s3.keys(bucket) == {f"set/{name}" for name in files(dataset)}
+    head = s3.request("GET", f"/{bucket}/set/HEAD").body
+    assert head == (dataset / "HEAD").read_bytes()
+    assert s3.uploads(bucket) == []
+    run_forebay("verify", f"s3://{bucket}/set", env=environment(s3))
 
 
 def test_pack_goes_from_store_to_store(s3: S3, bucket: str, photos: Path) -> None:
-    target = s3.make_bucket()
-    command = ["pack", f"s3://{bucket}/images", f"s3://{target}/set", "--chunk-bytes", "1000000"]
-    packed = forebay_command(*command, env=environment(s3))
-    assert packed.returncode == 0, packed.stderr
-    local = sorted(path.name for path in (photos / "chunks").iterdir())
-    assert names(chunks_of(s3, target, "set")) == local
+    target, env = s3.make_bucket(), environment(s3)
+    command = ["pack", f"s3://{bucket}/images", f"s3://{target}/set"]
+    run_forebay(*command, "--chunk-bytes", "1000000", env=env)
+    assert_holds(s3, target, photos)
     assert epoch(f"s3://{target}/set", s3_options(s3)) == epoch(photos)
-    again = forebay_command(*command, env=environment(s3))
-    assert again.returncode == 0
-    other = forebay_command(*command[:3], "--chunk-bytes", "2000000", env=environment(s3))
-    assert other.returncode == 1 and "complete dataset already" in other.stderr
+    run_forebay(*command, "--chunk-bytes", "1000000", env=env)
+    other = run_forebay(*command, "--chunk-bytes", "2000000", env=env, code=1)
+    assert "complete dataset already" in other.stderr
 
 
-def test_a_killed_pack_goes_on(s3: S3, bucket: str, photos: Path) -> None:
+def test_a_killed_pack_goes_on(
+    s3: S3, bucket: str, photos: Path, chaos: Callable[..., ChaosProxy]
+) -> None:
     target = s3.make_bucket()
     command = [FOREBAY, "pack", f"s3://{bucket}/images", f"s3://{target}/set"]
     command += ["--chunk-bytes", "1000000", "--threads", "1"]
-    for milliseconds in (60, 150, 250, 400, 700):
-        process = subprocess.Popen(command, env=environment(s3), stderr=subprocess.DEVNULL)
-        time.sleep(milliseconds / 1000)
+    # Each pack stands still in the middle of another write, and is killed there.
+    for line in (".*", ".*/chunks/", ".*/journal/", ".*/chunks/", ".*/snapshots/", ".*/HEAD "):
+        proxy = chaos(s3.endpoint)
+        skip = 1 if line == ".*/chunks/" else 0
+        stall = Fault(match=f"^PUT {line}", skip=skip, times=-1, action="stall", upload=True)
+        proxy.program(stall)
+        environ = environment(s3, proxy.url)
+        process = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
+        wait_for(partial(meets_fault, proxy))
         process.send_signal(signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(command, env=environment(s3), capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    local = sorted(path.name for path in (photos / "chunks").iterdir())
-    assert names(chunks_of(s3, target, "set")) == local
+        assert process.wait() == -signal.SIGKILL
+        assert "set/HEAD" not in s3.keys(target)
+    run_forebay(*command[1:], env=environment(s3))
+    assert_holds(s3, target, photos)
+
+
+def meets_fault(proxy: ChaosProxy) -> bool:
+    """Returns whether a request has met one of the proxy's faults."""
+    return any(request.fault >= 0 for request in proxy.requests())
 
 
 def test_large_chunks_go_in_parts(s3: S3, tmp_path: Path) -> None:
@@ -235,25 +367,20 @@ def test_large_chunks_go_in_parts(s3: S3, tmp_path: Path) -> None:
         noise = random.integers(0, 256, (1700, 2600, 3), dtype=np.uint8)
         Image.fromarray(noise).save(folder / f"{number}.jpg", quality=95)
     bucket = s3.make_bucket()
-    url = f"s3://{bucket}/large"
-    packed = forebay_command("pack", str(tmp_path / "images"), url, env=environment(s3))
-    assert packed.returncode == 0, packed.stderr
-    pack({}, tmp_path)
-    local = sorted(path.name for path in (tmp_path / "set" / "chunks").iterdir())
-    assert names(chunks_of(s3, bucket, "large")) == local
-    assert forebay_command("verify", url, env=environment(s3)).returncode == 0
+    run_forebay("pack", folder.parent, f"s3://{bucket}/set", env=environment(s3))
+    assert_holds(s3, bucket, pack({}, tmp_path))
 
 
-def test_data_in_place_works_in_a_store(s3: S3, bucket: str, photos: Path, nginx: Nginx) -> None:
+def test_data_in_place_works_in_a_store(
+    s3: S3, bucket: str, photos: Path, nginx: Nginx, tmp_path: Path
+) -> None:
     folder = photos.parent / "images"
     assert epoch(f"s3://{bucket}/images", s3_options(s3)) == epoch(folder)
-    shard = nginx.folder / "shard-0.tar"
-    if not shard.exists():
-        for number in range(6):
-            (nginx.folder / f"{number}.jpg").write_bytes(make_jpeg(number))
-        files = [f"{number}.jpg" for number in range(6)]
-        subprocess.run(["tar", "cf", shard.name, *files], cwd=nginx.folder, check=True)
-    remote = forebay.Dataset(f"{nginx.url}/shard-{{0..0}}.tar")
+    for number in range(6):
+        (tmp_path / f"{number}.jpg").write_bytes(make_jpeg(number))
+    images = [f"{number}.jpg" for number in range(6)]
+    subprocess.run(["tar", "cf", "shard-0.tar", *images], cwd=tmp_path, check=True)
+    remote = forebay.Dataset(f"{nginx.url}/{on_web(nginx, tmp_path)}/shard-{{0..0}}.tar")
     assert len(remote) == 6
     assert remote.read(2) == make_jpeg(2)
 
@@ -308,6 +435,15 @@ def test_the_next_process_reads_no_index(
         file.write_bytes(content)
     assert epoch_elsewhere(place, cache) == expected
     assert index_requests(proxy) > 2 * indexes
+
+
+def test_a_folder_that_vanishes_within_an_epoch(place: Place, photos: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    dataset = forebay.Dataset(place.url, place.options, cache)
+    with ThreadPoolExecutor(1) as pool:
+        running = begin_epochs(pool, dataset, lambda: shutil.rmtree(cache))
+        assert running.result() == epoch(photos, count=EPOCHS)
+    assert epoch(place.url, place.options, index_cache=cache) == epoch(photos)
 
 
 def test_a_folder_that_cannot_be_written_is_said(

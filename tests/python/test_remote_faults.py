@@ -2,24 +2,37 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import forebay
-from places import epoch, error_of, on_web, read_a_thousand_at_once
+from conftest import FOREBAY, run_forebay, skip_without
+from places import (
+    EPOCHS,
+    HASTY,
+    begin_epochs,
+    epoch,
+    error_in,
+    error_of,
+    on_web,
+    read_a_thousand_at_once,
+    s3_options,
+)
+from servers import ceph
 from servers.chaos import ChaosProxy, Fault
 from servers.liar import Asked, Liar, Lie
 from servers.nginx import Nginx, run_again, run_nginx
-from servers.processes import free_port
+from servers.processes import LOOPBACK, free_port
+from servers.s3 import S3
 
 Chaos = Callable[..., ChaosProxy]
 
-# Short waits, for what does not get better.
-HASTY = {"connect_timeout": 1, "read_timeout": 1, "max_attempts": 2}
 pytestmark = pytest.mark.usefixtures("nginx")  # skips where nginx is not installed
 
 
@@ -32,26 +45,22 @@ def own(tmp_path: Path, photos: Path) -> Iterator[Nginx]:
 
 
 def test_a_killed_server_that_comes_back_changes_no_batch(own: Nginx, photos: Path) -> None:
-    dataset = forebay.Dataset(f"{own.url}/slow/set")
+    dataset = forebay.Dataset(f"{own.url}/set", {"max_attempts": 30})
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(epoch, dataset)
-        time.sleep(0.2)
-        os.killpg(own.group, signal.SIGKILL)
+        running = begin_epochs(pool, dataset, lambda: os.killpg(own.group, signal.SIGKILL))
         time.sleep(0.5)
         assert not running.done()
         with run_again(own):
-            assert running.result() == epoch(photos)
+            assert running.result() == epoch(photos, count=EPOCHS)
 
 
 def test_a_killed_server_that_stays_away_ends_the_epoch(own: Nginx) -> None:
-    dataset = forebay.Dataset(f"{own.url}/slow/set", HASTY)
+    dataset = forebay.Dataset(f"{own.url}/set", HASTY)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(error_of, dataset)
-        time.sleep(0.2)
-        os.killpg(own.group, signal.SIGKILL)
-        message = running.result()
+        running = begin_epochs(pool, dataset, lambda: os.killpg(own.group, signal.SIGKILL))
+        message = error_in(running)
     host = own.url.removeprefix("http://")
-    assert f"{own.url}/slow/set/chunks/" in message
+    assert f"{own.url}/set/chunks/" in message
     assert f"({host}, tried " in message
     assert "connect to server" in message
     assert "check that the server runs" in message
@@ -61,15 +70,45 @@ def test_a_killed_server_that_stays_away_ends_the_epoch(own: Nginx) -> None:
 def test_a_frozen_server_that_goes_on_changes_no_batch(
     own: Nginx, photos: Path, seconds: float
 ) -> None:
-    dataset = forebay.Dataset(f"{own.url}/slow/set", {"read_timeout": 1})
+    dataset = forebay.Dataset(f"{own.url}/set", {"read_timeout": 1, "max_attempts": 30})
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(epoch, dataset)
-        time.sleep(0.2)
-        os.killpg(own.group, signal.SIGSTOP)
+        running = begin_epochs(pool, dataset, lambda: os.killpg(own.group, signal.SIGSTOP))
         time.sleep(seconds)
         assert not running.done()
         os.killpg(own.group, signal.SIGCONT)
-        assert running.result() == epoch(photos)
+        assert running.result() == epoch(photos, count=EPOCHS)
+
+
+@pytest.mark.parametrize("fault", ["killed", "frozen"])
+def test_a_gateway_that_comes_back_changes_no_batch(
+    fault: str, s3: S3, bucket: str, photos: Path
+) -> None:
+    port = free_port()
+    options = {"read_timeout": 1, "max_attempts": 60}
+    options |= s3_options(s3, f"http://{LOOPBACK}:{port}")
+    with ThreadPoolExecutor(1) as pool, ExitStack() as gateways:
+        group = gateways.enter_context(ceph.run_gateway(s3, port))
+        dataset = forebay.Dataset(f"s3://{bucket}/set", options)
+        sent = signal.SIGKILL if fault == "killed" else signal.SIGSTOP
+        running = begin_epochs(pool, dataset, lambda: os.killpg(group, sent))
+        time.sleep(2)
+        assert not running.done()
+        if fault == "killed":
+            gateways.enter_context(ceph.run_gateway(s3, port))
+        else:
+            os.killpg(group, signal.SIGCONT)
+        assert running.result() == epoch(photos, count=EPOCHS)
+
+
+def test_a_gateway_that_stays_away_ends_the_epoch(s3: S3, bucket: str) -> None:
+    port = free_port()
+    options = {**s3_options(s3, f"http://{LOOPBACK}:{port}"), **HASTY}
+    with ThreadPoolExecutor(1) as pool, ceph.run_gateway(s3, port) as group:
+        dataset = forebay.Dataset(f"s3://{bucket}/set", options)
+        running = begin_epochs(pool, dataset, lambda: os.killpg(group, signal.SIGKILL))
+        message = error_in(running)
+    assert f"s3://{bucket}/set/chunks/" in message and f"({LOOPBACK}:{port}, tried " in message
+    assert "check that the server runs" in message
 
 
 def test_a_frozen_server_ends_the_epoch(own: Nginx) -> None:
@@ -227,6 +266,9 @@ LIES: dict[Lie, str | None] = {
     other_protocol: "HTTP/0.9",
     nothing: "Empty reply",
 }
+DRIPPING = (dripping_head, dripping_body)
+# What ends by itself has the time that a busy machine may take for it.
+LASTING = {**HASTY, "connect_timeout": 10, "read_timeout": 3}
 FINAL = (lie_about_the_total,)  # one such answer is enough to end the epoch
 
 
@@ -235,7 +277,7 @@ def test_a_lie_changes_no_batch(lie: Lie, photos: Path) -> None:
     cause = LIES[lie]
     if cause is not None:
         with Liar(photos, lie) as server:
-            message = error_of(server.url, HASTY)
+            message = error_of(server.url, HASTY if lie in DRIPPING else LASTING)
         assert f"{server.url}/chunks/" in message
         assert f"({server.url.removeprefix('http://')}" in message
         assert cause in message
@@ -256,7 +298,7 @@ def lie_about_the_size(asked: Asked) -> Iterator[bytes]:
 )
 def test_lies_from_the_first_request_on(lie: Lie, photos: Path) -> None:
     with Liar(photos, lie, match="/HEAD ") as server:
-        message = error_of(server.url, HASTY)
+        message = error_of(server.url, HASTY if lie in DRIPPING else LASTING)
     assert f"{server.url}/" in message
     assert lie is lie_about_the_size or f"({server.url.removeprefix('http://')}" in message
 
@@ -296,10 +338,69 @@ def test_what_tls_refuses(nginx: Nginx, photos: Path) -> None:
         assert f"{url}/{name}" in message and f"({url.removeprefix('https://')})" in message
         assert cause in message
         assert "a file of certificates to trust (the storage option verify)" in message
+
+
+def test_tls_and_plain_text_that_meet(nginx: Nginx, photos: Path) -> None:
+    name = on_web(nginx, photos)
     plain = nginx.url.replace("http://", "https://")
-    message = error_of(f"{plain}/{name}", trusted)
+    message = error_of(f"{plain}/{name}", {"verify": str(nginx.ca_file), **HASTY})
     assert "wrong version number" in message
     assert "check that the server speaks TLS there" in message
+    tls = nginx.tls_url.replace("https://", "http://")
+    message = error_of(f"{tls}/{name}")
+    assert f"{tls}/{name}" in message and f"({tls.removeprefix('http://')})" in message
+    assert "the server answered 400" in message
+
+
+def test_a_certificate_that_is_not_valid_yet(nginx: Nginx, photos: Path) -> None:
+    skip_without({"faketime": "faketime"})
+    url = f"{nginx.tls_url}/{on_web(nginx, photos)}"
+    command = ["faketime", "-m", "-f", "-3d", FOREBAY, "ls", url]
+    done = subprocess.run(
+        [*command, "--storage-option", f"verify={nginx.ca_file}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "FAKETIME_DONT_FAKE_MONOTONIC": "1"},
+    )
+    assert done.returncode == 1
+    assert url in done.stderr and "certificate is not yet valid" in done.stderr
+
+
+# A setting of OpenSSL under which its programs speak TLS 1.0, which Debian's does not allow.
+OLD_TLS = """
+openssl_conf = all
+[all]
+ssl_conf = ssl
+[ssl]
+system_default = default
+[default]
+MinProtocol = TLSv1
+CipherString = ALL:@SECLEVEL=0
+"""
+
+
+def test_old_tls_is_refused(nginx: Nginx, photos: Path, tmp_path: Path) -> None:
+    url = f"{nginx.old_tls_url}/{on_web(nginx, photos)}"
+    (tmp_path / "openssl.cnf").write_text(OLD_TLS)
+    env = {**os.environ, "OPENSSL_CONF": str(tmp_path / "openssl.cnf")}
+    old = ["curl", "--silent", "--fail", "--tlsv1.0", "--tls-max", "1.0", "--cacert"]
+    served = subprocess.run([*old, nginx.ca_file, f"{url}/HEAD"], capture_output=True, env=env)
+    assert served.stdout == (photos / "HEAD").read_bytes(), "curl does not speak TLS 1.0 either"
+    options = ["--storage-option", f"verify={nginx.ca_file}"]
+    refused = run_forebay(
+        "ls", url, *options, "--storage-option", "max_attempts=2", env=env, code=1
+    )
+    assert url in refused.stderr and "check that the server speaks TLS there" in refused.stderr
+
+
+def test_places_that_are_told_apart(nginx: Nginx, photos: Path) -> None:
+    name = on_web(nginx, photos)
+    # A server without ranges sends whole files.
+    assert epoch(f"{nginx.url}/no-ranges/{name}") == epoch(photos)
+    message = error_of(f"{nginx.url}/private/{name}")
+    assert f"{nginx.url}/private/{name}" in message
+    assert "the server answered 401" in message and "check the credentials" in message
 
 
 def test_a_handshake_that_is_cut(nginx: Nginx, photos: Path, chaos: Chaos) -> None:

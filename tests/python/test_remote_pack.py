@@ -1,10 +1,7 @@
 """Packing, indexing and exporting from and to a store (Ceph's S3 gateway), also after a kill."""
 
-import os
-import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -14,33 +11,13 @@ import pytest
 from PIL import Image
 
 import forebay
-from conftest import FOREBAY, make_jpeg, pack
+from conftest import FOREBAY, make_jpeg, pack, run_forebay
+from places import environment
 from servers.chaos import ChaosProxy, Fault
+from servers.processes import wait_for
 from servers.s3 import S3
 
 LARGE = 5  # images, which make a chunk that is sent in several parts
-
-
-def environment(s3: S3, endpoint: str | None = None) -> dict[str, str]:
-    """Returns the variables by which a command finds the store."""
-    return {
-        **os.environ,
-        "AWS_ACCESS_KEY_ID": s3.key.access,
-        "AWS_SECRET_ACCESS_KEY": s3.key.secret,
-        "AWS_ENDPOINT_URL": endpoint or s3.endpoint,
-        "AWS_REGION": "default",
-    }
-
-
-def run(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([FOREBAY, *words], capture_output=True, text=True, env=env, timeout=120)
-
-
-def uploads(s3: S3, bucket: str) -> list[str]:
-    """Returns the names of the uploads that were begun and have not ended."""
-    answer = s3.request("GET", f"/{bucket}?uploads=")
-    assert answer.status == 200
-    return re.findall(r"<UploadId>([^<]*)</UploadId>", answer.body.decode())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -71,16 +48,12 @@ def test_a_pack_killed_within_an_upload_leaves_no_parts(
     # One part stays on its way, so that the upload is not complete when the process dies.
     proxy.program(Fault(match="PUT .*partNumber=2&", action="stall", at=1000, upload=True))
     process = subprocess.Popen([FOREBAY, *command], env=environment(s3, proxy.url))
-    deadline = time.monotonic() + 60
-    while not uploads(s3, bucket) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_for(lambda: any(request.fault == 0 for request in proxy.requests()))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert len(uploads(s3, bucket)) == 1
-    done = run(*command, env=environment(s3))
-    assert done.returncode == 0, done.stderr
-    assert uploads(s3, bucket) == []
+    assert len(s3.uploads(bucket)) == 1
+    run_forebay(*command, env=environment(s3))
+    assert s3.uploads(bucket) == []
     (chunk,) = (large / "chunks").iterdir()
     stored = s3.request("GET", f"/{bucket}/set/chunks/{chunk.name}")
     assert stored.body == chunk.read_bytes()
@@ -94,12 +67,11 @@ def test_lost_answers_leave_no_parts(s3: S3, large: Path, chaos: Callable[..., C
         Fault(match="PUT .*partNumber=1&", status=503),
         Fault(match=r"POST .*\?uploadId=", action="drop"),  # completed, but nobody knows
     )
-    packed = run(
+    run_forebay(
         "pack", str(large.parent / "images"), f"s3://{bucket}/set", env=environment(s3, proxy.url)
     )
-    assert packed.returncode == 0, packed.stderr
-    assert uploads(s3, bucket) == []
-    assert run("verify", f"s3://{bucket}/set", env=environment(s3)).returncode == 0
+    assert s3.uploads(bucket) == []
+    run_forebay("verify", f"s3://{bucket}/set", env=environment(s3))
 
 
 def test_a_pack_that_fails_leaves_no_parts(
@@ -109,27 +81,60 @@ def test_a_pack_that_fails_leaves_no_parts(
     proxy = chaos(s3.endpoint)
     proxy.program(Fault(match="PUT .*partNumber=2&", status=403, times=-1))
     command = ["pack", str(large.parent / "images"), f"s3://{bucket}/set"]
-    failed = run(*command, env=environment(s3, proxy.url))
-    assert failed.returncode == 1 and "403" in failed.stderr
-    assert uploads(s3, bucket) == []
+    failed = run_forebay(*command, env=environment(s3, proxy.url), code=1)
+    assert "403" in failed.stderr
+    assert s3.uploads(bucket) == []
+
+
+def test_an_interrupt_ends_reads_of_a_server_that_stands_still(
+    s3: S3, folder: Path, tmp_path: Path, chaos: Callable[..., ChaosProxy]
+) -> None:
+    bucket = s3.make_bucket()
+    s3.upload(folder, bucket, "images/")
+    proxy = chaos(s3.endpoint)
+    proxy.program(Fault(match=r"GET .*jpg", action="stall", at=100, times=-1))
+    command = [FOREBAY, "pack", f"s3://{bucket}/images", str(tmp_path / "set")]
+    env = environment(s3, proxy.url)
+    stopped = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any(".jpg" in request.line for request in proxy.requests()))
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate(timeout=10)
+    assert stopped.returncode == 130
+    assert "stopped on request" in said
+
+
+def test_an_image_that_is_replaced_while_it_is_packed_is_said(
+    s3: S3, folder: Path, tmp_path: Path, chaos: Callable[..., ChaosProxy]
+) -> None:
+    bucket = s3.make_bucket()
+    s3.upload(folder, bucket, "images/")
+    proxy = chaos(s3.endpoint)
+    proxy.program(Fault(match=r"GET .*jpg", delay_s=1.0, times=-1))
+    command = [FOREBAY, "pack", f"s3://{bucket}/images", str(tmp_path / "set")]
+    env = environment(s3, proxy.url)
+    packing = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any(".jpg" in request.line for request in proxy.requests()))
+    for image in folder.rglob("*.jpg"):
+        key = f"images/{image.relative_to(folder).as_posix()}"
+        s3.request("PUT", f"/{bucket}/{quote(key)}", body=b"another image")
+    _, said = packing.communicate(timeout=60)
+    assert packing.returncode == 1
+    assert "the source changed while it was packed: " in said
+    assert "13 now" in said and "open the dataset again" not in said
 
 
 def test_export_goes_from_store_to_store(s3: S3, packed: Path, tmp_path: Path) -> None:
     bucket = s3.make_bucket()
     s3.upload(packed, bucket, "set/")
     env = environment(s3)
-    exported = run("export", str(packed), str(tmp_path / "local"), env=env)
-    assert exported.returncode == 0, exported.stderr
+    run_forebay("export", str(packed), str(tmp_path / "local"), env=env)
     expected = contents(tmp_path / "local")
-    exported = run("export", f"s3://{bucket}/set", str(tmp_path / "from"), env=env)
-    assert exported.returncode == 0, exported.stderr
+    run_forebay("export", f"s3://{bucket}/set", str(tmp_path / "from"), env=env)
     assert contents(tmp_path / "from") == expected
-    exported = run("export", f"s3://{bucket}/set", f"s3://{bucket}/back", env=env)
-    assert exported.returncode == 0, exported.stderr
-    for name, content in expected.items():
-        assert s3.request("GET", f"/{bucket}/back/{quote(name)}").body == content
-    again = run("export", f"s3://{bucket}/set", f"s3://{bucket}/back", env=env)
-    assert again.returncode == 1 and "not empty" in again.stderr
+    run_forebay("export", f"s3://{bucket}/set", f"s3://{bucket}/back", env=env)
+    assert s3.objects(bucket, "back/") == expected
+    again = run_forebay("export", f"s3://{bucket}/set", f"s3://{bucket}/back", env=env, code=1)
+    assert "not empty" in again.stderr
 
 
 def shards(folder: Path, count: int, samples: int) -> None:
@@ -155,8 +160,7 @@ def test_shards_in_a_store_take_few_requests(
     proxy = chaos(s3.endpoint)
     env = environment(s3, proxy.url)
     url = f"s3://{bucket}/shards"
-    indexed = run("index", url, env=env)
-    assert indexed.returncode == 0, indexed.stderr
+    run_forebay("index", url, env=env)
     assert len(proxy.requests()) < 40  # there are 180 members
     options = {"key": s3.key.access, "secret": s3.key.secret, "endpoint_url": s3.endpoint}
     remote = forebay.Dataset(url, {**options, "region": "default"})
@@ -164,10 +168,11 @@ def test_shards_in_a_store_take_few_requests(
     assert remote.fingerprint == local.fingerprint
     assert remote.read(77) == local.read(77)
     before = len(proxy.requests())
-    packed = run("pack", url, f"s3://{bucket}/set", "--order", "listed", env=env)
-    assert packed.returncode == 0, packed.stderr
+    run_forebay("pack", url, f"s3://{bucket}/set", "--order", "listed", env=env)
     assert len(proxy.requests()) - before < 80
-    run("pack", str(tmp_path / "shards"), str(tmp_path / "set"), "--order", "listed", env=env)
+    run_forebay(
+        "pack", str(tmp_path / "shards"), str(tmp_path / "set"), "--order", "listed", env=env
+    )
     (chunk,) = (tmp_path / "set" / "chunks").iterdir()
     assert s3.request("GET", f"/{bucket}/set/chunks/{chunk.name}").body == chunk.read_bytes()
 
@@ -175,7 +180,6 @@ def test_shards_in_a_store_take_few_requests(
 def test_an_index_with_checksums_is_made_in_a_store(s3: S3, folder: Path) -> None:
     bucket = s3.make_bucket()
     s3.upload(folder, bucket, "images/")
-    indexed = run("index", "--checksums", f"s3://{bucket}/images", env=environment(s3))
-    assert indexed.returncode == 0, indexed.stderr
-    verified = run("verify", f"s3://{bucket}/images", env=environment(s3))
-    assert verified.returncode == 0, verified.stderr
+    indexed = run_forebay("index", "--checksums", f"s3://{bucket}/images", env=environment(s3))
+    assert "files that come or go later are not noticed" in indexed.stderr
+    run_forebay("verify", f"s3://{bucket}/images", env=environment(s3))

@@ -99,9 +99,6 @@ def test_nginx_heeds_if_range_and_ceph_does_not(
 def test_places_of_nginx(nginx: Nginx, path: str) -> None:
     whole = curl(f"{nginx.url}/no-ranges/{path}", "--range", "0-9")
     assert (whole.status, whole.body) == (200, CONTENT)
-    for place, status in (("unavailable", 503), ("busy", 429)):
-        answer = curl(f"{nginx.url}/{place}/{path}")
-        assert (answer.status, answer.headers["retry-after"]) == (status, "1")
     moved = curl(f"{nginx.url}/moved/{path}")
     assert (moved.status, moved.headers["location"]) == (302, f"{nginx.url}/{path}")
     assert curl(f"{nginx.url}/moved/{path}", "--location").body == CONTENT

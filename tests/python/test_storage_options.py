@@ -1,22 +1,20 @@
 """--storage-option NAME=VALUE of the commands, on real servers; training from them."""
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import FOREBAY
+from conftest import run_forebay
+from places import on_web
 from servers.nginx import Nginx
 from servers.s3 import S3
 
 
 def run(*words: object, env: dict[str, str] | None = None, code: int = 0) -> str:
     """Runs a command, which must end with this exit code, and returns all of its output."""
-    command = [FOREBAY, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
-    assert done.returncode == code, (done.stdout, done.stderr)
+    done = run_forebay(*words, env=env, code=code)
     return done.stdout + done.stderr
 
 
@@ -47,6 +45,7 @@ def test_every_command_takes_them(
     run("pack", images, place, "--chunk-bytes", "100000", *options, env=bare)
     listed = run("ls", place, *options, env=bare)
     assert listed == run("ls", packed)
+    assert listed == run("ls", f"S3://{bucket}/set", *options, env=bare)
     # Options may stand before the place, too, and take one value each.
     assert listed == run("ls", *options, place, env=bare)
     run("index", images, *options, env=bare)
@@ -74,9 +73,7 @@ def test_source_and_target_may_have_different_ones(
 
 
 def test_certificates_of_a_web_server(nginx: Nginx, packed: Path) -> None:
-    if not (nginx.folder / "options").exists():
-        (nginx.folder / "options").symlink_to(packed)
-    url = f"{nginx.tls_url}/options"
+    url = f"{nginx.tls_url}/{on_web(nginx, packed)}"
     listed = run("ls", url, "--storage-option", f"verify={nginx.ca_file}")
     assert listed == run("ls", packed)
     assert "certificate" in run("ls", url, code=1)
@@ -115,10 +112,8 @@ def test_training_from_servers_gives_the_weights_of_a_disk(
 ) -> None:
     bucket = s3.make_bucket()
     s3.upload(small, bucket, "set/")
-    if not (nginx.folder / "small").exists():
-        (nginx.folder / "small").symlink_to(small)
     weights: dict[object, bytes] = {}
-    for place in (small, f"{nginx.url}/small", f"s3://{bucket}/set"):
+    for place in (small, f"{nginx.url}/{on_web(nginx, small)}", f"s3://{bucket}/set"):
         out = tmp_path / f"out{len(weights)}"
         options = reach(s3, "owner") if str(place).startswith("s3:") else []
         command = ["train", place, "--val", place, "--width", "2", "--batch", "16", "--epochs", "2"]

@@ -67,7 +67,7 @@ inline void pack_remote_images(io::MemoryFileSystem& fs, const std::string& to, 
   store::PackOptions options;
   options.threads = 1;
   options.chunk_bytes = chunk_bytes;
-  const auto report = store::pack(fs, from, to, options);
+  const auto report = store::pack(fs, from, fs, to, options);
   ASSERT_TRUE(report) << report.error().message();
 }
 

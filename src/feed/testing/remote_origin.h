@@ -72,12 +72,10 @@ class RemoteOrigin final : public io::Origin {
     base::MutexLock lock(mutex_);
     is_link_varying_ = true;
   }
-  // Each byte's answer, at most `times` of them for each byte, is damaged where `is_damaged` says
-  // so of the path and the offset.
-  void damage(std::function<bool(const std::string&, uint64_t)> is_damaged, int times) {
+  // At most `times` answers with the file's byte at this offset have it damaged.
+  void damage(const std::string& path, uint64_t offset, int times) {
     base::MutexLock lock(mutex_);
-    is_damaged_ = std::move(is_damaged);
-    times_ = times;
+    damage_[path][offset] = times;
   }
 
   // The answer after `after` others is this error, and those after it are good again.
@@ -196,12 +194,11 @@ class RemoteOrigin final : public io::Origin {
     for (const io::Range& range : request.ranges) {
       RETURN_IF_ERROR(request.file->read(range.offset, range.out));
       base::MutexLock lock(mutex_);
-      for (size_t i = 0; is_damaged_ && i < range.out.size(); ++i) {
-        const uint64_t offset = range.offset + i;
-        if (is_damaged_(request.file->path(), offset) &&
-            damaged_[{request.file->path(), offset}]++ < times_) {
-          range.out[i] ^= 0x10;
-        }
+      auto& damage = damage_[request.file->path()];
+      const uint64_t end = range.offset + range.out.size();
+      for (auto at = damage.lower_bound(range.offset); at != damage.end() && at->first < end;
+           ++at) {
+        if (at->second-- > 0) range.out[at->first - range.offset] ^= 0x10;
       }
     }
     return {};
@@ -213,9 +210,8 @@ class RemoteOrigin final : public io::Origin {
   mutable base::Random random_ GUARDED_BY(mutex_);
   mutable std::vector<Asked> asked_ GUARDED_BY(mutex_);
   mutable std::vector<Request> waiting_ GUARDED_BY(mutex_);
-  std::function<bool(const std::string&, uint64_t)> is_damaged_ GUARDED_BY(mutex_);
-  mutable std::map<std::pair<std::string, uint64_t>, int> damaged_ GUARDED_BY(mutex_);
-  int times_ GUARDED_BY(mutex_) = 0;
+  // How many more answers are damaged, by path and offset.
+  mutable std::map<std::string, std::map<uint64_t, int>> damage_ GUARDED_BY(mutex_);
   mutable size_t until_failure_ GUARDED_BY(mutex_) = 0;
   mutable base::Code failure_ GUARDED_BY(mutex_) = base::Code::kOk;
   bool held_ GUARDED_BY(mutex_) = false;

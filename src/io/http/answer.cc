@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/limits.h"
+#include "base/utf8.h"
 
 namespace forebay::io::http {
 
@@ -30,6 +31,22 @@ Identity identity_of(const Head& head) {
   std::from_chars(length.data(), length.data() + length.size(), identity.size);
   identity.modified_ns = date_ns(head.header("last-modified")).value_or(0);
   return identity;
+}
+
+std::string printable(std::string_view text) {
+  const bool is_long = text.size() > base::kMessageTextBytesMax;
+  if (is_long) {
+    size_t end = base::kMessageTextBytesMax;
+    while (end > 0 && (text[end] & 0xc0) == 0x80) --end;  // no character is cut
+    text = text.substr(0, end);
+  }
+  std::string out = base::to_utf8(text);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool is_c1 = out[i] == '\xc2' && static_cast<uint8_t>(out[i + 1]) < 0xa0;
+    if (is_c1) out.erase(i, 1);
+    if (is_c1 || static_cast<uint8_t>(out[i]) < ' ' || out[i] == '\x7f') out[i] = ' ';
+  }
+  return is_long ? out + "…" : out;
 }
 
 }  // namespace forebay::io::http

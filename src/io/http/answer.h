@@ -27,6 +27,10 @@ std::optional<int64_t> date_ns(std::string_view text);
 // ETag. The Content-Length of an answer with a part of the file is that of the part.
 Identity identity_of(const Head& head);
 
+// What a server says, fit for a message: valid UTF-8 without control characters, and no more than
+// the first kMessageTextBytesMax bytes.
+std::string printable(std::string_view text);
+
 // Takes an answer's body. One thread at a time. An error ends the transfer and is its outcome.
 class Sink {
  public:

@@ -6,6 +6,7 @@
 #include <limits>
 #include <list>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "base/mutex.h"
@@ -39,15 +40,16 @@ class Client::Driver {
       : options_(options), multi_(curl_multi_init()), places_(options.requests_max) {
     if (multi_ == nullptr) throw std::bad_alloc();
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.requests_max));
-    thread_ = std::thread([this] { run(); });
   }
   ~Driver() {
+    std::thread thread;
     {
       MutexLock lock(mutex_);
       ended_ = true;
+      thread.swap(thread_);
     }
     curl_multi_wakeup(multi_);
-    thread_.join();
+    if (thread.joinable()) thread.join();
     curl_multi_cleanup(multi_);
   }
   Driver(const Driver&) = delete;
@@ -60,6 +62,7 @@ class Client::Driver {
  private:
   using Transfers = std::list<std::unique_ptr<Transfer>>;
 
+  Status begin_thread() EXCLUDES(mutex_);
   void run() EXCLUDES(mutex_);
   bool take_new() EXCLUDES(mutex_);
   void begin_waiting(int64_t now_ns);
@@ -83,16 +86,29 @@ class Client::Driver {
   base::Mutex mutex_;
   std::deque<std::unique_ptr<Transfer>> new_ GUARDED_BY(mutex_);
   bool ended_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::thread thread_ GUARDED_BY(mutex_);  // begins with the first request
 };
 
 void Client::Driver::start(std::unique_ptr<Transfer> transfer) {
   transfer->watch([this] { drop_unwanted(); });
+  Status begun = begin_thread();
+  if (!begun.ok()) return transfer->fail(std::move(begun));
   {
     MutexLock lock(mutex_);
     new_.push_back(std::move(transfer));
   }
   curl_multi_wakeup(multi_);
+}
+
+// What is done when the client ends may start more: that is taken by the thread which ends.
+Status Client::Driver::begin_thread() try {
+  MutexLock lock(mutex_);
+  if (!ended_ && !thread_.joinable()) thread_ = std::thread([this] { run(); });
+  return {};
+} catch (const std::system_error& error) {
+  return base::fail(Code::kNoMemory,
+                    "cannot begin a thread for requests ({}); allow more processes (ulimit -u)",
+                    error.what());
 }
 
 void Client::Driver::drop_unwanted() {

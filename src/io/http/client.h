@@ -19,6 +19,7 @@ struct Signing {
   std::string_view secret_key;
   std::string_view session_token;     // of temporary credentials; else empty
   std::shared_ptr<const void> owner;  // of what the views show
+  uint64_t fetches;                   // how often keys had been fetched anew by then
 };
 
 struct Request {
@@ -56,7 +57,8 @@ struct Outcome {
   // Ok where an answer came whole and the sink took it, whatever its code. Else kUnavailable where
   // the other side could not be reached or hung up, kTruncated where it hung up within a body,
   // kTimedOut, kCancelled (also where it was not wanted any more), kInvalid for a URL that makes no
-  // sense, kIo for TLS's refusals and too many redirects, or the sink's error.
+  // sense, kIo for TLS's refusals and too many redirects, kNoMemory also where no thread can begin,
+  // or the sink's error.
   Status status = {};
   Head head = {};
   uint64_t bytes_received = 0;  // with headers, as far as libcurl counts them
@@ -78,7 +80,7 @@ struct ClientOptions {
 // Any thread may call anything.
 class Client {
  public:
-  // The client's thread calls it; it must not wait for anything.
+  // It must not wait for anything.
   using Done = std::function<void(Outcome)>;
 
   explicit Client(const ClientOptions& options);
@@ -88,7 +90,9 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Returns at once. `sink` takes the body in the client's thread and lives until `done` is called,
-  // exactly once. `done` may start more requests.
+  // exactly once: in the client's thread, or in this one where the client's cannot begin. `done`
+  // may start more requests. Where memory is short for a request or its sink, it fails; the
+  // caller's `done` and `on_slow` must not throw.
   void start(Request request, Sink& sink, Done done);
   // Waits for the outcome. Not to be called in the client's thread.
   Outcome perform(Request request, Sink& sink);

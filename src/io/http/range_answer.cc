@@ -21,13 +21,6 @@ constexpr uint64_t kWorthCutting = 512 << 10;
 
 uint64_t end_of(const Range& range) { return range.offset + range.out.size(); }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
   return lower(text.substr(0, start.size())) == start;
 }
@@ -91,12 +84,12 @@ Status RangeAnswer::check_identity(const Head& head) {
     return fail(
         Code::kIo,
         "it was replaced by another one: its ETag was {} and is {} now; open the dataset again",
-        known_.etag, found_.etag);
+        known_.etag, printable(found_.etag));
   }
   if (known_.modified_ns != 0 && found_.modified_ns != 0 &&
       found_.modified_ns != known_.modified_ns) {
     return fail(Code::kIo, "it was written to since it was listed ({} now); open the dataset again",
-                head.header("last-modified"));
+                printable(head.header("last-modified")));
   }
   return {};
 }
@@ -116,7 +109,7 @@ Status RangeAnswer::begin(const Head& head) {
   const std::string_view encoding = head.header("content-encoding");
   if (!encoding.empty() && encoding != "identity") {
     return fail(Code::kIo, "the server sends it encoded ({}), so that positions make no sense",
-                encoding);
+                printable(encoding));
   }
   if (head.code == kWholeFile) {  // the server ignores ranges
     RETURN_IF_ERROR(check_size(found_.size));
@@ -133,6 +126,7 @@ Status RangeAnswer::begin(const Head& head) {
   if (head.code != kPartialContent) {
     return fail(Code::kUnavailable, "the server answered {} to a request for ranges", head.code);
   }
+  honoured_ranges_ = true;
   const std::string_view boundary = boundary_of(head.header("content-type"));
   if (!boundary.empty()) {
     has_parts_ = true;

@@ -28,12 +28,12 @@ class RangeAnswer final : public Sink {
   // What is still missing, as ranges into the same memory. A server may answer fewer ranges than
   // were asked for, or be cut off: the rest must be asked for again.
   std::vector<Range> rest() const;
-  // What the answer said of the file.
-  const Identity& found() const { return found_; }
   // Whether the server had several ranges in one answer.
   bool had_parts() const { return has_parts_; }
   // Whether the server sent the whole file although only parts of it were asked for.
   bool ignored_ranges() const { return ignored_ranges_; }
+  // Whether the server sent only a part of the file, as it was asked to.
+  bool honoured_ranges() const { return honoured_ranges_; }
 
  private:
   enum class State : uint8_t { kBytes, kBoundary, kPartHead, kIgnore };
@@ -55,6 +55,7 @@ class RangeAnswer final : public Sink {
   uint64_t bytes_end_ = 0;  // where the run of bytes ends in the file
   bool has_parts_ = false;
   bool ignored_ranges_ = false;
+  bool honoured_ranges_ = false;
   std::string delimiter_;  // "--" and the boundary
   std::string line_;       // what has come of the current line
   uint64_t between_ = 0;   // bytes of lines since the last run of the file's bytes

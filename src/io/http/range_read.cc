@@ -186,7 +186,8 @@ void RangeRead::take_last(const std::shared_ptr<Part>& part, const Attempt& atte
   const size_t ranges_before = part->rest.size();
   const uint64_t before = bytes_of(part->rest);
   part->rest = attempt.ranges().rest();
-  if (attempt.ranges().ignored_ranges()) service_.note_whole_files();
+  if (attempt.ranges().ignored_ranges()) service_.note_whole_files(true);
+  if (attempt.ranges().honoured_ranges()) service_.note_whole_files(false);
   if (part->rest.empty()) {
     service_.note_success();
     return finish({});
@@ -205,8 +206,10 @@ void RangeRead::take_last(const std::shared_ptr<Part>& part, const Attempt& atte
   }
   const bool brought_whole = part->rest.size() < ranges_before;
   part->tries.vain = brought_whole || was_worth_it(came, outcome) ? 0 : part->tries.vain + 1;
-  verdict.again |=
-      service_.protocol().learns_from(path_, attempt.basis(), outcome.head, attempt.text());
+  service_.apply_remedy(path_, attempt.basis(), outcome.head, attempt.text(), &part->tries,
+                        &verdict);
+  // After the caller's own deadline nobody waits any more.
+  if (options_.deadline_ns && monotonic_ns() >= *options_.deadline_ns) verdict.again = false;
   part->timed_out = verdict.status.code() == Code::kTimedOut;
   const auto wait_ns = service_.wait_ns(&part->tries, verdict);
   if (!wait_ns) return finish(service_.describe(verdict.status, path_, part->tries));

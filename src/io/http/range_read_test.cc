@@ -5,8 +5,10 @@
 
 #include <charconv>
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "io/http/web_origin.h"
+#include "io/machine.h"
 #include "io/testing/http_listener.h"
 
 namespace forebay::io::http {
@@ -256,6 +258,47 @@ TEST_F(RangeReadTest, AServerThatSendsWholeFilesIsAskedOnce) {
     EXPECT_EQ(origin.service().traffic().requests, requests);
   }
   EXPECT_EQ(server.heard().back().headers.at("range"), "bytes=0-199009");
+}
+
+// A bug once: one answer with a whole file made all later requests ask for everything between their
+// ranges, also when the server answered ranges again.
+TEST_F(RangeReadTest, AServerThatAnswersRangesAgainIsAskedForThem) {
+  std::atomic<bool> sends_whole_files = true;
+  const HttpListener server([&](const HeardRequest& request) -> Reply {
+    return sends_whole_files ? Reply{.body = content_} : range(request);
+  });
+  const WebOrigin origin(patient());
+  const auto file = open(origin, server);
+  const auto read = [&] {
+    std::vector<ByteVector> outs(200, ByteVector(10));
+    std::vector<Range> ranges;
+    for (uint64_t i = 0; i < outs.size(); ++i) ranges.push_back({i * 1000, outs[i]});
+    Reads reads;
+    reads.start(*file, ranges);
+    for (const Status& status : reads.wait()) EXPECT_TRUE(status.ok()) << status.message();
+    for (uint64_t i = 0; i < outs.size(); ++i) EXPECT_TRUE(is_right(i * 1000, outs[i]));
+  };
+  read();
+  EXPECT_EQ(origin.ranges_max(""), SIZE_MAX);
+  sends_whole_files = false;
+  read();
+  EXPECT_EQ(origin.ranges_max(""), base::kHttpRangesMax);
+}
+
+// A bug once: it was tried again until no retries were left.
+TEST_F(RangeReadTest, NothingIsTriedAgainAfterTheDeadline) {
+  const HttpListener server([&](const HeardRequest& request) {
+    Reply reply = range(request);
+    reply.delay_ms = kForEverMs;
+    return reply;
+  });
+  const WebOrigin origin(patient());
+  ByteVector out(10);
+  const Status status =
+      open(origin, server)->read(0, out, {.deadline_ns = monotonic_ns() + 100 * kMs});
+  EXPECT_EQ(status.code(), Code::kTimedOut);
+  EXPECT_THAT(status.message(), ::testing::Not(HasSubstr("tried")));
+  EXPECT_EQ(server.heard().size(), 1u);
 }
 
 }  // namespace

@@ -1,30 +1,20 @@
 #include "io/http/remote_file.h"
 
-#include "base/mutex.h"
+#include <algorithm>
+
+#include "base/limits.h"
 #include "io/http/range_read.h"
-#include "io/machine.h"
 
 namespace forebay::io::http {
 
 using base::Code;
 using base::fail;
-using base::MutexLock;
 
 RemoteFile::RemoteFile(const Service& service, std::string path, Identity identity)
     : service_(service), path_(std::move(path)), identity_(std::move(identity)) {}
 
 Status RemoteFile::read(uint64_t offset, MutableBytes out, const ReadOptions& options) const {
-  base::Mutex mutex;
-  base::CondVar changed;
-  std::optional<Status> outcome;
-  start({{offset, out}}, options, [&](Status status) {
-    MutexLock lock(mutex);
-    outcome = std::move(status);
-    changed.notify_all();
-  });
-  MutexLock lock(mutex);
-  while (!outcome) changed.wait(mutex);
-  return std::move(*outcome);
+  return read_ranges(*this, {{offset, out}}, options);
 }
 
 void RemoteFile::start(std::vector<Range> ranges, const ReadOptions& options,
@@ -59,7 +49,8 @@ Result<base::ByteVector> read_remote(const Service& service, const std::string& 
                                      uint64_t limit) {
   uint64_t size = 0;
   base::ByteVector data;
-  if (const auto answer = service.ask({.path = path})) {
+  const uint64_t body_bytes = std::min(limit, base::kHttpDocumentBytesMax);
+  if (const auto answer = service.ask({.path = path, .body_bytes = body_bytes})) {
     size = answer->body.size();
     const Bytes body = base::as_bytes(answer->body);
     if (size <= limit) data.assign(body.begin(), body.end());

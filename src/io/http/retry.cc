@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
-bool is_success(int code) { return code >= 200 && code < 300; }
-
 bool is_worth_another_try(int code) {
   constexpr int kRequestTimeout = 408;
   constexpr int kConflict = 409;  // S3 says so when another request changes the same object
@@ -69,6 +67,8 @@ bool is_worth_another_try(Code code) {
 }
 
 }  // namespace
+
+bool is_success(int code) { return code >= 200 && code < 300; }
 
 Verdict judge(const Outcome& outcome, std::string_view said) {
   const int code = outcome.head.code;

@@ -25,6 +25,9 @@ struct Tries {
   int vain = 0;               // those since something last came
   int64_t vain_since_ns = 0;  // when the first of these had failed
   int64_t waited_ns = 0;      // since then, without what servers asked for
+  // The keys that were refused last, and how often they were sent again.
+  std::shared_ptr<const void> refused_keys = {};
+  int key_waits = 0;
 };
 
 // What an answer or a failure is worth.
@@ -34,6 +37,9 @@ struct Verdict {
   // How long the server asks to wait before (Retry-After); 0 where it says nothing.
   int64_t after_ns = 0;
 };
+
+// Whether an answer's code says that the request was served.
+bool is_success(int code);
 
 // Judges what a request came to. `said` is what the server's answer says about an error, in words;
 // it may be empty.

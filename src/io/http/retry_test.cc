@@ -33,5 +33,22 @@ TEST(Retry, ARefusalMayComeFromAWrongClock) {
   EXPECT_THAT(message_for(503, date_before(kDay)), HasSubstr("try again later"));
 }
 
+int64_t wait_after(const std::string& retry_after) {
+  const Outcome outcome{.head = {.code = 503, .headers = {{"retry-after", retry_after}}}};
+  return judge(outcome, "").after_ns;
+}
+
+TEST(Retry, AServerSaysHowLongToWait) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  EXPECT_EQ(wait_after("7"), 7 * kSecondNs);
+  EXPECT_EQ(wait_after("0"), 0);
+  EXPECT_EQ(wait_after("99999"), 60 * kSecondNs);
+  for (const char* const nothing : {"-1", "", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"}) {
+    EXPECT_EQ(wait_after(nothing), 0) << nothing;
+  }
+  const Outcome without{.head = {.code = 503}};
+  EXPECT_EQ(judge(without, "").after_ns, 0);
+}
+
 }  // namespace
 }  // namespace forebay::io::http

@@ -1,6 +1,7 @@
 #include "io/http/service.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/mutex.h"
@@ -13,11 +14,23 @@ using base::fail;
 
 namespace {
 
+// While new keys are fetched, a request that was refused is repeated this often.
+constexpr int64_t kKeysWaitNs = 1'000'000'000;
+
 // Takes a small body as a text.
 class TextSink final : public Sink {
  public:
-  Status begin(const Head&) override { return {}; }
+  explicit TextSink(uint64_t announced_bytes) : announced_bytes_(announced_bytes) {}
+
+  // The answer to a HEAD announces a body that does not come.
+  Status begin(const Head& head) override {
+    is_too_big_ = is_success(head.code) && identity_of(head).size > announced_bytes_;
+    return {};
+  }
   Status append(Bytes bytes) override {
+    if (is_too_big_) {
+      return fail(Code::kTooBig, "the server's answer has more than {} bytes", announced_bytes_);
+    }
     if (text.size() + bytes.size() > base::kHttpDocumentBytesMax) {
       return fail(Code::kTooBig, "the server's answer has more than {} bytes",
                   base::kHttpDocumentBytesMax);
@@ -28,6 +41,10 @@ class TextSink final : public Sink {
   Status end() override { return {}; }
 
   std::string text;
+
+ private:
+  const uint64_t announced_bytes_;
+  bool is_too_big_ = false;
 };
 
 }  // namespace
@@ -43,7 +60,8 @@ struct Service::Connections {
 };
 
 Basis basis_of(const Request& request) {
-  return {request.region, request.signing ? request.signing->owner : nullptr};
+  if (!request.signing) return {.region = request.region};
+  return {request.region, request.signing->owner, request.signing->fetches};
 }
 
 Service::Service(std::unique_ptr<const Protocol> protocol, const ServiceOptions& options)
@@ -70,14 +88,13 @@ Result<Request> Service::request(const Question& question, int64_t wait_ns) cons
   for (const std::string& header : question.headers) request->headers.push_back(header);
   request->body = question.body;
   request->body_sha256 = question.body_sha256;
-  request->options = question.options;
   if (wait_ns > 0) request->begin_ns = monotonic_ns() + wait_ns;
   return request;
 }
 
 Verdict Service::judge_document(const Question& question, const Outcome& outcome,
                                 std::string_view body) const {
-  Verdict verdict = judge(outcome, protocol_->explain(body));
+  Verdict verdict = judge(outcome, is_success(outcome.head.code) ? "" : protocol_->explain(body));
   if (!verdict.status.ok() || question.method != "POST" || !protocol_->is_error(body)) {
     return verdict;
   }
@@ -94,7 +111,7 @@ Result<Document> Service::ask(const Question& question) const {
     ASSIGN_OR_RETURN(Request request, this->request(question, wait_ns));
     request.new_connection = timed_out;
     const Basis basis = basis_of(request);
-    TextSink sink;
+    TextSink sink(question.body_bytes);
     Outcome outcome = client().perform(std::move(request), sink);
     count(outcome, tries.sent == 0 ? Why::kFirst : Why::kRetry);
     ++tries.sent;
@@ -104,12 +121,26 @@ Result<Document> Service::ask(const Question& question) const {
       note_success();
       return Document{std::move(outcome.head), std::move(sink.text)};
     }
-    verdict.again |= protocol_->learns_from(question.path, basis, outcome.head, sink.text);
+    apply_remedy(question.path, basis, outcome.head, sink.text, &tries, &verdict);
     const auto wait = this->wait_ns(&tries, verdict);
     if (!wait) return tl::unexpected(describe(verdict.status, question.path, tries));
     wait_ns = *wait;
     timed_out = verdict.status.code() == Code::kTimedOut;
   }
+}
+
+// Keys that are refused count as one vain try, however often they are sent until others come. A
+// request that waits was made before its wait, so the old keys are sent at least once more.
+void Service::apply_remedy(const std::string& path, const Basis& basis, const Head& head,
+                           std::string_view body, Tries* tries, Verdict* verdict) const {
+  if (is_success(head.code)) return;
+  const Remedy remedy = protocol_->remedy_for(path, basis, head, body);
+  if (remedy == Remedy::kNone) return;
+  verdict->again = true;
+  if (remedy == Remedy::kAnother) return;
+  if (remedy == Remedy::kKeysPending) verdict->after_ns = std::max(verdict->after_ns, kKeysWaitNs);
+  const bool is_first = std::exchange(tries->refused_keys, basis.keys) != basis.keys;
+  if (!is_first && tries->key_waits++ < base::kKeyWaitsMax) --tries->vain;
 }
 
 // Where the budget makes retries wait, nobody waits longer for a service without any success than
@@ -120,7 +151,9 @@ std::optional<int64_t> Service::wait_ns(Tries* tries, const Verdict& verdict) co
   const int64_t now_ns = monotonic_ns();
   Connections& own = connections();
   base::MutexLock lock(own.mutex);
-  if (tries->vain == 0) return own.retries.take_ahead(now_ns);  // something came
+  if (tries->vain == 0) {  // something came
+    return std::max(own.retries.take_ahead(now_ns), verdict.after_ns);
+  }
   if (tries->vain == 1) {
     tries->vain_since_ns = now_ns;
     tries->waited_ns = 0;

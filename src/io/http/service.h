@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/limits.h"
 #include "io/http/retry.h"
 #include "io/per_process.h"
 
@@ -22,8 +23,17 @@ struct ServiceOptions {
 struct Basis {
   std::string region = {};
   std::shared_ptr<const void> keys = {};  // what Signing::owner is; null where nothing is signed
+  uint64_t fetches = 0;                   // Signing::fetches
 };
 Basis basis_of(const Request& request);
+
+// What may help after an answer with an error.
+enum class Remedy : uint8_t {
+  kNone,
+  kAnother,      // another try; a request that is made now may differ from the one that was refused
+  kKeysPending,  // the keys were refused, and fetching others has not ended since they were used
+  kNewKeys,      // the keys were refused, and others are there by now
+};
 
 // How one kind of service is talked to. Any thread may call anything.
 class Protocol {
@@ -42,11 +52,11 @@ class Protocol {
   virtual std::string explain(std::string_view body) const = 0;
   // Whether the answer to a POST, which began as a success, says in its body that it is none.
   virtual bool is_error(std::string_view body) const = 0;
-  // Whether an answer with this error is worth another try, because the protocol learns from it
-  // what it did not know when it made the request: another region, new credentials. Requests that
-  // were made at the same time may all bring the same news.
-  virtual bool learns_from(const std::string& path, const Basis& basis, const Head& head,
-                           std::string_view body) const = 0;
+  // What may help after this error, beyond what every service's errors have in common. The protocol
+  // learns from it what it did not know when it made the request: another region, new credentials.
+  // Requests that were made at the same time may all bring the same news.
+  virtual Remedy remedy_for(const std::string& path, const Basis& basis, const Head& head,
+                            std::string_view body) const = 0;
 };
 
 // Why a request was sent.
@@ -58,7 +68,7 @@ struct Document {
   std::string body;
 };
 
-// What is asked besides reading ranges.
+// What is asked besides reading ranges. It is waited for without a deadline of its own.
 struct Question {
   std::string method = "GET";
   std::string path;
@@ -66,7 +76,8 @@ struct Question {
   std::vector<std::string> headers = {};
   std::vector<Bytes> body = {};  // like Request::body
   std::string body_sha256 = {};
-  ReadOptions options = {};
+  // An answer that announces more bytes than this is not received (kTooBig).
+  uint64_t body_bytes = base::kHttpDocumentBytesMax;
 };
 
 // Any thread may call anything, in this process or in one that was forked from it: a forked process
@@ -79,7 +90,6 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   const Protocol& protocol() const { return *protocol_; }
-  const ServiceOptions& options() const { return options_; }
   Client& client() const;
 
   // Asks, as often as it takes, and waits. Errors: kNotFound, kExists (a condition of the request
@@ -87,11 +97,15 @@ class Service {
   Result<Document> ask(const Question& question) const;
 
   // How many ranges a request may ask for: what the protocol allows, until a server was seen to
-  // answer only the first. A server that answers with whole files is asked once for all ranges.
+  // answer only the first. A server whose last answer was a whole file is asked once for all
+  // ranges.
   size_t ranges_max() const;
   void note_one_range() const { one_range_ = true; }
-  void note_whole_files() const { whole_files_ = true; }
+  void note_whole_files(bool sends_them) const { whole_files_ = sends_them; }
 
+  // Improves a verdict about an answer with an error by what the protocol knows of it.
+  void apply_remedy(const std::string& path, const Basis& basis, const Head& head,
+                    std::string_view body, Tries* tries, Verdict* verdict) const;
   // How long to wait before something is asked for again; nothing where it should be given up.
   // `tries` counts the try that brought the verdict already.
   std::optional<int64_t> wait_ns(Tries* tries, const Verdict& verdict) const;

@@ -56,7 +56,7 @@ Failure failure_of(CURLcode code, bool is_redirect) {
     case CURLE_PARTIAL_FILE:
       return {Code::kTruncated, kLookAtTheWay};
     case CURLE_OUT_OF_MEMORY:
-      return {Code::kNoMemory, "make memory free"};
+      return {Code::kNoMemory, "free some memory"};
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
@@ -72,17 +72,13 @@ Failure failure_of(CURLcode code, bool is_redirect) {
   }
 }
 
-// Adds what the user can do to an answer that breaks the rules.
+// Adds what the user can do to an answer that breaks the rules, or for which memory is short.
 Status advised(const Status& status) {
+  if (status.code() == Code::kNoMemory) {
+    return {status.code(), "no memory for the server's answer; free some memory"};
+  }
   if (status.code() != Code::kUnavailable && status.code() != Code::kTruncated) return status;
   return {status.code(), fmt::format("{}; {}", status.message(), kLookAtTheWay)};
-}
-
-std::string_view trimmed_end(std::string_view line) {
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' ')) {
-    line.remove_suffix(1);
-  }
-  return line;
 }
 
 }  // namespace
@@ -138,6 +134,8 @@ void Transfer::prepare(CURL* handle, const ClientOptions& options, Link& link, b
   link_ = &link;
   outcome_.sent_ns = monotonic_ns();
   set(handle, CURLOPT_URL, request_.url.c_str());
+  // Stores have objects whose keys hold "." and ".." like other names.
+  set(handle, CURLOPT_PATH_AS_IS, 1L);
   set(handle, CURLOPT_ERRORBUFFER, error_.data());
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -169,6 +167,7 @@ void Transfer::set_connection(const ClientOptions& options, bool fresh) {
   if (fresh) set(handle_, CURLOPT_FRESH_CONNECT, 1L);
   set(handle_, CURLOPT_BUFFERSIZE, kBufferBytes);
   set(handle_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  set(handle_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));  // or newer
   if (!request_.through_proxy) set(handle_, CURLOPT_NOPROXY, "*");
   if (!options.ca_file.empty()) set(handle_, CURLOPT_CAINFO, options.ca_file.c_str());
 }
@@ -227,9 +226,21 @@ int Transfer::on_socket(void* options, curl_socket_t socket, curlsocktype) {
   return CURL_SOCKOPT_OK;
 }
 
+// Calls what takes a piece of the answer. No exception may pass through libcurl, and a lack of
+// memory ends only the request that needs it: most of it goes to the sink, whose memory is then
+// given back.
+template <class Take>
+bool Transfer::take(Take take) try {
+  return take();
+} catch (const std::bad_alloc&) {
+  outcome_.status = Status(Code::kNoMemory, "");
+  return false;
+}
+
 size_t Transfer::on_header(char* text, size_t one, size_t size, void* self) {
   const size_t bytes = one * size;
-  return static_cast<Transfer*>(self)->take_header({text, bytes}) ? bytes : 0;
+  auto& at = *static_cast<Transfer*>(self);
+  return at.take([&] { return at.take_header({text, bytes}); }) ? bytes : 0;
 }
 
 // An answer to a redirect has a head too: each status line begins a new one.
@@ -249,16 +260,16 @@ bool Transfer::take_header(std::string_view line) {
   }
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return true;
-  std::string_view value = line.substr(colon + 1);
-  while (value.starts_with(' ')) value.remove_prefix(1);
-  outcome_.head.headers.emplace_back(lower(line.substr(0, colon)), std::string(value));
+  outcome_.head.headers.emplace_back(lower(line.substr(0, colon)),
+                                     std::string(trimmed(line.substr(colon + 1))));
   return true;
 }
 
 size_t Transfer::on_body(char* text, size_t one, size_t size, void* self) {
   const size_t bytes = one * size;
   const auto* const data = reinterpret_cast<const uint8_t*>(text);
-  return static_cast<Transfer*>(self)->take_body({data, bytes}) ? bytes : 0;
+  auto& at = *static_cast<Transfer*>(self);
+  return at.take([&] { return at.take_body({data, bytes}); }) ? bytes : 0;
 }
 
 bool Transfer::take_body(Bytes bytes) {
@@ -344,14 +355,16 @@ void Transfer::finish(CURLcode code) {
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &answer);
   outcome_.head.code = static_cast<int>(answer);
   const bool cut = code == CURLE_WRITE_ERROR && begun_ && outcome_.status.ok();
-  Status status = std::move(outcome_.status);
   if (code == CURLE_OK || cut) {
-    if (!begun_) status = sink_.begin(outcome_.head);
-    if (status.ok()) status = sink_.end();
-  } else if (status.ok()) {
+    take([&] {
+      if (!begun_) outcome_.status = sink_.begin(outcome_.head);
+      if (outcome_.status.ok()) outcome_.status = sink_.end();
+      return true;
+    });
+  } else if (outcome_.status.ok()) {
     return fail(failure(code, answer));
   }
-  fail(advised(status));
+  fail(advised(outcome_.status));
 }
 
 void Transfer::fail(Status status) {

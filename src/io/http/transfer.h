@@ -64,6 +64,8 @@ class Transfer {
   void set_method();
   void set_body();
   void set_headers();
+  template <class Take>
+  bool take(Take take);
   bool take_header(std::string_view line);
   bool take_body(Bytes bytes);
   bool begin_body();

@@ -16,14 +16,6 @@ class WebProtocol final : public Protocol {
   Result<Request> request(std::string_view method, const std::string& path,
                           std::string_view query) const override {
     FOREBAY_CHECK(query.empty());
-    ASSIGN_OR_RETURN(const UrlParts parts, split_url(path));
-    if (!parts.user.empty()) {
-      return fail(Code::kInvalid,
-                  "{}://{}{}: an address with a user and a password is refused, because addresses "
-                  "stand in messages and in saved states; use a server that needs neither, or a "
-                  "store with keys (s3://)",
-                  parts.scheme, parts.host, parts.path);
-    }
     return Request{.method = std::string(method), .url = encode_illegal(path)};
   }
   std::string host(const std::string& path) const override {
@@ -34,12 +26,37 @@ class WebProtocol final : public Protocol {
   // The bodies of web servers' errors are pages for browsers.
   std::string explain(std::string_view) const override { return {}; }
   bool is_error(std::string_view) const override { return false; }
-  bool learns_from(const std::string&, const Basis&, const Head&, std::string_view) const override {
-    return false;
+  Remedy remedy_for(const std::string&, const Basis&, const Head&,
+                    std::string_view) const override {
+    return Remedy::kNone;
   }
 };
 
 }  // namespace
+
+Status check_address(const std::string& url) {
+  ASSIGN_OR_RETURN(const UrlParts parts, split_url(url));
+  const size_t end = url.find_first_of("?#");
+  if (parts.user.empty() && end == std::string::npos) return {};
+  // A host may be followed by a query at once.
+  const std::string_view host = parts.host.substr(0, parts.host.find_first_of("?#"));
+  const std::string_view path = parts.path.substr(0, parts.path.find_first_of("?#"));
+  const std::string shown =
+      fmt::format("{}://{}{}", parts.scheme, host, host.size() < parts.host.size() ? "" : path);
+  if (!parts.user.empty()) {
+    return fail(Code::kInvalid,
+                "{}: an address with a user and a password is refused, because addresses stand in "
+                "messages and in saved states; use a server that needs neither, or a store with "
+                "keys (s3://)",
+                shown);
+  }
+  return fail(Code::kInvalid,
+              "{}: an address with {} is refused, because addresses stand in messages and in saved "
+              "states, and what follows the {} often is a signature; serve the data in a way that "
+              "needs none, or use a store with keys (s3://); in a file's name write {}",
+              shown, url[end] == '?' ? "a query (?)" : "a fragment (#)", url[end],
+              url[end] == '?' ? "%3F" : "%23");
+}
 
 WebOrigin::WebOrigin(const ServiceOptions& options)
     : service_(std::make_unique<WebProtocol>(), options) {}

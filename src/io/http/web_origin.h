@@ -5,7 +5,12 @@
 
 namespace forebay::io::http {
 
-// Paths are URLs, "https://host/folder/file". Any thread may call anything.
+// Refuses addresses with parts that must not stand in messages, saved states and indexes: a user, a
+// query or a fragment (kInvalid). The message leaves these parts out.
+Status check_address(const std::string& url);
+
+// Paths are URLs that check_address() accepts, like "https://host/folder/file". Any thread may call
+// anything.
 class WebOrigin final : public Origin {
  public:
   explicit WebOrigin(const ServiceOptions& options);

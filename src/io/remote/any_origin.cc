@@ -4,7 +4,9 @@
 #include <array>
 
 #include "base/utf8.h"
+#include "io/ascii.h"
 #include "io/file_system.h"
+#include "io/http/url.h"
 #include "io/http/web_origin.h"
 #include "io/machine.h"
 #include "io/remote/certificates.h"
@@ -20,11 +22,19 @@ namespace {
 
 // "https" of "https://host/a"; empty where the path has no scheme.
 std::string_view scheme_of(std::string_view path) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
   const size_t colon = path.find("://");
-  if (colon == std::string_view::npos || colon == 0) return {};
+  if (colon == std::string_view::npos) return {};
   const std::string_view scheme = path.substr(0, colon);
-  return scheme.find_first_not_of(kLetters) == std::string_view::npos ? scheme : std::string_view();
+  return is_made_of_letters_and("+-.", scheme) ? scheme : std::string_view();
+}
+
+// Refuses what no origin can have, before anybody shows it: it may hold a password or a key, which
+// these messages leave out.
+Status check_remote(std::string_view scheme, const std::string& path) {
+  if (scheme == "http" || scheme == "https") return http::check_address(path);
+  if (scheme == "s3" || scheme == "gs") return base::status_of(s3::split_path(path));
+  return fail(Code::kUnsupported,
+              "there is nothing for {}://; file, http, https, s3 and gs are possible", scheme);
 }
 
 // Sets what a web server's users may choose: certificates to trust, and how long they wait.
@@ -61,18 +71,8 @@ Status set_web_options(const StorageOptions& options, http::ServiceOptions& serv
 
 }  // namespace
 
-AnyOrigin::AnyOrigin(StorageOptions options, std::string_view root, StorageOptions options_of_root)
-    : root_(root.substr(0, root.find_last_not_of('/') + 1)),
-      at_root_(std::make_unique<const AnyOrigin>(std::move(options_of_root))),
-      options_(std::move(options)) {}
-
-bool AnyOrigin::is_in_root(std::string_view path) const {
-  return path.starts_with(root_) && (path.size() == root_.size() || path[root_.size()] == '/');
-}
-
 Result<AnyOrigin::Found> AnyOrigin::find(const std::string& path) const {
-  if (at_root_ != nullptr && is_in_root(path)) return at_root_->find(path);
-  const std::string_view scheme = scheme_of(path);
+  const std::string scheme = lower(scheme_of(path));
   if (scheme.empty()) return Found{&posix_file_system(), &posix_file_system(), path};
   if (scheme == "file") {
     constexpr std::string_view kStart = "file://";
@@ -81,12 +81,16 @@ Result<AnyOrigin::Found> AnyOrigin::find(const std::string& path) const {
     if (file.starts_with('/')) {
       return Found{&posix_file_system(), &posix_file_system(), std::move(file)};
     }
-    return fail(Code::kInvalid, "{}: a file's address has an absolute path: file:///folder/file",
-                path);
+    ASSIGN_OR_RETURN(const http::UrlParts parts, http::split_url(path));
+    return fail(Code::kInvalid,
+                "file://{}{}: a file's address has an absolute path: file:///folder/file",
+                parts.host, parts.path);
   }
+  const std::string known_path = scheme + path.substr(scheme.size());
+  RETURN_IF_ERROR(check_remote(scheme, known_path));
   const auto known = remote(scheme);
   if (!known) return tl::unexpected(known.error().at(path));
-  return Found{(*known)->origin.get(), (*known)->writable, path};
+  return Found{(*known)->origin.get(), (*known)->writable, known_path};
 }
 
 AnyOrigin::~AnyOrigin() {
@@ -96,10 +100,7 @@ AnyOrigin::~AnyOrigin() {
 // Two threads may make one at the same time; then the first one that is ready stays.
 Result<const AnyOrigin::Remote*> AnyOrigin::remote(std::string_view scheme) const {
   const auto found = std::ranges::find(kRemoteSchemes, scheme);
-  if (found == kRemoteSchemes.end()) {
-    return fail(Code::kUnsupported,
-                "there is nothing for {}://; file, http, https, s3 and gs are possible", scheme);
-  }
+  FOREBAY_CHECK(found != kRemoteSchemes.end());
   auto& known = remote_[static_cast<size_t>(found - kRemoteSchemes.begin())];
   const Remote* there = known;
   if (there != nullptr) return there;

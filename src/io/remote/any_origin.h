@@ -14,20 +14,19 @@ namespace forebay::io {
 using StorageOptions = std::vector<std::pair<std::string, std::string>>;
 
 // Paths: plain ones and "file:///folder" are this machine's files; "http://host/file" and
-// "https://…" are a web server's, "s3://bucket/key" and "gs://…" those of object stores. Any thread
-// may call anything, also in a forked process.
+// "https://…" are a web server's, "s3://bucket/key" and "gs://…" those of object stores. Schemes
+// may be in upper case, too. Any thread may call anything, also in a forked process.
 class AnyOrigin final : public FileSystem {
  public:
-  // The place `root` and whatever lies below it have options of their own.
-  AnyOrigin(StorageOptions options, std::string_view root, StorageOptions options_of_root);
   explicit AnyOrigin(StorageOptions options = {}) : options_(std::move(options)) {}
   ~AnyOrigin() override;
   AnyOrigin(const AnyOrigin&) = delete;
   AnyOrigin& operator=(const AnyOrigin&) = delete;
 
-  // Errors, besides those of the origins: kUnsupported for a scheme that none of them has, and,
-  // when a store is first asked for something, those of its options and credentials. Web servers
-  // can only be read (kUnsupported).
+  // Errors, besides those of the origins: kInvalid for a path that holds a user or a query, which
+  // the message leaves out, kUnsupported for a scheme that none of them has, and, when a store is
+  // first asked for something, those of its options and credentials. Web servers can only be read
+  // (kUnsupported).
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                              const OpenOptions& options = {}) const override;
   Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const override;
@@ -44,11 +43,6 @@ class AnyOrigin final : public FileSystem {
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path) override;
 
  private:
-  bool is_in_root(std::string_view path) const;
-
-  const std::string root_ = {};                               // without a slash at its end
-  const std::unique_ptr<const AnyOrigin> at_root_ = nullptr;  // null where nothing has its own
-
   struct Found {
     const Origin* origin;
     FileSystem* writable;  // the same origin; null where it cannot be written

@@ -7,6 +7,9 @@
 #include <pugixml.hpp>
 #include <sstream>
 
+#include "base/limits.h"
+#include "io/ascii.h"
+#include "io/http/answer.h"
 #include "io/s3/given_out.h"
 
 namespace forebay::io::s3 {
@@ -16,13 +19,20 @@ using base::fail;
 
 namespace {
 
-// "a%20b" gives "a b", and so does "a+b", which is AWS's way to write a blank in a listing.
-std::string decoded(std::string text) {
+constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
+
+// "a%20b" gives "a b", and so does "a+b", which is AWS's way to write a blank in a listing. Nothing
+// where two hexadecimal digits do not follow each percent sign.
+std::optional<std::string> decoded(std::string text) {
+  for (size_t at = text.find('%'); at != std::string::npos; at = text.find('%', at + 1)) {
+    const std::string_view digits = std::string_view(text).substr(at + 1, 2);
+    if (digits.size() < 2 || digits.find_first_not_of(kHexDigits) != digits.npos) return {};
+  }
   std::ranges::replace(text, '+', ' ');
   int bytes = 0;
   char* const plain =
       curl_easy_unescape(nullptr, text.data(), static_cast<int>(text.size()), &bytes);
-  if (plain == nullptr) return {};
+  if (plain == nullptr) throw std::bad_alloc();
   std::string out(plain, static_cast<size_t>(bytes));
   curl_free(plain);
   return out;
@@ -37,12 +47,51 @@ FileInfo info_of(const pugi::xml_node& object) {
   return info;
 }
 
-// The part after the prefix; empty for what does not begin with it, and for a folder's own object.
-std::string name_of(const char* key, std::string_view prefix) {
-  std::string name = decoded(key);
-  if (!name.starts_with(prefix)) return {};
-  name.erase(0, prefix.size());
-  return name;
+// How a listing writes names, and which ones were asked for.
+struct Listing {
+  std::string_view prefix;
+  bool is_encoded;  // the store says that it encodes names like those in URLs
+};
+
+tl::unexpected<Status> fail_key(Code code, std::string_view key, std::string_view why) {
+  return fail(
+      code, "the store lists the key {}, {}; remove or rename this object, or name another folder",
+      http::printable(key), why);
+}
+
+// The part after the prefix, without the slash after a folder's name; empty where there is no such
+// part: for a folder's own object.
+Result<std::string> name_of(std::string_view text, const Listing& listing, bool is_folder) {
+  std::optional<std::string> name =
+      listing.is_encoded ? decoded(std::string(text)) : std::string(text);
+  if (!name) return fail_key(Code::kIo, text, "which is not encoded as the store says it is");
+  if (name->size() > base::kSourcePathBytesMax) {
+    return fail_key(Code::kTooBig, *name,
+                    fmt::format("which has more than {} bytes", base::kSourcePathBytesMax));
+  }
+  if (!name->starts_with(listing.prefix)) {
+    return fail_key(Code::kIo, *name, "which is not in the folder that was asked for");
+  }
+  const std::string key = *name;
+  name->erase(0, listing.prefix.size());
+  if (name->empty()) return std::move(*name);
+  if (is_folder && name->back() != '/') return fail_key(Code::kIo, key, "which is no folder");
+  if (is_folder) name->pop_back();
+  if (name->empty()) {
+    return fail_key(Code::kUnsupported, key, "which has an empty name between two slashes");
+  }
+  if (name->find('/') != std::string::npos) {
+    return fail_key(Code::kIo, key, "which is in another folder than was asked for");
+  }
+  return std::move(*name);
+}
+
+// A short text of an answer, such as the name of an upload.
+Result<std::string> token_of(const pugi::xml_node& node, const char* name) {
+  std::string token = node.child_value(name);
+  if (token.size() <= base::kS3TokenBytesMax) return token;
+  return fail(Code::kTooBig, "the server's answer has a {} of {} bytes; the limit is {}", name,
+              token.size(), base::kS3TokenBytesMax);
 }
 
 }  // namespace
@@ -52,22 +101,24 @@ Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix) 
   const auto parsed = document.load_buffer(xml.data(), xml.size());
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of objects");
+  const Listing listing{.prefix = prefix,
+                        .is_encoded = std::string_view(list.child_value("EncodingType")) == "url"};
   ListPage page;
   for (const pugi::xml_node& object : list.children("Contents")) {
-    std::string name = name_of(object.child_value("Key"), prefix);
-    if (name.empty() || name.find('/') != std::string::npos) continue;
+    ASSIGN_OR_RETURN(std::string name, name_of(object.child_value("Key"), listing, false));
+    if (name.empty()) continue;
     page.entries.push_back({std::move(name), FileType::kFile, info_of(object)});
   }
   for (const pugi::xml_node& folder : list.children("CommonPrefixes")) {
-    std::string name = name_of(folder.child_value("Prefix"), prefix);
-    if (name.size() < 2 || name.back() != '/') continue;
-    name.pop_back();
+    ASSIGN_OR_RETURN(std::string name, name_of(folder.child_value("Prefix"), listing, true));
+    if (name.empty()) continue;
     page.entries.push_back({std::move(name), FileType::kDirectory, std::nullopt});
   }
   if (std::string_view(list.child_value("IsTruncated")) != "true") return page;
-  page.next = list.child_value("NextContinuationToken");
-  if (page.next.empty())
+  ASSIGN_OR_RETURN(page.next, token_of(list, "NextContinuationToken"));
+  if (page.next.empty()) {
     return fail(Code::kIo, "the server's list goes on, but does not say where");
+  }
   return page;
 }
 
@@ -75,16 +126,22 @@ ErrorAnswer parse_error(std::string_view xml) {
   pugi::xml_document document;
   if (!document.load_buffer(xml.data(), xml.size())) return {};
   const pugi::xml_node error = document.child("Error");
+  const std::string_view region = error.child_value("Region");
   return {.code = error.child_value("Code"),
           .message = error.child_value("Message"),
-          .region = error.child_value("Region")};
+          .region = std::string(is_region(region) ? region : std::string_view())};
+}
+
+bool is_region(std::string_view text) {
+  return !text.empty() && text.size() <= base::kS3TokenBytesMax &&
+         is_made_of_letters_and("-_", text);
 }
 
 Result<std::string> parse_upload_id(std::string_view xml) {
   pugi::xml_document document;
   std::string id;
   if (document.load_buffer(xml.data(), xml.size())) {
-    id = document.child("InitiateMultipartUploadResult").child_value("UploadId");
+    ASSIGN_OR_RETURN(id, token_of(document.child("InitiateMultipartUploadResult"), "UploadId"));
   }
   if (id.empty()) return fail(Code::kIo, "the server's answer does not name the upload");
   return id;
@@ -97,7 +154,9 @@ Result<std::vector<std::string>> parse_uploads(std::string_view xml, std::string
   if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of uploads");
   std::vector<std::string> ids;
   for (const pugi::xml_node& upload : list.children("Upload")) {
-    if (upload.child_value("Key") == key) ids.emplace_back(upload.child_value("UploadId"));
+    if (upload.child_value("Key") != key) continue;
+    ASSIGN_OR_RETURN(std::string id, token_of(upload, "UploadId"));
+    ids.push_back(std::move(id));
   }
   return ids;
 }

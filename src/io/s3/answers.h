@@ -12,8 +12,9 @@ struct ListPage {
   std::string next;  // the token for the next page; empty: this is the last one
 };
 
-// `prefix` is the one that was asked for, with encoding-type=url. Errors: kIo where the answer is
-// no such page.
+// `prefix` is the one that was asked for. Errors: kIo where the answer is no such page, or has a
+// key that was not asked for; kUnsupported for a key that has an empty name between two slashes,
+// like "a//b"; kTooBig for a key or a token that is too long.
 Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix);
 
 struct ErrorAnswer {
@@ -22,8 +23,10 @@ struct ErrorAnswer {
   std::string region;  // the one to use, where the answer names it
 };
 ErrorAnswer parse_error(std::string_view xml);
+// Whether this may be a region's name. Others would become part of a host's name.
+bool is_region(std::string_view text);
 
-// The name of an upload in parts that was begun. Errors: kIo.
+// The name of an upload in parts that was begun. Errors: kIo, kTooBig.
 Result<std::string> parse_upload_id(std::string_view xml);
 // The names of the uploads of exactly this key that were begun and have not ended, from a page of
 // ListMultipartUploads; and the tags of the parts that an upload has, from a page of ListParts.

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "io/s3/chain.h"
+#include "io/s3/s3_origin.h"
 #include "io/testing/credential_services.h"
 #include "io/testing/s3_surroundings.h"
 
@@ -93,6 +94,21 @@ TEST(Certificates, OnlyThoseOfAGivenFileOrTheSystemAreTrusted) {
   const auto trusted = find("127.0.0.1", trusting);
   ASSERT_TRUE(trusted.has_value()) << error_of(trusted);
   EXPECT_EQ(trusted->found->credentials.access_key_id, "k");
+}
+
+// A bug once: only the store's certificate was compared with these. The services that give out
+// credentials then failed in a wheel on systems that keep certificates elsewhere than Debian.
+TEST(Certificates, ThoseOfTheServiceCountForCredentialsToo) {
+  const TlsServer server;
+  HomeInMemory home;
+  home.write("/token", "hush");
+  home.set({{"AWS_WEB_IDENTITY_TOKEN_FILE", "/token"},
+            {"AWS_ROLE_ARN", "role"},
+            {"AWS_ENDPOINT_URL_STS", server.url("127.0.0.1")}});
+  http::ServiceOptions options;
+  options.client.ca_file = server.certificate();
+  const auto origin = S3Origin::make(*settings_for("s3", {}, home.around), home.around, options);
+  EXPECT_TRUE(origin.has_value()) << error_of(origin);
 }
 
 }  // namespace

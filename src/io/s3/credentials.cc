@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 
 namespace forebay::io::s3 {
 
@@ -44,7 +45,7 @@ Result<std::unique_ptr<CredentialSource>> CredentialSource::open(Settings settin
       new CredentialSource(std::move(settings), std::move(around), clock, first.step));
   MutexLock lock(source->mutex_);
   source->take_found(std::move(first.found));
-  if (source->due_) source->begin_thread();
+  if (source->due_) RETURN_IF_ERROR(source->begin_thread());
   return source;
 }
 
@@ -67,24 +68,38 @@ CredentialSource::~CredentialSource() {
 Result<std::shared_ptr<const Credentials>> CredentialSource::current() const {
   MutexLock lock(mutex_);
   if (failure_.ok() || !end_ || !end_->reached_by(clock_)) return current_;
-  return tl::unexpected<Status>(
-      failure_.at("the credentials have ended, and fetching new ones failed"));
+  return fail(
+      failure_.code(),
+      "the credentials have ended, and fetching new ones failed: {}; mend that, or use other "
+      "credentials",
+      failure_.message());
 }
 
 bool CredentialSource::refused(const std::shared_ptr<const Credentials>& used) {
   if (!step_.may_change) return false;
   MutexLock lock(mutex_);
   if (used != current_ || refused_) return true;
+  if (!begin_thread().ok()) return false;
   refused_ = true;
   const int64_t earliest_ns = fetched_ns_ + std::max(pause_ns_, kPauseNs);
   due_ = after(std::max<int64_t>(earliest_ns - clock_.now_ns(), 0));
-  begin_thread();
   changed_.notify_all();
   return true;
 }
 
-void CredentialSource::begin_thread() {
+uint64_t CredentialSource::fetches() const {
+  MutexLock lock(mutex_);
+  return fetches_;
+}
+
+Status CredentialSource::begin_thread() try {
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  return {};
+} catch (const std::system_error& error) {
+  return fail(Code::kNoMemory,
+              "cannot begin the thread that keeps credentials fresh ({}); allow more processes "
+              "(ulimit -u)",
+              error.what());
 }
 
 void CredentialSource::run() {
@@ -109,6 +124,7 @@ bool CredentialSource::wait_until_due() {
 
 void CredentialSource::take(Result<StepAnswer> answer) {
   MutexLock lock(mutex_);
+  ++fetches_;
   pause_ns_ = std::clamp(2 * pause_ns_, kPauseNs, kLongestPauseNs);
   if (answer && answer->found) return take_found(std::move(*answer->found));
   failure_ = answer ? Status(fail(Code::kUnavailable, "the {}: {}", step_.name, answer->why_not))

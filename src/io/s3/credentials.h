@@ -19,10 +19,11 @@ namespace forebay::io::s3 {
 class CredentialSource {
  public:
   // Finds the first credentials, which may take some seconds. The clock must outlive the source.
-  // Errors: those of find_credentials().
+  // Errors: those of find_credentials(), kNoMemory where no thread can begin.
   static Result<std::unique_ptr<CredentialSource>> open(Settings settings, Surroundings around,
                                                         const Clock& clock = monotonic_clock());
-  // A request that is under way ends within about a second.
+  // A request that is under way ends within about a second, or when the resolution of its host's
+  // name ends.
   ~CredentialSource();
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
@@ -32,8 +33,11 @@ class CredentialSource {
   Result<std::shared_ptr<const Credentials>> current() const EXCLUDES(mutex_);
   // Says that a server refused these as ended or unknown. Where others may be found, they are
   // fetched soon, and profile and token files are read again; returns false where the credentials
-  // cannot change. A result of current() that is still the same pointer is worth no other request.
+  // cannot change, or no thread can begin. A result of current() that is still the same pointer is
+  // worth no other request.
   bool refused(const std::shared_ptr<const Credentials>& used) EXCLUDES(mutex_);
+  // How often fetching credentials anew has ended, with or without success.
+  uint64_t fetches() const EXCLUDES(mutex_);
 
  private:
   // When credentials end and new ones are fetched. A machine that slept is ahead on its wall clock
@@ -45,7 +49,7 @@ class CredentialSource {
   };
 
   CredentialSource(Settings settings, Surroundings around, const Clock& clock, ChainStep step);
-  void begin_thread() REQUIRES(mutex_);
+  Status begin_thread() REQUIRES(mutex_);
   void run() EXCLUDES(mutex_);
   bool wait_until_due() EXCLUDES(mutex_);
   void take(Result<StepAnswer> answer) EXCLUDES(mutex_);
@@ -68,7 +72,8 @@ class CredentialSource {
   Status failure_ GUARDED_BY(mutex_);            // ok if the last attempt gave credentials
   int64_t fetched_ns_ GUARDED_BY(mutex_) = 0;    // when the last attempt ended
   int64_t pause_ns_ GUARDED_BY(mutex_) = 0;      // how long a service is left alone after a failure
-  bool refused_ GUARDED_BY(mutex_) = false;      // whether the current ones were refused
+  uint64_t fetches_ GUARDED_BY(mutex_) = 0;
+  bool refused_ GUARDED_BY(mutex_) = false;  // whether the current ones were refused
   bool closed_ GUARDED_BY(mutex_) = false;
   std::thread thread_ GUARDED_BY(mutex_);
 };

@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 // The text before a comment that follows a blank.
 std::string_view without_comment(std::string_view value) {
   for (size_t i = 0; i < value.size(); ++i) {

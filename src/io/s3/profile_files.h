@@ -6,9 +6,10 @@
 //   comment      = ("#" | ";") text                       as the first thing of its line
 //   section      = "[" name "]" [ text ]                  not indented
 //   property     = key "=" [ value ] [ blank ("#" | ";") text ]
-//   nested       = blank property      indented deeper than the property before, whose value is
-//   empty continuation = blank text          indented deeper than the property before, which has a
-//   value
+//   nested       = blank property                         indented deeper than the property before,
+//                                                         whose value is empty
+//   continuation = blank text                             indented deeper than the property before,
+//                                                         which has a value
 //
 // Keys have no case. A later value of a key takes the place of an earlier one, and a section that
 // comes again adds to the first. In the file of configuration the sections are [default],
@@ -39,7 +40,7 @@ struct Profile {
 // Reads both files as they are now. A file that does not exist counts as an empty one; where both
 // hold a key, that of the file of credentials is taken. What the services section that the profile
 // names holds gets keys with "services." before them. Errors: kInvalid for a malformed file, and
-// those of read_file().
+// those of Origin::read_whole().
 Result<Profile> read_profile(const Surroundings& around, const std::string& name);
 
 }  // namespace forebay::io::s3

@@ -1,6 +1,8 @@
 #include "io/s3/s3_origin.h"
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 
 #include "base/limits.h"
 #include "io/http/remote_file.h"
@@ -13,9 +15,18 @@ namespace forebay::io::s3 {
 using base::Code;
 using base::fail;
 
+namespace {
+
+constexpr std::string_view kLookAtTheStore =
+    "check the store, and proxies on the way to it, or use another one";
+
+}  // namespace
+
 Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings around,
                                                  http::ServiceOptions options) {
-  if (!settings.ca_file.empty()) options.client.ca_file = settings.ca_file;
+  // The services that give out credentials are asked with the same certificates.
+  if (settings.ca_file.empty()) settings.ca_file = options.client.ca_file;
+  options.client.ca_file = settings.ca_file;
   settings.patience.apply_to(options);
   ASSIGN_OR_RETURN(auto protocol, S3Protocol::make(std::move(settings), std::move(around)));
   return std::unique_ptr<S3Origin>(new S3Origin(std::move(protocol), options));
@@ -55,13 +66,25 @@ Result<std::vector<DirEntry>> S3Origin::list(const std::string& path) const {
   ASSIGN_OR_RETURN(const ObjectName folder, folder_name(path));
   std::vector<DirEntry> entries;
   std::string from;
+  std::unordered_set<size_t> seen;  // hashes of the tokens so far
+  int empty_pages = 0;              // in a row
   do {
     ASSIGN_OR_RETURN(ListPage page, list_page(folder, base::kS3NamesMax, from));
+    empty_pages = page.entries.empty() ? empty_pages + 1 : 0;
     std::ranges::move(page.entries, std::back_inserter(entries));
-    if (!from.empty() && page.next == from) {
-      return fail(Code::kIo, "{}: the server's list goes on where it was before", path);
-    }
     from = std::move(page.next);
+    if (!from.empty() && !seen.insert(std::hash<std::string>()(from)).second) {
+      return fail(Code::kIo, "{}: the server's list goes on where it was before; {}", path,
+                  kLookAtTheStore);
+    }
+    if (empty_pages > base::kS3EmptyPagesMax) {
+      return fail(Code::kIo, "{}: the server's list has {} empty pages in a row; {}", path,
+                  empty_pages, kLookAtTheStore);
+    }
+    if (entries.size() > base::kSourceEntriesMax) {
+      return fail(Code::kTooBig, "{}: the folder has more than {} entries; use smaller folders",
+                  path, base::kSourceEntriesMax);
+    }
   } while (!from.empty());
   std::ranges::sort(entries, {}, &DirEntry::name);
   return entries;

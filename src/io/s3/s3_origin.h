@@ -33,8 +33,6 @@ class S3Origin final : public FileSystem {
   // There are no locks.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
-  const http::Service& service() const { return service_; }
-
  private:
   S3Origin(std::unique_ptr<const http::Protocol> protocol, const http::ServiceOptions& options)
       : service_(std::move(protocol), options), uploader_(service_) {}

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "base/limits.h"
+#include "io/testing/credential_services.h"
 #include "io/testing/http_listener.h"
 #include "io/testing/s3_surroundings.h"
 
@@ -10,6 +12,7 @@ namespace forebay::io::s3 {
 namespace {
 
 using base::Code;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kMs = 1'000'000;
@@ -128,6 +131,150 @@ TEST(S3OriginTest, AListThatGoesInACircleIsRefused) {
   const auto entries = origin_at(store)->list("s3://b/a");
   EXPECT_THAT(error_of(entries), HasSubstr("goes on where it was before"));
   EXPECT_EQ(store.heard().size(), 2u);
+}
+
+Reply page_before(std::string_view token, std::string_view entries) {
+  return {.body = fmt::format("<ListBucketResult>{}<IsTruncated>true</IsTruncated>"
+                              "<NextContinuationToken>{}</NextContinuationToken>"
+                              "</ListBucketResult>",
+                              entries, token)};
+}
+
+// A bug once: this went on until the memory was full.
+TEST(S3OriginTest, AListThatGoesInALargerCircleIsRefused) {
+  int pages = 0;
+  const HttpListener store([&](const HeardRequest&) -> Reply {
+    return page_before(fmt::format("t{}", ++pages % 3), "<Contents><Key>a/x</Key></Contents>");
+  });
+  const auto entries = origin_at(store)->list("s3://b/a");
+  EXPECT_THAT(error_of(entries), HasSubstr("goes on where it was before"));
+  EXPECT_EQ(store.heard().size(), 4u);
+}
+
+// A bug once: this went on for ever.
+TEST(S3OriginTest, AListOfEmptyPagesHasAnEnd) {
+  int pages = 0;
+  const HttpListener store(
+      [&](const HeardRequest&) -> Reply { return page_before(fmt::format("t{}", ++pages), ""); });
+  const auto entries = origin_at(store)->list("s3://b/a");
+  EXPECT_THAT(error_of(entries), HasSubstr("empty pages in a row"));
+  EXPECT_EQ(store.heard().size(), base::kS3EmptyPagesMax + 1u);
+}
+
+TEST(S3OriginTest, DotsInKeysAreDotsInKeys) {
+  const HttpListener store([](const HeardRequest&) -> Reply { return {.body = "x"}; });
+  const auto origin = origin_at(store);
+  EXPECT_TRUE(origin->stat("s3://b/a/../x/./y").has_value());
+  EXPECT_EQ(store.heard().at(0).target, "/b/a/../x/./y");
+  (void)origin->list("s3://b/a/..");
+  EXPECT_THAT(store.heard().at(1).target, HasSubstr("prefix=a%2F..%2F"));
+}
+
+// A bug once: a store that ignores If-Match alone was not noticed.
+TEST(S3OriginTest, AStoreThatIgnoresOneConditionIsRefused) {
+  const HttpListener store([](const HeardRequest& request) -> Reply {
+    return {.status = request.headers.contains("if-none-match") ? 412 : 200};
+  });
+  const Status status =
+      origin_at(store)->put("s3://b/a", base::as_bytes(std::string_view("x")),
+                            {.when = PutIf::kUnchanged, .known = {.size = 1, .etag = "\"e\""}});
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("conditional writes (If-Match)"));
+  EXPECT_EQ(store.heard().at(0).headers.at("if-match"), "\"e\"");
+  EXPECT_EQ(store.heard().size(), 2u);
+}
+
+TEST(S3OriginTest, AStoreThatKnowsBothConditionsIsAskedOnceForEach) {
+  const HttpListener store([](const HeardRequest& request) -> Reply {
+    const auto match = request.headers.find("if-match");
+    return {.status = match == request.headers.end() || match->second != "\"e\"" ? 412 : 200};
+  });
+  const auto origin = origin_at(store);
+  for (int i = 0; i < 2; ++i) {
+    const Status status =
+        origin->put("s3://b/a", base::as_bytes(std::string_view("x")),
+                    {.when = PutIf::kUnchanged, .known = {.size = 1, .etag = "\"e\""}});
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  EXPECT_EQ(store.heard().size(), 3u);
+}
+
+// S3 sends 400 where the body of a request came late or damaged.
+TEST(S3OriginTest, ATransientRefusalIsTriedAgain) {
+  for (const char* const code :
+       {"RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"}) {
+    std::atomic<int> requests = 0;
+    const HttpListener store([&](const HeardRequest&) -> Reply {
+      if (++requests > 1) return {.body = "<ListBucketResult/>"};
+      return {.status = 400, .body = fmt::format("<Error><Code>{}</Code></Error>", code)};
+    });
+    const auto entries = origin_at(store)->list("s3://b/a");
+    EXPECT_TRUE(entries.has_value()) << error_of(entries);
+    EXPECT_EQ(requests, 2);
+  }
+}
+
+// A bug once: the retries were over before the new keys came.
+TEST(S3OriginTest, RefusedKeysWaitForNewOnes) {
+  const HttpListener store([](const HeardRequest& request) -> Reply {
+    if (request.headers.at("authorization").find("=new/") != std::string::npos) {
+      return {.body = "<ListBucketResult/>"};
+    }
+    return {.status = 403, .body = "<Error><Code>InvalidAccessKeyId</Code></Error>"};
+  });
+  HomeInMemory home;
+  home.write_credentials("[default]\naws_access_key_id=old\naws_secret_access_key=hush\n");
+  http::ServiceOptions options;
+  options.retry = {.retries_max = 2, .first_wait_ns = kMs, .wait_ns_max = kMs};
+  const auto origin = S3Origin::make({.endpoint_url = store.url()}, home.around, options);
+  ASSERT_TRUE(origin.has_value()) << error_of(origin);
+  home.write_credentials("[default]\naws_access_key_id=new\naws_secret_access_key=hush\n");
+  const auto entries = (*origin)->list("s3://b/a");
+  EXPECT_TRUE(entries.has_value()) << error_of(entries);
+}
+
+TEST(S3OriginTest, KeysThatStayWrongAreGivenUp) {
+  const HttpListener store([](const HeardRequest&) -> Reply {
+    return {.status = 403, .body = "<Error><Code>InvalidAccessKeyId</Code></Error>"};
+  });
+  HomeInMemory home;
+  home.write_credentials("[default]\naws_access_key_id=old\naws_secret_access_key=hush\n");
+  http::ServiceOptions options;
+  options.retry = {.retries_max = 1, .first_wait_ns = kMs, .wait_ns_max = kMs};
+  const auto origin = S3Origin::make({.endpoint_url = store.url()}, home.around, options);
+  ASSERT_TRUE(origin.has_value()) << error_of(origin);
+  EXPECT_THAT(error_of((*origin)->list("s3://b/a")), HasSubstr("403 (InvalidAccessKeyId)"));
+  EXPECT_LE(store.heard().size(), 4u);
+}
+
+TEST(S3OriginTest, WhatAStoreSaysIsCutAndPrintable) {
+  const HttpListener store([](const HeardRequest&) -> Reply {
+    return {
+        .status = 403,
+        .body = fmt::format("<Error><Code>A</Code><Message>one\n\x1b[31mtwo{}</Message></Error>",
+                            std::string(1 << 20, 'm'))};
+  });
+  const std::string message = error_of(origin_at(store)->list("s3://b/a"));
+  EXPECT_THAT(message, HasSubstr("(A: one  [31mtwommm"));
+  EXPECT_LT(message.size(), 700u);
+}
+
+// A bug once: the message named neither the object nor the store.
+TEST(S3OriginTest, EndedCredentialsAreSaidWithTheObject) {
+  const HttpListener service([first = true](const HeardRequest&) mutable -> Reply {
+    if (!std::exchange(first, false)) return {.status = 400};
+    return json_keys("k", "2026-11-24T18:00:02Z");  // two seconds after the service's date
+  });
+  const HttpListener store([](const HeardRequest&) -> Reply { return {.body = "x"}; });
+  HomeInMemory home;
+  home.set({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", service.url() + "/keys"}});
+  const auto origin = S3Origin::make({.endpoint_url = store.url()}, home.around, {});
+  ASSERT_TRUE(origin.has_value()) << error_of(origin);
+  Status status;
+  while (status.ok()) status = base::status_of((*origin)->stat("s3://b/a"));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("s3://b/a (127.0.0.1:"), HasSubstr("have ended"),
+                    HasSubstr("HTTP status 400"), HasSubstr("other credentials")));
 }
 
 TEST(S3OriginTest, ReplacingWhatWasRemovedFindsItChanged) {

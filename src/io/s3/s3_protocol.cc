@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/limits.h"
+#include "io/ascii.h"
 #include "io/http/url.h"
-#include "io/s3/answers.h"
 
 namespace forebay::io::s3 {
 
@@ -25,6 +26,14 @@ bool is_about_credentials(std::string_view code) {
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
+// Errors that S3 sends with the status 400 although the same request may succeed the next time: the
+// body came late, not whole, or damaged.
+bool is_transient(std::string_view code) {
+  constexpr std::array<std::string_view, 4> kCodes = {"RequestTimeout", "IncompleteBody",
+                                                      "BadDigest", "XAmzContentSHA256Mismatch"};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
 }  // namespace
 
 Result<ObjectName> split_path(const std::string& path) {
@@ -32,7 +41,18 @@ Result<ObjectName> split_path(const std::string& path) {
   const size_t slash = std::min(path.find('/', begin), path.size());
   if (slash == begin) return fail(Code::kInvalid, "{}: it names no bucket", path);
   ObjectName name{.bucket = path.substr(begin, slash - begin)};
+  if (!is_made_of_letters_and(".-_", name.bucket)) {
+    return fail(Code::kInvalid,
+                "{}…: a bucket's name comes first, and has only letters, digits, \".\", \"-\" and "
+                "\"_\"; keys do not belong in an address, because addresses stand in messages and "
+                "in saved states: put them into the environment, a profile or storage options",
+                path.substr(0, begin));
+  }
   if (slash < path.size()) name.key = path.substr(slash + 1);
+  if (name.key.size() > base::kSourcePathBytesMax) {
+    return fail(Code::kTooBig, "{}{}: a key of {} bytes; the limit is {}", path.substr(0, begin),
+                name.bucket, name.key.size(), base::kSourcePathBytesMax);
+  }
   return name;
 }
 
@@ -65,8 +85,7 @@ std::string S3Protocol::region_of(const std::string& bucket) const {
 // Where the bucket is: up to and without the slash before a key.
 std::string S3Protocol::address(const std::string& bucket, const std::string& region) const {
   const bool is_aws = settings_.endpoint_url.empty();
-  const std::string endpoint =
-      is_aws ? fmt::format("https://s3.{}.amazonaws.com", region) : settings_.endpoint_url;
+  const std::string endpoint = is_aws ? aws_address("s3", region) : settings_.endpoint_url;
   // The certificate of AWS's hosts does not cover a bucket's name with dots.
   const bool is_virtual =
       settings_.addressing == Addressing::kVirtual ||
@@ -84,19 +103,28 @@ Result<http::Request> S3Protocol::request(std::string_view method, const std::st
       fmt::format("{}/{}", address(name.bucket, request.region), http::encode_path(name.key));
   if (!query.empty()) request.url += fmt::format("?{}", query);
   if (settings_.anonymous) return request;
-  ASSIGN_OR_RETURN(const CredentialSource* source, source());
-  ASSIGN_OR_RETURN(const auto credentials, source->current());
-  if (credentials->anonymous()) return request;
-  request.signing = http::Signing{.access_key = credentials->access_key_id,
-                                  .secret_key = credentials->secret_access_key.reveal(),
-                                  .session_token = credentials->session_token.reveal(),
-                                  .owner = credentials};
+  auto signing = this->signing();
+  if (!signing) return tl::unexpected(signing.error().at(fmt::format("{} ({})", path, host(path))));
+  request.signing = std::move(*signing);
   return request;
+}
+
+// Nothing where the credentials say that requests are not signed.
+Result<std::optional<http::Signing>> S3Protocol::signing() const {
+  ASSIGN_OR_RETURN(const CredentialSource* source, source());
+  const uint64_t fetches = source->fetches();
+  ASSIGN_OR_RETURN(auto keys, source->current());
+  if (keys->anonymous()) return std::optional<http::Signing>();
+  return http::Signing{.access_key = keys->access_key_id,
+                       .secret_key = keys->secret_access_key.reveal(),
+                       .session_token = keys->session_token.reveal(),
+                       .owner = keys,
+                       .fetches = fetches};
 }
 
 std::string S3Protocol::host(const std::string& path) const {
   const auto name = split_path(path);
-  if (!name) return path;
+  if (!name) return {};
   const std::string url = address(name->bucket, region_of(name->bucket));
   const auto parts = http::split_url(url);
   return parts ? std::string(parts->host) : url;
@@ -105,29 +133,41 @@ std::string S3Protocol::host(const std::string& path) const {
 std::string S3Protocol::explain(std::string_view body) const {
   if (body.empty()) return {};
   const ErrorAnswer error = parse_error(body);
-  return error.message.empty() ? error.code : fmt::format("{}: {}", error.code, error.message);
+  return http::printable(error.message.empty() ? error.code
+                                               : fmt::format("{}: {}", error.code, error.message));
 }
 
 bool S3Protocol::is_error(std::string_view body) const { return !parse_error(body).code.empty(); }
 
-bool S3Protocol::learns_from(const std::string& path, const http::Basis& basis,
-                             const http::Head& head, std::string_view body) const {
+bool S3Protocol::learns_region(const std::string& path, const http::Basis& basis,
+                               const http::Head& head, const ErrorAnswer& error) const {
   const auto name = split_path(path);
-  const ErrorAnswer error = parse_error(body);
   std::string named(head.header("x-amz-bucket-region"));
-  if (named.empty()) named = error.region;
-  if (name && head.code >= 300 && head.code < 500 && !named.empty() && named != basis.region) {
-    Regions& regions = this->regions();
-    MutexLock lock(regions.mutex);
-    regions.of_bucket[name->bucket] = named;
-    return true;
+  if (!is_region(named)) named = error.region;
+  if (!name || head.code < 300 || head.code >= 500 || named.empty() || named == basis.region) {
+    return false;
   }
+  Regions& regions = this->regions();
+  MutexLock lock(regions.mutex);
+  regions.of_bucket[name->bucket] = named;
+  return true;
+}
+
+http::Remedy S3Protocol::remedy_for(const std::string& path, const http::Basis& basis,
+                                    const http::Head& head, std::string_view body) const {
+  const ErrorAnswer error = parse_error(body);
+  if (learns_region(path, basis, head, error)) return http::Remedy::kAnother;
+  if (head.code == kBadRequest && is_transient(error.code)) return http::Remedy::kAnother;
   // S3 does not say what is wrong with a HEAD: keys that have ended give 400 and no body.
   const bool says_nothing = head.code == kBadRequest && body.empty();
-  if ((!says_nothing && !is_about_credentials(error.code)) || basis.keys == nullptr) return false;
-  CredentialSource* const source = source_.find();
-  return source != nullptr &&
-         source->refused(std::static_pointer_cast<const Credentials>(basis.keys));
+  if (!says_nothing && !is_about_credentials(error.code)) return http::Remedy::kNone;
+  CredentialSource* const source = basis.keys == nullptr ? nullptr : source_.find();
+  const auto used = std::static_pointer_cast<const Credentials>(basis.keys);
+  if (source == nullptr || !source->refused(used)) return http::Remedy::kNone;
+  const auto now = source->current();
+  if (!now || *now != used) return http::Remedy::kNewKeys;
+  // Where the same keys were fetched again, the next try counts like others.
+  return source->fetches() == basis.fetches ? http::Remedy::kKeysPending : http::Remedy::kAnother;
 }
 
 }  // namespace forebay::io::s3

@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "io/http/service.h"
 #include "io/per_process.h"
+#include "io/s3/answers.h"
 #include "io/s3/credentials.h"
 
 namespace forebay::io::s3 {
@@ -15,7 +16,8 @@ struct ObjectName {
   std::string bucket;
   std::string key = {};  // empty for the bucket itself
 };
-// Errors: kInvalid without a bucket.
+// Errors: kInvalid without a bucket, and for what cannot be a bucket's name: such a path may hold
+// keys, so the message leaves it out. kTooBig for a key that is too long.
 Result<ObjectName> split_path(const std::string& path);
 
 class S3Protocol final : public http::Protocol {
@@ -29,8 +31,8 @@ class S3Protocol final : public http::Protocol {
   size_t ranges_max() const override { return 1; }  // S3 knows no more
   std::string explain(std::string_view body) const override;
   bool is_error(std::string_view body) const override;
-  bool learns_from(const std::string& path, const http::Basis& basis, const http::Head& head,
-                   std::string_view body) const override;
+  http::Remedy remedy_for(const std::string& path, const http::Basis& basis, const http::Head& head,
+                          std::string_view body) const override;
 
  private:
   // The regions of buckets whose answers named another one than was expected.
@@ -42,6 +44,9 @@ class S3Protocol final : public http::Protocol {
   S3Protocol(Settings settings, Surroundings around)
       : settings_(std::move(settings)), around_(std::move(around)) {}
   Result<CredentialSource*> source() const;
+  Result<std::optional<http::Signing>> signing() const;
+  bool learns_region(const std::string& path, const http::Basis& basis, const http::Head& head,
+                     const ErrorAnswer& error) const;
   Regions& regions() const;
   std::string region_of(const std::string& bucket) const;
   std::string address(const std::string& bucket, const std::string& region) const;

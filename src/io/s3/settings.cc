@@ -163,6 +163,12 @@ Status Reading::read_patience(Settings& settings) const {
 
 }  // namespace
 
+std::string aws_address(std::string_view service, std::string_view region) {
+  const std::string_view country = region.starts_with("cn-") ? ".cn" : "";
+  return fmt::format("https://{}{}{}.amazonaws.com{}", service, region.empty() ? "" : ".", region,
+                     country);
+}
+
 Result<Settings> settings_for(std::string_view scheme, const Options& options,
                               const Surroundings& around) {
   if (scheme != "s3" && scheme != "gs") {

@@ -31,6 +31,9 @@ struct Settings {
   http::Patience patience = {};
 };
 
+// The address of one of AWS's services, such as "s3"; that of no region where `region` is empty.
+std::string aws_address(std::string_view service, std::string_view region);
+
 // The names and values of storage options. A dictionary inside another one is flattened: its keys
 // follow the outer key and a dot. An empty value counts as none.
 using Options = std::vector<std::pair<std::string, std::string>>;

@@ -222,5 +222,13 @@ TEST(Settings, TheProcessHasAHomeAndVariables) {
   EXPECT_NE(around.files, nullptr);
 }
 
+// A bug once: the store's hosts in China were looked for under amazonaws.com.
+TEST(Settings, AwsHasHostsOfItsOwnInChina) {
+  EXPECT_EQ(aws_address("s3", "eu-central-1"), "https://s3.eu-central-1.amazonaws.com");
+  EXPECT_EQ(aws_address("s3", "cn-north-1"), "https://s3.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(aws_address("sts", "cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(aws_address("sts", ""), "https://sts.amazonaws.com");
+}
+
 }  // namespace
 }  // namespace forebay::io::s3

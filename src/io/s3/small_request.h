@@ -31,7 +31,8 @@ struct SmallAnswer {
 };
 
 // Errors: kUnavailable when nobody could be reached or the connection failed, kTimedOut, kCancelled
-// within about a second after stop was requested, kTooBig for a body of more than
+// within about a second after stop was requested (both come later where a name server is silent:
+// the resolution of a host's name has its own time limits), kTooBig for a body of more than
 // kCredentialAnswerBytesMax. Messages hold neither headers nor bodies, and the URL without its
 // query.
 base::Result<SmallAnswer> ask(const SmallRequest& request, const std::stop_token& stop);

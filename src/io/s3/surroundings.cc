@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/file_system.h"
 
 namespace forebay::io::s3 {
@@ -34,12 +35,8 @@ std::string Surroundings::path_of(std::string_view path) const {
 }
 
 Result<Secret> Surroundings::read_secret(const std::string& path) const {
-  ASSIGN_OR_RETURN(base::ByteVector bytes, read_file(*files, path, base::kSecretFileBytesMax));
-  std::string_view text = base::as_text(bytes);
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != std::string_view::npos) {
-    text.remove_suffix(1);
-  }
-  Secret secret(text);
+  ASSIGN_OR_RETURN(base::ByteVector bytes, files->read_whole(path, base::kSecretFileBytesMax));
+  Secret secret(trimmed_end(base::as_text(bytes)));
   Secret::wipe(bytes.data(), bytes.size());
   return secret;
 }

@@ -22,7 +22,8 @@ struct Surroundings {
   std::string_view variable(std::string_view name) const;
   // The path with the home folder in place of a leading "~/".
   std::string path_of(std::string_view path) const;
-  // A file's content without blanks and line ends at its end. Errors: those of read_file().
+  // A file's content without blanks and line ends at its end. Errors: those of
+  // Origin::read_whole().
   Result<Secret> read_secret(const std::string& path) const;
 };
 

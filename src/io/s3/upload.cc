@@ -19,6 +19,8 @@ namespace {
 // Parts of one object that are on their way at the same time.
 constexpr size_t kPartsAtOnce = 4;
 constexpr const char* kIfAbsent = "If-None-Match: *";
+constexpr const char* kIfMatch = "If-Match: ";
+constexpr const char* kNoTag = "00000000000000000000000000000000";  // of no object
 
 uint64_t bytes_of(std::span<const Bytes> pieces) {
   uint64_t bytes = 0;
@@ -41,6 +43,12 @@ std::vector<Bytes> cut(std::span<const Bytes> pieces, uint64_t offset, uint64_t 
     if (length == 0) break;
   }
   return part;
+}
+
+// Whether a store did not answer a question after as many tries as it gets. Another question would
+// wait as long, for nothing.
+bool is_silent(const Status& status) {
+  return status.code() == Code::kUnavailable || status.code() == Code::kTimedOut;
 }
 
 std::string sha256_of(std::span<const Bytes> pieces) {
@@ -72,17 +80,18 @@ Status Uploader::put_whole(const std::string& path, std::span<const Bytes> piece
 Status Uploader::put_if(const std::string& path, std::span<const Bytes> pieces,
                         const PutOptions& options) {
   const bool absent = options.when == PutIf::kAbsent;
-  const std::string& tag = options.known.etag;
+  std::string tag = options.known.etag;
   if (!absent && tag.empty()) {
     return fail(Code::kUnsupported, "{}: the store gave no ETag, so nothing can be replaced safely",
                 path);
   }
-  Status status = put_whole(path, pieces, absent ? kIfAbsent : "If-Match: " + tag);
+  Status status = put_whole(path, pieces, absent ? kIfAbsent : kIfMatch + tag);
   if (!absent && status.code() == Code::kExists) {
     // Some gateways take the tag without its quotes only.
     const auto now = http::ask_identity(service_, path);
     if (now && now->etag == tag && tag.size() > 2) {
-      status = put_whole(path, pieces, "If-Match: " + tag.substr(1, tag.size() - 2));
+      tag = tag.substr(1, tag.size() - 2);
+      status = put_whole(path, pieces, kIfMatch + tag);
     }
   }
   const bool is_gone = !absent && status.code() == Code::kNotFound;
@@ -92,22 +101,28 @@ Status Uploader::put_if(const std::string& path, std::span<const Bytes> pieces,
     if (absent) return fail(Code::kExists, "{}: there is something already", path);
     return fail(Code::kChanged, "{}: somebody else has replaced it", path);
   }
-  if (status.ok() && !honours_conditions_) return check_honours_conditions(path, pieces);
-  return status;
+  RETURN_IF_ERROR(status);
+  if (absent) return check_honours(path, pieces, kIfAbsent, &honours_if_absent_);
+  // In the form that the store took.
+  const std::string other = tag.starts_with('"') ? fmt::format("\"{}\"", kNoTag) : kNoTag;
+  return check_honours(path, pieces, kIfMatch + other, &honours_if_match_);
 }
 
-// What was just put is there, so that a store which knows conditions refuses to put it again.
-Status Uploader::check_honours_conditions(const std::string& path, std::span<const Bytes> pieces) {
-  const Status again = put_whole(path, pieces, kIfAbsent);
+// What was just put is there, so that a store which knows conditions refuses to put it again on one
+// that does not hold.
+Status Uploader::check_honours(const std::string& path, std::span<const Bytes> pieces,
+                               const std::string& condition, std::atomic<bool>* honours) {
+  if (*honours) return {};
+  const Status again = put_whole(path, pieces, condition);
   if (again.code() == Code::kExists) {
-    honours_conditions_ = true;
+    *honours = true;
     return {};
   }
   RETURN_IF_ERROR(again);
   return fail(Code::kUnsupported,
-              "{}: the store ignores conditional writes (If-None-Match), so that two writers would "
-              "overwrite each other; pack to a local disk and copy the dataset there",
-              path);
+              "{}: the store ignores conditional writes ({}), so that two writers would overwrite "
+              "each other; pack to a local disk and copy the dataset there",
+              path, condition.substr(0, condition.find(':')));
 }
 
 bool Uploader::has(const std::string& path, std::span<const Bytes> pieces) const {
@@ -130,15 +145,17 @@ bool Uploader::has(const std::string& path, std::span<const Bytes> pieces) const
 
 // Whoever puts the same object at the same time may remove this upload when theirs is complete. The
 // answer to a completion may also be lost, and then there is no such upload any more either. In
-// both cases the object is there, so its bytes decide.
+// both cases the object is there, so its bytes decide. What an upload leaves in a store that does
+// not answer is removed when the object is put the next time.
 Status Uploader::put_parts(const std::string& path, std::span<const Bytes> pieces) {
-  const Uploads before = uploads_of(path);
+  ASSIGN_OR_RETURN(const Uploads before, uploads_of(path));
   const uint64_t retries = service_.traffic().retries;
   const auto upload = begin(path);
   const bool may_be_twice = !upload || service_.traffic().retries != retries;
   Status status = base::status_of(upload);
+  if (upload) status = send_parts(path, *upload, pieces);
+  if (is_silent(status)) return status;
   if (upload) {
-    status = send_parts(path, *upload, pieces);
     if (status.code() == Code::kNotFound) {
       status = has(path, pieces)
                    ? Status()
@@ -195,19 +212,22 @@ Status Uploader::complete(const std::string& path, const std::string& upload,
                                        .body_sha256 = sha256_of({&body, 1})}));
 }
 
-// Nothing where the store does not tell: then nothing can be tidied up, but objects can be put. One
-// page is enough, as the uploads of the object itself come first in it.
-Uploader::Uploads Uploader::uploads_of(const std::string& path) const {
+// Empty where the store refuses to tell: then nothing can be tidied up, but objects can be put. One
+// page is enough, because the uploads of the object itself come first in it. Errors: only those of
+// a store that does not answer.
+Result<Uploader::Uploads> Uploader::uploads_of(const std::string& path) const {
   Uploads uploads;
   const auto name = split_path(path);
   if (!name) return uploads;
   const std::string bucket = path.substr(0, path.size() - name->key.size());
   const auto page = service_.ask(
       {.path = bucket, .query = fmt::format("prefix={}&uploads=", http::encode_value(name->key))});
+  if (!page && is_silent(page.error())) return tl::unexpected(page.error());
   const auto ids = page ? parse_uploads(page->body, name->key) : std::vector<std::string>();
   if (!ids) return uploads;
   for (const std::string& id : *ids) {
     const auto parts = service_.ask({.path = path, .query = "uploadId=" + http::encode_value(id)});
+    if (!parts && is_silent(parts.error())) return tl::unexpected(parts.error());
     auto tags = parts ? parse_parts(parts->body) : tl::unexpected(parts.error());
     if (tags) uploads.emplace(id, std::move(*tags));
   }
@@ -220,7 +240,9 @@ Uploader::Uploads Uploader::uploads_of(const std::string& path) const {
 // at once. So an upload stays if it got parts since `before` was looked up, or if it came since
 // then and has parts. Where the object was not put, uploads from before stay too.
 void Uploader::remove_left(const std::string& path, const Uploads& before, bool was_put) const {
-  for (const auto& [upload, parts] : uploads_of(path)) {
+  const auto now = uploads_of(path);
+  if (!now) return;
+  for (const auto& [upload, parts] : *now) {
     const auto then = before.find(upload);
     const bool is_left = then == before.end() ? parts.empty() : was_put && parts == then->second;
     if (is_left) give_up(path, upload);

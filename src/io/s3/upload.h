@@ -25,7 +25,8 @@ class Uploader {
   Status put_whole(const std::string& path, std::span<const Bytes> pieces,
                    const std::string& condition);
   Status put_if(const std::string& path, std::span<const Bytes> pieces, const PutOptions& options);
-  Status check_honours_conditions(const std::string& path, std::span<const Bytes> pieces);
+  Status check_honours(const std::string& path, std::span<const Bytes> pieces,
+                       const std::string& condition, std::atomic<bool>* honours);
   bool has(const std::string& path, std::span<const Bytes> pieces) const;
   // Uploads in parts of one object, and the tags of the parts that each has.
   using Uploads = std::map<std::string, std::vector<std::string>>;
@@ -38,12 +39,13 @@ class Uploader {
                                 std::span<const Bytes> pieces) const;
   Status complete(const std::string& path, const std::string& upload,
                   const std::vector<std::string>& tags) const;
-  Uploads uploads_of(const std::string& path) const;
+  Result<Uploads> uploads_of(const std::string& path) const;
   void remove_left(const std::string& path, const Uploads& before, bool was_put) const;
   void give_up(const std::string& path, const std::string& upload) const;
 
   const http::Service& service_;
-  std::atomic<bool> honours_conditions_ = false;  // once it was seen
+  std::atomic<bool> honours_if_absent_ = false;  // once it was seen
+  std::atomic<bool> honours_if_match_ = false;
 };
 
 }  // namespace forebay::io::s3

@@ -128,10 +128,26 @@ TEST(Upload, RemovesOneWhoseBeginWasNotAnswered) {
   EXPECT_TRUE(put_content(store).ok());
   EXPECT_EQ(store.begun, 3);
   EXPECT_THAT(store.uploads, IsEmpty());
-  // Also where none was answered at all.
+  // Where none was answered at all, they are removed when the object is put the next time.
   store.begins_lost = 100;
   EXPECT_EQ(put_content(store).code(), Code::kUnavailable);
+  EXPECT_EQ(store.uploads.size(), 3u);
+  store.begins_lost = 0;
+  EXPECT_TRUE(put_content(store).ok());
   EXPECT_THAT(store.uploads, IsEmpty());
+}
+
+// A bug once: each of three questions was waited for as long as there is patience.
+TEST(Upload, AStoreThatDoesNotAnswerIsWaitedForOnce) {
+  const HttpListener listener([](const HeardRequest&) -> Reply { return {.status = 503}; });
+  http::ServiceOptions options;
+  options.retry = {.retries_max = 2, .first_wait_ns = kMs, .wait_ns_max = 2 * kMs};
+  const auto origin = S3Origin::make(
+      {.endpoint_url = listener.url(), .access_key_id = "k", .secret_access_key = Secret("hush")},
+      Surroundings{}, options);
+  ASSERT_TRUE(origin.has_value()) << error_of(origin);
+  EXPECT_EQ((*origin)->put("s3://b/a", base::as_bytes(content())).code(), Code::kUnavailable);
+  EXPECT_EQ(listener.heard().size(), 3u);
 }
 
 TEST(Upload, IsCompleteWhereOnlyTheAnswerWasLost) {

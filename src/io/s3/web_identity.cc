@@ -26,12 +26,7 @@ Result<http::Url> service_url(const Search& search) {
     }
     return url;
   }
-  const std::string& region = search.settings.region;
-  const std::string_view end = region.starts_with("cn-") ? ".cn" : "";
-  return http::parse_url(region.empty()
-                             ? "https://sts.amazonaws.com"
-                             : fmt::format("https://sts.{}.amazonaws.com{}", region, end),
-                         "the token service");
+  return http::parse_url(aws_address("sts", search.settings.region), "the token service");
 }
 
 Secret form_of(std::string_view role, std::string_view session, const Secret& token) {

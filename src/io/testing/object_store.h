@@ -10,7 +10,7 @@
 
 namespace forebay::io {
 
-class ObjectStore final : public FileSystem {
+class ObjectStore : public FileSystem {
  public:
   // From change number `at` on, counted from 0, puts and removals fail with kUnavailable, like the
   // requests of a process that was killed. With `last_takes_place` the first of them takes place,

@@ -10,6 +10,8 @@
 #include "store/format/snapshot.h"
 #include "store/pack/journal.h"
 #include "store/pack/report.h"
+#include "store/second_read.h"
+#include "store/stored_snapshot.h"
 
 namespace forebay::store {
 
@@ -31,7 +33,7 @@ Result<std::optional<std::vector<io::DirEntry>>> list_folder(const io::Origin& o
                                                              VerifyReport* report) {
   auto entries = origin.list(folder);
   if (entries) return std::move(*entries);
-  if (is_unanswered(entries.error().code())) return tl::unexpected(entries.error());
+  if (io::is_unanswered(entries.error().code())) return tl::unexpected(entries.error());
   if (entries.error().code() == Code::kUnsupported) {
     report->notes.push_back(folder +
                             ": not looked for other files, as the server does not list it");
@@ -62,27 +64,44 @@ Result<std::vector<Task>> chunks_on_disk(const io::Origin& origin, const std::st
   return tasks;
 }
 
+// The names of the parts and roots in snapshots/. Where the folder cannot be listed, those to which
+// HEAD leads.
+Result<std::vector<std::string>> snapshot_files(const io::Origin& origin,
+                                                const std::string& dataset, VerifyReport* report) {
+  std::vector<std::string> paths;
+  const std::string folder = io::join_path(dataset, "snapshots");
+  ASSIGN_OR_RETURN(const auto entries, list_folder(origin, folder, report));
+  if (entries) {
+    for (const io::DirEntry& entry : *entries) paths.push_back(io::join_path(folder, entry.name));
+    return paths;
+  }
+  const auto snapshot = read_snapshot(origin, dataset);
+  if (!snapshot && io::is_unanswered(snapshot.error().code())) {
+    return tl::unexpected(snapshot.error());
+  }
+  if (!snapshot) return paths;  // open_packed() finds the same
+  paths.push_back(root_path(dataset, snapshot->id));
+  for (const PartRef& part : snapshot->root.parts) paths.push_back(part_path(dataset, part.id));
+  return paths;
+}
+
 // Compares parts and roots with their names. A name is the SHA-256 of the whole file, which also
 // covers the bytes outside all columns.
 Status check_snapshot_files(const io::Origin& origin, const std::string& dataset,
                             VerifyReport* report) {
-  const std::string folder = io::join_path(dataset, "snapshots");
-  ASSIGN_OR_RETURN(const auto entries, list_folder(origin, folder, report));
-  if (!entries) return {};
-  std::vector<Damage>* const out = &report->damages;
-  for (const auto& entry : *entries) {
-    if (entry.name.size() < 64) continue;
-    const std::string stem = entry.name.substr(0, 64);
-    const std::string suffix = entry.name.substr(64);
+  ASSIGN_OR_RETURN(const auto paths, snapshot_files(origin, dataset, report));
+  for (const std::string& path : paths) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    if (name.size() < 64) continue;
+    const std::string suffix = name.substr(64);
     if (suffix != ".part" && suffix != ".root") continue;
-    const std::string path = io::join_path(folder, entry.name);
-    const auto data = io::read_file(origin, path, base::kSnapshotFileBytesMax);
-    if (!data) {
-      if (is_unanswered(data.error().code())) return data.error();
-      out->push_back({path, -1, {}, -1, data.error().message()});
-    } else if (base::to_hex(base::sha256(*data)) != stem) {
-      out->push_back({path, -1, {}, -1, "its SHA-256 is not its name"});
-    }
+    const Status status = with_second_read(origin.is_remote(path), [&]() -> Status {
+      ASSIGN_OR_RETURN(const auto data, origin.read_whole(path, base::kSnapshotFileBytesMax));
+      if (base::to_hex(base::sha256(data)) == name.substr(0, 64)) return {};
+      return fail(Code::kCorrupt, "its SHA-256 is not its name");
+    });
+    if (io::is_unanswered(status.code())) return status;
+    if (!status.ok()) report->damages.push_back({path, -1, {}, -1, status.message()});
   }
   return {};
 }
@@ -94,15 +113,15 @@ Status check_report(const io::Origin& origin, const Dataset& dataset, std::vecto
     out->push_back({path, -1, {}, -1, std::move(what)});
     return Status();
   };
-  const auto head = io::read_file(origin, path, base::kHeadBytesMax);
-  if (!head && is_unanswered(head.error().code())) return head.error();
+  const auto head = origin.read_whole(path, base::kHeadBytesMax);
+  if (!head && io::is_unanswered(head.error().code())) return head.error();
   if (!head) return complain(head.error().message());
   const auto root = decode_head(base::as_text(*head));
   if (!root) return {};
   path = report_path(dataset.path(), *root);
-  const auto text = io::read_file(origin, path, base::kListingBytesMax);
+  const auto text = origin.read_whole(path, base::kListingBytesMax);
   if (!text && text.error().code() == Code::kNotFound) return {};
-  if (!text && is_unanswered(text.error().code())) return text.error();
+  if (!text && io::is_unanswered(text.error().code())) return text.error();
   if (!text) return complain(text.error().message());
   const auto report = report_from_json(*text);
   if (!report) return complain(report.error().message());
@@ -134,7 +153,7 @@ Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifie
   }
   if (!(index.schema == dataset.schema())) add({}, -1, "its schema is not the chunk's");
   const auto keys = dataset.chunk_keys(number);
-  if (!keys && is_unanswered(keys.error().code())) return keys.error();
+  if (!keys && io::is_unanswered(keys.error().code())) return keys.error();
   if (!keys) add({}, -1, "its keys cannot be read: " + keys.error().message());
   for (uint32_t i = 0; i < info.samples; ++i) {
     const IndexedSample& sample = index.samples[i];
@@ -271,14 +290,14 @@ Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
   if (!head && head.error().code() == Code::kNotFound && !is_packed(origin, path)) {
     return verify_in_place(origin, path, options);
   }
-  if (!head) {
-    return fail(head.error().code(), "{} holds no complete dataset: {}", path,
-                head.error().message());
+  if (!head && head.error().code() == Code::kNotFound) {
+    return fail(Code::kNotFound, "{} holds no complete dataset: {}", path, head.error().message());
   }
+  RETURN_IF_ERROR(head);
   VerifyReport report;
   RETURN_IF_ERROR(check_snapshot_files(origin, path, &report).at("verify"));
   const auto dataset = open_packed(origin, path);
-  if (!dataset && is_unanswered(dataset.error().code())) {
+  if (!dataset && io::is_unanswered(dataset.error().code())) {
     return tl::unexpected(dataset.error().at("verify"));
   }
   ASSIGN_OR_RETURN(std::vector<Task> tasks, chunks_on_disk(origin, path, &report));

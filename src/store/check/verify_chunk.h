@@ -10,13 +10,6 @@
 
 namespace forebay::store {
 
-// Whether an origin gave no answer. That says nothing about what is stored there, so it ends a
-// verification and is never listed as damage.
-inline bool is_unanswered(base::Code code) {
-  return code == base::Code::kUnavailable || code == base::Code::kTimedOut ||
-         code == base::Code::kCancelled;
-}
-
 // One thread at a time may use it.
 class ChunkVerifier {
  public:
@@ -29,7 +22,8 @@ class ChunkVerifier {
     uint64_t images_decoded = 0;
   };
   // Reads the file `path` whole and checks it. It is the chunk `id`, with the number `number` in
-  // the snapshot, or -1 where no snapshot names it. Errors are those of is_unanswered().
+  // the snapshot, or -1 where no snapshot names it. Errors: those of io::is_unanswered(), which end
+  // a verification and are never listed as damage.
   Result<Outcome> check(const std::string& path, const base::Sha256& id, int64_t number);
 
  private:

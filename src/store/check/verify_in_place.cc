@@ -55,7 +55,7 @@ class Verification {
     const ChunkInfo& info = dataset_.chunk(number);
     const std::string path = dataset_.chunk_label(number);
     const auto add = [&](std::string key, int64_t offset, const Status& why) {
-      if (is_unanswered(why.code())) return why;
+      if (io::is_unanswered(why.code())) return why;
       worker->found.damages.push_back({path, number, std::move(key), offset, why.message()});
       return Status();
     };
@@ -140,6 +140,7 @@ Result<VerifyReport> verify_places(const io::Origin& origin, const std::string& 
   ASSIGN_OR_RETURN(InPlaceIndex index, make_index(origin, places, OnBadShard::kNote, &remarks));
   auto stored = read_index(origin, places);
   const bool is_stored = stored.has_value();
+  if (!is_stored && io::is_unanswered(stored.error().code())) return tl::unexpected(stored.error());
   if (is_stored) index = std::move(*stored);
   VerifyReport report;
   if (!index.samples.empty()) {

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
 #include "jpeg/rewrite/rewrite.h"
 #include "jpeg/testing/jpeg_samples.h"
 #include "store/check/inspect.h"
@@ -106,11 +107,17 @@ TEST_F(VerifyTest, EveryReadThatFailsIsReported) {
 // A network that does not answer has damaged nothing.
 TEST_F(VerifyTest, AnOriginThatDoesNotAnswerIsAnErrorAndNoDamage) {
   make(3);
-  for (const char* what : {"out", "src"}) {
+  ByteVector tar;
+  add_member("a/1.jpg", test_jpeg(40, 30, 1), &tar);
+  append_tar_end(&tar);
+  put(fs_, "shards/x.tar", tar);
+  for (const auto& [what, code] :
+       {std::pair("out", Code::kUnavailable), std::pair("src", Code::kUnavailable),
+        std::pair("shards", Code::kUnavailable), std::pair("out", Code::kTruncated),
+        std::pair("src", Code::kTruncated), std::pair("shards", Code::kTruncated)}) {
     for (int64_t at = 0;; ++at) {
       const io::FaultyFileSystem faulty(
-          fs_,
-          {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = Code::kUnavailable});
+          fs_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = at, .code = code});
       const auto report = verify(faulty, what, {.threads = 1, .progress = {}});
       if (faulty.operations() <= at) {
         EXPECT_GT(at, 5);
@@ -118,9 +125,54 @@ TEST_F(VerifyTest, AnOriginThatDoesNotAnswerIsAnErrorAndNoDamage) {
         break;
       }
       ASSERT_FALSE(report) << what << " read " << at;
-      EXPECT_EQ(report.error().code(), Code::kUnavailable) << what << " read " << at;
+      EXPECT_EQ(report.error().code(), code) << what << " read " << at;
     }
   }
+}
+
+// A bug once: nothing of snapshots/ was compared with its name where a web server had it.
+TEST_F(VerifyTest, WithoutAListingTheFilesToWhichHeadLeadsAreCompared) {
+  make(3);
+  io::FarOrigin web(fs_);
+  web.refuse_to_list();
+  const auto found = [&] { return damages(web, "out", false); };
+  EXPECT_THAT(found(), IsEmpty());
+  for (const auto& [path, data] : contents(fs_, "out/snapshots")) {
+    if (path == report_path_) continue;
+    for (size_t at = 0; at < data.size(); ++at) {
+      fs_.content(path)[at] ^= 1;
+      ASSERT_THAT(found(), Contains(HasSubstr(path))) << path << " byte " << at;
+      fs_.content(path)[at] = data[at];
+    }
+  }
+}
+
+// A bug once: one transfer that was damaged was listed as damage.
+TEST_F(VerifyTest, DamageOnTheWayIsReadASecondTime) {
+  make(12);
+  for (const char* end : {".tar", ".part", ".root"}) {
+    for (int reads = 1; reads <= 2; ++reads) {
+      io::FarOrigin far(fs_);
+      far.damage(end, reads);
+      EXPECT_EQ(damages(far, "out", false).empty(), reads == 1) << end;
+    }
+  }
+}
+
+// A bug once: each chunk was asked for twice.
+TEST_F(VerifyTest, AsksOnceForEachChunk) {
+  const auto questions = [this](int images) {
+    make(images);
+    io::FarOrigin far(fs_);
+    const auto report = verify(far, "out", {.threads = 1, .progress = {}});
+    EXPECT_TRUE(report && report->damages.empty());
+    fs_ = {};
+    return std::pair(far.questions(), report->chunks);
+  };
+  const auto [few, few_chunks] = questions(3);
+  const auto [many, many_chunks] = questions(24);
+  EXPECT_GT(many_chunks, few_chunks + 3);
+  EXPECT_EQ(many - few, many_chunks - few_chunks);
 }
 
 // A bug once: std::bad_alloc left a worker and ended the process.

@@ -31,7 +31,7 @@ TEST(Pack, KeptImagesAreCountedByFewReasons) {
   EXPECT_THAT(describe(*report), HasSubstr("kept as they were: 3 (" + why + ")"));
   EXPECT_THAT(damages(fs, "out"), IsEmpty());
   // The export gives back such a file unchanged.
-  ASSERT_TRUE(export_dataset(fs, "out", "back", {}));
+  ASSERT_TRUE(export_dataset(fs, "out", fs, "back", {}));
   EXPECT_EQ(fs.content("back/cat/film1.jpg"), fs.content("src/cat/film1.jpg"));
 }
 
@@ -51,7 +51,7 @@ TEST(Pack, OddJpegsAreRewrittenOrKept) {
   ASSERT_THAT(report->stats.kept_jpegs, SizeIs(1));
   EXPECT_THAT(report->stats.kept_jpegs[0].path, HasSubstr("stray.jpg"));
   EXPECT_THAT(damages(fs, "out"), IsEmpty());
-  ASSERT_TRUE(export_dataset(fs, "out", "back", {}));
+  ASSERT_TRUE(export_dataset(fs, "out", fs, "back", {}));
   EXPECT_EQ(fs.content("back/cat/stray.jpg"), stray);
 }
 
@@ -79,7 +79,7 @@ TEST(Pack, DamagedJpegsAreRefusedOrKept) {
   // The file's bytes are unchanged, and its pixels are damaged.
   EXPECT_THAT(damages(fs, "kept", false), IsEmpty());
   EXPECT_THAT(damages(fs, "kept"), SizeIs(1));
-  ASSERT_TRUE(export_dataset(fs, "kept", "back", {}));
+  ASSERT_TRUE(export_dataset(fs, "kept", fs, "back", {}));
   EXPECT_EQ(fs.content("back/cat/cut.jpg"), cut);
   // A pack that was begun with one policy does not go on with the other.
   const auto other = pack(fs, "src", "refused", options);

@@ -1,6 +1,7 @@
 #include "store/pack/journal.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/limits.h"
 #include "io/share_work.h"
@@ -97,7 +98,7 @@ std::vector<json> decode_lines(std::string_view text) {
 
 Result<PackIdentity> read_identity(const io::Origin& origin, const std::string& dataset) {
   const std::string path = identity_path(dataset);
-  ASSIGN_OR_RETURN(const auto data, io::read_file(origin, path, base::kJournalFileBytesMax));
+  ASSIGN_OR_RETURN(const auto data, origin.read_whole(path, base::kJournalFileBytesMax));
   const std::vector<json> values = decode_lines(base::as_text(data));
   if (values.empty()) {
     return fail(Code::kCorrupt, "{}: damaged; remove the folder {} and pack anew", path, dataset);
@@ -112,7 +113,7 @@ Result<PackIdentity> read_identity(const io::Origin& origin, const std::string& 
 
 // Another run of the same pack may have ended, and removed the file, since it was listed.
 Result<std::vector<ChunkRecord>> read_records(const io::Origin& origin, const std::string& path) {
-  const auto data = io::read_file(origin, path, base::kJournalFileBytesMax);
+  const auto data = origin.read_whole(path, base::kJournalFileBytesMax);
   std::vector<ChunkRecord> records;
   if (!data && data.error().code() == Code::kNotFound) return records;
   RETURN_IF_ERROR(data);
@@ -219,15 +220,16 @@ Status Journal::append(const ChunkRecord& record) {
   return error_;
 }
 
-// Lets go of the mutex while it writes.
+// Lets go of the mutex while it writes. Nothing may be thrown while `writing_` is set, because
+// others wait for it.
 void Journal::write_lines() {
-  writing_ = true;
   const std::string lines = lines_;
+  writing_ = true;
   const uint64_t upto = appended_;
   const uint64_t number = file_;
   const bool is_new = file_is_new_;
   mutex_.unlock();
-  const auto put_as = put(lines, number, is_new);
+  auto put_as = put(lines, number, is_new);
   mutex_.lock();
   writing_ = false;
   if (put_as) {
@@ -236,7 +238,7 @@ void Journal::write_lines() {
     file_ = *put_as + (file_is_new_ ? 1 : 0);
     if (file_is_new_) lines_.erase(0, lines.size());
   } else {
-    error_ = put_as.error();
+    error_ = std::move(put_as.error());
   }
   written_more_.notify_all();
 }
@@ -244,6 +246,14 @@ void Journal::write_lines() {
 // Gives the number of the file. A new file takes the next number that is free: where there are no
 // locks, another run of the same pack may write records at the same time.
 Result<uint64_t> Journal::put(const std::string& lines, uint64_t number, bool is_new) {
+  try {
+    return put_file(lines, number, is_new);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "{}: no memory to write there", folder_);
+  }
+}
+
+Result<uint64_t> Journal::put_file(const std::string& lines, uint64_t number, bool is_new) {
   const auto path = [&] { return io::join_path(folder_, std::to_string(number)); };
   if (!is_new) {
     RETURN_IF_ERROR(fs_.put(path(), base::as_bytes(lines)));

@@ -52,6 +52,7 @@ class Journal {
  private:
   void write_lines() REQUIRES(mutex_);
   Result<uint64_t> put(const std::string& lines, uint64_t number, bool is_new);
+  Result<uint64_t> put_file(const std::string& lines, uint64_t number, bool is_new);
 
   io::FileSystem& fs_;
   const std::string folder_;

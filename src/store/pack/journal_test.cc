@@ -105,6 +105,25 @@ TEST(Journal, AFailedWriteFailsEveryLaterOne) {
   EXPECT_EQ(numbers_in(fs), std::vector<uint64_t>{1});
 }
 
+// There is no memory for anything that is put.
+class StoreWithoutMemory final : public io::ObjectStore {
+ public:
+  Status put_pieces(const std::string&, std::span<const Bytes>, const io::PutOptions&) override {
+    throw std::bad_alloc();
+  }
+};
+
+// A bug once: the others waited for ever for the one that had no memory to write.
+TEST(Journal, LackOfMemoryIsAnErrorForAll) {
+  StoreWithoutMemory fs;
+  Journal journal(fs, "set", 1);
+  std::vector<std::jthread> threads;
+  for (uint64_t number = 0; number < 4; ++number) {
+    threads.emplace_back(
+        [&, number] { EXPECT_EQ(journal.append(record_of(number)).code(), Code::kNoMemory); });
+  }
+}
+
 TEST(Journal, IsRemovedWithItsFolder) {
   io::MemoryFileSystem fs;
   ASSERT_TRUE(Journal::begin(fs, "set", {}, {}).ok());

@@ -36,13 +36,15 @@ TEST(ObjectStore, HoldsTheSameDatasetAsADisk) {
   const auto again = pack(fs, "src", "out", small_chunks());
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_TRUE(again->was_complete);
-  const auto exported = export_dataset(fs, "out", "back", {});
+  const auto exported = export_dataset(fs, "out", fs, "back", {});
   ASSERT_TRUE(exported) << exported.error().message();
   EXPECT_EQ(exported->files, 24u);
-  EXPECT_EQ(export_dataset(fs, "out", "back", {}).error().code(), Code::kExists);
+  EXPECT_EQ(export_dataset(fs, "out", fs, "back", {}).error().code(), Code::kExists);
   const auto indexed = write_index(fs, "src", {});
   ASSERT_TRUE(indexed) << indexed.error().message();
   EXPECT_EQ(indexed->samples, 24u);
+  ASSERT_EQ(indexed->remarks.size(), 1u);
+  EXPECT_THAT(indexed->remarks[0].reason, HasSubstr("files that come or go later are not noticed"));
 }
 
 // The process is killed at every put and removal in turn, which takes place or does not.
@@ -131,7 +133,7 @@ TEST(ObjectStore, APackDoesNotReplaceAHeadThatAppearedMeanwhile) {
     const auto refused = pack(fs, "src", "out", small_chunks());
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), Code::kChanged);
-    EXPECT_EQ(base::as_text(*io::read_file(fs, head_path("out"), 1000)), head);
+    EXPECT_EQ(base::as_text(*fs.read_whole(head_path("out"), 1000)), head);
   }
 }
 

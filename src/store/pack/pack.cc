@@ -51,7 +51,7 @@ Status check_chunks_are_there(const io::Origin& origin, const std::string& datas
 Result<PackReport> report_of_complete(const io::Origin& origin, const std::string& dataset,
                                       const PackIdentity& identity) {
   const std::string head_file = head_path(dataset);
-  ASSIGN_OR_RETURN(const auto head, io::read_file(origin, head_file, base::kHeadBytesMax));
+  ASSIGN_OR_RETURN(const auto head, origin.read_whole(head_file, base::kHeadBytesMax));
   const auto root = decode_head(base::as_text(head));
   if (!root) return tl::unexpected(root.error().at(head_file));
   const auto other = [&](const std::string& why) {
@@ -59,7 +59,7 @@ Result<PackReport> report_of_complete(const io::Origin& origin, const std::strin
                 dataset, why);
   };
   const std::string report_file = report_path(dataset, *root);
-  const auto stored = io::read_file(origin, report_file, base::kListingBytesMax);
+  const auto stored = origin.read_whole(report_file, base::kListingBytesMax);
   if (!stored && stored.error().code() == Code::kNotFound)
     return other("not packed by one command");
   RETURN_IF_ERROR(stored);
@@ -84,6 +84,12 @@ Status check_file_is_ours(const std::string& dataset, const std::string& name, b
 Status check_folder_is_free(const io::Origin& origin, const std::string& dataset) {
   ASSIGN_OR_RETURN(const auto entries, io::list_if_there(origin, dataset));
   for (const auto& entry : entries) {
+    if (io::join_path(dataset, entry.name) == copy_mark_path(dataset)) {
+      return fail(Code::kExists,
+                  "{} holds a copy that is not complete; the same `forebay cp` goes on with it, or "
+                  "choose another folder",
+                  dataset);
+    }
     if (entry.name != "chunks" && entry.name != "snapshots" && entry.name != "journal") {
       const bool is_ours = entry.name == "LOCK" || io::is_unfinished_put(entry.name);
       RETURN_IF_ERROR(check_file_is_ours(dataset, entry.name, is_ours));
@@ -127,26 +133,31 @@ Status check_place(const io::Origin& origin, const std::string& dataset) {
 
 // The dataset's folder must not become a class of its own source, and shards must not lie in the
 // folder that pack cleans up.
-Status check_is_outside(const io::Origin& origin, const Listing& listing,
+Status check_is_outside(const io::Origin& from, const Listing& listing, const io::Origin& to,
                         const std::string& dataset) {
+  const bool is_folder = listing.kind == SourceKind::kFolder;
+  if (!io::are_comparable(from, is_folder ? listing.root : listing.shards[0].path, to, dataset)) {
+    return {};
+  }
   const auto is_inside = [](const std::string& path, const std::string& folder) {
     return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
   };
-  const std::string target = origin.canonical(dataset);
-  if (listing.kind == SourceKind::kFolder && is_inside(target, origin.canonical(listing.root))) {
+  const std::string target = to.canonical(dataset);
+  if (is_folder && is_inside(target, from.canonical(listing.root))) {
     return fail(Code::kInvalid, "the dataset {} is inside its source {}; choose a folder beside it",
                 dataset, listing.root);
   }
   for (const SourceShard& shard : listing.shards) {
-    if (!is_inside(origin.canonical(shard.path), target)) continue;
+    if (!is_inside(from.canonical(shard.path), target)) continue;
     return fail(Code::kInvalid, "the source {} is inside the dataset {}; choose another folder",
                 shard.path, dataset);
   }
   return {};
 }
 
-Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
-                               const Listing& listing, const PackOptions& options, bool is_alone) {
+Result<PackReport> pack_locked(const io::Origin& from, const Listing& listing, io::FileSystem& fs,
+                               const std::string& dataset, const PackOptions& options,
+                               bool is_alone) {
   const base::ByteVector encoded = encode_listing(listing);
   const PackIdentity identity{.listing = base::sha256(encoded),
                               .chunk_bytes = options.chunk_bytes,
@@ -165,7 +176,7 @@ Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
   }
   PackPlan plan =
       make_plan(listing, options.chunk_bytes, options.shuffled, options.seed, options.limit);
-  PackJob job(fs, dataset, listing, std::move(plan), identity, options, is_alone);
+  PackJob job(from, listing, fs, dataset, std::move(plan), identity, options, is_alone);
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(job.prepare(encoded));
     RETURN_IF_ERROR(job.make_chunks());
@@ -178,21 +189,21 @@ Result<PackReport> pack_locked(io::FileSystem& fs, const std::string& dataset,
 
 }  // namespace
 
-Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std::string& dataset,
-                        const PackOptions& options) {
+Result<PackReport> pack(const io::Origin& from, const std::string& source, io::FileSystem& to,
+                        const std::string& dataset, const PackOptions& options) {
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(check_options(dataset, options));
-    ASSIGN_OR_RETURN(const Listing listing, list_source(fs, source));
+    ASSIGN_OR_RETURN(const Listing listing, list_source(from, source));
     for (const auto* lost : {&listing.refused, &listing.left_out}) {
       if (options.on_error != OnError::kStop || lost->empty()) continue;
       return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves it out", lost->front().path,
                   lost->front().reason);
     }
-    RETURN_IF_ERROR(check_is_outside(fs, listing, dataset));
+    RETURN_IF_ERROR(check_is_outside(from, listing, to, dataset));
     // This comes before the lock, because its file has no place in somebody else's folder.
-    RETURN_IF_ERROR(check_place(fs, dataset));
-    ASSIGN_OR_RETURN(const auto lock, fs.lock(io::join_path(dataset, "LOCK")));
-    return pack_locked(fs, dataset, listing, options, lock != nullptr);
+    RETURN_IF_ERROR(check_place(to, dataset));
+    ASSIGN_OR_RETURN(const auto lock, to.lock(io::join_path(dataset, "LOCK")));
+    return pack_locked(from, listing, to, dataset, options, lock != nullptr);
   };
   auto report = run();
   if (!report) return tl::unexpected(report.error().at("pack"));

@@ -41,20 +41,21 @@ struct PackOptions {
   // Whether a JPEG whose pixel data is damaged is kept as it is, if libjpeg-turbo still decodes it.
   // Otherwise its sample is refused.
   bool keep_damaged = false;
-  uint64_t limit = 0;                       // samples to pack; 0 means all
-  bool tar_fields = false;                  // write a folder's classes as .cls members too
-  const std::atomic<bool>* stop = nullptr;  // set by anyone to stop soon (kCancelled)
+  uint64_t limit = 0;       // samples to pack; 0 means all
+  bool tar_fields = false;  // write a folder's classes as .cls members too
+  // Set by anyone to stop soon (kCancelled): reads end, and only what is being written is finished.
+  const std::atomic<bool>* stop = nullptr;
   // Called at most ten times a second and at the end, by one thread at a time.
   std::function<void(const PackProgress&)> progress;
 };
 
-// Where there are no locks, several runs of the same pack may work at the same time and make the
-// same dataset.
+// Packs `source`, which lies at the origin `from`, into the folder `dataset` of `to`. Where there
+// are no locks, several runs of the same pack may work at the same time and make the same dataset.
 // Errors: kBusy (another pack works there), kExists (the folder holds something else, or a pack
 // with other options or of another source), kChanged (somebody else committed there), kUnsupported
 // (an earlier version of Forebay began the pack), kCancelled, kCorrupt (more samples were refused
 // than skip_max allows), and those of listing the source, of the disk and of memory.
-Result<PackReport> pack(io::FileSystem& fs, const std::string& source, const std::string& dataset,
-                        const PackOptions& options);
+Result<PackReport> pack(const io::Origin& from, const std::string& source, io::FileSystem& to,
+                        const std::string& dataset, const PackOptions& options);
 
 }  // namespace forebay::store

@@ -63,7 +63,7 @@ Status PackJob::resume(const Journal::Content& content) {
     std::string what = first_difference(content.identity, identity_);
     if (content.identity.listing != identity_.listing) {
       const auto stored =
-          io::read_file(fs_, listing_path(dataset_, content.identity), base::kListingBytesMax);
+          fs_.read_whole(listing_path(dataset_, content.identity), base::kListingBytesMax);
       if (stored) what = "the source changed: " + first_difference(*stored, listing_);
     }
     return fail(Code::kExists,
@@ -137,24 +137,24 @@ Status PackJob::make_chunks() {
       std::count_if(records_.begin(), records_.end(), [](const auto& r) { return !r; }));
   const size_t threads = io::threads_for(options_.threads);
   const size_t makers = std::min(2 * threads, left);
-  Turns turns(threads);
+  RewriteTurns turns(threads);
   std::vector<base::Crew> crews(makers);  // that begin the makers' reads
   const auto make = [&](uint64_t number, uint64_t, size_t maker) -> Status {
-    if (records_[number] || stopping()) return {};
+    if (records_[number] || stop_.is_requested()) return {};
     Status status = make_chunk(number, crews[maker], turns);
     if (status.code() == Code::kCancelled)
       return {};  // reported below, or another chunk's error is
-    if (!status.ok()) failed_ = true;
+    if (!status.ok()) stop_.request();
     return status;
   };
   RETURN_IF_ERROR(io::share_work(plan_.chunks(), 1, makers, make));
-  if (options_.stop != nullptr && *options_.stop) {
+  if (stop_.is_set()) {
     return fail(Code::kCancelled, "stopped on request");
   }
   return {};
 }
 
-Status PackJob::make_chunk(uint64_t number, base::Crew& crew, Turns& turns) {
+Status PackJob::make_chunk(uint64_t number, base::Crew& crew, RewriteTurns& turns) {
   ChunkBuilder builder(listing_, identity_);
   ASSIGN_OR_RETURN(const auto chunk, build_chunk(number, crew, turns, &builder));
   ChunkRecord record;
@@ -174,17 +174,19 @@ Status PackJob::make_chunk(uint64_t number, base::Crew& crew, Turns& turns) {
 // Reads the chunk's samples, and rewrites them when it is this thread's turn. Gives nothing where
 // every sample was refused.
 Result<std::optional<ChunkBuilder::Finished>> PackJob::build_chunk(uint64_t number,
-                                                                   base::Crew& crew, Turns& turns,
+                                                                   base::Crew& crew,
+                                                                   RewriteTurns& turns,
                                                                    ChunkBuilder* builder) {
   const uint64_t end = plan_.begin[number + 1];
   const auto sample_at = [this](uint64_t i) { return &listing_.samples[plan_.order[i]]; };
   uint64_t to_read = plan_.begin[number];
   const auto next = [&] { return to_read < end ? sample_at(to_read++) : nullptr; };
-  SourceReader reader(crew, fs_, listing_, next);
+  SourceReader reader(crew, from_, listing_, next, stop_.token());
   turns.take();
-  const std::unique_ptr<Turns, decltype([](Turns* taken) { taken->give_back(); })> turn(&turns);
+  const std::unique_ptr<RewriteTurns, decltype([](RewriteTurns* taken) { taken->give_back(); })>
+      turn(&turns);
   for (uint64_t i = plan_.begin[number]; i < end; ++i) {
-    if (stopping()) return fail(Code::kCancelled, "stopped");
+    if (stop_.is_requested()) return fail(Code::kCancelled, "stopped");
     const SourceSample& sample = *sample_at(i);
     ASSIGN_OR_RETURN(const auto refused, builder->add(sample, reader.take()));
     if (refused && options_.on_error == OnError::kStop) {
@@ -224,8 +226,7 @@ void PackJob::note_chunk(ChunkRecord record) {
 // Called after the workers have ended.
 Status PackJob::explain(const Status& error) const {
   const bool goes_on = error.code() == Code::kNoSpace || error.code() == Code::kNoMemory ||
-                       error.code() == Code::kIo || error.code() == Code::kUnavailable ||
-                       error.code() == Code::kTimedOut || error.code() == Code::kCancelled;
+                       error.code() == Code::kIo || io::is_unanswered(error.code());
   if (!goes_on) return error;
   uint64_t complete = 0;
   uint64_t left_bytes = 0;

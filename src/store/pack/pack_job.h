@@ -4,6 +4,7 @@
 
 #include "base/crew.h"
 #include "io/machine.h"
+#include "io/stop_flag.h"
 #include "store/pack/chunk_builder.h"
 #include "store/pack/journal.h"
 #include "store/pack/pack.h"
@@ -12,10 +13,10 @@
 
 namespace forebay::store {
 
-// Lets only some threads work at a time. Any thread may call anything.
-class Turns {
+// Lets only some threads rewrite samples at a time. Any thread may call anything.
+class RewriteTurns {
  public:
-  explicit Turns(size_t count) : free_(count) {}
+  explicit RewriteTurns(size_t count) : free_(count) {}
   // Waits until fewer than `count` threads have a turn.
   void take() EXCLUDES(mutex_) {
     base::MutexLock lock(mutex_);
@@ -37,17 +38,20 @@ class Turns {
 // One run of pack on a listed source.
 class PackJob {
  public:
-  // `is_alone` says that the dataset's lock is held. Without it other runs of the same pack may
-  // write the same files at the same time, and nothing of theirs is removed.
-  PackJob(io::FileSystem& fs, std::string dataset, const Listing& listing, PackPlan plan,
-          const PackIdentity& identity, const PackOptions& options, bool is_alone)
-      : fs_(fs),
-        dataset_(std::move(dataset)),
+  // The listed source lies at the origin `from`, and the dataset is made in `fs`. `is_alone` says
+  // that the dataset's lock is held. Without it other runs of the same pack may write the same
+  // files at the same time, and nothing of theirs is removed.
+  PackJob(const io::Origin& from, const Listing& listing, io::FileSystem& fs, std::string dataset,
+          PackPlan plan, const PackIdentity& identity, const PackOptions& options, bool is_alone)
+      : from_(from),
         listing_(listing),
+        fs_(fs),
+        dataset_(std::move(dataset)),
         plan_(std::move(plan)),
         identity_(identity),
         options_(options),
         is_alone_(is_alone),
+        stop_(options.stop),
         records_(plan_.chunks()) {}
 
   Status prepare(Bytes encoded_listing);
@@ -61,28 +65,29 @@ class PackJob {
   Result<bool> has_chunk(const ChunkRecord& record) const;
   void take_record(const ChunkRecord& record);
   Status clean();
-  Status make_chunk(uint64_t number, base::Crew& crew, Turns& turns);
+  Status make_chunk(uint64_t number, base::Crew& crew, RewriteTurns& turns);
   Result<std::optional<ChunkBuilder::Finished>> build_chunk(uint64_t number, base::Crew& crew,
-                                                            Turns& turns, ChunkBuilder* builder);
+                                                            RewriteTurns& turns,
+                                                            ChunkBuilder* builder);
   void note_sample(const SourceSample& sample, bool refused);
   void note_chunk(ChunkRecord record);
-  bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
   PackReport sum() const;
   Status check_refused(const PackStats& stats) const;
   size_t reads_at_once() const;
   Result<ChunkIndex> read_index(const ChunkRecord& record) const;
   Status add_chunks(SnapshotBuilder* snapshot) const;
 
+  const io::Origin& from_;
+  const Listing& listing_;
   io::FileSystem& fs_;
   const std::string dataset_;
-  const Listing& listing_;
   const PackPlan plan_;
   const PackIdentity identity_;
   const PackOptions& options_;
   const bool is_alone_;
   std::unique_ptr<Journal> journal_;
   uint64_t chunks_resumed_ = 0;
-  std::atomic<bool> failed_ = false;
+  io::StopFlag stop_;  // requested when a chunk fails, too
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;

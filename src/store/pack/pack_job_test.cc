@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
+#include "io/testing/object_store.h"
 #include "store/format/snapshot.h"
 #include "store/pack/journal.h"
 #include "store/pack/pack.h"
@@ -98,8 +102,44 @@ TEST(Pack, ShardsInsideTheDatasetAreNeverTouched) {
   const auto refused = pack(fs, "y", "x", small_chunks());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kExists);
-  EXPECT_EQ(*io::read_file(fs, "x/chunks/a.tar", 1u << 20), tar);
-  EXPECT_EQ(*io::read_file(fs, "y/b.tar", 1u << 20), tar);
+  EXPECT_EQ(*fs.read_whole("x/chunks/a.tar", 1u << 20), tar);
+  EXPECT_EQ(*fs.read_whole("y/b.tar", 1u << 20), tar);
+}
+
+// A bug once: a stop waited until a server that held its answers was given up.
+TEST(Pack, StopsReadsThatAreHeld) {
+  io::MemoryFileSystem fs;
+  make_source(fs);
+  io::FarOrigin far(fs);
+  far.hold(".jpg");
+  std::atomic<bool> stop = false;
+  std::jthread stopper([&] {
+    far.wait_for_reader();
+    stop = true;
+  });
+  PackOptions options = small_chunks(2);
+  options.stop = &stop;
+  const auto stopped = pack(far, "src", fs, "out", options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), Code::kCancelled);
+  EXPECT_THAT(stopped.error().message(), HasSubstr("run the same command again to go on"));
+}
+
+// A bug once: a source below the target's name was read with the target's keys.
+TEST(Pack, SourceAndTargetMayHaveTheSameNameInDifferentStores) {
+  io::MemoryFileSystem disk;
+  make_source(disk);
+  ASSERT_TRUE(pack(disk, "src", "out", small_chunks()));
+  io::ObjectStore from;
+  make_source(from);
+  for (const char* target : {"src", "src/out"}) {
+    io::ObjectStore to;
+    const auto report = pack(from, "src", to, target, small_chunks());
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(contents(to, target).size(), contents(disk, "out").size());
+    EXPECT_THAT(damages(to, target), testing::IsEmpty());
+  }
+  EXPECT_EQ(contents(from, "src").size(), 24u);
 }
 
 TEST(Pack, CleansUpOnlyWhatItMade) {
@@ -180,6 +220,17 @@ TEST(Pack, OtherFilesInTheJournalsFolderAreLeftAlone) {
   put(fs, "out/journal/.forebay-0123456789abcdef.tmp", {});
   ASSERT_TRUE(pack(fs, "src", "out", small_chunks()));
   EXPECT_FALSE(fs.stat("out/journal"));
+}
+
+TEST(Pack, ACopyThatIsNotCompleteIsNamed) {
+  io::MemoryFileSystem fs;
+  make_source(fs, 3);
+  put(fs, copy_mark_path("out"), base::as_bytes("forebay copy 0\n"));
+  put(fs, "out/chunks/mine", base::as_bytes("mine"));
+  const auto refused = pack(fs, "src", "out", small_chunks());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kExists);
+  EXPECT_THAT(refused.error().message(), HasSubstr("a copy that is not complete"));
 }
 
 TEST(Pack, StopsOnRequestAndGoesOn) {

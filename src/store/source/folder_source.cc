@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/share_work.h"
 #include "store/source/source.h"
 
@@ -100,7 +101,7 @@ class FolderLister {
  private:
   Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
     const auto [stem, extension] = split_extension(entry.name);
-    const std::string suffix = lower_case(extension);
+    const std::string suffix = io::lower(extension);
     if (!is_image_extension(suffix)) {
       ++out_->ignored;
       return {};

@@ -137,6 +137,32 @@ std::string changed_class(const SourcePlaces& places, const InPlaceIndex& index)
   return was == then.end() ? std::string() : at(*was) + " is gone";
 }
 
+// Names the first shard that came, went or was written to; empty when there is none. A server is
+// asked for many shards at the same time.
+Result<std::string> changed_shard(const io::Origin& origin, const SourcePlaces& places,
+                                  const InPlaceIndex& index) {
+  constexpr size_t kQuestionsAtOnce = 16;
+  const auto& then = index.shards;
+  const auto& now = places.shards;
+  std::vector<uint8_t> is_changed(std::min(then.size(), now.size()));
+  const auto ask = [&](uint64_t i, uint64_t, size_t) -> Status {
+    if (then[i].path != places.below(now[i])) return {};  // said below
+    ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(now[i]));
+    is_changed[i] = info.size != then[i].bytes || info.modified_ns != then[i].modified_ns ? 1 : 0;
+    return {};
+  };
+  const size_t threads = origin.is_remote(places.source()) ? kQuestionsAtOnce : 1;
+  RETURN_IF_ERROR(io::share_work(is_changed.size(), 1, threads, ask));
+  for (size_t i = 0; i < std::max(then.size(), now.size()); ++i) {
+    if (i >= now.size()) return "the shard " + then[i].path + " is gone";
+    if (i >= then.size() || then[i].path != places.below(now[i])) {
+      return now[i] + " is where another shard was, or none";
+    }
+    if (is_changed[i] != 0) return now[i] + " was written to";
+  }
+  return std::string();
+}
+
 // Says what is different from when it was indexed; empty when nothing is.
 Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& places,
                                  const InPlaceIndex& index) {
@@ -144,31 +170,20 @@ Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& p
   if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
   for (const SourceFolder& folder : index.folders) {
     const std::string path = io::join_path(places.folder, folder.path);
-    if (origin.is_remote(path)) continue;  // a store's folders have no time of change
+    if (origin.is_remote(path)) continue;  // write_index() says so
     const auto info = origin.stat(path);
     if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
     RETURN_IF_ERROR(info);
     if (info->modified_ns != folder.modified_ns) return "files came to or went from " + path;
   }
-  for (size_t i = 0; i < std::max(index.shards.size(), places.shards.size()); ++i) {
-    if (i >= places.shards.size()) return "the shard " + index.shards[i].path + " is gone";
-    const std::string& path = places.shards[i];
-    if (i >= index.shards.size() || index.shards[i].path != places.below(path)) {
-      return path + " is where another shard was, or none";
-    }
-    ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(path));
-    if (info.size != index.shards[i].bytes || info.modified_ns != index.shards[i].modified_ns) {
-      return path + " was written to";
-    }
-  }
-  return std::string();
+  return changed_shard(origin, places, index);
 }
 
 }  // namespace
 
 Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& places) {
   const std::string path = index_path(places);
-  ASSIGN_OR_RETURN(const ByteVector data, io::read_file(origin, path, base::kInPlaceIndexBytesMax));
+  ASSIGN_OR_RETURN(const ByteVector data, origin.read_whole(path, base::kInPlaceIndexBytesMax));
   auto index = decode_in_place_index(data);
   if (!index) return tl::unexpected(index.error().at(path));
   ASSIGN_OR_RETURN(const std::string changed, what_changed(origin, places, *index));
@@ -264,6 +279,12 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
   ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, OnBadShard::kFail, &remarks));
   for (auto* list : {&remarks.refused, &remarks.left_out, &remarks.remarks}) {
     std::ranges::move(*list, std::back_inserter(report.remarks));
+  }
+  if (places.kind == SourceKind::kFolder && fs.is_remote(places.folder)) {
+    report.remarks.push_back(
+        {places.folder,
+         "a store does not tell when its folders change, so files that come or go later are not "
+         "noticed; run `forebay index` again then"});
   }
   if (options.checksums) {
     index.has_checksums = true;

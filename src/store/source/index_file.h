@@ -23,7 +23,9 @@ struct IndexReport {
   uint64_t files = 0;  // files of images, or shards
   uint64_t image_bytes = 0;
   uint64_t index_bytes = 0;
-  std::vector<Remark> remarks;  // what is left out, and shards that may lack something
+  // What is left out, shards that may lack something, and that a store's folders do not show
+  // changes.
+  std::vector<Remark> remarks;
 };
 
 // Lists `source` like list_source() and writes its index atomically. Errors: those of
@@ -51,6 +53,7 @@ Result<InPlaceIndex> make_index(const io::Origin& origin, const SourcePlaces& pl
 
 // Reads the stored index, if it still holds: the classes' folders or the shards are the same, each
 // folder has the time of change that it had when it was indexed, and each shard its size and time.
+// The folders of a store have no such time: there, only other classes are noticed.
 // kNotFound when there is no index; any other error says why it cannot be used.
 Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& places);
 

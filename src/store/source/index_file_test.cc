@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
 #include "store/testing/in_place_samples.h"
 
 namespace forebay::store {
@@ -87,6 +88,24 @@ TEST(InPlaceIndexed, IsNotUsedWhenSomethingChanged) {
   EXPECT_THAT(
       notes(true, [&](auto& fs) { EXPECT_TRUE(fs.rename("/set/x-1.tar", "/set/y.tar").ok()); }),
       HasSubstr("/set/y.tar is where another shard was"));
+}
+
+// A bug once: a server was asked for one shard after the other.
+TEST(InPlaceIndexed, ManyShardsOfAServerAreComparedAtTheSameTime) {
+  io::MemoryFileSystem fs;
+  ByteVector tar;
+  add_member("a.jpg", base::as_bytes("a"), &tar);
+  append_tar_end(&tar);
+  for (int i = 10; i < 60; ++i) put(fs, fmt::format("/set/{}.tar", i), tar);
+  ASSERT_TRUE(write_index(fs, "/set", {}));
+  io::FarOrigin far(fs);
+  far.answer_late();
+  const SourcePlaces places = find_source(far, "/set").value();
+  EXPECT_TRUE(read_index(far, places));
+  EXPECT_GT(far.questions_at_once(), 4u);
+  fs.set_modified("/set/40.tar", 1);
+  EXPECT_THAT(base::status_of(read_index(far, places)).message(),
+              HasSubstr("/set/40.tar was written to since it was made"));
 }
 
 TEST(InPlaceIndexed, ADamagedIndexIsSaidAndNotUsed) {

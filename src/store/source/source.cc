@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "store/format/schema_codec.h"
 
 namespace forebay::store {
@@ -14,7 +15,7 @@ using base::fail;
 
 namespace {
 
-bool ends_with_tar(std::string_view name) { return lower_case(name).ends_with(".tar"); }
+bool ends_with_tar(std::string_view name) { return io::lower(name).ends_with(".tar"); }
 
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -102,7 +103,7 @@ std::string SourcePlaces::below(const std::string& path) const {
 
 Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source) {
   auto places = find_any(origin, source);
-  if (!places) return tl::unexpected(advise(places.error()));
+  if (!places) return tl::unexpected(advise(origin, source, places.error()));
   return places;
 }
 
@@ -110,7 +111,7 @@ Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places
                             const ListOptions& options) {
   auto listing = places.kind == SourceKind::kFolder ? list_folder(origin, places)
                                                     : list_webdataset(origin, places, options);
-  if (!listing) return tl::unexpected(advise(listing.error()));
+  if (!listing) return tl::unexpected(advise(origin, places.folder, listing.error()));
   listing->left_out = places.left_out;
   // The schema is checked now, and not only after everything has been packed.
   RETURN_IF_ERROR(check_schema(listing->schema).at(places.source()));
@@ -122,8 +123,8 @@ Result<Listing> list_source(const io::Origin& origin, const std::string& source)
   return list_places(origin, places);
 }
 
-Status advise(const Status& error) {
-  if (error.code() != Code::kIo) return error;
+Status advise(const io::Origin& origin, const std::string& path, const Status& error) {
+  if (error.code() != Code::kIo || origin.is_remote(path)) return error;
   return {Code::kIo, error.message() + "; make it readable (chmod), or leave it out of the source"};
 }
 
@@ -144,14 +145,6 @@ Result<int64_t> parse_class(Bytes file) {
     return fail(Code::kCorrupt, "\"{}\" is no class number", text.substr(0, 40));
   }
   return value;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 std::string escape_key(std::string key) {

@@ -42,9 +42,10 @@ struct SourcePlaces {
 // "x-{000..010}.tar". Lists one folder at most.
 Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source);
 
-// What to do about a shard that is missing or cannot be read to its end. kFail: it is an error.
-// kNote: the samples before that place are taken, and Listing::bad_shards names the shard with the
-// reason; the listing may then be empty.
+// What to do about a shard that is missing or cannot be read to its end. kFail: it is an error,
+// like an origin that does not answer (io::is_unanswered), always. kNote: the samples before that
+// place are taken, and Listing::bad_shards names the shard with the reason; the listing may then be
+// empty.
 enum class OnBadShard : uint8_t { kFail, kNote };
 
 struct ListOptions {
@@ -59,10 +60,10 @@ Result<Listing> list_source(const io::Origin& origin, const std::string& source)
 Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
                             const ListOptions& options = {});
 
-// Adds to an error of reading a source what a person can do about the file.
-Status advise(const Status& error);
+// Adds to an error of reading `path` of a source what a person can do about the file, unless the
+// error is a server's, which says that itself.
+Status advise(const io::Origin& origin, const std::string& path, const Status& error);
 
-std::string lower_case(std::string_view text);  // ASCII
 // The extensions that torchvision's ImageFolder takes: jpg jpeg png ppm bmp pgm tif tiff webp.
 bool is_image_extension(std::string_view lower_case);
 // "Cat.v2.JPG" gives {"Cat.v2", "JPG"}; without a dot the extension is empty.

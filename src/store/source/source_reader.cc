@@ -15,7 +15,7 @@ namespace {
 
 // What is read ahead. New reads begin when half of it was taken, many at once: then the thread
 // that begins them wakes seldom, and half of them are in flight where each takes long.
-constexpr uint64_t kAheadBytes = 2 << 20;  // of a disk: they stay in the processor's cache
+constexpr uint64_t kAheadBytes = 2 << 20;  // from a disk; they stay in the processor's cache
 constexpr uint64_t kRemoteAheadBytes = 16 << 20;
 constexpr uint64_t kAheadRuns = 128;
 constexpr uint64_t kAheadSamples = 4096;
@@ -34,6 +34,15 @@ tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
               path, how);
 }
 
+// Compares a file of a source with what was listed of it.
+Status check_unchanged(const SourceShard& listed, uint64_t bytes, int64_t modified_ns) {
+  if (bytes != listed.bytes) {
+    return changed(listed.path, fmt::format("{} bytes when listed, {} now", listed.bytes, bytes));
+  }
+  if (modified_ns != listed.modified_ns) return changed(listed.path, "it was written to since");
+  return {};
+}
+
 // Opens a file of a source, which must be what it was when it was listed.
 Result<std::shared_ptr<const io::ReadableFile>> open_listed(const io::Origin& origin,
                                                             const SourceShard& listed) {
@@ -46,14 +55,9 @@ Result<std::shared_ptr<const io::ReadableFile>> open_listed(const io::Origin& or
   if (!opened && opened.error().code() == Code::kUnsupported) {
     return changed(path, "it is no regular file now");
   }
-  if (!opened) return tl::unexpected(advise(opened.error()));
+  if (!opened) return tl::unexpected(advise(origin, path, opened.error()));
   const io::Identity& now = (*opened)->identity();
-  if (now.size != known.size) {
-    return changed(path, fmt::format("{} bytes when listed, {} now", known.size, now.size));
-  }
-  if (now.modified_ns != known.modified_ns) {
-    return changed(path, "it was written to since");
-  }
+  RETURN_IF_ERROR(check_unchanged(listed, now.size, now.modified_ns));
   return std::shared_ptr<const io::ReadableFile>(std::move(*opened));
 }
 
@@ -65,7 +69,7 @@ uint64_t bytes_max(FieldKind kind) {
 }  // namespace
 
 SourceReader::SourceReader(base::Crew& crew, const io::Origin& origin, const Listing& listing,
-                           Next next)
+                           Next next, std::stop_token stop)
     : origin_(origin),
       listing_(listing),
       next_(std::move(next)),
@@ -73,11 +77,15 @@ SourceReader::SourceReader(base::Crew& crew, const io::Origin& origin, const Lis
       queue_(
           std::make_unique<io::ReadQueue>(crew, io::ReadQueueOptions{.threads = 1},
                                           [this](io::DoneRead done) { finish(std::move(done)); })) {
+  cancel_.emplace(std::move(stop), [this] { queue_->cancel(); });
   fill();
 }
 
 // The queue ends before what its reads write to.
-SourceReader::~SourceReader() { queue_.reset(); }
+SourceReader::~SourceReader() {
+  cancel_.reset();
+  queue_.reset();
+}
 
 // Whether there is less ahead than this share of what may be.
 bool SourceReader::has_room(uint64_t share) {
@@ -187,12 +195,24 @@ Status SourceReader::wait_for(const Run& run) {
   return run.status;
 }
 
+// A server says only when a file is read that it is not what was listed, and does not know that it
+// is packed.
+Status SourceReader::explain(const SourceShard& listed, const Status& error) const {
+  if (!is_remote_ || (error.code() != Code::kNotFound && error.code() != Code::kIo)) return error;
+  const auto now = origin_.stat(listed.path);
+  if (now) {
+    const Status compared = check_unchanged(listed, now->size, now->modified_ns);
+    return compared.ok() ? error : compared;
+  }
+  return now.error().code() == Code::kNotFound ? changed(listed.path, "it is gone") : error;
+}
+
 Result<ByteVector> SourceReader::take_file(const Place& place) {
   if (place.run == nullptr) return tl::unexpected(place.refused);
   Run& run = *place.run;
   const Status status = wait_for(run);
   --run.files;
-  RETURN_IF_ERROR(status);
+  if (!status.ok()) return tl::unexpected(explain(run.from, status));
   if (place.length == run.length) return std::move(run.bytes);
   const auto begin = run.bytes.begin() + static_cast<ptrdiff_t>(place.offset);
   return ByteVector(begin, begin + static_cast<ptrdiff_t>(place.length));

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <stop_token>
 
 #include "base/crew.h"
 #include "base/mutex.h"
@@ -20,17 +21,19 @@ class SourceReader {
   using Next = std::function<const SourceSample*()>;
 
   // Starts to read. The crew is the reader's until it ends; one of its threads begins the reads.
-  // The constructor and take() call `next`. `origin` and `listing` outlive the reader.
-  SourceReader(base::Crew& crew, const io::Origin& origin, const Listing& listing, Next next);
+  // The constructor and take() call `next`. `origin` and `listing` outlive the reader. When `stop`
+  // is requested, all reads end.
+  SourceReader(base::Crew& crew, const io::Origin& origin, const Listing& listing, Next next,
+               std::stop_token stop = {});
   // Gives up what is in flight.
   ~SourceReader();
   SourceReader(const SourceReader&) = delete;
   SourceReader& operator=(const SourceReader&) = delete;
 
   // Waits for the contents of the next sample's files, in the order of SourceSample::files. There
-  // must be a next sample. Errors: kTooBig concerns the content;
-  // kInvalid where the file is gone, or its size or time of change is not what was listed; all
-  // others concern the disk or the network.
+  // must be a next sample. Errors: kTooBig concerns the content; kInvalid where the file is gone,
+  // or its size or time of change is not what was listed; kCancelled after a stop; all others
+  // concern the disk or the network.
   std::vector<Result<base::ByteVector>> take();
 
  private:
@@ -64,6 +67,7 @@ class SourceReader {
   void start_last();
   void finish(io::DoneRead done) EXCLUDES(mutex_);
   Status wait_for(const Run& run) EXCLUDES(mutex_);
+  Status explain(const SourceShard& listed, const Status& error) const;
   Result<base::ByteVector> take_file(const Place& place);
   void drop_taken() EXCLUDES(mutex_);
 
@@ -85,6 +89,7 @@ class SourceReader {
   // finishes it writes to it.
   std::map<uint64_t, Run> runs_ GUARDED_BY(mutex_);
   std::unique_ptr<io::ReadQueue> queue_;
+  std::optional<std::stop_callback<std::function<void()>>> cancel_;
 };
 
 }  // namespace forebay::store

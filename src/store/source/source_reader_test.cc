@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/random.h"
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
 #include "store/testing/pack_samples.h"
 
 namespace forebay::store {
@@ -84,6 +85,35 @@ TEST(SourceReader, AFileThatIsTooLargeIsNotRead) {
   EXPECT_TRUE(reader.take()[0]);
   EXPECT_EQ(reader.take()[0].error().code(), Code::kTooBig);
   EXPECT_TRUE(reader.take()[0]);
+}
+
+// A bug once: the error came from the server, and said to open the dataset again.
+TEST(SourceReader, AFileOfAServerThatChangedIsSaidToHaveChanged) {
+  for (const char* how : {"it is gone", "bytes when listed", "it was written to since"}) {
+    io::MemoryFileSystem fs;
+    make_source(fs, 1);
+    fs.set_modified("src/cat/000.jpg", 5);
+    const io::FarOrigin far(fs);
+    const Listing listing = list_source(far, "src").value();
+    const std::string path = "src/cat/000.jpg";
+    if (how == std::string("it is gone")) {
+      ASSERT_TRUE(fs.remove(path).ok());
+    } else if (how == std::string("bytes when listed")) {
+      put(fs, path, base::as_bytes("other"));
+    } else {
+      fs.set_modified(path, 77);
+    }
+    bool given = false;
+    base::Crew crew;
+    SourceReader reader(crew, far, listing,
+                        [&] { return std::exchange(given, true) ? nullptr : &listing.samples[0]; });
+    const auto contents = reader.take();
+    ASSERT_FALSE(contents[0]) << how;
+    EXPECT_EQ(contents[0].error().code(), Code::kInvalid) << how;
+    EXPECT_THAT(contents[0].error().message(),
+                testing::HasSubstr(path + ": the source changed while it was packed: "));
+    EXPECT_THAT(contents[0].error().message(), testing::HasSubstr(how));
+  }
 }
 
 TEST(SourceReader, ADiskThatFailsIsAnErrorOfTheFilesAfterwards) {

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
 #include "store/source/source_reader.h"
 #include "store/testing/pack_samples.h"
 
@@ -64,6 +65,17 @@ TEST(FolderSource, ManyFilesAreMeasured) {
                                            .code = Code::kIo});
     EXPECT_EQ(base::status_of(list_source(faulty, "src")).code(), Code::kIo);
   }
+}
+
+TEST(Source, OnlyFilesOfThisMachineCanBeMadeReadable) {
+  io::MemoryFileSystem fs;
+  put(fs, "src/a/1.jpg", base::as_bytes("x"));
+  const io::FaultyFileSystem faulty(
+      fs, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = 1, .code = Code::kIo});
+  EXPECT_THAT(base::status_of(list_source(faulty, "src")).message(), HasSubstr("chmod"));
+  const Status error = base::status_of(list_source(io::FarOrigin(faulty), "src"));
+  EXPECT_EQ(error.code(), Code::kIo);
+  EXPECT_THAT(error.message(), Not(HasSubstr("chmod")));
 }
 
 // A bug once: the first two classes gave the same keys.

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/share_work.h"
 #include "store/format/tar.h"
 #include "store/source/shard_names.h"
@@ -42,7 +43,7 @@ std::optional<Name> split_name(std::string_view name) {
   const size_t base = slash == std::string_view::npos ? 0 : slash + 1;
   const size_t dot = name.find('.', base);
   if (dot == std::string_view::npos || dot == base) return std::nullopt;
-  return Name{std::string(name.substr(0, dot)), lower_case(name.substr(dot + 1))};
+  return Name{std::string(name.substr(0, dot)), io::lower(name.substr(dot + 1))};
 }
 
 // Which of a sample's plain images becomes its image: the first one in this order.
@@ -318,7 +319,7 @@ Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& pl
     const auto read = [&](uint64_t i, uint64_t, size_t) -> Status {
       some[i].shard.path = shards[first + i];
       some[i].status = read_members(origin, options.read_classes, &some[i]);
-      return {};
+      return io::is_unanswered(some[i].status.code()) ? some[i].status : Status();
     };
     RETURN_IF_ERROR(io::share_work(some.size(), 1, kShardsAtOnce, read));
     for (const ShardMembers& shard : some) RETURN_IF_ERROR(lister.add_shard(shard));

@@ -38,6 +38,12 @@ inline PackOptions small_chunks(int threads = 1) {
   return options;
 }
 
+// Source and dataset are in one file system.
+inline Result<PackReport> pack(io::FileSystem& fs, const std::string& source,
+                               const std::string& dataset, const PackOptions& options) {
+  return pack(fs, source, fs, dataset, options);
+}
+
 // Gives every file of the dataset except the lock.
 inline std::map<std::string, ByteVector> contents(const io::Origin& fs, const std::string& folder) {
   std::map<std::string, ByteVector> out;
@@ -47,7 +53,7 @@ inline std::map<std::string, ByteVector> contents(const io::Origin& fs, const st
     if (entry.type == io::FileType::kDirectory) {
       out.merge(contents(fs, path));
     } else if (entry.name != "LOCK") {
-      out[path] = io::read_file(fs, path, 1u << 30).value();
+      out[path] = fs.read_whole(path, 1u << 30).value();
     }
   }
   return out;

@@ -19,8 +19,8 @@ class FakeFeed final : public feed::Feed {
 
   uint64_t steps() const override { return options_.steps; }
   using feed::Feed::start;
-  base::Status start(const feed::FeedState& state,
-                     std::shared_ptr<const feed::SampleList> /*list*/) override {
+  base::Status start(const feed::FeedState& state, std::shared_ptr<const feed::SampleList> /*list*/,
+                     const std::stop_token& /*stop*/) override {
     state_ = state;
     return {};
   }

@@ -74,6 +74,22 @@ def run_ceph(folder: Path, host: str = LOOPBACK) -> Iterator[S3]:
         yield server
 
 
+@contextmanager
+def run_gateway(server: S3, port: int) -> Iterator[int]:
+    """Runs another gateway of a server's cluster on a port of loopback, while the context lasts.
+
+    Returns its process group, for tests that freeze or kill it. It keeps no cache, since the
+    cluster would wait for a dead gateway whose cache has to be told of a change.
+    """
+    log = server.config.parent / f"gateway-{port}.log"
+    options = ["--rgw-frontends", f"beast endpoint={LOOPBACK}:{port} tcp_nodelay=1"]
+    command = ["radosgw", "-f", "-n", "client.rgw", "-c", str(server.config), *options]
+    with ExitStack() as running:
+        gateway = start_daemon([*command, "--rgw-cache-enabled=false"], log, running)
+        wait_until(lambda: listens(port), gateway, log)
+        yield gateway.pid
+
+
 def start_daemon(command: Sequence[str | Path], log: Path, running: ExitStack) -> subprocess.Popen:
     """Starts one of the cluster's processes, which ends when `running` is left."""
     daemon = start(command, log)

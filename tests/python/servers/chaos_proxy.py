@@ -133,12 +133,12 @@ class Peer:
 
     def send(self, data: bytes | memoryview) -> None:
         """Sends all of the bytes."""
+        if self.sent:  # counted before the receiver can ask for the counts
+            self.program.add(self.sent, len(data))
         try:
             self.sock.sendall(data)
         except OSError:
             raise SendError from None
-        if self.sent:
-            self.program.add(self.sent, len(data))
 
     def receive(self, count_max: int = PIECE_BYTES) -> memoryview:
         """Returns the next bytes, at least one and at most so many; valid until the next call."""

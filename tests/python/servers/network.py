@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import pytest
+from conftest import leave_out
 
 from .processes import PROGRAM_PATH
 
@@ -24,7 +24,7 @@ def in_own_network(work: Callable[[], Result]) -> Result:
     """Runs `work` in a thread with a network and mounts of its own, and returns what it returns.
 
     Servers and threads that `work` starts share them; they vanish with the last of these. The test
-    is skipped where the kernel or the user's rights do not allow that.
+    is left out where the kernel or the user's rights do not allow that.
     """
     outcome: list[Result] = []
     failures: list[BaseException] = []
@@ -48,10 +48,10 @@ def enter_own_network() -> None:
     """Gives this thread a network and mounts of its own."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=PROGRAM_PATH) is None]
     if missing:
-        pytest.skip(f"these programs are missing: {' '.join(missing)} (./dev installs them)")
+        leave_out(f"these programs are missing: {' '.join(missing)} (./dev installs them)")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0:
-        pytest.skip(f"no network of its own: {os.strerror(ctypes.get_errno())} (needs root)")
+        leave_out(f"no network of its own: {os.strerror(ctypes.get_errno())} (needs root)")
     run("mount", "--make-rprivate", "/")
     run("ip", "link", "set", "lo", "up")
 

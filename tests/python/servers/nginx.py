@@ -49,6 +49,14 @@ http {{
     ssl_certificate_key {folder}/server.key;
     include {folder}/locations.conf;
   }}
+  server {{
+    listen {host}:{old_tls_port} ssl;
+    ssl_protocols TLSv1;
+    ssl_ciphers ALL:@SECLEVEL=0;
+    ssl_certificate {folder}/server.pem;
+    ssl_certificate_key {folder}/server.key;
+    include {folder}/locations.conf;
+  }}
 }}
 """
 
@@ -62,8 +70,6 @@ location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
 location /to-tls/ {{ rewrite ^/to-tls/(.*)$ {tls_url}/$1 redirect; }}
 location /from-tls/ {{ rewrite ^/from-tls/(.*)$ {url}/$1 redirect; }}
 location /loop/ {{ return 302 $request_uri; }}
-location /unavailable/ {{ add_header Retry-After 1 always; return 503; }}
-location /busy/ {{ add_header Retry-After 1 always; return 429; }}
 """
 
 
@@ -73,13 +79,14 @@ class Nginx:
 
     Below the URLs, the places slow/ (100 KB/s a connection), no-ranges/, private/
     (basic authentication by USER and PASSWORD) and moved/ (redirects to the file) serve the same
-    files; unavailable/ answers 503 and busy/ 429, both with Retry-After; loop/ redirects to itself,
-    to-tls/ to the file at `tls_url` and from-tls/ to the file at `url`.
+    files; loop/ redirects to itself, to-tls/ to the file at `tls_url` and from-tls/ to the file at
+    `url`.
     """
 
     url: str  # http://HOST:PORT
     tls_url: str  # https://localhost:PORT, also HTTP/2; the certificate holds for localhost alone
     expired_url: str  # like tls_url, with a certificate that is no longer valid
+    old_tls_url: str  # like tls_url, with TLS 1.0 alone
     ca_file: Path
     folder: Path
     group: int  # the process group of nginx, for tests that kill one of their own
@@ -113,7 +120,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def write_config(
-    folder: Path, files: Path, host: str, ports: tuple[int, int, int], connections_max: int
+    folder: Path, files: Path, host: str, ports: tuple[int, int, int, int], connections_max: int
 ) -> Path:
     """Writes nginx's configuration and returns its path."""
     config = folder / "nginx.conf"
@@ -126,6 +133,7 @@ def write_config(
             port=ports[0],
             tls_port=ports[1],
             expired_port=ports[2],
+            old_tls_port=ports[3],
             connections_max=connections_max,
         )
     )
@@ -147,7 +155,7 @@ def run_nginx(folder: Path, host: str = LOOPBACK, connections_max: int = 4096) -
     files = folder / "files"
     files.mkdir()
     make_certificates(folder)
-    ports = (free_port(host), free_port(host), free_port(host))
+    ports = (free_port(host), free_port(host), free_port(host), free_port(host))
     config = write_config(folder, files, host, ports, connections_max)
     log = folder / "nginx.log"
     server = start_server(config, log)
@@ -157,6 +165,7 @@ def run_nginx(folder: Path, host: str = LOOPBACK, connections_max: int = 4096) -
             url=f"http://{host}:{ports[0]}",
             tls_url=f"https://localhost:{ports[1]}",
             expired_url=f"https://localhost:{ports[2]}",
+            old_tls_url=f"https://localhost:{ports[3]}",
             ca_file=folder / "ca.pem",
             folder=files,
             group=server.pid,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import subprocess
 from dataclasses import asdict, dataclass
@@ -52,12 +53,10 @@ class S3:
             lines.append(f"aws_access_key_id = {key.access}")
             lines.append(f"aws_secret_access_key = {key.secret}")
         (folder / "credentials").write_text("\n".join(lines) + "\n")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         return {
-            **kept,
+            **os.environ,  # conftest.py has removed what this machine's user has of AWS's variables
             "AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials"),
             "AWS_CONFIG_FILE": str(folder / "config"),
-            "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": REGION,
         }
@@ -94,6 +93,26 @@ class S3:
         name = f"test-{secrets.token_hex(8)}"
         assert self.request("PUT", f"/{name}", key=key).status == 200
         return name
+
+    def keys(self, bucket: str) -> set[str]:
+        """Returns the keys of all objects in a bucket, which has at most 1000."""
+        answer = self.request("GET", f"/{bucket}?list-type=2")
+        assert answer.status == 200 and b"<IsTruncated>false" in answer.body
+        return set(re.findall(r"<Key>([^<]*)</Key>", answer.body.decode()))
+
+    def objects(self, bucket: str, prefix: str) -> dict[str, bytes]:
+        """Returns the contents of all objects whose keys begin with PREFIX, by what follows it."""
+        return {
+            key.removeprefix(prefix): self.request("GET", f"/{bucket}/{quote(key)}").body
+            for key in sorted(self.keys(bucket))
+            if key.startswith(prefix)
+        }
+
+    def uploads(self, bucket: str) -> list[str]:
+        """Returns the names of the uploads in parts that were begun and have not ended."""
+        answer = self.request("GET", f"/{bucket}?uploads=")
+        assert answer.status == 200
+        return re.findall(r"<UploadId>([^<]*)</UploadId>", answer.body.decode())
 
     def upload(self, folder: Path, bucket: str, prefix: str = "") -> None:
         """Puts each file below `folder` into the bucket; its key is PREFIX and its path there."""

@@ -1,6 +1,7 @@
-// Copies a packed dataset to another place. Everything is compared with the hash that names it, and
-// the copy is the target's current dataset only when all of it is stored. A copy may be interrupted
-// at any instant: the same copy goes on from there.
+// Copies a packed dataset to another place. Chunks, parts and the root are compared with the hashes
+// that name them; pack's report, which has none, must be one that can be read. The copy is the
+// target's current dataset only when all of it is stored. A copy may be interrupted at any instant:
+// the same copy goes on from there.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,8 @@ struct CopyOptions {
   // as there are usable cores, but at least 8 where one of the places is far away, and fewer where
   // memory is short.
   int threads = 0;
-  const std::atomic<bool>* stop = nullptr;  // set by anyone to stop soon (kCancelled)
+  // Set by anyone to stop soon (kCancelled): reads end, and only what is being written is finished.
+  const std::atomic<bool>* stop = nullptr;
   // Called at most ten times a second and at the end, by one thread at a time.
   std::function<void(const CopyProgress&)> progress = {};
 };
@@ -45,10 +47,10 @@ struct CopyReport {
 // chunks are then copied, and those that have another size. Other files of the source are not
 // copied. Where there are no locks, several runs of the same copy may work at the same time.
 // Errors: kNotFound (the source is no packed dataset, or lacks a chunk), kCorrupt (bytes of the
-// source do not have the hash that names them), kInvalid (the target is the source or lies inside
-// it), kExists (the target holds something else), kChanged (somebody else made another dataset
-// there meanwhile), kBusy (another process writes there), kUnsupported (the target cannot be
-// written), kCancelled, and those of both origins and of memory.
+// source do not have the hash that names them, or the report is damaged), kInvalid (the target is
+// the source or lies inside it), kExists (the target holds something else), kChanged (somebody else
+// made another dataset there meanwhile), kBusy (another process writes there), kUnsupported (the
+// target cannot be written), kCancelled, and those of both origins and of memory.
 base::Result<CopyReport> copy_dataset(const io::Origin& from, const std::string& source,
                                       io::FileSystem& to, const std::string& target,
                                       const CopyOptions& options);

@@ -1,4 +1,4 @@
-#include "store/copy.h"
+#include "store/copy/copy.h"
 
 #include <algorithm>
 
@@ -6,7 +6,10 @@
 #include "base/mutex.h"
 #include "io/machine.h"
 #include "io/share_work.h"
-#include "store/copy_target.h"
+#include "io/stop_flag.h"
+#include "store/copy/copy_target.h"
+#include "store/pack/report.h"
+#include "store/second_read.h"
 #include "store/stored_snapshot.h"
 
 namespace forebay::store {
@@ -22,10 +25,6 @@ constexpr size_t kFarChunksAtOnce = 8;
 // A chunk is read in pieces of this size. Between them the copy can be stopped.
 constexpr uint64_t kPieceBytes = 8 << 20;
 constexpr int64_t kProgressEveryNs = 100'000'000;
-
-std::string snapshots_path(const std::string& dataset) {
-  return io::join_path(dataset, "snapshots");
-}
 
 // The chunks that a part names. Its bytes have the hash that names the part.
 Result<std::vector<ChunkFile>> chunks_of(Bytes part, const PartRef& ref) {
@@ -58,23 +57,25 @@ class Copy {
         source_(std::move(source)),
         to_(to),
         target_(to, std::move(target)),
-        options_(options) {}
+        options_(options),
+        stop_(options.stop) {}
 
   Result<CopyReport> run();
 
  private:
   Status explain_source(const Status& error) const;
   Status copy_part(const PartRef& ref);
+  Result<ByteVector> read_part(const PartRef& ref, const std::string& path) const;
   Status find_missing();
   Status copy_chunks();
   Status copy_chunk(const ChunkFile& chunk, ByteVector* buffer);
   Status read_chunk(const ChunkFile& chunk, const std::string& path, base::MutableBytes out);
+  Result<std::unique_ptr<io::ReadableFile>> open(const std::string& path, uint64_t bytes) const;
   Status finish();
   Status copy_report();
   Status explain(const Status& error);
 
   size_t threads() const;
-  bool stopping() const { return failed_ || (options_.stop != nullptr && *options_.stop); }
   void note_read(uint64_t bytes);
   void note_chunk(uint64_t bytes_copied);
 
@@ -87,7 +88,7 @@ class Copy {
   bool is_current_ = false;         // whether the target's HEAD names this snapshot already
   std::vector<ChunkFile> chunks_;   // of the snapshot, without repetitions
   std::vector<ChunkFile> missing_;  // at the target
-  std::atomic<bool> failed_ = false;
+  io::StopFlag stop_;               // requested when a chunk fails, too
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;
@@ -128,20 +129,26 @@ Status Copy::explain_source(const Status& error) const {
 // A part is some tens of megabytes for a million samples. It is read even if the target has it,
 // because it names the chunks.
 Status Copy::copy_part(const PartRef& ref) {
-  if (stopping()) return {};  // copy_chunks() says so
+  if (stop_.is_requested()) return fail(Code::kCancelled, "stopped on request");
   const std::string path = part_path(source_, ref.id);
   if (ref.bytes > base::kSnapshotFileBytesMax) {
     return fail(Code::kTooBig, "{}: {} bytes, more than {}", path, ref.bytes,
                 base::kSnapshotFileBytesMax);
   }
-  ASSIGN_OR_RETURN(const ByteVector part, io::read_file(from_, path, ref.bytes));
-  if (base::sha256(part) != ref.id) {
-    return fail(Code::kCorrupt, "{}: damaged: its bytes do not have the hash that names it", path);
-  }
+  ASSIGN_OR_RETURN(const ByteVector part,
+                   with_second_read(from_.is_remote(path), [&] { return read_part(ref, path); }));
   const auto chunks = chunks_of(part, ref);
   if (!chunks) return chunks.error().at(path);
   chunks_.insert(chunks_.end(), chunks->begin(), chunks->end());
   return target_.put_if_missing(part_path(target_.folder(), ref.id), part);
+}
+
+Result<ByteVector> Copy::read_part(const PartRef& ref, const std::string& path) const {
+  ASSIGN_OR_RETURN(const auto file, open(path, ref.bytes));
+  ByteVector part(ref.bytes);
+  RETURN_IF_ERROR(file->read(0, part, {.stop = stop_.token()}));
+  if (base::sha256(part) == ref.id) return part;
+  return fail(Code::kCorrupt, "{}: damaged: its bytes do not have the hash that names it", path);
 }
 
 // Compares what the snapshot names with what the target has.
@@ -177,49 +184,36 @@ Status Copy::copy_chunks() {
   if (!missing_.empty()) {
     std::vector<ByteVector> buffers(std::min(threads(), missing_.size()));
     const auto copy = [&](uint64_t number, uint64_t, size_t thread) -> Status {
-      if (stopping()) return {};
+      if (stop_.is_requested()) return {};
       Status status = copy_chunk(missing_[number], &buffers[thread]);
       if (status.code() == Code::kCancelled) return {};  // reported below
-      if (!status.ok()) failed_ = true;
+      if (!status.ok()) stop_.request();
       return status;
     };
     RETURN_IF_ERROR(io::share_work(missing_.size(), 1, buffers.size(), copy));
   }
-  if (options_.stop != nullptr && *options_.stop) {
-    return fail(Code::kCancelled, "stopped on request");
-  }
+  if (stop_.is_set()) return fail(Code::kCancelled, "stopped on request");
   return {};
 }
 
 Status Copy::copy_chunk(const ChunkFile& chunk, ByteVector* buffer) {
   const std::string path = chunk_path(source_, chunk.id);
   buffer->resize(chunk.bytes);
-  Status status = read_chunk(chunk, path, *buffer);
-  // A network may have changed bytes on their way.
-  if (status.code() == Code::kCorrupt && from_.is_remote(path)) {
-    status = read_chunk(chunk, path, *buffer);
-  }
-  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(
+      with_second_read(from_.is_remote(path), [&] { return read_chunk(chunk, path, *buffer); }));
   RETURN_IF_ERROR(to_.put(chunk_path(target_.folder(), chunk.id), *buffer));
   note_chunk(chunk.bytes);
   return {};
 }
 
 Status Copy::read_chunk(const ChunkFile& chunk, const std::string& path, base::MutableBytes out) {
-  ASSIGN_OR_RETURN(const auto file, from_.open(path, {.known = io::Identity{.size = chunk.bytes}}));
-  const uint64_t size = file->identity().size;
-  if (size != chunk.bytes) {
-    return fail(Code::kCorrupt,
-                "{}: damaged: {} bytes where the snapshot says {}; `forebay verify {}` lists all "
-                "damage",
-                path, size, chunk.bytes, source_);
-  }
+  ASSIGN_OR_RETURN(const auto file, open(path, chunk.bytes));
   base::Sha256Stream hash;
   uint64_t read = 0;
   while (read < out.size()) {
-    if (stopping()) return fail(Code::kCancelled, "stopped");
+    if (stop_.is_requested()) return fail(Code::kCancelled, "stopped");
     const auto piece = out.subspan(read, std::min(kPieceBytes, out.size() - read));
-    RETURN_IF_ERROR(file->read(read, piece));
+    RETURN_IF_ERROR(file->read(read, piece, {.stop = stop_.token()}));
     hash.add(piece);
     read += piece.size();
     note_read(piece.size());
@@ -231,6 +225,17 @@ Status Copy::read_chunk(const ChunkFile& chunk, const std::string& path, base::M
               "{}: damaged: its bytes do not have the hash that names it; `forebay verify {}` "
               "lists all damage",
               path, source_);
+}
+
+// Opens a file of the source, which must have as many bytes as the snapshot says.
+Result<std::unique_ptr<io::ReadableFile>> Copy::open(const std::string& path,
+                                                     uint64_t bytes) const {
+  ASSIGN_OR_RETURN(auto file, from_.open(path, {.known = io::Identity{.size = bytes}}));
+  if (file->identity().size == bytes) return file;
+  return fail(Code::kCorrupt,
+              "{}: damaged: {} bytes where the snapshot says {}; `forebay verify {}` lists all "
+              "damage",
+              path, file->identity().size, bytes, source_);
 }
 
 void Copy::note_read(uint64_t bytes) {
@@ -265,19 +270,22 @@ Status Copy::finish() {
 
 // A dataset that pack did not make has no report.
 Status Copy::copy_report() {
-  const std::string name = base::to_hex(snapshot_.id) + ".report.json";
-  const auto report =
-      io::read_file(from_, io::join_path(snapshots_path(source_), name), base::kListingBytesMax);
+  const std::string path = report_path(source_, snapshot_.id);
+  const auto report = with_second_read(from_.is_remote(path), [&]() -> Result<ByteVector> {
+    ASSIGN_OR_RETURN(ByteVector text, from_.read_whole(path, base::kListingBytesMax));
+    const auto parsed = report_from_json(text);
+    if (!parsed) return tl::unexpected(parsed.error().at(path));
+    return text;
+  });
   if (!report && report.error().code() == Code::kNotFound) return {};
   RETURN_IF_ERROR(report);
-  return target_.put_if_missing(io::join_path(snapshots_path(target_.folder()), name), *report);
+  return target_.put_if_missing(report_path(target_.folder(), snapshot_.id), *report);
 }
 
 Status Copy::explain(const Status& error) {
   const bool goes_on = error.code() == Code::kNoSpace || error.code() == Code::kNoMemory ||
-                       error.code() == Code::kIo || error.code() == Code::kUnavailable ||
-                       error.code() == Code::kTimedOut || error.code() == Code::kCancelled ||
-                       error.code() == Code::kCorrupt;
+                       error.code() == Code::kIo || error.code() == Code::kCorrupt ||
+                       io::is_unanswered(error.code());
   base::MutexLock lock(mutex_);
   if (!goes_on || report_.chunks == 0) return error;
   std::string message = error.message();

@@ -1,22 +1,36 @@
-#include "feed/link.h"
+#include "feed/traffic_since.h"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace forebay::feed {
 
-Link::Link(const store::Dataset& dataset) {
+std::vector<store::ChunkOrigin> origins_of(const store::Dataset& dataset) {
+  std::vector<store::ChunkOrigin> origins;
   std::set<const std::string*> seen;  // the path's address tells a stored dataset from another
   const std::string* last = nullptr;
   for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
     const store::ChunkOrigin of = dataset.origin(chunk);
-    if (&of.path == last || !seen.insert(&of.path).second) continue;
-    last = &of.path;
+    if (&of.path == std::exchange(last, &of.path)) continue;
+    if (seen.insert(&of.path).second) origins.push_back(of);
+  }
+  return origins;
+}
+
+bool is_any_remote(const store::Dataset& dataset) {
+  return std::ranges::any_of(origins_of(dataset), [](const store::ChunkOrigin& of) {
+    return of.origin.is_remote(of.path);
+  });
+}
+
+TrafficSince::TrafficSince(const store::Dataset& dataset) {
+  for (const store::ChunkOrigin& of : origins_of(dataset)) {
     if (of.origin.is_remote(of.path)) origins_.push_back({of, of.origin.traffic(of.path)});
   }
 }
 
-io::Traffic Link::traffic() const {
+io::Traffic TrafficSince::traffic() const {
   io::Traffic sum;
   for (const auto& [of, before] : origins_) {
     const io::Traffic now = of.origin.traffic(of.path);

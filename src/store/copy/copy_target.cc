@@ -1,4 +1,4 @@
-#include "store/copy_target.h"
+#include "store/copy/copy_target.h"
 
 #include <algorithm>
 
@@ -23,8 +23,7 @@ Result<std::unique_ptr<io::FileLock>> CopyTarget::lock(const io::Origin& from,
 }
 
 Status CopyTarget::check_apart(const io::Origin& from, const std::string& source) const {
-  const bool is_one_place = &from == &to_ || (!from.is_remote(source) && !to_.is_remote(folder_));
-  if (!is_one_place) return {};
+  if (!io::are_comparable(from, source, to_, folder_)) return {};
   const std::string here = from.canonical(source);
   const std::string there = to_.canonical(folder_);
   if (here == there) {
@@ -55,7 +54,7 @@ Status CopyTarget::check_is_free() const {
 
 Result<bool> CopyTarget::begin(const base::Sha256& root) {
   RETURN_IF_ERROR(look());
-  const auto head = io::read_file(to_, head_path(folder_), base::kHeadBytesMax);
+  const auto head = to_.read_whole(head_path(folder_), base::kHeadBytesMax);
   if (!head && head.error().code() == Code::kNotFound) {
     RETURN_IF_ERROR(put_mark(root));
     return false;
@@ -73,7 +72,7 @@ Status CopyTarget::put_mark(const base::Sha256& root) {
   const std::string text = fmt::format("forebay copy 0 {}\n", base::to_hex(root));
   const Status status = to_.put(path, base::as_bytes(text), {.when = io::PutIf::kAbsent});
   if (status.code() != Code::kExists) return status;
-  const auto there = io::read_file(to_, path, base::kHeadBytesMax);
+  const auto there = to_.read_whole(path, base::kHeadBytesMax);
   // Another run of this copy may have become complete meanwhile; HEAD will tell.
   if (!there && there.error().code() == Code::kNotFound) return {};
   RETURN_IF_ERROR(there);

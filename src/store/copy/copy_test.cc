@@ -1,8 +1,11 @@
-#include "store/copy.h"
+#include "store/copy/copy.h"
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "io/faulty.h"
+#include "io/testing/far_origin.h"
 #include "io/testing/object_store.h"
 #include "store/in_place_dataset.h"
 #include "store/testing/dataset_samples.h"
@@ -88,7 +91,7 @@ TEST_F(CopyTest, TakesASnapshotOfManyPartsAndLeavesOtherFilesBehind) {
   EXPECT_EQ(report->chunks, 5u);
   const Files copied = files_of(store_, "copy");
   EXPECT_EQ(copied.size(), 1u + 5 + 3 + 1);  // HEAD, chunks, parts, root
-  EXPECT_EQ(copied.at("HEAD"), io::read_file(disk_, "many/HEAD", 1000).value());
+  EXPECT_EQ(copied.at("HEAD"), disk_.read_whole("many/HEAD", 1000).value());
 }
 
 // The process is killed at every put and removal in turn, which takes place or does not.
@@ -205,7 +208,7 @@ TEST_F(CopyTest, DoesNotReplaceAHeadThatAppearedMeanwhile) {
   const auto refused = copy(store_, "copy", options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kChanged);
-  EXPECT_EQ(base::as_text(*io::read_file(store_, "copy/HEAD", 1000)), head);
+  EXPECT_EQ(base::as_text(*store_.read_whole("copy/HEAD", 1000)), head);
 }
 
 TEST_F(CopyTest, PlacesThatMakeNoSense) {
@@ -236,6 +239,70 @@ TEST_F(CopyTest, StopsWhenAskedAndGoesOn) {
   EXPECT_THAT(damages(disk_, "copy"), ElementsAre(HasSubstr("holds no complete dataset")));
   ASSERT_TRUE(copy(disk_, "copy"));
   EXPECT_EQ(files_of(disk_, "copy"), files_);
+}
+
+// A bug once: a stop waited until a server that held its answers was given up.
+TEST_F(CopyTest, StopsAReadThatIsHeld) {
+  for (const char* end : {".part", ".tar"}) {
+    io::FarOrigin far(disk_);
+    far.hold(end);
+    std::atomic<bool> stop = false;
+    std::jthread stopper([&] {
+      far.wait_for_reader();
+      stop = true;
+    });
+    io::ObjectStore store;
+    const auto stopped = copy_dataset(far, "set", store, "copy", {.threads = 2, .stop = &stop});
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().code(), Code::kCancelled);
+  }
+}
+
+// A bug once: after a stop while parts were read, the error counted the chunks that were known.
+TEST_F(CopyTest, AStopBeforeTheFirstChunkCountsNone) {
+  const std::atomic<bool> stop = true;
+  const auto stopped = copy(store_, "copy", {.threads = 2, .stop = &stop});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), Code::kCancelled);
+  EXPECT_THAT(stopped.error().message(), Not(HasSubstr(" of ")));
+}
+
+TEST_F(CopyTest, DamageOnTheWayIsReadASecondTime) {
+  for (const char* end : {".tar", ".part", ".root"}) {
+    for (int reads = 1; reads <= 2; ++reads) {
+      io::FarOrigin far(disk_);
+      far.damage(end, reads);
+      io::ObjectStore store;
+      const auto report = copy_dataset(far, "set", store, "copy", {.threads = 1});
+      EXPECT_EQ(base::status_of(report).code(), reads == 1 ? Code::kOk : Code::kCorrupt) << end;
+      if (reads == 1) {
+        EXPECT_EQ(files_of(store, "copy"), files_);
+      }
+    }
+  }
+}
+
+// A bug once: the report was copied whatever it was.
+TEST_F(CopyTest, ADamagedReportIsNamed) {
+  for (auto& [name, content] : files_) {
+    if (name.ends_with(".report.json")) disk_.content("set/" + name).resize(content.size() / 2);
+  }
+  const Status error = error_of(store_, "copy");
+  EXPECT_EQ(error.code(), Code::kCorrupt);
+  EXPECT_THAT(error.message(), HasSubstr(".report.json"));
+  EXPECT_FALSE(store_.stat("copy/HEAD"));
+}
+
+TEST_F(CopyTest, AServerThatHangsUpIsWorthAnotherRun) {
+  for (const Code code : {Code::kTruncated, Code::kUnavailable}) {
+    const io::FaultyFileSystem faulty(
+        disk_, {.on = io::FaultyFileSystem::Fault::On::kRead, .at = 8, .code = code});
+    io::ObjectStore store;
+    const auto failed = copy_dataset(faulty, "set", store, "copy", {.threads = 1});
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code(), code);
+    EXPECT_THAT(failed.error().message(), HasSubstr("run the same command again"));
+  }
 }
 
 TEST_F(CopyTest, SaysHowFarItIs) {
