@@ -39,7 +39,7 @@ TEST(AnyOrigin, RefusesAPasswordWithoutShowingIt) {
   }
   expect_refused("https://me:hush@/a", Code::kInvalid, "names no host");
   expect_refused("HTTPS://me:hush@host/a", Code::kInvalid,
-                 "https://host/a: an address with a user");
+                 "https://host/a: an address with a user and a password is refused");
   expect_refused("ftp://me:hush@host/a", Code::kUnsupported, "there is nothing for ftp://");
   expect_refused("file://me:hush@host/a", Code::kInvalid, "file://host/a: a file's address");
 }
@@ -63,6 +63,21 @@ TEST(AnyOrigin, RefusesKeysInAnAddressWithoutShowingThem) {
     EXPECT_THAT(status.message(), Not(HasSubstr("sh@b")));
   }
   expect_refused("s3:///x", Code::kInvalid, "names no bucket");
+}
+
+// A bug once: "S3://bucket/x" was a folder "S3:" on this machine.
+TEST(AnyOrigin, TakesSchemesInUpperCase) {
+  const AnyOrigin origin(
+      {{"key", "k"}, {"secret", "s"}, {"region", "here"}, {"endpoint_url", "http://127.0.0.1:1"}});
+  const AnyOrigin web;
+  for (const char* path : {"s3://bucket/x", "S3://bucket/x", "Gs://bucket/x"}) {
+    EXPECT_TRUE(origin.is_remote(path)) << path;
+    EXPECT_EQ(origin.canonical(path).substr(2, 11), "://bucket/x");
+  }
+  EXPECT_TRUE(web.is_remote("HTTPS://host/x"));
+  EXPECT_FALSE(web.is_remote("FILE:///x"));
+  EXPECT_EQ(web.canonical("FILE:///x"), "/x");
+  EXPECT_EQ(web.stat("FTP://host/x").error().code(), Code::kUnsupported);
 }
 
 }  // namespace
