@@ -94,8 +94,9 @@ int run(Args& args) {
 void add_cp(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "cp",
-      "Copy a packed dataset to another place: a folder, s3:// or gs://. Every file is compared\n"
-      "with the hash that names it. An interrupted copy goes on with the same command.");
+      "Copy a packed dataset to another place: a folder, s3:// or gs://. Everything but pack's\n"
+      "report is compared with the hash that names it. An interrupted copy goes on with the same\n"
+      "command.");
   auto args = std::make_shared<Args>();
   command->add_option("source", args->source, "A packed dataset")->required();
   command

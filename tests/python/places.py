@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -176,3 +177,13 @@ def read_a_thousand_at_once(url: str, photos: Path, env: dict[str, str] | None =
         env=env,
     )
     assert done.stdout == f"{60 * PHOTOS}\n", done.stderr
+
+
+def interrupted(command: list[str], env: dict[str, str], proxy: ChaosProxy, file: str) -> str:
+    """Interrupts a command while it reads such a file, which must end it; returns what it says."""
+    stopped = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any(file in request.line for request in proxy.requests()))
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate(timeout=10)
+    assert stopped.returncode == 130
+    return said

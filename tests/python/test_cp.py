@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from conftest import FOREBAY, leave_out, run_forebay
-from places import on_web
+from places import interrupted, on_web
 from servers.chaos import ChaosProxy, Fault
 from servers.nginx import Nginx
 from servers.processes import wait_for
@@ -207,12 +207,7 @@ def test_an_interrupt_ends_reads_of_a_server_that_stands_still(
     proxy = chaos(s3.endpoint)
     proxy.program(Fault(match=r"GET .*tar", action="stall", at=100, times=-1))
     command = [FOREBAY, "cp", f"s3://{bucket}/set", str(tmp_path / "copy")]
-    behind = {**env, "AWS_ENDPOINT_URL": proxy.url}
-    stopped = subprocess.Popen(command, env=behind, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any(".tar" in request.line for request in proxy.requests()))
-    stopped.send_signal(signal.SIGINT)
-    _, said = stopped.communicate(timeout=10)
-    assert stopped.returncode == 130
+    said = interrupted(command, {**env, "AWS_ENDPOINT_URL": proxy.url}, proxy, ".tar")
     assert "stopped on request; 0 of 40 chunks are copied" in said
 
 

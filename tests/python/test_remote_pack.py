@@ -12,7 +12,7 @@ from PIL import Image
 
 import forebay
 from conftest import FOREBAY, make_jpeg, pack, run_forebay
-from places import environment
+from places import environment, interrupted
 from servers.chaos import ChaosProxy, Fault
 from servers.processes import wait_for
 from servers.s3 import S3
@@ -94,12 +94,7 @@ def test_an_interrupt_ends_reads_of_a_server_that_stands_still(
     proxy = chaos(s3.endpoint)
     proxy.program(Fault(match=r"GET .*jpg", action="stall", at=100, times=-1))
     command = [FOREBAY, "pack", f"s3://{bucket}/images", str(tmp_path / "set")]
-    env = environment(s3, proxy.url)
-    stopped = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any(".jpg" in request.line for request in proxy.requests()))
-    stopped.send_signal(signal.SIGINT)
-    _, said = stopped.communicate(timeout=10)
-    assert stopped.returncode == 130
+    said = interrupted(command, environment(s3, proxy.url), proxy, ".jpg")
     assert "stopped on request" in said
 
 

@@ -19,7 +19,7 @@ class FarOrigin final : public Origin {
   // `below` outlives this.
   explicit FarOrigin(const Origin& below) : below_(below) {}
 
-  // From here on reads of files whose paths end like this wait until they are stopped.
+  // From here on reads of files whose paths end with `end` wait until they are stopped.
   void hold(std::string_view end) {
     base::MutexLock lock(mutex_);
     held_end_ = end;
@@ -29,7 +29,8 @@ class FarOrigin final : public Origin {
     base::MutexLock lock(mutex_);
     while (waiting_ == 0) changed_.wait(mutex_);
   }
-  // So many first reads of each file whose path ends like this get a wrong byte.
+  // From here on the first `reads` reads of each file get a wrong byte, where its path ends with
+  // `end`.
   void damage(std::string_view end, int reads) {
     base::MutexLock lock(mutex_);
     damaged_end_ = end;
