@@ -368,7 +368,7 @@ def main() -> None:
     """Prints tables and, last, one JSON object."""
     parser = argparse.ArgumentParser(usage=(__doc__ or "").split("usage: ")[1])
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the context is left

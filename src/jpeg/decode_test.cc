@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "jpeg/kernels/stuffing.h"
 #include "jpeg/region_batch.h"
 #include "jpeg/rewrite/rewrite.h"
@@ -315,6 +317,7 @@ TEST(Stuffing, EqualsAByteByByteCopy) {
 // kernels agree with each other, and the fuzzer (tests/fuzz/jpeg_header.cc) compares them with the
 // plain code.
 TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
+  const size_t positions = std::getenv("FOREBAY_TEST_ALL") != nullptr ? 2000 : 500;  // of an image
   Decoders decoders;
   Random random(14, Purpose::kTest);
   size_t refused = 0;
@@ -326,7 +329,7 @@ TEST(DecodeKernels, JudgeDamageAsTurboDoes) {
   for (const Sample& sample : {small, restarts, split}) {
     const ByteVector good = make_jpeg(sample);
     const uint32_t scan = parse_header(good)->header_bytes;
-    const size_t step = 1 + good.size() / 2000;
+    const size_t step = 1 + good.size() / positions;
     for (size_t at = scan; at < good.size(); at += step) {
       ByteVector bad = good;
       bad[at] = static_cast<uint8_t>(bad[at] ^ (1u << random.below(8)));

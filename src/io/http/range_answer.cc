@@ -22,7 +22,9 @@ constexpr uint64_t kWorthCutting = 512 << 10;
 uint64_t end_of(const Range& range) { return range.offset + range.out.size(); }
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  return lower(text.substr(0, start.size())) == start;
+  return text.size() >= start.size() &&
+         std::equal(start.begin(), start.end(), text.begin(),
+                    [](char expected, char c) { return expected == lower(c); });
 }
 
 // Takes a number from the front of `text`, and then the character after it, where that is `after`.
