@@ -7,10 +7,11 @@
 
 namespace forebay::io {
 
-inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 inline std::string lower(std::string_view text) {
   std::string out(text);
-  for (char& c : out) c = lower(c);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   return out;
 }
 

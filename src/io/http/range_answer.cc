@@ -22,9 +22,7 @@ constexpr uint64_t kWorthCutting = 512 << 10;
 uint64_t end_of(const Range& range) { return range.offset + range.out.size(); }
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  return text.size() >= start.size() &&
-         std::equal(start.begin(), start.end(), text.begin(),
-                    [](char expected, char c) { return expected == lower(c); });
+  return lower(text.substr(0, start.size())) == start;
 }
 
 // Takes a number from the front of `text`, and then the character after it, where that is `after`.
