@@ -8,9 +8,14 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tl-expected REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(CURL 7.88 REQUIRED)
 find_package(pugixml REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # Asio and Beast, which are headers only
+# Asio 1.18 would use std::result_of, which is deprecated. ThreadSanitizer does not know its fences;
+# its mutexes order the same accesses.
+target_compile_definitions(Boost::headers INTERFACE BOOST_ASIO_HAS_STD_INVOKE_RESULT
+  $<$<STREQUAL:${FOREBAY_SANITIZE},thread>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 find_package(JPEG REQUIRED)

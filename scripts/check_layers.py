@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "feed", "train", "bind", "apps"]
+LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "cache", "feed", "train", "bind", "apps"]
 # "." is the place of the files in the folder itself. Every folder may have a room testing/ as well.
 ROOMS = {
-    "io": [".", "http", "s3", "remote"],
+    "io": [".", "http", "s3", "remote", "serve"],
     "jpeg": ["format", "kernels", ".", "rewrite"],
     "image": ["codec", "transform", "gpu", "."],
     "store": ["format", "source", ".", "pack", "copy", "check"],
@@ -49,7 +49,7 @@ SYSTEM_HEADERS = {
     *("poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "stdio.h", "syslog.h"),
     *("termios.h", "time.h", "unistd.h", "utime.h", "curl/curl.h"),
 }
-SYSTEM_FOLDERS = ("sys/", "linux/", "arpa/", "net/", "netinet/", "boost/asio")
+SYSTEM_FOLDERS = ("sys/", "linux/", "arpa/", "net/", "netinet/", "boost/")
 # Programs may ask the system about processes and signals; only io/ reads files, sockets, clocks.
 SYSTEM_ALLOWED = {"io", "apps"}
 # The system headers that other files may include, and why.

@@ -6,6 +6,7 @@ PyTorch is not needed to import this; with it, batches are tensors, else NumPy a
 from forebay import transforms
 from forebay._core import DataError, StoredFile
 from forebay.batch_decoding import BatchDecoder, DecodedBatch
+from forebay.cache import Cache
 from forebay.dataset import Dataset, concat
 from forebay.decoding import decode
 from forebay.loader import Loader
@@ -14,6 +15,7 @@ from forebay.monitor import BottleneckWarning
 __all__ = [
     "BatchDecoder",
     "BottleneckWarning",
+    "Cache",
     "DataError",
     "Dataset",
     "DecodedBatch",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
+from forebay.cache import Cache, shared_cache
 from forebay.checks import whole
 from forebay.decoding import Pixels, decode
 from forebay.storage import flat, index_cache_folder
@@ -48,6 +49,11 @@ class Dataset:
             about the data and never changes, such as the chunks' indexes, so that the next process
             need not read it again. "off": nothing is kept. None: FOREBAY_INDEX_CACHE, else
             ~/.cache/forebay (docs/remote.md).
+        cache: A Cache that holds what is read of the samples' files; or the folder on this
+            machine's disk that one is made in, or "memory". Processes and Loaders that name the
+            same share it (docs/cache.md). None: nothing is held.
+        cache_bytes: How many bytes the folder or the memory may take: an int, or a text like
+            "200GB" or "64GiB".
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -65,6 +71,8 @@ class Dataset:
         path: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
         index_cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        cache_bytes: int | str | None = None,
     ) -> None:
         try:
             name = os.fsdecode(path)
@@ -77,7 +85,9 @@ class Dataset:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # What a copy in another process is opened with; it may work in another folder.
         self._storage_options, self._index_cache = dict(pairs) or None, folder or None
-        self.core = _core.Dataset.open(name, pairs, folder)
+        self.cache = shared_cache(cache, cache_bytes)
+        core = None if self.cache is None else self.cache.core
+        self.core = _core.Dataset.open(name, pairs, folder, core)
 
     def __len__(self) -> int:
         return len(self.core)
@@ -99,7 +109,7 @@ class Dataset:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self._storage_options, self._index_cache)
+        return Dataset, (self.path, self._storage_options, self._index_cache, self.cache)
 
     @property
     def path(self) -> str:
@@ -291,6 +301,7 @@ class _Selection(Dataset):
     """Samples of another dataset."""
 
     def __init__(self, base: Dataset, numbers: NDArray[np.int64]) -> None:
+        self.cache = base.cache
         self.core = base.core.select(numbers.astype(np.uint64))
         self._base = base
         self._numbers = numbers
@@ -314,6 +325,7 @@ class _Concatenation(Dataset):
     """A dataset made of several, one after the other."""
 
     def __init__(self, parts: list[Dataset]) -> None:
+        self.cache = next((part.cache for part in parts if part.cache is not None), None)
         self.core = _core.Dataset.concat([part.core for part in parts])
         self._parts = parts
 

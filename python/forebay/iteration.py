@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay.ahead import Ahead, Deadline, InTurn, LateError, Ready
+from forebay.cache import Cache
 from forebay.choosing import Chosen
 from forebay.devices import Mover
 from forebay.epoch import Epoch
@@ -30,6 +31,7 @@ class Batches(Iterator[Any]):
         mover: Takes batches to a device or into page-locked memory; None: they stay.
         bar: Makes the progress bar, or None; called by the first next().
         monitor: Counts the loop's waits.
+        cache: What the progress bar tells of, too; None: nothing.
         timeout: Seconds that the loop waits for a batch; 0: without limit.
     """
 
@@ -43,6 +45,7 @@ class Batches(Iterator[Any]):
         mover: Mover | None,
         bar: Callable[[], Any],
         monitor: Monitor,
+        cache: Cache | None,
         timeout: float,
     ) -> None:
         self._epoch = epoch
@@ -52,6 +55,7 @@ class Batches(Iterator[Any]):
         self._mover = mover
         self._make_bar = bar
         self._monitor = monitor
+        self._cache = cache
         self._timeout = timeout
         self._lock = ProcessLock()
         self._source: Ahead | InTurn | None = None
@@ -132,8 +136,9 @@ class Batches(Iterator[Any]):
 
     def _show_progress(self, bar: Any) -> None:
         feed = self._epoch.feed
-        if feed is not None and (link := feed.stats().describe_link()):
-            bar.set_postfix_str(link, refresh=False)
+        if feed is not None:
+            told = (feed.stats().describe_link(), self._cache.describe() if self._cache else "")
+            bar.set_postfix_str("; ".join(filter(None, told)), refresh=False)
         bar.update()
 
     def _tell(self, one: Ready) -> None:

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 
 from forebay import _core
 from forebay.batches import Assembler
+from forebay.cache import Cache
 from forebay.checks import whole
 from forebay.choosing import Chosen
 from forebay.dataset import Dataset
@@ -30,6 +31,8 @@ _DROPPED = (
     "generator",
     "storage_options",
     "index_cache",
+    "cache",
+    "cache_bytes",
     "worker_init_fn",
     "multiprocessing_context",
 )
@@ -145,6 +148,8 @@ class Loader:
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
             the next call waits for the same batch again. 0: without limit.
         storage_options, index_cache: Where the dataset is a URL: the same as Dataset's.
+        cache, cache_bytes: Where the dataset is a path: the same as Dataset's. What several
+            machines of a job need of far data then comes once (docs/cache.md).
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
             DataLoader's arguments for its worker processes. They mean nothing here; a warning says
             so once.
@@ -190,6 +195,8 @@ class Loader:
         timeout: float = 0,
         storage_options: Mapping[str, Any] | None = None,
         index_cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        cache_bytes: int | str | None = None,
         worker_init_fn: Any = None,
         persistent_workers: bool = False,
         multiprocessing_context: Any = None,
@@ -197,19 +204,17 @@ class Loader:
         in_order: bool = True,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
-        options = check(arguments)
-        for message in options.told:
+        for message in (options := check(arguments)).told:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
-        self.dataset = options.dataset
-        self.batch_size, self.shuffle = options.batch_size, options.shuffle
+        self.dataset, self.batch_size = options.dataset, options.batch_size
+        self.shuffle, self.timeout = options.shuffle, options.timeout
         self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
         self.drop_last, self.even_batches = options.drop_last, options.even_batches
         self.collate_fn, self.batch_transform = collate_fn, batch_transform
         self.num_workers, self.prefetch_factor = options.num_workers, options.prefetch_factor
         self.seed, self.generator = options.seed, generator
         self.pin_memory, self.device = options.pin_memory, options.device
-        self.timeout = options.timeout
 
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
@@ -261,6 +266,7 @@ class Loader:
             mover=self._mover,
             bar=partial(self._bar, begun, chosen),
             monitor=self._monitor,
+            cache=self.dataset.cache,
             timeout=self.timeout,
         )
 
@@ -355,12 +361,18 @@ class Loader:
             "link_latency_seconds" (from a request to its answer's first byte) and
             "link_bytes_per_second": as they are now, 0 where that is not known.
             "cost": only with a price; of http_requests and wire_bytes_received.
+            With a cache, the numbers of Cache.stats() too, whose names then begin with "cache", as
+            in "cache_origin_bytes": they count what all datasets of this process do.
             All but wait_seconds count since the threads began: close() ends them.
 
         Raises:
             ValueError: A price is negative or no finite number.
         """
-        return self._monitor.stats(self._feed, price_per_1000_requests, price_per_gb)
+        stats = self._monitor.stats(self._feed, price_per_1000_requests, price_per_gb)
+        if self.dataset.cache is not None:
+            cache = self.dataset.cache.stats()
+            stats |= {f"cache_{k}": v for k, v in cache.items() if not isinstance(v, bool | str)}
+        return stats
 
     @contextlib.contextmanager
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:

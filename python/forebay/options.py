@@ -20,6 +20,8 @@ from forebay.user_functions import UserFunction
 
 # Fields that the core's batches have by themselves, whatever the dataset's columns are.
 _CORE_FIELDS = ("image", "file", "label", "index")
+# Arguments for opening a dataset, the same as Dataset's.
+_OF_DATASETS = ("storage_options", "index_cache", "cache", "cache_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +112,7 @@ def check(arguments: Mapping[str, Any]) -> Options:
         FileNotFoundError, DataError: The same as Dataset's.
     """
     given = SimpleNamespace(**arguments)
-    dataset = _dataset(given.dataset, given.storage_options, given.index_cache)
+    dataset = _dataset(given)
     told: list[str] = []
     made = (
         {"dataset": dataset}
@@ -123,14 +125,14 @@ def check(arguments: Mapping[str, Any]) -> Options:
     return Options(**made, told=(*unused(arguments), *told))
 
 
-def _dataset(dataset: Any, storage_options: Mapping[str, Any] | None, index_cache: Any) -> Dataset:
-    if not isinstance(dataset, Dataset):
-        return Dataset(dataset, storage_options, index_cache)
-    if storage_options is not None:
-        raise ValueError("storage_options go with a path; a Dataset was opened with its own")
-    if index_cache is not None:
-        raise ValueError("index_cache goes with a path; a Dataset was opened with its own")
-    return dataset
+def _dataset(given: SimpleNamespace) -> Dataset:
+    how = {name: getattr(given, name) for name in _OF_DATASETS}
+    if not isinstance(given.dataset, Dataset):
+        return Dataset(given.dataset, **how)
+    for name, value in how.items():
+        if value is not None:
+            raise ValueError(f"{name}: give it with a path; a Dataset was opened with its own")
+    return given.dataset
 
 
 def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:

@@ -51,6 +51,12 @@ inline constexpr uint64_t kInPlaceIndexBytesMax = 16ull << 30;
 inline constexpr size_t kInPlaceNotesMax = 16;
 inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 
+// Requests to a machine's own server of ranges
+inline constexpr size_t kServedConnectionsMax = 1024;
+inline constexpr uint32_t kServedHeadBytesMax = 8u << 10;
+inline constexpr uint64_t kServedAnswerBytesMax = 64ull << 20;  // of the ranges of one request
+inline constexpr uint64_t kServedBytesMax = 256ull << 20;       // in memory for all answers
+
 // Answers of servers
 inline constexpr size_t kHttpHeadersMax = 200;
 inline constexpr size_t kHttpPartHeadBytesMax = 16u << 10;  // between two parts of an answer

@@ -36,6 +36,7 @@ void warn(const std::string& message);
 void bind_errors(nb::module_& m);
 void bind_limits(nb::module_& m);
 void bind_decode(nb::module_& m);
+void bind_cache(nb::module_& m);
 void bind_dataset(nb::module_& m);
 void bind_transforms(nb::module_& m);
 void bind_mix(nb::module_& m);

@@ -6,6 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/arrays.h"
+#include "bind/cache.h"
+#include "cache/cached_origin.h"
 #include "io/remote/any_origin.h"
 #include "store/columns.h"
 #include "store/in_place_dataset.h"
@@ -30,21 +32,25 @@ nb::list texts(const std::vector<std::optional<std::string>>& values) {
 
 // A dataset and the origin that it is read from, which live equally long.
 struct OwnedDataset {
-  explicit OwnedDataset(io::StorageOptions options) : origin(std::move(options)) {}
-
-  io::AnyOrigin origin;
+  std::shared_ptr<const io::Origin> origin;
   std::shared_ptr<const store::Dataset> dataset;
 };
 
-Dataset open(const nb::str& path_name, io::StorageOptions options, const nb::str& index_cache) {
+Dataset open(const nb::str& path_name, io::StorageOptions options, const nb::str& index_cache,
+             const Cache* cache) {
   const std::string path = name_of(path_name);
   const std::string kept = name_of(index_cache);
   Dataset dataset;
   {
     const WithoutInterpreter released;
-    const auto owned = std::make_shared<OwnedDataset>(std::move(options));
+    const auto owned = std::make_shared<OwnedDataset>();
+    owned->origin = std::make_shared<const io::AnyOrigin>(std::move(options));
+    if (cache != nullptr) {
+      owned->origin =
+          std::make_shared<const cache::CachedOrigin>(owned->origin, cache->opened, path);
+    }
     owned->dataset = unwrap(store::open_dataset(
-        owned->origin, path, {.kept = io::kept_files(kept), .loads_locations = false}));
+        *owned->origin, path, {.kept = io::kept_files(kept), .loads_locations = false}));
     dataset.opened = {owned, owned->dataset.get()};
   }
   for (const std::string& note : dataset.opened->notes()) warn(path + ": " + note);
@@ -182,7 +188,7 @@ std::optional<uint64_t> find(const Dataset& dataset, const nb::str& key_name) {
 void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"),
-                  nb::arg("index_cache"))
+                  nb::arg("index_cache"), nb::arg("cache").none())
       .def_prop_ro("path", [](const Dataset& d) { return name(d.opened->path()); })
       .def_prop_ro("classes", [](const Dataset& d) { return names(d.opened->schema().classes); })
       .def_prop_ro("fingerprint",

@@ -112,6 +112,7 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_errors(m);
   forebay::bind::bind_limits(m);
   forebay::bind::bind_decode(m);
+  forebay::bind::bind_cache(m);
   forebay::bind::bind_dataset(m);
   forebay::bind::bind_transforms(m);
   forebay::bind::bind_mix(m);

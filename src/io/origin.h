@@ -79,6 +79,14 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+// Which copies of a file's bytes will do, where something between here and the origin holds some: a
+// job's cache (cache/).
+enum class Copies : uint8_t {
+  kNone,  // the bytes are read from the origin, and not kept
+  kAny,
+  kAnew,  // copies that came before were damaged: the origin is asked, and its answer replaces them
+};
+
 // How a file is opened.
 struct OpenOptions {
   // False for bytes that are not worth the page cache's memory: reads go around the cache where the
@@ -90,6 +98,7 @@ struct OpenOptions {
   // answer (kIo where they differ). Empty or zero parts of the identity are not known, except the
   // size. Other origins ignore it: the caller compares it with ReadableFile::identity().
   std::optional<Identity> known = {};
+  Copies copies = Copies::kNone;
 };
 
 enum class FileType : uint8_t { kFile, kDirectory, kOther };

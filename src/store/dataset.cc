@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/limits.h"
 #include "io/blocking_file.h"
@@ -55,8 +56,8 @@ class OpenDataset final : public Dataset {
   }
   Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                        Caching caching) const override {
-    return origin_.open(chunk_label(number), {.cached = caching == Caching::kCached,
-                                              .known = io::Identity{.size = chunk(number).bytes}});
+    return origin_.open(chunk_label(number),
+                        open_options(caching, io::Identity{.size = chunk(number).bytes}));
   }
   ChunkOrigin origin(uint32_t) const override { return {origin_, path_}; }
   uint32_t chunk_of(uint64_t sample) const override;
@@ -81,7 +82,8 @@ class OpenDataset final : public Dataset {
   Status add_part(std::unique_ptr<const Part> part);
   const PlacedPart& part_of(uint64_t sample) const;
   const PlacedPart& part_of_chunk(uint32_t number) const;
-  Result<ByteVector> read_chunk_head(uint32_t number, const io::ReadOptions& options) const;
+  Result<ByteVector> read_chunk_head(uint32_t number, Caching caching,
+                                     const io::ReadOptions& options) const;
   Result<ChunkIndex> decode_chunk_head(uint32_t number, Bytes head) const;
   void learn_locations(uint32_t number, const ChunkIndex& index) const;
 
@@ -246,18 +248,20 @@ Result<ChunkIndex> OpenDataset::read_chunk_index(uint32_t number,
                                                  const io::ReadOptions& options) const {
   auto index = kept_or_read(
       kept_.get(), kept_name(chunk(number).id, kKeptIndex), is_remote_,
-      [&] { return read_chunk_head(number, options); },
+      [&, caching = Caching::kCached]() mutable {
+        return read_chunk_head(number, std::exchange(caching, Caching::kAnew), options);
+      },
       [&](Bytes head) { return decode_chunk_head(number, head); });
   if (index && !knows_locations(number)) learn_locations(number, *index);
   return index;
 }
 
 // Reads the tar header and the index at once, because over a network each read is a round trip.
-Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number,
+Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number, Caching caching,
                                                 const io::ReadOptions& options) const {
   const ChunkInfo& info = chunk(number);
   const std::string path = chunk_label(number);
-  ASSIGN_OR_RETURN(const auto file, open_chunk(number, Caching::kCached));
+  ASSIGN_OR_RETURN(const auto file, open_chunk(number, caching));
   const uint64_t bytes = file->identity().size;
   if (bytes != info.bytes) {
     return fail(Code::kCorrupt, "{}: {} bytes where the snapshot says {}; run `forebay verify {}`",
@@ -357,6 +361,12 @@ Result<std::shared_ptr<const Dataset>> open_if_packed(const io::Origin& origin,
   return OpenDataset::open(origin, path, base::as_text(*head), options);
 }
 
+io::OpenOptions open_options(Caching caching, std::optional<io::Identity> known) {
+  return {.cached = caching != Caching::kUncached,
+          .known = std::move(known),
+          .copies = caching == Caching::kAnew ? io::Copies::kAnew : io::Copies::kAny};
+}
+
 Status check_length(const Location& location) {
   if (location.length <= base::kImageBytesMax) return {};
   return fail(Code::kTooBig, "{} are more than an image may have",
@@ -380,7 +390,7 @@ Status check_inside(const io::ReadableFile& chunk, uint64_t offset, uint64_t len
 Status Dataset::read_file(const Location& location, ByteVector* file,
                           const io::ReadOptions& options) const {
   RETURN_IF_ERROR(check_length(location));
-  ASSIGN_OR_RETURN(const auto chunk, open_chunk(location.chunk));
+  ASSIGN_OR_RETURN(const auto chunk, open_chunk(location.chunk, Caching::kAnew));
   RETURN_IF_ERROR(check_inside(*chunk, location.offset, location.length));
   file->resize(location.length);
   RETURN_IF_ERROR(chunk->read(location.offset, *file, options));

@@ -14,8 +14,10 @@
 
 namespace forebay::store {
 
-// Whether a file's bytes shall stay in the page cache (io::OpenOptions::cached).
-enum class Caching : uint8_t { kCached, kUncached };
+// Whether a file's bytes shall stay in the page cache (io::OpenOptions::cached). kAnew: they shall,
+// and bytes that came before were damaged (io::Copies).
+enum class Caching : uint8_t { kCached, kUncached, kAnew };
+io::OpenOptions open_options(Caching caching, std::optional<io::Identity> known);
 
 // The origin that has a chunk, and a path for its questions about the server that answers for it.
 struct ChunkOrigin {
@@ -100,7 +102,8 @@ class Dataset {
                                                const io::ReadOptions& options) const {
     return read_chunk_index(chunk, options);
   }
-  // A sample's image as it is stored, checked. Errors: kCorrupt (its checksum, or its chunk's file
+  // A sample's image as it is stored, checked. The feed asks for it where what it read with others
+  // was damaged, so no copy is used. Errors: kCorrupt (its checksum, or its chunk's file
   // is shorter), kTooBig, those of open_chunk() and of reading.
   Status read_file(const Location& location, base::ByteVector* file,
                    const io::ReadOptions& options = {}) const;

@@ -47,9 +47,8 @@ class InPlaceDataset final : public Dataset {
   }
   Result<std::unique_ptr<io::ReadableFile>> open_chunk(uint32_t number,
                                                        Caching caching) const override {
-    ASSIGN_OR_RETURN(
-        auto file, origin_.open(chunk_label(number),
-                                {.cached = caching == Caching::kCached, .known = listed(number)}));
+    ASSIGN_OR_RETURN(auto file,
+                     origin_.open(chunk_label(number), open_options(caching, listed(number))));
     RETURN_IF_ERROR(check_unchanged(*file, number));
     return file;
   }

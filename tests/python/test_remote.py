@@ -248,7 +248,7 @@ def test_messages_say_what_is_wrong_and_no_secret(s3: S3, bucket: str) -> None:
         forebay.Dataset(f"s3://{bucket}/set", {**options, "secrte": "x"})
     with pytest.raises(ValueError, match="there is nothing for ftp://"):
         forebay.Dataset("ftp://host/set")
-    with pytest.raises(ValueError, match="go with a path"):
+    with pytest.raises(ValueError, match="storage_options: give it with a path"):
         forebay.Loader(forebay.Dataset(f"s3://{bucket}/set", options), storage_options=options)
 
 
@@ -453,7 +453,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     with pytest.warns(UserWarning, match="FOREBAY_INDEX_CACHE"):
         dataset = forebay.Dataset(place.url, place.options, tmp_path / "file" / "cache")
     assert epoch(dataset) == epoch(photos)
-    with pytest.raises(ValueError, match="index_cache goes with a path"):
+    with pytest.raises(ValueError, match="index_cache: give it with a path"):
         forebay.Loader(dataset, index_cache="off")
     with pytest.raises(ValueError, match="index_cache is 3"):
         forebay.Dataset(photos, index_cache=3)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "io/http/answer.h"
+#include "io/http/job_certificate.h"
 #include "io/http/link.h"
 #include "io/secret.h"
 
@@ -75,6 +76,9 @@ struct ClientOptions {
   // (kTimedOut).
   int64_t stall_ns = 15'000'000'000;
   std::string ca_file = {};  // certificates to trust; empty: the system's
+  // Servers are those of a job, which show this certificate and want to see it. No other one is
+  // trusted, and servers' names do not count.
+  std::shared_ptr<const JobCertificate> job = {};
 };
 
 // Any thread may call anything.

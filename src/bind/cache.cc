@@ -1,0 +1,83 @@
+#include "bind/cache.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+
+namespace forebay::bind {
+namespace {
+
+using cache::Member;
+
+Cache open(const nb::str& folder, uint64_t disk_bytes_max, const nb::str& memory_folder,
+           const std::string& memory_prefix, uint64_t memory_bytes_max, const std::string& address,
+           std::string secret) {
+  const cache::CacheOptions options{.folder = name_of(folder),
+                                    .disk_bytes_max = disk_bytes_max,
+                                    .memory_folder = name_of(memory_folder),
+                                    .memory_prefix = memory_prefix,
+                                    .memory_bytes_max = memory_bytes_max,
+                                    .address = address,
+                                    .secret = io::Secret::take(secret)};
+  const WithoutInterpreter released;
+  return {unwrap(cache::Cache::open(options))};
+}
+
+nb::dict stats(const Cache& self) {
+  cache::CacheStats stats;
+  {
+    const WithoutInterpreter released;
+    stats = self.opened->stats();
+  }
+  nb::dict out;
+  out["serves"] = stats.serves;
+  out["members"] = stats.members;
+  out["memory_held_bytes"] = stats.store.held.memory;
+  out["disk_held_bytes"] = stats.store.held.disk;
+  out["memory_hit_bytes"] = stats.hits.memory;
+  out["disk_hit_bytes"] = stats.hits.disk;
+  out["refused_bytes"] = stats.store.refused_bytes;
+  out["damaged"] = stats.store.damaged;
+  out["peer_hit_bytes"] = stats.peers.hit_bytes;
+  out["peer_requests"] = stats.peers.requests;
+  out["peer_failures"] = stats.peers.failures;
+  out["origin_bytes"] = stats.origin_bytes;
+  out["served_requests"] = stats.served.requests;
+  out["served_bytes"] = stats.served.bytes;
+  out["trouble"] = text(stats.trouble);
+  return out;
+}
+
+}  // namespace
+
+void bind_cache(nb::module_& m) {
+  nb::class_<Member>(m, "Member", "A machine's part of a job's cache.")
+      .def(
+          "__init__",
+          [](Member* self, std::string id, std::string host, uint16_t port, uint64_t room_bytes) {
+            new (self) Member{std::move(id), std::move(host), port, room_bytes};
+          },
+          nb::arg("id"), nb::arg("host"), nb::arg("port"), nb::arg("room_bytes"))
+      .def_ro("id", &Member::id)
+      .def_ro("host", &Member::host)
+      .def_ro("port", &Member::port)
+      .def_ro("room_bytes", &Member::room_bytes);
+  nb::class_<Cache>(m, "Cache", "This process's part in a job's cache.")
+      .def_static("open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"),
+                  nb::arg("memory_folder"), nb::arg("memory_prefix"), nb::arg("memory_bytes_max"),
+                  nb::arg("address"), nb::arg("secret"),
+                  "Serves the machine's share where no other process of this machine does.")
+      .def_prop_ro(
+          "machine", [](const Cache& self) { return self.opened->machine(); },
+          "This machine's Member.")
+      .def(
+          "set_members",
+          [](Cache& self, std::vector<Member> members) {
+            self.opened->set_members(std::move(members));
+          },
+          nb::arg("members"), "Sets who holds the cache together; the same on all machines.")
+      .def("stats", &stats, "Figures since the cache was opened, by name.");
+}
+
+}  // namespace forebay::bind

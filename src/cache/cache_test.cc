@@ -1,0 +1,299 @@
+#include "cache/cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <latch>
+#include <thread>
+
+#include "base/random.h"
+#include "cache/cached_origin.h"
+#include "io/memory.h"
+#include "io/testing/far_origin.h"
+#include "io/testing/raw_client.h"
+
+namespace forebay::cache {
+namespace {
+
+using base::Code;
+using ::testing::StartsWith;
+
+constexpr uint64_t kFileBytes = 40'000'000;  // three pieces
+constexpr int kFiles = 4;
+
+std::string path_of(int number) { return "/set/chunks/" + std::to_string(number) + ".tar"; }
+
+TEST(FileNameTest, EqualTargetsAreEqualNames) {
+  const FileName names[] = {
+      {.path = "s3://bucket/a b/%2F?size=1&ä.tar",
+       .identity = {.size = UINT64_MAX, .modified_ns = -5, .etag = "\"x&y=%\""}},
+      {.path = "/", .identity = {}},
+      {.path = "", .identity = {.size = 1}},
+  };
+  for (const FileName& name : names) {
+    const auto decoded = decode_target(encode_target(name));
+    ASSERT_TRUE(decoded.has_value()) << name.path;
+    EXPECT_EQ(*decoded, name);
+  }
+}
+
+TEST(FileNameTest, OtherTargetsAreRefused) {
+  for (const char* target :
+       {"", "/", "/a", "/a?size=1", "/a?size=1&modified=0&etag=&x=1", "/a?size=01&modified=0&etag=",
+        "/a/b?size=1&modified=0&etag=", "/%61?size=1&modified=0&etag=",
+        "/%2f?size=1&modified=0&etag=", "/%?size=1&modified=0&etag=", "?size=1&modified=0&etag=",
+        "/%zz?size=1&modified=0&etag=", "/a?size=-1&modified=0&etag="}) {
+    EXPECT_FALSE(decode_target(target).has_value()) << target;
+  }
+}
+
+// A far origin with some files, and machines of a job, all in this process.
+class CacheTest : public ::testing::Test {
+ protected:
+  CacheTest() : folder_(::testing::TempDir() + "/cache_test_" + std::to_string(::getpid())) {
+    static const std::vector<base::ByteVector> contents = make_contents();
+    for (int i = 0; i < kFiles; ++i) {
+      EXPECT_TRUE(disk_.put(path_of(i), contents[static_cast<size_t>(i)]).ok());
+    }
+  }
+  static std::vector<base::ByteVector> make_contents() {
+    std::vector<base::ByteVector> contents;
+    base::Random random(7, base::Purpose::kTest);
+    for (int i = 0; i < kFiles; ++i) {
+      base::ByteVector bytes(kFileBytes);
+      for (uint64_t at = 0; at < kFileBytes; at += 8) {
+        const uint64_t word = random.next_u64();
+        std::memcpy(bytes.data() + at, &word, 8);
+      }
+      contents.push_back(std::move(bytes));
+    }
+    return contents;
+  }
+  ~CacheTest() override { std::filesystem::remove_all(folder_); }
+
+  struct Machine {
+    std::shared_ptr<Cache> cache;
+    std::unique_ptr<CachedOrigin> origin;
+  };
+  CacheOptions options(int machine, uint64_t bytes) const {
+    return {.folder = folder_ + "/" + std::to_string(machine), .disk_bytes_max = bytes};
+  }
+  Machine start(int machine, uint64_t bytes = 1u << 30) {
+    auto cache = Cache::open(options(machine, bytes));
+    EXPECT_TRUE(cache.has_value()) << base::status_of(cache).message();
+    return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
+  }
+  std::vector<Machine> start_job(int machines, uint64_t bytes = 1u << 30) {
+    std::vector<Machine> job;
+    std::vector<Member> members;
+    for (int i = 0; i < machines; ++i) {
+      job.push_back(start(i, bytes));
+      members.push_back(job.back().cache->machine());
+    }
+    for (const Machine& machine : job) machine.cache->set_members(members);
+    return job;
+  }
+  static std::unique_ptr<io::ReadableFile> open(const Machine& machine, int number,
+                                                io::Copies copies = io::Copies::kAny) {
+    return std::move(
+        machine.origin
+            ->open(path_of(number), {.known = io::Identity{.size = kFileBytes}, .copies = copies})
+            .value());
+  }
+  // Reads a file, or its first megabytes, in ranges of a megabyte, and compares it.
+  Status read_all(const Machine& machine, int number, uint64_t bytes = kFileBytes) {
+    const auto file = open(machine, number);
+    base::ByteVector out(bytes);
+    std::vector<io::Range> ranges;
+    for (uint64_t at = 0; at < bytes; at += 1'000'000) {
+      ranges.push_back({at, base::MutableBytes(out).subspan(at, 1'000'000)});
+    }
+    RETURN_IF_ERROR(io::read_ranges(*file, ranges));
+    EXPECT_TRUE(std::equal(out.begin(), out.end(), disk_.content(path_of(number)).begin()));
+    return {};
+  }
+  static uint64_t origin_bytes(const std::vector<Machine>& job) {
+    uint64_t bytes = 0;
+    for (const Machine& machine : job) bytes += machine.cache->stats().origin_bytes;
+    return bytes;
+  }
+
+  const std::string folder_;
+  io::MemoryFileSystem disk_;
+  std::shared_ptr<io::FarOrigin> far_ = std::make_shared<io::FarOrigin>(disk_);
+};
+
+TEST_F(CacheTest, EveryByteComesFromTheOriginOnceWhoeverNeedsIt) {
+  const auto job = start_job(3);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < kFiles; ++i) {
+      const Machine& reader = job[static_cast<size_t>(i + epoch) % job.size()];
+      ASSERT_TRUE(read_all(reader, i).ok());
+    }
+    EXPECT_EQ(origin_bytes(job), kFiles * kFileBytes) << epoch;
+  }
+  // Which member owns what depends on chance.
+  uint64_t read = 0;
+  uint64_t served = 0;
+  uint64_t from_peers = 0;
+  for (const Machine& machine : job) {
+    const CacheStats stats = machine.cache->stats();
+    EXPECT_TRUE(stats.serves);
+    EXPECT_EQ(stats.members, 3u);
+    EXPECT_EQ(stats.peers.failures, 0u);
+    read += stats.hits.disk + stats.peers.hit_bytes;
+    served += stats.served.bytes;
+    from_peers += stats.peers.hit_bytes;
+  }
+  EXPECT_GE(read, 2 * kFiles * kFileBytes);
+  EXPECT_LE(read, 3 * kFiles * kFileBytes);
+  EXPECT_EQ(served, from_peers);
+  EXPECT_GT(served, 0u);
+}
+
+TEST_F(CacheTest, ManyWhoNeedTheSameAtOnceFetchItOnce) {
+  const auto job = start_job(2);
+  std::latch begin(8);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        begin.arrive_and_wait();
+        EXPECT_TRUE(read_all(job[t % 2], 0, 5'000'000).ok());
+      });
+    }
+  }
+  EXPECT_EQ(origin_bytes(job), 5'000'000u);
+}
+
+TEST_F(CacheTest, WhoComesWhenAFetchEndsDoesNotFetchAgain) {
+  const Machine machine = start(0);
+  constexpr uint64_t kStep = 5000;
+  constexpr uint64_t kSteps = 400;
+  std::latch begin(8);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] {
+        const auto file = open(machine, 0);
+        base::ByteVector out(kStep);
+        begin.arrive_and_wait();
+        for (uint64_t i = 0; i < kSteps; ++i) EXPECT_TRUE(file->read(i * kStep, out).ok());
+      });
+    }
+  }
+  EXPECT_EQ(machine.cache->stats().origin_bytes, kSteps * kStep);
+}
+
+TEST_F(CacheTest, WhatDoesNotFitIsReadAgainAndTheLimitHolds) {
+  const auto job = start_job(2, kFiles * kFileBytes / 4);  // half of all
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
+  }
+  uint64_t held = 0;
+  for (const Machine& machine : job) {
+    const CacheStats stats = machine.cache->stats();
+    EXPECT_LE(stats.store.held.disk, kFiles * kFileBytes / 4);
+    held += stats.store.held.disk;
+  }
+  EXPECT_GE(held, kFiles * kFileBytes / 3);
+  // What is held does not go, whatever comes.
+  EXPECT_LE(origin_bytes(job), 3 * kFiles * kFileBytes - 2 * held + 2'000'000);
+}
+
+TEST_F(CacheTest, AMemberThatEndedIsBypassed) {
+  auto job = start_job(3);
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
+  job.pop_back();
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
+  EXPECT_GT(job[0].cache->stats().peers.failures, 0u);
+}
+
+TEST_F(CacheTest, ASecondProcessOfAMachineUsesTheFirst) {
+  const Machine first = start(0);
+  const Machine second = start(0);
+  EXPECT_FALSE(second.cache->stats().serves);
+  EXPECT_EQ(second.cache->machine(), first.cache->machine());
+  ASSERT_TRUE(read_all(second, 0).ok());
+  ASSERT_TRUE(read_all(second, 0).ok());
+  EXPECT_EQ(second.cache->stats().origin_bytes, 0u);
+  EXPECT_EQ(first.cache->stats().origin_bytes, kFileBytes);
+}
+
+TEST_F(CacheTest, BytesThatWereDamagedOnTheirWayAreReplaced) {
+  const Machine machine = start(0);
+  far_->damage("1.tar", 1);
+  const auto file = open(machine, 1);
+  base::ByteVector out(1000);
+  ASSERT_TRUE(file->read(5000, out).ok());
+  EXPECT_FALSE(std::equal(out.begin(), out.end(), disk_.content(path_of(1)).begin() + 5000));
+  ASSERT_TRUE(open(machine, 1, io::Copies::kAnew)->read(5000, out).ok());
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), disk_.content(path_of(1)).begin() + 5000));
+  ASSERT_TRUE(file->read(5000, out).ok());
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), disk_.content(path_of(1)).begin() + 5000));
+  EXPECT_EQ(machine.cache->stats().origin_bytes, 2000u);
+}
+
+TEST_F(CacheTest, OnlyWhatIsKnownAndAskedForSoIsCached) {
+  const Machine machine = start(0);
+  const auto known = open(machine, 0, io::Copies::kNone);
+  const auto unknown = std::move(machine.origin->open(path_of(0), {}).value());
+  base::ByteVector out(1000);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(known->read(0, out).ok());
+    ASSERT_TRUE(unknown->read(0, out).ok());
+  }
+  EXPECT_EQ(machine.cache->stats().store.held.disk, 0u);
+}
+
+TEST_F(CacheTest, AReadBehindTheEndIsTheOriginsError) {
+  const Machine machine = start(0);
+  base::ByteVector out(1000);
+  const Status status = open(machine, 0)->read(kFileBytes - 10, out);
+  EXPECT_EQ(status.code(), Code::kTruncated) << status.message();
+}
+
+TEST_F(CacheTest, FilesOfOtherPlacesAreNotServed) {
+  const Machine machine = start(0);
+  ASSERT_TRUE(disk_.put("/secret/key", base::as_bytes("12345")).ok());
+  ASSERT_TRUE(disk_.put("/settings", base::as_bytes("12345")).ok());
+  for (const char* path : {"/secret/key", "/settings", "/se", "/set/../secret/key", "/set/./a"}) {
+    const std::string answer =
+        io::testing::exchange(machine.cache->machine().port,
+                              fmt::format("GET {} HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n",
+                                          encode_target({.path = path, .identity = {.size = 5}})));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404")) << path;
+  }
+}
+
+TEST_F(CacheTest, NothingIsLeftWhenTheJobEnds) {
+  {
+    const Machine machine = start(0);
+    ASSERT_TRUE(read_all(machine, 0).ok());
+    EXPECT_TRUE(std::filesystem::exists(folder_ + "/0/held"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/0"));
+}
+
+TEST_F(CacheTest, AStoppedReadEndsAndTheNextOneFetches) {
+  const Machine machine = start(0);
+  far_->hold("0.tar");
+  std::stop_source stop;
+  std::jthread reader([&] {
+    base::ByteVector out(1000);
+    const Status status =
+        open(machine, 0)->read(0, out, {.deadline_ns = {}, .stop = stop.get_token()});
+    EXPECT_EQ(status.code(), Code::kCancelled);
+  });
+  far_->wait_for_reader();
+  stop.request_stop();
+  reader.join();
+  far_->hold("nothing");
+  ASSERT_TRUE(read_all(machine, 0).ok());
+}
+
+}  // namespace
+}  // namespace forebay::cache

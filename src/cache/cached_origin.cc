@@ -1,0 +1,67 @@
+#include "cache/cached_origin.h"
+
+#include "io/machine.h"
+
+namespace forebay::cache {
+
+namespace {
+
+class FileOfCache final : public io::ReadableFile {
+ public:
+  FileOfCache(std::shared_ptr<const CachedFile> file, Cache& cache, bool anew)
+      : file_(std::move(file)), cache_(cache), anew_(anew) {}
+
+  const std::string& path() const override { return file_->file->path(); }
+  const io::Identity& identity() const override { return file_->file->identity(); }
+  Status read(uint64_t offset, io::MutableBytes out,
+              const io::ReadOptions& options) const override {
+    return io::read_ranges(*this, {{offset, out}}, options);
+  }
+  void start(std::vector<io::Range> ranges, const io::ReadOptions& options,
+             std::function<void(Status)> done) const override {
+    cache_.read(file_, std::move(ranges), options, anew_, std::move(done));
+  }
+
+ private:
+  const std::shared_ptr<const CachedFile> file_;
+  Cache& cache_;
+  const bool anew_;
+};
+
+// What the paths of all of a dataset's files begin with: a range of shards has a brace.
+std::string root_of(const std::string& path) {
+  const size_t brace = path.find('{');
+  if (brace != std::string::npos) return path.substr(0, brace);
+  return path.ends_with('/') ? path : path + "/";
+}
+
+}  // namespace
+
+CachedOrigin::CachedOrigin(std::shared_ptr<const io::Origin> origin, std::shared_ptr<Cache> cache,
+                           const std::string& path)
+    : origin_(std::move(origin)),
+      cache_(std::move(cache)),
+      root_(root_of(path)),
+      process_(io::process_id()) {
+  cache_->add_source(root_, origin_);
+}
+
+CachedOrigin::~CachedOrigin() {
+  if (is_here()) cache_->remove_source(root_);
+}
+
+bool CachedOrigin::is_here() const { return process_ == io::process_id(); }
+
+Result<std::unique_ptr<io::ReadableFile>> CachedOrigin::open(const std::string& path,
+                                                             const io::OpenOptions& options) const {
+  ASSIGN_OR_RETURN(auto file, origin_->open(path, options));
+  const bool may_cache = options.known && options.copies != io::Copies::kNone && is_here();
+  if (!may_cache) return file;
+  const std::string target = encode_target({path, *options.known});
+  auto cached = std::make_shared<const CachedFile>(CachedFile{
+      .target = target, .id = base::sha256(base::as_bytes(target)), .file = std::move(file)});
+  return std::make_unique<FileOfCache>(std::move(cached), *cache_,
+                                       options.copies == io::Copies::kAnew);
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,59 @@
+#include "cache/members.h"
+
+#include <bit>
+
+namespace forebay::cache {
+
+namespace {
+
+constexpr int kFractionBits = 24;
+
+uint64_t first_word(const base::Sha256& hash) {
+  uint64_t word = 0;
+  for (int i = 0; i < 8; ++i) word = word << 8 | hash[static_cast<size_t>(i)];
+  return word;
+}
+
+// -log2((h + 1) / 2^64) with kFractionBits bits after the point: 0 to 64.
+uint64_t minus_log2(uint64_t hash) {
+  const uint64_t value = hash == UINT64_MAX ? hash : hash + 1;
+  const auto whole = static_cast<uint64_t>(std::bit_width(value)) - 1;
+  uint64_t mantissa = value << (63 - whole);  // in [1, 2), with 63 bits after the point
+  uint64_t log = whole << kFractionBits;
+  for (int bit = kFractionBits - 1; bit >= 0; --bit) {
+    const auto square = static_cast<unsigned __int128>(mantissa) * mantissa >> 63;
+    const bool is_two = square >> 64 != 0;
+    mantissa = static_cast<uint64_t>(is_two ? square >> 1 : square);
+    if (is_two) log |= uint64_t{1} << bit;
+  }
+  return (uint64_t{64} << kFractionBits) - log;
+}
+
+}  // namespace
+
+size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members) {
+  size_t best = SIZE_MAX;
+  uint64_t best_log = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
+    if (member.room_bytes == 0) continue;
+    base::Sha256Stream stream;
+    stream.add(file);
+    std::array<uint8_t, 8> number{};
+    for (size_t k = 0; k < 8; ++k) number[k] = static_cast<uint8_t>(piece >> (8 * k));
+    stream.add(number);
+    stream.add(base::as_bytes(member.id));
+    const uint64_t log = minus_log2(first_word(stream.finish()));
+    // The least log / room wins; equal ones by the members' ids.
+    const auto left =
+        best == SIZE_MAX ? 0 : static_cast<unsigned __int128>(log) * members[best].room_bytes;
+    const auto right = static_cast<unsigned __int128>(best_log) * member.room_bytes;
+    if (best == SIZE_MAX || left < right || (left == right && member.id < members[best].id)) {
+      best = i;
+      best_log = log;
+    }
+  }
+  return best;
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,32 @@
+// The machines of a job that hold its cache together, and which of them holds what. Every machine
+// computes the same owners from the same members, in integers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/checksum.h"
+
+namespace forebay::cache {
+
+// A machine's part of the cache: the process that serves it, and its room.
+struct Member {
+  std::string id = {};  // of the machine and its folder; the same after a restart
+  std::string host = {};
+  uint16_t port = 0;
+  uint64_t room_bytes = 0;  // 0: it holds nothing
+  bool operator==(const Member&) const = default;
+};
+
+// Files are owned in pieces of this size, so that a few large chunks are spread evenly too.
+inline constexpr uint64_t kPieceBytes = 16ull << 20;
+
+// The number of the member that holds the piece of a file: by weighted rendezvous hashing, each has
+// a share in proportion to its room, and a member that comes or goes moves only its own share
+// (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005). SIZE_MAX where no
+// member has room.
+size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members);
+
+}  // namespace forebay::cache

@@ -1,0 +1,25 @@
+// The certificate that the processes of a job show each other. Everybody who has the job's secret
+// makes the same one, and nobody else can (docs/decisions/0015-cache.md).
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "io/secret.h"
+
+namespace forebay::io::http {
+
+// Both in PEM.
+struct JobCertificate {
+  std::string certificate;
+  Secret key;
+};
+
+// An Ed25519 key that HKDF-SHA256 (RFC 5869) derives from the secret, and a certificate that it
+// signs; the same bytes for the same secret everywhere. Errors: kInvalid for a secret of fewer than
+// kJobSecretBytesMin bytes; kIo where OpenSSL cannot.
+base::Result<JobCertificate> make_job_certificate(const Secret& secret);
+
+inline constexpr size_t kJobSecretBytesMin = 16;
+
+}  // namespace forebay::io::http

@@ -1,0 +1,65 @@
+// A web server for ranges of files: what one machine of a job has, for the others
+// (docs/decisions/0015-cache.md). It answers GET and HEAD, and nothing else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/http/job_certificate.h"
+#include "io/origin.h"
+
+namespace forebay::io::serve {
+
+// What a server has. The server's threads call everything.
+class ServedFiles {
+ public:
+  virtual ~ServedFiles() = default;
+  // How many bytes the file at this path has; nothing where there is none. It must not wait.
+  virtual std::optional<uint64_t> size(const std::string& path) const = 0;
+  // Begins to fill the ranges, which ascend, do not overlap and lie inside of the file. Calls
+  // `done` exactly once, in any thread; the memory stays until then.
+  virtual void read(const std::string& path, std::vector<Range> ranges,
+                    std::function<void(Status)> done) const = 0;
+};
+
+struct RangeServerOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;  // 0: any that is free
+  // Clients speak TLS 1.3 and show this certificate. Null: they speak plain HTTP, which is for this
+  // machine's own addresses alone.
+  std::shared_ptr<const http::JobCertificate> job = {};
+};
+
+// What a server did since it began.
+struct Served {
+  uint64_t requests = 0;  // answered with ranges
+  uint64_t refused = 0;   // malformed, of unknown files, or too many
+  uint64_t bytes = 0;     // of ranges
+};
+
+// One thread serves all connections. Any thread may call anything.
+class RangeServer {
+ public:
+  // `files` outlives the server. Errors: kInvalid for another machine's address without a
+  // certificate; kUnavailable where the address or the port cannot be had,
+  // kNoMemory.
+  static Result<std::unique_ptr<RangeServer>> start(const RangeServerOptions& options,
+                                                    const ServedFiles& files);
+  // Closes all connections, and waits until no read is in flight.
+  ~RangeServer();
+  RangeServer(const RangeServer&) = delete;
+  RangeServer& operator=(const RangeServer&) = delete;
+
+  uint16_t port() const;
+  Served served() const;
+
+ private:
+  class Loop;
+  explicit RangeServer(std::unique_ptr<Loop> loop);
+  const std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace forebay::io::serve

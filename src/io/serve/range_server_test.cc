@@ -1,0 +1,149 @@
+#include "io/serve/range_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/limits.h"
+#include "io/http/web_origin.h"
+#include "io/serve/ranges_wanted.h"
+#include "io/testing/raw_client.h"
+
+namespace forebay::io::serve {
+namespace {
+
+using base::Code;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(RangesWantedTest, AscendingRangesAreTaken) {
+  const auto ranges = parse_range_header("bytes=0-9,10-10, 20-99", 100);
+  ASSERT_TRUE(ranges.has_value());
+  EXPECT_EQ(*ranges, (std::vector<WantedRange>{{0, 10}, {10, 1}, {20, 80}}));
+}
+
+TEST(RangesWantedTest, EverythingElseIsRefused) {
+  for (const char* text :
+       {"", "bytes=", "bytes=5", "bytes=-5", "bytes=5-", "bytes=5-4", "bytes=0-100",
+        "bytes=9-9,0-1", "bytes=0-1,1-2", "bytes=0-1,", "bytes=0-1;", "bytes= 0-1", "lines=0-1",
+        "bytes=0-18446744073709551615", "bytes=99999999999999999999-1", "bytes=+1-2"}) {
+    EXPECT_EQ(base::status_of(parse_range_header(text, 100)).code(), Code::kInvalid) << text;
+  }
+  std::string many = "bytes=0-0";
+  for (size_t i = 1; i < base::kHttpRangesMax; ++i) many += fmt::format(",{}-{}", 2 * i, 2 * i);
+  EXPECT_TRUE(parse_range_header(many, 1000).has_value());
+  EXPECT_EQ(base::status_of(parse_range_header(many + ",900-901", 1000)).code(), Code::kTooBig);
+}
+
+// One file, "/file", whose byte at position i is i * 7. "/broken" cannot be read.
+class Files final : public ServedFiles {
+ public:
+  std::optional<uint64_t> size(const std::string& path) const override {
+    if (path == "/file" || path == "/broken") return 10'000'000;
+    return std::nullopt;
+  }
+  void read(const std::string& path, std::vector<Range> ranges,
+            std::function<void(Status)> done) const override {
+    if (path == "/broken") return done(base::Status(Code::kIo, "broken"));
+    threads_.emplace_back([ranges = std::move(ranges), done = std::move(done)] {
+      for (const Range& range : ranges) {
+        for (size_t i = 0; i < range.out.size(); ++i) range.out[i] = byte_at(range.offset + i);
+      }
+      done({});
+    });
+  }
+  static uint8_t byte_at(uint64_t at) { return static_cast<uint8_t>(at * 7); }
+
+ private:
+  mutable std::vector<std::jthread> threads_;
+};
+
+class RangeServerTest : public ::testing::Test {
+ protected:
+  RangeServerTest() : server_(std::move(RangeServer::start({}, files_).value())) {}
+  std::string url(const std::string& path) const {
+    return fmt::format("http://127.0.0.1:{}{}", server_->port(), path);
+  }
+  // What the server answers to these bytes, until it closes the connection.
+  std::string answer_to(const std::string& request) const {
+    return io::testing::exchange(server_->port(), request);
+  }
+
+  Files files_;
+  std::unique_ptr<RangeServer> server_;
+};
+
+TEST_F(RangeServerTest, OneRangeAndManyComeAsTheyAre) {
+  const http::WebOrigin web({});
+  const auto file = web.open(url("/file"), {.cached = true, .known = Identity{.size = 10'000'000}});
+  ASSERT_TRUE(file.has_value());
+  for (const size_t count : {1u, 2u, 64u}) {
+    std::vector<base::ByteVector> parts(count, base::ByteVector(1000));
+    std::vector<Range> ranges;
+    for (size_t i = 0; i < count; ++i) ranges.push_back({i * 100'000 + i, parts[i]});
+    ASSERT_TRUE(read_ranges(**file, ranges).ok());
+    for (const Range& range : ranges) {
+      for (size_t i = 0; i < range.out.size(); ++i) {
+        ASSERT_EQ(range.out[i], Files::byte_at(range.offset + i));
+      }
+    }
+  }
+  EXPECT_EQ(server_->served().requests, 3u);
+  EXPECT_EQ(server_->served().bytes, 67'000u);
+}
+
+TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"GET /file HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 416"},
+      {"GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=5-4\r\n\r\n", "HTTP/1.1 416"},
+      {"GET /other HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
+      {"GET /../file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
+      {"POST /file HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 405"},
+      {"GET /file HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nRange: bytes=0-4\r\n\r\nabc",
+       "HTTP/1.1 400"},
+      {"GET /file HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nRange: "
+       "bytes=0-4\r\n\r\n0\r\n",
+       "HTTP/1.1 400"},
+      {"no such thing\r\n\r\n", "HTTP/1.1 400"},
+      {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
+  };
+  for (const auto& [request, expected] : cases) {
+    EXPECT_THAT(answer_to(request), StartsWith(expected)) << request;
+  }
+  const std::string long_head =
+      "GET /file HTTP/1.1\r\nHost: a\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n";
+  EXPECT_THAT(answer_to(long_head), StartsWith("HTTP/1.1 400"));
+  EXPECT_EQ(server_->served().refused, std::size(cases) + 1);
+  EXPECT_EQ(server_->served().requests, 0u);
+}
+
+TEST_F(RangeServerTest, AFileThatCannotBeReadEndsTheConnection) {
+  const std::string answer =
+      answer_to("GET /broken HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
+  EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\n"));  // the head alone
+}
+
+TEST_F(RangeServerTest, TheNextRequestMayBeSentBeforeTheAnswer) {
+  const std::string first = "GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n";
+  const std::string last =
+      "GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=5-9\r\n\r\n";
+  const std::string answer = answer_to(first + last);
+  EXPECT_THAT(answer, HasSubstr("bytes 0-4/10000000"));
+  EXPECT_THAT(answer, HasSubstr("bytes 5-9/10000000"));
+}
+
+TEST(RangeServerPlaceTest, APortThatIsTakenIsAnError) {
+  const Files files;
+  const auto first = RangeServer::start({}, files);
+  ASSERT_TRUE(first.has_value());
+  // The first one does not share its port.
+  const auto second = RangeServer::start({.address = "127.0.0.1", .port = (*first)->port()}, files);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code(), Code::kUnavailable);
+  EXPECT_THAT(second.error().message(), HasSubstr("127.0.0.1"));
+}
+
+}  // namespace
+}  // namespace forebay::io::serve

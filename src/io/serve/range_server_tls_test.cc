@@ -1,0 +1,114 @@
+// The server of ranges behind the job's certificate: only who has the job's secret is answered, and
+// only a server that has it is trusted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/http/client.h"
+#include "io/http/range_answer.h"
+#include "io/serve/range_server.h"
+#include "io/testing/raw_client.h"
+
+namespace forebay::io::serve {
+namespace {
+
+using base::Code;
+using ::testing::HasSubstr;
+
+std::shared_ptr<const http::JobCertificate> certificate(std::string_view secret) {
+  return std::make_shared<const http::JobCertificate>(
+      http::make_job_certificate(Secret(secret)).value());
+}
+
+// "/file", whose bytes are all 7.
+class Files final : public ServedFiles {
+ public:
+  std::optional<uint64_t> size(const std::string& path) const override {
+    return path == "/file" ? std::optional<uint64_t>(1000) : std::nullopt;
+  }
+  void read(const std::string&, std::vector<Range> ranges,
+            std::function<void(Status)> done) const override {
+    for (const Range& range : ranges) std::fill(range.out.begin(), range.out.end(), uint8_t{7});
+    done({});
+  }
+};
+
+class RangeServerTlsTest : public ::testing::Test {
+ protected:
+  RangeServerTlsTest()
+      : server_(std::move(
+            RangeServer::start({.job = certificate("the secret of this job")}, files_).value())) {}
+
+  // What a read by a client that shows this certificate, or none, comes to.
+  Status read(std::shared_ptr<const http::JobCertificate> shown, std::string_view scheme = "https",
+              int port = 0) const {
+    http::Client client({.job = std::move(shown)});
+    base::ByteVector out(100);
+    http::RangeAnswer answer({{0, out}}, {.size = 1000});
+    http::Request request;
+    request.url = fmt::format("{}://127.0.0.1:{}/file", scheme, port == 0 ? server_->port() : port);
+    request.headers = {"Range: bytes=0-99"};
+    const http::Outcome outcome = client.perform(std::move(request), answer);
+    EXPECT_EQ(outcome.status.ok(), out == base::ByteVector(100, 7));
+    return outcome.status;
+  }
+
+  Files files_;
+  std::unique_ptr<RangeServer> server_;
+};
+
+TEST(JobCertificateTest, OneSecretIsOneCertificate) {
+  EXPECT_EQ(certificate("the secret of this job")->certificate,
+            certificate("the secret of this job")->certificate);
+  EXPECT_NE(certificate("the secret of this job")->certificate,
+            certificate("the secret of that job")->certificate);
+  EXPECT_EQ(certificate("the secret of this job")->key, certificate("the secret of this job")->key);
+  EXPECT_NE(certificate("the secret of this job")->key, certificate("the secret of that job")->key);
+}
+
+TEST(JobCertificateTest, AShortSecretIsRefused) {
+  const auto made = http::make_job_certificate(Secret("15 bytes, short"));
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kInvalid);
+  EXPECT_THAT(made.error().message(), Not(HasSubstr("15 bytes, short")));
+}
+
+TEST_F(RangeServerTlsTest, WhoHasTheSecretIsAnswered) {
+  EXPECT_TRUE(read(certificate("the secret of this job")).ok());
+  EXPECT_EQ(server_->served().requests, 1u);
+}
+
+TEST_F(RangeServerTlsTest, WhoHasAnotherSecretIsNot) {
+  EXPECT_FALSE(read(certificate("the secret of that job")).ok());
+  EXPECT_EQ(server_->served().requests, 0u);
+}
+
+TEST_F(RangeServerTlsTest, WhoShowsNothingIsNot) {
+  EXPECT_FALSE(read(nullptr).ok());
+  EXPECT_FALSE(read(nullptr, "http").ok());
+  testing::exchange(server_->port(), "GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\n\r\n");
+  EXPECT_EQ(server_->served().requests, 0u);
+  EXPECT_TRUE(read(certificate("the secret of this job")).ok());  // it goes on
+}
+
+TEST_F(RangeServerTlsTest, AServerOfAnotherJobIsNotTrusted) {
+  const auto other =
+      RangeServer::start({.job = certificate("the secret of that job")}, files_).value();
+  const Status status = read(certificate("the secret of this job"), "https", other->port());
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("certificate"));
+}
+
+TEST_F(RangeServerTlsTest, WithoutASecretOnlyThisMachineIsServed) {
+  for (const char* address : {"0.0.0.0", "::", "192.0.2.1", "10.0.0.1"}) {
+    const auto server = RangeServer::start({.address = address}, files_);
+    ASSERT_FALSE(server.has_value());
+    EXPECT_EQ(server.error().code(), Code::kInvalid) << address;
+  }
+  EXPECT_TRUE(RangeServer::start({.address = "127.0.0.2"}, files_).has_value());
+  EXPECT_TRUE(RangeServer::start(
+                  {.address = "0.0.0.0", .job = certificate("the secret of this job")}, files_)
+                  .has_value());
+}
+
+}  // namespace
+}  // namespace forebay::io::serve

@@ -1,0 +1,28 @@
+// A client that sends any bytes, for tests of servers.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace forebay::io::testing {
+
+// Connects to this machine's port, sends the bytes, and returns all that comes until the server
+// closes the connection, or ten seconds have passed.
+inline std::string exchange(uint16_t port, std::string_view bytes) {
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket socket(context);
+  socket.connect({boost::asio::ip::address_v4::loopback(), port});
+  boost::system::error_code ignored;
+  boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
+  std::string answer;
+  boost::asio::async_read(socket, boost::asio::dynamic_buffer(answer), [](auto, size_t) {});
+  context.run_for(std::chrono::seconds(10));
+  return answer;
+}
+
+}  // namespace forebay::io::testing

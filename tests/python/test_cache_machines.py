@@ -1,0 +1,125 @@
+"""Machines of one job that hold its cache together, each with a torchrun of its own."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import forebay
+from conftest import run_forebay
+from forebay import meeting
+from places import Place, epoch, on_web
+from servers.nginx import Nginx
+
+# A rank: reads epochs, and writes the hashes of its batches, and what the cache did.
+RANK = """
+import json, os, pathlib, sys
+import torch.distributed
+import forebay
+from conftest import run_forebay
+from places import epoch
+path, options, folder, epochs = json.loads(sys.argv[1])
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+own = pathlib.Path(folder) / os.environ["GROUP_RANK"]
+cache = forebay.Cache(own, disk_bytes="1GB")
+dataset = forebay.Dataset(path, options, cache=cache)
+torch.distributed.init_process_group("gloo")
+torch.distributed.barrier()
+hashes = epoch(dataset, count=epochs, regions="never")
+torch.distributed.barrier()
+result = json.dumps([hashes, cache.stats(), own.stat().st_mode])
+(pathlib.Path(folder) / f"result {rank}").write_text(result)
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def run_job(place: Place, folder: Path, *, machines: int, ranks: int) -> list[Any]:
+    """Runs a job of so many machines with so many ranks each; returns each rank's result."""
+    script = folder / "rank.py"
+    script.write_text(RANK)
+    port = free_port()
+    arguments = json.dumps([place.url, place.options, str(folder), 3])
+    agents = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={machines}"),
+                *(f"--nproc-per-node={ranks}", f"--node-rank={number}"),
+                *("--master-addr=127.0.0.1", f"--master-port={port}", script, arguments),
+            ],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(machines)
+    ]
+    try:
+        for agent in agents:
+            said, _ = agent.communicate(timeout=200)
+            assert agent.returncode == 0, said
+    finally:
+        for agent in agents:
+            agent.kill()
+    return [json.loads((folder / f"result {rank}").read_text()) for rank in range(machines * ranks)]
+
+
+@pytest.fixture(scope="session")
+def many_chunks(photos: Path) -> Path:
+    """Returns the photographs in so many chunks that each machine owns some."""
+    packed = photos.parent / "many"
+    run_forebay("pack", photos.parent / "images", packed, "--chunk-bytes", "100000")
+    return packed
+
+
+@pytest.fixture
+def web(nginx: Nginx, many_chunks: Path) -> Place:
+    """Returns the photographs on nginx."""
+    return Place(f"{nginx.url}/{on_web(nginx, many_chunks)}", None, nginx.url)
+
+
+def test_machines_hold_the_data_together(web: Place, many_chunks: Path, tmp_path: Path) -> None:
+    results = run_job(web, tmp_path, machines=2, ranks=2)
+    for rank, (hashes, _, _) in enumerate(results):
+        more: dict[str, Any] = {"count": 3, "regions": "never"}
+        assert hashes == epoch(many_chunks, rank=rank, world_size=4, **more)
+    stats = [stats for _, stats, _ in results]
+    assert [one["members"] for one in stats] == [2] * 4
+    assert [one["serves"] for one in stats].count(True) == 2
+    assert sum(one["peer_failures"] for one in stats) == 0
+    stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
+    assert sum(one["origin_bytes"] for one in stats) <= 1.01 * stored
+    # Both hold a share.
+    assert all(one["disk_held_bytes"] > 0 for one in stats if one["serves"])
+    assert sum(one["peer_hit_bytes"] for one in stats) > stored / 2
+    for number in range(2):
+        assert not (tmp_path / str(number) / "forebay-cache").exists()
+
+
+def test_a_job_of_several_machines_needs_a_way_to_meet(
+    web: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    with pytest.raises(ValueError, match=r"init_process_group\(\) before, or .* torchrun"):
+        forebay.Dataset(web.url, cache=tmp_path, cache_bytes="1GB")
+
+
+def test_the_own_address_is_found_by_the_masters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    assert meeting.own_address() in ("127.0.0.1", "::1")
+    monkeypatch.setenv("MASTER_ADDR", "no such host")
+    with pytest.raises(ValueError, match="give the cache its address"):
+        meeting.own_address()
