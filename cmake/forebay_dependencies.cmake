@@ -14,8 +14,10 @@ find_package(pugixml REQUIRED)
 find_package(Boost 1.74 REQUIRED)  # Asio and Beast, which are headers only
 # Asio 1.18 would use std::result_of, which is deprecated. ThreadSanitizer does not know its fences;
 # its mutexes order the same accesses.
-target_compile_definitions(Boost::headers INTERFACE BOOST_ASIO_HAS_STD_INVOKE_RESULT
-  $<$<STREQUAL:${FOREBAY_SANITIZE},thread>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
+target_compile_definitions(Boost::headers INTERFACE BOOST_ASIO_HAS_STD_INVOKE_RESULT)
+if(FOREBAY_SANITIZE STREQUAL "thread")
+  target_compile_definitions(Boost::headers INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
+endif()
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 find_package(JPEG REQUIRED)
