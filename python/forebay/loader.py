@@ -361,8 +361,9 @@ class Loader:
             "link_latency_seconds" (from a request to its answer's first byte) and
             "link_bytes_per_second": as they are now, 0 where that is not known.
             "cost": only with a price; of http_requests and wire_bytes_received.
-            With a cache, the numbers of Cache.stats() too, whose names then begin with "cache", as
-            in "cache_origin_bytes": they count what all datasets of this process do.
+            A dataset with a cache adds the numbers of Cache.stats(). Their names begin with
+            "cache", as in "cache_origin_bytes", and they count what all datasets of this process
+            do with the cache.
             All but wait_seconds count since the threads began: close() ends them.
 
         Raises:

@@ -106,6 +106,8 @@ Status Cache::begin() {
 
 Status Cache::serve(std::unique_ptr<io::FileLock> lock) {
   lock_ = std::move(lock);
+  // What a process that was killed left must mislead nobody.
+  static_cast<void>(io::posix_file_system().remove(io::join_path(options_.folder, "server")));
   if (options_.memory_bytes_max > 0) {
     io::ScratchFiles::remove_abandoned(io::parent_path(options_.memory_folder),
                                        options_.memory_prefix);

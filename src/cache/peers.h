@@ -24,7 +24,7 @@ struct PeerStats {
 // Any thread may call anything.
 class Peers {
  public:
-  // With the job's certificate, members are reached by TLS.
+  // Members are reached by TLS where there is a certificate, and by plain HTTP where it is null.
   explicit Peers(std::shared_ptr<const io::http::JobCertificate> certificate);
   // Ends the reads that are in flight; each is done before this returns.
   ~Peers();

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 if TYPE_CHECKING:
+    from places import Place
     from servers.chaos import ChaosProxy
     from servers.nginx import Nginx
     from servers.s3 import S3
@@ -159,6 +160,19 @@ def bucket(s3: "S3", photos: Path) -> str:
     s3.upload(photos, name, "set/")
     s3.upload(photos.parent / "images", name, "images/")
     return name
+
+
+@pytest.fixture(params=["web", "s3"])
+def place(request: pytest.FixtureRequest, photos: Path) -> "Place":
+    """Returns the photographs on each of the servers."""
+    from places import Place, on_web, s3_options
+
+    if request.param == "web":
+        nginx: Nginx = request.getfixturevalue("nginx")
+        return Place(f"{nginx.url}/{on_web(nginx, photos)}", None, nginx.url)
+    s3: S3 = request.getfixturevalue("s3")
+    bucket: str = request.getfixturevalue("bucket")
+    return Place(f"s3://{bucket}/set", s3_options(s3), s3.endpoint)
 
 
 @pytest.fixture

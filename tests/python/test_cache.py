@@ -22,17 +22,6 @@ from servers.processes import wait_for
 from servers.s3 import S3
 
 
-@pytest.fixture(params=["web", "s3"])
-def place(request: pytest.FixtureRequest, photos: Path) -> Place:
-    """Returns the photographs on each of the servers."""
-    if request.param == "web":
-        nginx: Nginx = request.getfixturevalue("nginx")
-        return Place(f"{nginx.url}/{on_web(nginx, photos)}", None, nginx.url)
-    s3: S3 = request.getfixturevalue("s3")
-    bucket: str = request.getfixturevalue("bucket")
-    return Place(f"s3://{bucket}/set", s3_options(s3), s3.endpoint)
-
-
 @pytest.fixture
 def web(nginx: Nginx, photos: Path) -> str:
     """Returns the URL of the photographs on nginx."""

@@ -37,17 +37,6 @@ from servers.processes import wait_for
 from servers.s3 import S3
 
 
-@pytest.fixture(params=["web", "s3"])
-def place(request: pytest.FixtureRequest, photos: Path) -> Place:
-    """Returns the photographs on each of the servers."""
-    if request.param == "web":
-        nginx: Nginx = request.getfixturevalue("nginx")
-        return Place(f"{nginx.url}/{on_web(nginx, photos)}", None, nginx.url)
-    s3: S3 = request.getfixturevalue("s3")
-    bucket: str = request.getfixturevalue("bucket")
-    return Place(f"s3://{bucket}/set", s3_options(s3), s3.endpoint)
-
-
 def test_batches_are_those_of_a_local_disk(place: Place, photos: Path) -> None:
     assert epoch(place.url, place.options) == epoch(photos)
     assert epoch(place.url, place.options, regions="never") == epoch(photos)
