@@ -55,15 +55,15 @@ def run_job(place: Place, folder: Path, *, machines: int, ranks: int) -> list[An
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={machines}"),
-                *(f"--nproc-per-node={ranks}", f"--node-rank={number}"),
-                *("--master-addr=127.0.0.1", f"--master-port={port}", script, arguments),
+                *(f"--nproc-per-node={ranks}", "--rdzv-backend=c10d"),
+                *(f"--rdzv-endpoint=127.0.0.1:{port}", script, arguments),
             ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for number in range(machines)
+        for _ in range(machines)
     ]
     try:
         for agent in agents:
