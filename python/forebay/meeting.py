@@ -18,6 +18,7 @@ from forebay.ranks import own_world
 
 _WAIT = timedelta(seconds=120)
 _LOOPBACK = "127.0.0.1"
+_ELSEWHERE = "192.0.2.1"  # an address of RFC 5737 that no machine has
 _numbers = itertools.count()  # of the meetings of this process
 
 
@@ -111,12 +112,29 @@ def own_address() -> str:
     """
     host = os.environ.get("MASTER_ADDR", "")
     try:
-        found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(found[0], socket.SOCK_DGRAM) as probe:
-            probe.connect(found[4])
-            return str(ipaddress.ip_address(probe.getsockname()[0]))
+        own = _address_towards(host)
     except OSError as error:
         raise ValueError(
             f"cannot tell by MASTER_ADDR ({host!r}) where other machines reach this one ({error}); "
             "give the cache its address"
         ) from None
+    if own.is_loopback and host != "localhost" and not _is_number(host):
+        # Many systems give their own name such an address, which others cannot reach.
+        with contextlib.suppress(OSError):
+            own = _address_towards(_ELSEWHERE)
+    return str(own)
+
+
+def _address_towards(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(found[0], socket.SOCK_DGRAM) as probe:
+        probe.connect(found[4])
+        return ipaddress.ip_address(probe.getsockname()[0])
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
