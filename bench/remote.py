@@ -82,11 +82,7 @@ class Scene(NamedTuple):
 def prepare(photos: Path, root: Path, copies: int) -> Data:
     """Copies the photographs into a folder of their own below `root`, each several times."""
     data = Data(root)
-    for path in sorted(path for path in photos.rglob("*") if path.is_file()):
-        for copy in range(copies):
-            target = data.folder / path.parent.name / f"{path.stem}_{copy}.jpg"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
+    data.fill(photos, copies)
     return data
 
 

@@ -1,10 +1,10 @@
-"""A link of a given rate between this machine and a network namespace on it, for benchmarks.
+"""Links of a given rate between this machine and network namespaces on it, for benchmarks.
 
-Clients run in the namespace and servers outside it. Both ends of the link are limited by a token
-bucket (`tc tbf`), and packets are never larger than the link's, so what an interface counts is what
-a real one would. Needs root.
+Clients run in the namespaces and servers outside them. Both ends of a link are limited by a token
+bucket (`tc tbf`). Needs root.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -26,8 +26,23 @@ def _ip(*words: str) -> str:
     return done.stdout
 
 
+def _limit(command: list[str], name: str, mbit: int) -> None:
+    """Limits what leaves an interface, in Mbit/s; headers of all layers count too."""
+    burst = max(BURST_BYTES_MIN, mbit * 125 * BURST_MS)
+    bucket = f"tbf rate {mbit}mbit burst {burst} latency {QUEUE_MS}ms".split()
+    subprocess.run([*command, "tc", "qdisc", "replace", "dev", name, "root", *bucket], check=True)
+
+
+def _inside(namespace: str) -> list[str]:
+    """The words before a command that make it run in the namespace."""
+    return ["ip", "netns", "exec", namespace]
+
+
 class Link:
-    """The link, while the context lasts; `host` is the address of its outer end."""
+    """The link to one namespace, while the context lasts; `host` is the address of its outer end.
+
+    Packets are never larger than the link's, so what an interface counts is what a real one would.
+    """
 
     def __init__(self) -> None:
         number = os.getpid() % 16000
@@ -62,18 +77,78 @@ class Link:
 
     def command(self) -> list[str]:
         """The words before a command that make it run in the namespace."""
-        return ["ip", "netns", "exec", self._namespace]
+        return _inside(self._namespace)
 
     def limit(self, mbit: int) -> None:
         """Limits the rate in each direction, in Mbit/s; headers of all layers count too."""
-        burst = max(BURST_BYTES_MIN, mbit * 125 * BURST_MS)
-        bucket = f"tbf rate {mbit}mbit burst {burst} latency {QUEUE_MS}ms".split()
-        for where, name in (([], self._outer), (self.command(), "link0")):
-            subprocess.run([*where, "tc", "qdisc", "replace", "dev", name, "root", *bucket],
-                           check=True)  # fmt: skip
+        _limit([], self._outer, mbit)
+        _limit(self.command(), "link0", mbit)
 
     def bytes(self) -> tuple[int, int]:
         """Bytes that the client's interface has received and sent so far, with all headers."""
         said = _ip("-n", self._namespace, "-json", "-stats", "link", "show", "dev", "link0")
         counts = json.loads(said)[0]["stats64"]
         return counts["rx"]["bytes"], counts["tx"]["bytes"]
+
+
+class Network:
+    """Namespaces that stand for machines, each with a link to a bridge, while the context lasts.
+
+    The links carry packets as large as the system makes them, like network cards that cut packets
+    themselves. `host` is the address of this machine on the bridge, where the servers are.
+
+    Attributes:
+        machines: How many namespaces.
+    """
+
+    def __init__(self, machines: int) -> None:
+        self.machines = machines
+        number = os.getpid() % 12000
+        self._net = f"10.{140 + number // 256}.{number % 256}"
+        self._bridge = f"fbb{os.getpid()}"
+        self._links = [f"fb{os.getpid()}m{machine}" for machine in range(machines)]
+        self.host = f"{self._net}.1"
+
+    def address(self, machine: int) -> str:
+        """The address of a machine."""
+        return f"{self._net}.{machine + 2}"
+
+    def __enter__(self) -> "Network":
+        try:
+            _ip("link", "add", self._bridge, "type", "bridge")
+            _ip("address", "add", f"{self.host}/24", "dev", self._bridge)
+            _ip("link", "set", "dev", self._bridge, "up")
+            for machine, name in enumerate(self._links):
+                _ip("netns", "add", name)
+                _ip("link", "add", name, "type", "veth", "peer", "name", "link0", "netns", name)
+                _ip("link", "set", "dev", name, "master", self._bridge, "up")
+                place = f"{self.address(machine)}/24"
+                _ip("-n", name, "address", "add", place, "dev", "link0")
+                for interface in ("link0", "lo"):
+                    _ip("-n", name, "link", "set", "dev", interface, "up")
+        except LinkError:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for words in [["netns", "delete", name] for name in self._links]:
+            with contextlib.suppress(LinkError):
+                _ip(*words)  # this also deletes both ends of its link
+        with contextlib.suppress(LinkError):
+            _ip("link", "delete", self._bridge)
+
+    def command(self, machine: int) -> list[str]:
+        """The words before a command that make it run on a machine."""
+        return _inside(self._links[machine])
+
+    def limit(self, mbit: int) -> None:
+        """Limits the rate of each machine's link in each direction, in Mbit/s."""
+        for machine, name in enumerate(self._links):
+            _limit([], name, mbit)
+            _limit(self.command(machine), "link0", mbit)

@@ -58,6 +58,11 @@ class Forebay(RemoteSide):
 
     library = "forebay"
     regions = "auto"
+    threads = WORKERS
+
+    def options(self) -> dict[str, Any]:
+        """Further arguments of the Loader."""
+        return {}
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
         """Opens a Loader; its threads are the core's."""
@@ -65,7 +70,8 @@ class Forebay(RemoteSide):
         from forebay import transforms as T
 
         with Loader(
-            self.url, BATCH, shuffle=True, num_workers=WORKERS, seed=SEED, regions=self.regions,
+            self.url, BATCH, shuffle=True, num_workers=self.threads, seed=SEED,
+            regions=self.regions, **self.options(),
             transform=[T.RandomResizedCrop(WORK.size), T.RandomHorizontalFlip(), T.Normalize()],
         ) as self.loader:  # fmt: skip
             for number in range(first, first + count):
@@ -193,24 +199,28 @@ class Look:
         return {"hash": self._hash.hexdigest(), "mean": mean, "std": deviation}
 
 
+def consume(epoch: Iterable[np.ndarray], start: float, check: bool) -> dict[str, Any]:
+    """Iterates over an epoch, and says what it took from `start` on (time.monotonic())."""
+    images, to_first, look = 0, None, Look()
+    for batch in epoch:
+        to_first = to_first or time.monotonic() - start
+        assert batch.shape[1:] == (3, WORK.size, WORK.size), batch.shape
+        assert batch.dtype == np.float32
+        images += len(batch)
+        if check:
+            look.add(batch)
+    said = {"images": images, "wall_seconds": time.monotonic() - start}
+    return said | {"first_batch_seconds": to_first} | (look.result() if check else {})
+
+
 def run(side: RemoteSide, first: int, count: int, check: bool) -> Iterator[dict[str, Any]]:
     """Runs epochs, and says of each what it took, from the end of the one before."""
     last, counts = time.monotonic(), dict[str, float]()
     for epoch in side.epochs(first, count):
-        images, to_first, look = 0, None, Look()
-        for batch in epoch:
-            to_first = to_first or time.monotonic() - last
-            assert batch.shape[1:] == (3, WORK.size, WORK.size), batch.shape
-            assert batch.dtype == np.float32
-            images += len(batch)
-            if check:
-                look.add(batch)
-        now = time.monotonic()
-        said = {"images": images, "wall_seconds": now - last, "first_batch_seconds": to_first}
+        said = consume(epoch, last, check)
+        last += said["wall_seconds"]
         before, counts = counts, side.counts()
-        added = {key: counts[key] - before.get(key, 0) for key in counts}
-        yield said | added | (look.result() if check else {})
-        last = now
+        yield said | {key: counts[key] - before.get(key, 0) for key in counts}
 
 
 def first_batch(side: RemoteSide) -> dict[str, Any]:

@@ -19,7 +19,8 @@ MEMORY = "memory"
 _SHM = "/dev/shm"  # a tmpfs
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_Arguments = tuple["str | os.PathLike[str] | None", int, int]  # folder, disk_bytes, memory_bytes
+# folder, disk_bytes, memory_bytes, keep
+_Arguments = tuple["str | os.PathLike[str] | None", int, int, bool]
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
@@ -28,20 +29,25 @@ class Cache:
 
     Ranges of files that somebody asked for are held, as they are stored, and checked when they are
     read. Processes of one machine that name the same folder share it: the first one holds it and
-    serves it to the others. What is held stays until the job ends: in a shuffled epoch every byte
-    is needed once, so that nothing better can be done than to keep what is there. Nothing is left
-    when the last process that serves ends; after it was killed, the next one that names the folder
-    removes what it left.
+    serves it to the others, and when it ends or is killed, another one goes on with what is held.
+
+    What is held stays until the job ends: in a shuffled epoch every byte is needed once, so that
+    nothing better can be done than to keep what is there. Only of crops, what the next epoch does
+    not need makes room for what it needs. Nothing is left when the last process ends. When all were
+    killed, the next one that names the folder removes what they left, unless it is of the same job,
+    which the launcher started again.
 
     Machines of a job hold one cache together: each piece of a file is held by one of them, which
     serves it to the others. They meet through the store of torch.distributed or of torchrun, so
     every rank must make the same caches in the same order. What they say to each other goes by
-    TLS, with keys from a secret that rank 0 makes.
+    TLS, with keys from a secret that rank 0 makes. They notice by themselves who comes and goes.
 
     Args:
         folder: A folder on a fast disk of this machine. None: what is held is in memory alone.
         disk_bytes: How many bytes the folder may take: an int, or a text like "200GB" or "64GiB".
         memory_bytes: How many bytes of memory are used, before the disk is.
+        keep: Whether what is on the disk stays when the job ends, for the next job that names the
+            folder.
         address: Where the job's other machines reach this one, as a number. None: the address from
             which this machine reaches MASTER_ADDR.
 
@@ -57,6 +63,7 @@ class Cache:
         disk_bytes: int | str = 0,
         memory_bytes: int | str = 0,
         *,
+        keep: bool = False,
         address: str | None = None,
     ) -> None:
         disk, memory = (
@@ -65,19 +72,21 @@ class Cache:
         )
         if folder is None and disk:
             raise ValueError("disk_bytes goes with a folder")
+        if keep and not disk:
+            raise ValueError("keep=True goes with a folder and disk_bytes")
         if not disk + memory:
             raise ValueError('a cache needs a size: disk_bytes or memory_bytes, such as "200GB"')
         _check_memory(memory)
         meeting = meet(address)
         if meeting is None:
-            self._open((folder, disk, memory), Machine())
+            self._open((folder, disk, memory, bool(keep)), Machine())
             return
-        self._open((folder, disk, memory), Machine(meeting.address, meeting.secret))
+        self._open((folder, disk, memory, bool(keep)), Machine(meeting.address, meeting.secret))
         members = meeting.members(self.core.machine)
         self._join(replace(self._machine, members=members))
 
     def _open(self, arguments: _Arguments, machine: Machine) -> None:
-        folder, disk, memory = arguments
+        folder, disk, memory, keep = arguments
         prefix = f"forebay-{os.getuid()}-"
         name = prefix + _name_of_job(folder)
         if folder is None:
@@ -88,25 +97,35 @@ class Cache:
         self._process = os.getpid()
         held = os.path.join(_SHM, name)
         self.core = _core.Cache.open(
-            place, disk, held, prefix, memory, machine.address, machine.secret
+            place,
+            disk,
+            held,
+            prefix,
+            memory,
+            keep,
+            _launcher_job(),
+            machine.address,
+            machine.secret,
         )
         self._machine = machine
 
     def _join(self, machine: Machine) -> None:
         self._machine = machine
         if machine.members:
-            self.core.set_members([_core.Member(*member) for member in machine.members])
+            self.core.join([_core.Member(*member) for member in machine.members])
 
     def stats(self) -> dict[str, Any]:
         """What this process did with the cache so far, by name.
 
         "serves": whether this process holds the machine's share; "members": how many machines hold
-        the cache together; "memory_held_bytes" and "disk_held_bytes"; "refused_bytes": not held,
-        because nothing had room; "damaged": ranges that were not what was written. Where this
-        process had its bytes from: "memory_hit_bytes" and "disk_hit_bytes" of its own share,
-        "peer_hit_bytes" from other processes, "origin_bytes" from where the data lies, also for
-        others. "peer_requests" and "peer_failures"; "served_requests" and "served_bytes": to other
-        processes; "trouble": why less is held than may be, or "".
+        the cache together; "memory_held_bytes" and "disk_held_bytes"; "found_bytes": what earlier
+        processes had left; "refused_bytes": not held, because nothing had room; "dropped_bytes":
+        not held any more, to make room for what is needed sooner; "damaged": ranges that were not
+        what was written. Where this process had its bytes from: "memory_hit_bytes" and
+        "disk_hit_bytes" of its own share, "peer_hit_bytes" from other processes, "origin_bytes"
+        from where the data lies, also for others. "peer_requests" and "peer_failures";
+        "served_requests" and "served_bytes": to other processes; "trouble": why less is held than
+        may be, or "".
         """
         if self._process != os.getpid():
             raise RuntimeError(
@@ -129,8 +148,11 @@ class Cache:
         return _copy, (self._arguments, self._machine)
 
     def __repr__(self) -> str:
-        folder, disk, memory = self._arguments
-        return f"forebay.Cache({folder!r}, disk_bytes={disk}, memory_bytes={memory})"
+        folder, disk, memory, keep = self._arguments
+        return (
+            f"forebay.Cache({folder!r}, disk_bytes={disk}, memory_bytes={memory}"
+            f"{', keep=True' if keep else ''})"
+        )
 
 
 _lock = threading.Lock()
@@ -158,13 +180,13 @@ def shared_cache(
     if size is None:
         raise ValueError(f'cache={folder!r} needs cache_bytes, such as "200GB"')
     most = size_in_bytes("cache_bytes", size)
-    arguments: _Arguments = (None, 0, most) if folder == MEMORY else (folder, most, 0)
-    return _kept(arguments, lambda: Cache(*arguments))
+    arguments: _Arguments = (None, 0, most, False) if folder == MEMORY else (folder, most, 0, False)
+    return _kept(arguments, lambda: Cache(*arguments[:3]))
 
 
 def _kept(arguments: _Arguments, make: Callable[[], Cache]) -> Cache:
-    folder, disk, memory = arguments
-    key = (os.getpid(), folder and os.path.realpath(os.fsdecode(folder)), disk, memory)
+    folder, *rest = arguments
+    key = (os.getpid(), folder and os.path.realpath(os.fsdecode(folder)), *rest)
     with _lock:
         found = _opened.get(key)
         if found is None:
@@ -208,6 +230,11 @@ def _check_memory(memory: int) -> None:
             f"memory_bytes is {memory}, but {_SHM} has room for {free}; in a container, raise "
             "--shm-size"
         )
+
+
+def _launcher_job() -> str:
+    """The launcher's name of the job, which stays when it starts the processes again; or ""."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") or os.environ.get("SLURM_JOB_ID") or ""
 
 
 def _name_of_job(folder: str | os.PathLike[str] | None) -> str:

@@ -22,13 +22,16 @@ _ELSEWHERE = "192.0.2.1"  # an address of RFC 5737 that no machine has
 _numbers = itertools.count()  # of the meetings of this process
 
 
+Member = tuple[str, str, int, int, int]  # id, host, port, room_bytes, incarnation
+
+
 @dataclass(frozen=True)
 class Machine:
     """How this machine takes part in a cache: what a copy in another process needs, too."""
 
     address: str = _LOOPBACK
     secret: str = ""
-    members: tuple[tuple[str, str, int, int], ...] = ()  # id, host, port, room_bytes
+    members: tuple[Member, ...] = ()
 
 
 class Meeting:
@@ -49,13 +52,13 @@ class Meeting:
         with _in_time("rank 0"):
             self.secret: str = self._store.get("secret").decode()
 
-    def members(self, machine: _core.Member) -> tuple[tuple[str, str, int, int], ...]:
+    def members(self, machine: _core.Member) -> tuple[Member, ...]:
         """Tells the other ranks of this machine's member; returns all machines' members.
 
         Raises:
             OSError: Not all ranks came in time.
         """
-        own = (machine.id, machine.host, machine.port, machine.room_bytes)
+        own = (machine.id, machine.host, machine.port, machine.room_bytes, machine.incarnation)
         self._store.set(f"member {self._rank}", json.dumps(own))
         found = set()
         for rank in range(self._world_size):

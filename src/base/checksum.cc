@@ -4,6 +4,8 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace forebay::base {
 
@@ -16,6 +18,44 @@ uint32_t crc32c(Bytes data, uint32_t seed) {
     data = data.subspan(step);
   }
   return ~state;
+}
+
+namespace {
+
+constexpr uint32_t kOne = 1u << 31;  // the polynomial 1
+
+// The product of two polynomials modulo that of CRC-32C, whose highest powers stand in the lowest
+// bits.
+constexpr uint32_t multiply(uint32_t a, uint32_t b) {
+  constexpr uint32_t kPolynomial = 0x82F63B78;
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    product ^= b & (0u - static_cast<uint32_t>((a & bit) != 0));
+    b = b >> 1 ^ (kPolynomial & (0u - (b & 1)));
+  }
+  return product;
+}
+
+// x^(8 * 2^i)
+constexpr std::array<uint32_t, 64> make_powers() {
+  std::array<uint32_t, 64> powers{};
+  powers[0] = 1u << 23;
+  for (size_t i = 1; i < powers.size(); ++i) powers[i] = multiply(powers[i - 1], powers[i - 1]);
+  return powers;
+}
+constexpr std::array<uint32_t, 64> kPowers = make_powers();
+
+}  // namespace
+
+// Bytes that follow move a checksum on by multiplying it with x^(8 * their number).
+Crc32cJoin::Crc32cJoin(uint64_t second_bytes) : factor_(kOne) {
+  for (size_t i = 0; i < kPowers.size(); ++i) {
+    if ((second_bytes >> i & 1) != 0) factor_ = multiply(factor_, kPowers[i]);
+  }
+}
+
+uint32_t Crc32cJoin::operator()(uint32_t first, uint32_t second) const {
+  return multiply(factor_, first) ^ second;
 }
 
 struct Sha256Stream::State {

@@ -13,6 +13,16 @@ namespace forebay::base {
 // CRC of the bytes before `data`.
 uint32_t crc32c(Bytes data, uint32_t seed = 0);
 
+// Gives the CRC-32C of bytes A and then B from those of A and of B, where B has this length.
+class Crc32cJoin {
+ public:
+  explicit Crc32cJoin(uint64_t second_bytes);
+  uint32_t operator()(uint32_t first, uint32_t second) const;
+
+ private:
+  uint32_t factor_;
+};
+
 using Sha256 = std::array<uint8_t, 32>;
 
 Sha256 sha256(Bytes data);

@@ -32,5 +32,16 @@ TEST(Sha256, ReadsOnlyItsOwnHex) {
   EXPECT_FALSE(sha256_from_hex(std::string(63, 'a') + "G"));
 }
 
+TEST(Crc32c, OfPartsGivesThatOfTheWhole) {
+  ByteVector data(100'000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * i >> 3);
+  const Bytes whole = data;
+  for (const size_t cut : {0u, 1u, 7u, 16'384u, 99'999u, 100'000u}) {
+    const Bytes second = whole.subspan(cut);
+    EXPECT_EQ(Crc32cJoin(second.size())(crc32c(whole.first(cut)), crc32c(second)), crc32c(whole))
+        << cut;
+  }
+}
+
 }  // namespace
 }  // namespace forebay::base

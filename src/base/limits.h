@@ -54,8 +54,20 @@ inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 // Requests to a machine's own server of ranges
 inline constexpr size_t kServedConnectionsMax = 1024;
 inline constexpr uint32_t kServedHeadBytesMax = 8u << 10;
+inline constexpr size_t kAgainTextBytesMax = 4u << 10;  // of a request: when bytes are needed again
 inline constexpr uint64_t kServedAnswerBytesMax = 64ull << 20;  // of the ranges of one request
 inline constexpr uint64_t kServedBytesMax = 256ull << 20;       // in memory for all answers
+
+// What processes of a job's cache leave for each other
+inline constexpr uint64_t kExtentListBytesMax = 4ull << 30;
+inline constexpr uint64_t kMembersNoticeBytesMax = 4ull << 20;
+
+// Members of a job's cache
+inline constexpr size_t kMembersMax = 4096;  // those that are gone and still remembered too
+inline constexpr size_t kMemberIdBytesMax = 64;
+inline constexpr size_t kHostBytesMax = 253;            // a name in DNS
+inline constexpr size_t kMemberMessageBytesMax = 1200;  // passes every network in one datagram
+inline constexpr uint64_t kIncarnationMax = 1ull << 63;
 
 // Answers of servers
 inline constexpr size_t kHttpHeadersMax = 200;

@@ -22,6 +22,7 @@ enum class Purpose : uint32_t {
   kMix = 5,
   kDraw = 6,
   kRetry = 7,
+  kMembership = 8,
   kTest = 100,
   kSimulation = 101,
 };

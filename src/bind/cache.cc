@@ -11,13 +11,15 @@ namespace {
 using cache::Member;
 
 Cache open(const nb::str& folder, uint64_t disk_bytes_max, const nb::str& memory_folder,
-           const std::string& memory_prefix, uint64_t memory_bytes_max, const std::string& address,
-           std::string secret) {
+           const std::string& memory_prefix, uint64_t memory_bytes_max, bool stays,
+           const std::string& job, const std::string& address, std::string secret) {
   const cache::CacheOptions options{.folder = name_of(folder),
                                     .disk_bytes_max = disk_bytes_max,
                                     .memory_folder = name_of(memory_folder),
                                     .memory_prefix = memory_prefix,
                                     .memory_bytes_max = memory_bytes_max,
+                                    .stays = stays,
+                                    .job = job,
                                     .address = address,
                                     .secret = io::Secret::take(secret)};
   const WithoutInterpreter released;
@@ -37,6 +39,8 @@ nb::dict stats(const Cache& self) {
   out["disk_held_bytes"] = stats.store.held.disk;
   out["memory_hit_bytes"] = stats.hits.memory;
   out["disk_hit_bytes"] = stats.hits.disk;
+  out["found_bytes"] = stats.store.found_bytes;
+  out["dropped_bytes"] = stats.store.dropped_bytes;
   out["refused_bytes"] = stats.store.refused_bytes;
   out["damaged"] = stats.store.damaged;
   out["peer_hit_bytes"] = stats.peers.hit_bytes;
@@ -55,28 +59,29 @@ void bind_cache(nb::module_& m) {
   nb::class_<Member>(m, "Member", "A machine's part of a job's cache.")
       .def(
           "__init__",
-          [](Member* self, std::string id, std::string host, uint16_t port, uint64_t room_bytes) {
-            new (self) Member{std::move(id), std::move(host), port, room_bytes};
+          [](Member* self, std::string id, std::string host, uint16_t port, uint64_t room_bytes,
+             uint64_t incarnation) {
+            new (self) Member{std::move(id), std::move(host), port, room_bytes, incarnation};
           },
-          nb::arg("id"), nb::arg("host"), nb::arg("port"), nb::arg("room_bytes"))
+          nb::arg("id"), nb::arg("host"), nb::arg("port"), nb::arg("room_bytes"),
+          nb::arg("incarnation"))
       .def_ro("id", &Member::id)
       .def_ro("host", &Member::host)
       .def_ro("port", &Member::port)
-      .def_ro("room_bytes", &Member::room_bytes);
+      .def_ro("room_bytes", &Member::room_bytes)
+      .def_ro("incarnation", &Member::incarnation);
   nb::class_<Cache>(m, "Cache", "This process's part in a job's cache.")
       .def_static("open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"),
                   nb::arg("memory_folder"), nb::arg("memory_prefix"), nb::arg("memory_bytes_max"),
-                  nb::arg("address"), nb::arg("secret"),
+                  nb::arg("stays"), nb::arg("job"), nb::arg("address"), nb::arg("secret"),
                   "Serves the machine's share where no other process of this machine does.")
       .def_prop_ro(
           "machine", [](const Cache& self) { return self.opened->machine(); },
           "This machine's Member.")
       .def(
-          "set_members",
-          [](Cache& self, std::vector<Member> members) {
-            self.opened->set_members(std::move(members));
-          },
-          nb::arg("members"), "Sets who holds the cache together; the same on all machines.")
+          "join",
+          [](Cache& self, std::vector<Member> members) { self.opened->join(std::move(members)); },
+          nb::arg("members"), "The machines of the job, as the launcher knows them.")
       .def("stats", &stats, "Figures since the cache was opened, by name.");
 }
 

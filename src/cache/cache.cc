@@ -1,10 +1,8 @@
 #include "cache/cache.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/limits.h"
 #include "io/clock.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"
@@ -21,7 +19,18 @@ constexpr int64_t kMs = 1'000'000;
 // How long a process waits for the one that has begun to serve its machine.
 constexpr int64_t kServerNs = 5000 * kMs;
 constexpr int64_t kLookNs = 20 * kMs;
-constexpr uint64_t kServerFileBytes = 4096;
+// How often a process looks whether the one that serves is still there, and how long it waits when
+// it could not take over.
+constexpr int64_t kWatchNs = 50 * kMs;
+constexpr int64_t kAgainNs = 1000 * kMs;
+constexpr int64_t kLeaveNs = 2 * kMs;
+constexpr int kLeaveTries = 5;
+constexpr int kPortTries = 10;
+// How long after the machines met a list of one machine is taken for an older one.
+constexpr int64_t kJoinNs = 1000 * kMs;
+constexpr uint32_t kInVain = 32;
+// In a job that begins, a member may be asked for files of a dataset that it is just opening.
+constexpr int64_t kOpeningNs = 1000 * kMs;
 
 // Calls `done` once, when all parts of a read are done, with the first error.
 class Joint {
@@ -44,35 +53,33 @@ class Joint {
   const Cache::Done done_;
 };
 
-uint64_t bytes_of(const std::vector<io::Range>& ranges) {
-  uint64_t bytes = 0;
-  for (const io::Range& range : ranges) bytes += range.out.size();
-  return bytes;
-}
-
-bool is_below(const std::string& path, const std::string& root) {
-  return path.starts_with(root) || path + "/" == root;
-}
-
-std::string encode_member(const Member& member) {
-  return nlohmann::json{{"id", member.id},
-                        {"host", member.host},
-                        {"port", member.port},
-                        {"room_bytes", member.room_bytes}}
-      .dump();
-}
-
-std::optional<Member> decode_member(Bytes text) {
-  const auto found = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!found.is_object()) return std::nullopt;
-  try {
-    return Member{.id = found.at("id"),
-                  .host = found.at("host"),
-                  .port = found.at("port"),
-                  .room_bytes = found.at("room_bytes")};
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
+// Calls `done` once, when all parts of a question are answered, with what is left of them.
+class Rests {
+ public:
+  Rests(size_t parts, std::function<void(std::vector<io::Range>)> done)
+      : left_(parts), done_(std::move(done)) {}
+  void add(std::vector<io::Range> rest) {
+    {
+      MutexLock lock(mutex_);
+      all_.insert(all_.end(), rest.begin(), rest.end());
+      if (--left_ > 0) return;
+      rest = std::move(all_);
+    }
+    std::ranges::sort(rest, {}, &io::Range::offset);
+    done_(std::move(rest));
   }
+
+ private:
+  base::Mutex mutex_;
+  size_t left_ GUARDED_BY(mutex_);
+  std::vector<io::Range> all_ GUARDED_BY(mutex_);
+  const std::function<void(std::vector<io::Range>)> done_;
+};
+
+std::string new_id(const CacheOptions& options, uint16_t port) {
+  const std::string text =
+      fmt::format("{} {} {} {}", options.folder, options.address, port, io::wall_ns());
+  return base::to_hex(base::sha256(base::as_bytes(text))).substr(0, 16);
 }
 
 }  // namespace
@@ -93,56 +100,29 @@ Status Cache::begin() {
     certificate_ = std::make_shared<const io::http::JobCertificate>(std::move(made));
   }
   peers_ = std::make_unique<Peers>(certificate_);
-  keepers_.start(1, [this](uint32_t) {
-    io::work_in_background();
-    while (const auto job = jobs_.pop()) (*job)();
-  });
-  RETURN_IF_ERROR(io::make_private_folder(options_.folder));
-  auto lock = io::posix_file_system().lock(io::join_path(options_.folder, "lock"));
-  if (lock) return serve(std::move(*lock));
-  if (lock.error().code() != Code::kBusy) return lock.error();
-  return find_server();
+  ASSIGN_OR_RETURN(folder_, MachineFolder::open(options_.folder));
+  RETURN_IF_ERROR(find_server());
+  watcher_.start(1, [this](uint32_t) { watch(); });
+  return {};
 }
 
-Status Cache::serve(std::unique_ptr<io::FileLock> lock) {
-  lock_ = std::move(lock);
-  // What a process that was killed left must mislead nobody.
-  static_cast<void>(io::posix_file_system().remove(io::join_path(options_.folder, "server")));
-  if (options_.memory_bytes_max > 0) {
-    io::ScratchFiles::remove_abandoned(io::parent_path(options_.memory_folder),
-                                       options_.memory_prefix);
-  }
-  ASSIGN_OR_RETURN(store_,
-                   Store::open({options_.memory_folder, options_.memory_bytes_max},
-                               {io::join_path(options_.folder, "held"), options_.disk_bytes_max}));
-  ASSIGN_OR_RETURN(server_, io::serve::RangeServer::start(
-                                {.address = options_.address, .job = certificate_}, *this));
-  MutexLock guard(mutex_);
-  machine_ = {.id = base::to_hex(base::sha256(base::as_bytes(
-                                     fmt::format("{} {} {} {}", options_.folder, options_.address,
-                                                 server_->port(), io::wall_ns()))))
-                        .substr(0, 16),
-              .host = options_.address,
-              .port = server_->port(),
-              .room_bytes = options_.disk_bytes_max + options_.memory_bytes_max};
-  members_ = std::make_shared<const std::vector<Member>>(1, machine_);
-  const std::string text = encode_member(machine_);
-  return io::posix_file_system().put(io::join_path(options_.folder, "server"), base::as_bytes(text),
-                                     {.durable = false});
-}
-
-// What stands there may be that of a process which was killed: then nobody answers at that port.
+// Serves where nobody does. What stands in the folder may be a dead process's.
 Status Cache::find_server() {
-  const std::string path = io::join_path(options_.folder, "server");
   const int64_t deadline_ns = io::monotonic_ns() + kServerNs;
   base::CondVar never;
-  MutexLock lock(mutex_);
   while (true) {
-    const auto text = io::posix_file_system().read_whole(path, kServerFileBytes);
-    const auto member = text ? decode_member(*text) : std::nullopt;
-    if (member) {
-      machine_ = *member;
-      members_ = std::make_shared<const std::vector<Member>>(1, machine_);
+    ASSIGN_OR_RETURN(const bool is_ours, folder_->claim());
+    auto notice = folder_->read();
+    if (is_ours) {
+      const bool is_same_job = notice && !options_.job.empty() && notice->job == options_.job;
+      const bool is_used = options_.stays || is_same_job;
+      if (!is_used) return serve(std::nullopt, io::Found::kRemove);
+      // The machines of that time may be gone; who is there now says so by itself.
+      if (notice) notice->members.clear();
+      return serve(notice, io::Found::kUse);
+    }
+    if (notice) {
+      follow(*notice);
       return {};
     }
     const int64_t now_ns = io::monotonic_ns();
@@ -152,49 +132,171 @@ Status Cache::find_server() {
                   "serves it",
                   options_.folder, kServerNs / 1'000'000'000);
     }
+    MutexLock lock(mutex_);
     io::monotonic_clock().wait_until(mutex_, never, now_ns + kLookNs);
   }
 }
 
-Cache::~Cache() {
-  stop_.request_stop();
-  server_.reset();
-  peers_.reset();
-  jobs_.close();
-  keepers_.wait();
-  if (store_ == nullptr) return;
-  store_.reset();
-  // Nothing is left, unless others put something there. The lock goes last.
-  io::FileSystem& disk = io::posix_file_system();
-  for (const char* const name : {"server", "lock"}) {
-    static_cast<void>(disk.remove(io::join_path(options_.folder, name)));
+// The share, and the datagrams' socket with the same port.
+Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
+                                                 std::unique_ptr<io::Datagrams>* datagrams) {
+  for (int tries = kPortTries; true; --tries) {
+    ASSIGN_OR_RETURN(*datagrams, io::Datagrams::open(options_.address, options_.secret));
+    auto share =
+        Share::open({.memory = {options_.memory_folder, options_.memory_bytes_max},
+                     .disk = {held_folder(), options_.disk_bytes_max},
+                     .found = found,
+                     .server = {.address = options_.address,
+                                .port = (*datagrams)->port(),
+                                .job = certificate_,
+                                .wait_ns = kOpeningNs},
+                     .elsewhere =
+                         [this](const CachedFile& file, Ranges ranges,
+                                const io::ReadOptions& options, std::function<void(Ranges)> done) {
+                           read_elsewhere(file, std::move(ranges), options, std::move(done));
+                         }},
+                    sources_);
+    if (share || tries == 1 || share.error().code() != Code::kUnavailable) return share;
   }
-  static_cast<void>(disk.remove(options_.folder));
 }
+
+// `before`: what the process that served before has told, where this one takes its place.
+Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
+  // What a process that was killed left must mislead nobody.
+  folder_->remove_notice();
+  if (options_.memory_bytes_max > 0 && found == io::Found::kRemove) {
+    io::ScratchFiles::remove_abandoned(io::parent_path(options_.memory_folder),
+                                       options_.memory_prefix);
+  }
+  std::unique_ptr<io::Datagrams> datagrams;
+  ASSIGN_OR_RETURN(auto share, open_share(found, &datagrams));
+  const uint64_t incarnation = before ? before->machine.incarnation + 1 : 1;
+  const Member self{.id = before ? before->machine.id : new_id(options_, share->port()),
+                    .host = options_.address,
+                    .port = share->port(),
+                    .room_bytes = options_.disk_bytes_max + options_.memory_bytes_max,
+                    .incarnation = std::max(incarnation, static_cast<uint64_t>(io::wall_ns()))};
+  RETURN_IF_ERROR(folder_->write({.machine = self, .members = {self}, .job = options_.job}));
+  {
+    MutexLock lock(mutex_);
+    share_ = std::move(share);
+    machine_ = self;
+    members_ = std::make_shared<const std::vector<Member>>(1, self);
+  }
+  auto roster = Roster::start(self, std::move(datagrams),
+                              [this](const Member& own, std::vector<Member> members) {
+                                const Notice notice{own, std::move(members), options_.job};
+                                static_cast<void>(folder_->write(notice));
+                                follow(notice);
+                              });
+  roster->add(before ? before->members : std::vector<Member>());
+  MutexLock lock(mutex_);
+  roster_ = std::move(roster);
+  return {};
+}
+
+void Cache::follow(const Notice& notice) {
+  MutexLock lock(mutex_);
+  // What the process that serves told before the machines met.
+  const bool is_old = share_ == nullptr && notice.members.size() < 2 && joined_ > 1 &&
+                      io::monotonic_ns() < joined_until_ns_;
+  if (is_old) return;
+  machine_ = notice.machine;
+  members_ = std::make_shared<const std::vector<Member>>(notice.members);
+  asked_in_vain_ = 0;
+  peers_->keep_only(notice.members);
+}
+
+void Cache::watch() {
+  io::work_in_background();
+  while (true) {
+    int64_t wait_ns = kWatchNs;
+    {
+      MutexLock lock(mutex_);
+      if (ended_ || share_ != nullptr) return;
+    }
+    const auto is_ours = folder_->claim();
+    if (is_ours && *is_ours) {
+      const Status status = serve(folder_->read(), io::Found::kUse);
+      if (status.ok()) return;
+      folder_->give_up_claim();
+      wait_ns = kAgainNs;
+      MutexLock lock(mutex_);
+      trouble_ = status.message();
+    } else if (folder_->has_changed()) {
+      if (const auto notice = folder_->read()) follow(*notice);
+    }
+    const int64_t until_ns = io::monotonic_ns() + wait_ns;
+    MutexLock lock(mutex_);
+    while (!ended_ && io::monotonic_clock().wait_until(mutex_, ends_, until_ns)) continue;
+  }
+}
+
+Cache::~Cache() {
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+    ends_.notify_all();
+  }
+  watcher_.wait();
+  if (folder_ == nullptr) return;
+  folder_->leave();
+  std::unique_ptr<Share> share;
+  std::unique_ptr<Roster> roster;
+  {
+    MutexLock lock(mutex_);
+    share = std::move(share_);
+    roster = std::move(roster_);
+  }
+  if (roster != nullptr && !folder_->has_others()) roster->leave();
+  roster.reset();
+  if (share == nullptr) {
+    remove_what_nobody_serves();
+    return;
+  }
+  share->end();
+  peers_.reset();
+  if (folder_->has_others()) {
+    share->stay();  // one of them goes on with what is held
+  } else if (options_.stays) {
+    share->stay_on_disk();
+  } else {
+    folder_->remove_notice();
+  }
+}
+
+// The process that served may have ended while this one was still there.
+void Cache::remove_what_nobody_serves() {
+  base::CondVar never;
+  for (int i = 0; i < kLeaveTries; ++i) {
+    const auto is_ours = folder_->claim();
+    if (is_ours && *is_ours) {
+      if (folder_->has_others()) return;
+      static_cast<void>(io::ScratchFiles::open(options_.memory_folder, io::Found::kRemove));
+      if (options_.stays) return;
+      static_cast<void>(io::ScratchFiles::open(held_folder(), io::Found::kRemove));
+      return folder_->remove_notice();
+    }
+    // Another process may be just leaving.
+    MutexLock lock(mutex_);
+    io::monotonic_clock().wait_until(mutex_, never, io::monotonic_ns() + kLeaveNs);
+  }
+}
+
+std::string Cache::held_folder() const { return io::join_path(options_.folder, "held"); }
 
 Member Cache::machine() const {
   MutexLock lock(mutex_);
   return machine_;
 }
 
-void Cache::set_members(std::vector<Member> members) {
-  auto shared = std::make_shared<const std::vector<Member>>(std::move(members));
+void Cache::join(std::vector<Member> members) {
   MutexLock lock(mutex_);
-  members_ = std::move(shared);
-}
-
-void Cache::add_source(const std::string& root, std::shared_ptr<const io::Origin> origin) {
-  MutexLock lock(mutex_);
-  sources_[root] = std::move(origin);
-}
-
-void Cache::remove_source(const std::string& root) {
-  std::shared_ptr<const io::Origin> last;  // ends without the lock
-  MutexLock lock(mutex_);
-  const auto found = sources_.find(root);
-  if (found == sources_.end()) return;
-  last = std::move(found->second);
-  sources_.erase(found);
+  if (roster_ != nullptr) roster_->add(members);
+  // The process that serves joins them, too, and says who is there from then on.
+  joined_ = members.size();
+  joined_until_ns_ = io::monotonic_ns() + kJoinNs;
+  members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 
 // The ranges by the number of the member that owns them; parts that go on at the next piece with
@@ -217,9 +319,9 @@ std::map<size_t, Cache::Ranges> Cache::by_owner(const CachedFile& file, const Ra
         io::Range& last = part.back();
         last.out = {last.out.data(), last.out.size() + step};
       } else {
-        part.push_back({range.offset, range.out.first(step)});
+        part.push_back({range.offset, range.out.first(step), range.again});
       }
-      range = {range.offset + step, range.out.subspan(step)};
+      range = {range.offset + step, range.out.subspan(step), range.again};
       goes_on = true;
       before = owner;
     }
@@ -232,19 +334,20 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   std::erase_if(ranges, [](const io::Range& range) { return range.out.empty(); });
   if (ranges.empty()) return done({});
   const io::Range& last = ranges.back();
-  // The origin says what is wrong with ranges outside of the file.
-  const bool is_inside = base::in_bounds(last.offset, last.out.size(), file->file->identity().size);
-  if (anew && store_ != nullptr) {
-    for (const io::Range& range : ranges) store_->forget(file->id, range.offset, range.out.size());
-  }
-  std::shared_ptr<const std::vector<Member>> members;
+  Members members;
   std::string own;
+  Share* share = nullptr;
   {
     MutexLock lock(mutex_);
     members = members_;
     own = machine_.id;
+    share = share_.get();
   }
-  if (!is_inside) return read_origin(file, std::move(ranges), options, std::move(done));
+  if (anew && share != nullptr) share->forget(*file, ranges);
+  // The origin says what is wrong with ranges outside of the file.
+  if (!base::in_bounds(last.offset, last.out.size(), file->file->identity().size)) {
+    return read_origin(file, std::move(ranges), options, std::move(done));
+  }
   auto parts = by_owner(*file, ranges, *members);
   const auto joint = std::make_shared<Joint>(parts.size(), std::move(done));
   const auto finish = [joint](Status status) { joint->finish(std::move(status)); };
@@ -252,8 +355,8 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
     if (member == nullptr) {
       read_origin(file, std::move(part), options, finish);
-    } else if (store_ != nullptr && member->id == own) {
-      read_own(file, std::move(part), options, For::kItself, finish);
+    } else if (share != nullptr && member->id == own) {
+      share->read(file, std::move(part), options, finish);
     } else if (anew || !peers_->may_ask(*member)) {
       read_origin(file, std::move(part), options, finish);
     } else {
@@ -262,79 +365,48 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   }
 }
 
-// Whoever wants bytes that are being fetched already waits for them, and looks again then.
-void Cache::read_own(const File& file, Ranges ranges, const io::ReadOptions& options, For whom,
-                     Done done) {
-  TierBytes hits;
-  Ranges missing = store_->read(file->id, ranges, &hits);
-  if (missing.empty()) {
-    count(whom, hits);
-    return done({});
-  }
-  Fetches::iterator own;
+// Whoever owned these ranges before this machine came is the one that would own them without it.
+// When it held nothing many times, only now and then one is asked.
+void Cache::read_elsewhere(const CachedFile& file, Ranges ranges, const io::ReadOptions& options,
+                           std::function<void(Ranges rest)> done) {
+  Members members;
+  std::string own;
   {
     MutexLock lock(mutex_);
-    for (Fetch& other : fetches_) {
-      const bool overlaps =
-          other.file == file->id && std::ranges::any_of(other.spans, [&](const auto& span) {
-            return std::ranges::any_of(missing, [&](const io::Range& range) {
-              return range.offset < span.second && span.first < range.offset + range.out.size();
-            });
-          });
-      if (!overlaps) continue;
-      count(whom, hits);
-      other.waiters.push_back([this, file, missing, options, whom, done] {
-        read_own(file, missing, options, whom, done);
+    members = members_;
+    own = machine_.id;
+  }
+  std::vector<Member> others;
+  for (const Member& member : *members) {
+    if (member.id != own && peers_->may_ask(member)) others.push_back(member);
+  }
+  const uint32_t in_vain = asked_in_vain_;
+  const bool is_hopeless = in_vain > kInVain && in_vain % kInVain != 0;
+  if (is_hopeless) ++asked_in_vain_;
+  if (others.empty() || is_hopeless) return done(std::move(ranges));
+  auto parts = by_owner(file, ranges, others);
+  const uint64_t bytes = io::bytes_of(ranges);
+  const auto rests =
+      std::make_shared<Rests>(parts.size(), [this, bytes, done = std::move(done)](Ranges rest) {
+        asked_in_vain_ = io::bytes_of(rest) < bytes ? 0 : asked_in_vain_ + 1;
+        done(std::move(rest));
       });
-      return;
+  for (auto& [owner, part] : parts) {
+    if (owner == SIZE_MAX) {
+      rests->add(part);
+      continue;
     }
-    own = fetches_.insert(fetches_.end(), Fetch{.file = file->id, .spans = {}, .waiters = {}});
-    for (const io::Range& range : missing) {
-      own->spans.emplace_back(range.offset, range.offset + range.out.size());
-    }
+    // From now on this machine is asked for them, and the other one may give their room away.
+    for (io::Range& range : part) range.again = io::Again::kLater;
+    peers_->read(others[owner], Peers::What::kHeld, file.target, file.file->identity().size, part,
+                 options, [rests](const Status&, Ranges rest) { rests->add(std::move(rest)); });
   }
-  // Another fetch may have ended since the share was looked at.
-  missing = store_->read(file->id, missing, &hits);
-  count(whom, hits);
-  if (!missing.empty()) return fetch(file, std::move(missing), options, own, std::move(done));
-  finish_fetch(own);
-  done({});
-}
-
-void Cache::count(For whom, const TierBytes& hits) {
-  if (whom == For::kOthers) return;
-  memory_hit_bytes_ += hits.memory;
-  disk_hit_bytes_ += hits.disk;
-}
-
-void Cache::fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
-                  Fetches::iterator fetch, Done done) {
-  const io::ReadableFile& origin = *file->file;
-  origin.start(ranges, options, [this, file, ranges, fetch, done = std::move(done)](Status status) {
-    jobs_.push([this, file, ranges, fetch, done, status = std::move(status)] {
-      if (status.ok()) {
-        origin_bytes_ += bytes_of(ranges);
-        for (const io::Range& range : ranges) store_->keep(file->id, range.offset, range.out);
-      }
-      finish_fetch(fetch);
-      done(status);
-    });
-  });
-}
-
-void Cache::finish_fetch(Fetches::iterator fetch) {
-  std::vector<std::function<void()>> waiters;
-  {
-    MutexLock lock(mutex_);
-    waiters = std::move(fetch->waiters);
-    fetches_.erase(fetch);
-  }
-  for (auto& waiter : waiters) jobs_.push(std::move(waiter));
 }
 
 void Cache::read_peer(const Member& member, const File& file, Ranges ranges,
                       const io::ReadOptions& options, Done done) {
-  peers_->read(member, file->target, file->file->identity().size, std::move(ranges), options,
+  peers_->read(member, Peers::What::kAll, file->target, file->file->identity().size,
+               std::move(ranges), options,
                [this, file, options, done = std::move(done)](const Status& status, Ranges rest) {
                  if (rest.empty()) return done({});
                  if (status.code() == Code::kCancelled) return done(status);
@@ -344,62 +416,28 @@ void Cache::read_peer(const Member& member, const File& file, Ranges ranges,
 
 void Cache::read_origin(const File& file, Ranges ranges, const io::ReadOptions& options,
                         Done done) {
-  const uint64_t bytes = bytes_of(ranges);
+  const uint64_t bytes = io::bytes_of(ranges);
   const io::ReadableFile& origin = *file->file;
-  origin.start(std::move(ranges), options,
+  origin.start(io::joined(std::move(ranges)), options,
                [this, file, bytes, done = std::move(done)](Status status) {
                  if (status.ok()) origin_bytes_ += bytes;
                  done(std::move(status));
                });
 }
 
-std::shared_ptr<const io::Origin> Cache::source_of(const std::string& path) const {
-  // A server on the way could understand such a path as another one.
-  if (path.find("/.") != std::string::npos) return nullptr;
-  MutexLock lock(mutex_);
-  for (const auto& [root, origin] : sources_) {
-    if (is_below(path, root)) return origin;
-  }
-  return nullptr;
-}
-
-std::optional<uint64_t> Cache::size(const std::string& target) const {
-  const auto name = decode_target(target);
-  if (!name || source_of(name->path) == nullptr) return std::nullopt;
-  return name->identity.size;
-}
-
-Result<Cache::File> Cache::open_served(const std::string& target) const {
-  ASSIGN_OR_RETURN(const FileName name, decode_target(target));
-  auto origin = source_of(name.path);
-  if (origin == nullptr) return fail(Code::kNotFound, "{}: not of this job", name.path);
-  ASSIGN_OR_RETURN(auto opened, origin->open(name.path, {.known = name.identity}));
-  return std::make_shared<const CachedFile>(CachedFile{.target = target,
-                                                       .id = base::sha256(base::as_bytes(target)),
-                                                       .file = std::move(opened),
-                                                       .owner = std::move(origin)});
-}
-
-// The answer is given by another thread than the origin's, which must not be the last to hold it.
-void Cache::read(const std::string& target, Ranges ranges, Done done) const {
-  auto file = open_served(target);
-  if (!file) return done(file.error());
-  auto* const self = const_cast<Cache*>(this);
-  self->read_own(*file, std::move(ranges), {.deadline_ns = {}, .stop = stop_.get_token()},
-                 For::kOthers, std::move(done));
-}
-
 CacheStats Cache::stats() const {
-  CacheStats stats{.serves = store_ != nullptr, .peers = peers_->stats()};
-  stats.hits = {.memory = memory_hit_bytes_, .disk = disk_hit_bytes_};
-  stats.origin_bytes = origin_bytes_;
-  if (store_ != nullptr) {
-    stats.store = store_->stats();
-    stats.trouble = store_->trouble();
-    stats.served = server_->served();
-  }
+  CacheStats stats{.peers = peers_->stats(), .origin_bytes = origin_bytes_};
   MutexLock lock(mutex_);
   stats.members = members_->size();
+  stats.trouble = trouble_;
+  if (share_ == nullptr) return stats;
+  const ShareStats own = share_->stats();
+  stats.serves = true;
+  stats.store = own.store;
+  stats.hits = own.hits;
+  stats.origin_bytes += own.origin_bytes;
+  stats.served = own.served;
+  stats.trouble = own.trouble;
   return stats;
 }
 

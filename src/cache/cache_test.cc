@@ -6,11 +6,13 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <latch>
 #include <thread>
 
 #include "base/random.h"
 #include "cache/cached_origin.h"
+#include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
 #include "io/testing/raw_client.h"
@@ -48,6 +50,13 @@ TEST(FileNameTest, OtherTargetsAreRefused) {
         "/%zz?size=1&modified=0&etag=", "/a?size=-1&modified=0&etag="}) {
     EXPECT_FALSE(decode_target(target).has_value()) << target;
   }
+}
+
+// Whether the condition comes true in time.
+bool comes_true(const std::function<bool()>& condition) {
+  const int64_t deadline_ns = io::monotonic_ns() + 5'000'000'000;
+  while (!condition() && io::monotonic_ns() < deadline_ns) ::usleep(1000);
+  return condition();
 }
 
 // A far origin with some files, and machines of a job, all in this process.
@@ -93,7 +102,12 @@ class CacheTest : public ::testing::Test {
       job.push_back(start(i, bytes));
       members.push_back(job.back().cache->machine());
     }
-    for (const Machine& machine : job) machine.cache->set_members(members);
+    for (const Machine& machine : job) machine.cache->join(members);
+    EXPECT_TRUE(comes_true([&] {
+      return std::ranges::all_of(job, [&](const Machine& machine) {
+        return machine.cache->stats().members == members.size();
+      });
+    }));
     return job;
   }
   static std::unique_ptr<io::ReadableFile> open(const Machine& machine, int number,
@@ -204,12 +218,38 @@ TEST_F(CacheTest, WhatDoesNotFitIsReadAgainAndTheLimitHolds) {
   EXPECT_LE(origin_bytes(job), 3 * kFiles * kFileBytes - 2 * held + 2'000'000);
 }
 
-TEST_F(CacheTest, AMemberThatEndedIsBypassed) {
+TEST_F(CacheTest, MembersThatComeAndGoAreNoticed) {
   auto job = start_job(3);
+  const auto count = [&](size_t members) {
+    return comes_true([&] {
+      return std::ranges::all_of(
+          job, [&](const Machine& one) { return one.cache->stats().members == members; });
+    });
+  };
+  ASSERT_TRUE(count(3));
   for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
   job.pop_back();
+  ASSERT_TRUE(count(2));
   for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
-  EXPECT_GT(job[0].cache->stats().peers.failures, 0u);
+  EXPECT_EQ(job[0].cache->stats().peers.failures, 0u);
+  // One that comes later needs to know one of them.
+  job.push_back(start(7));
+  job.back().cache->join({job[0].cache->machine()});
+  ASSERT_TRUE(count(3));
+  // It has its share from those that held it.
+  const uint64_t before = origin_bytes(job);
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
+  EXPECT_GT(job.back().cache->stats().store.held.disk, 0u);
+  EXPECT_EQ(origin_bytes(job), before);
+}
+
+TEST_F(CacheTest, AMemberThatDoesNotAnswerIsBypassed) {
+  const Machine machine = start(0);
+  // Nobody is there.
+  machine.cache->join(
+      {{.id = "gone", .host = "127.0.0.1", .port = 9, .room_bytes = 1u << 30, .incarnation = 1}});
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(machine, i).ok());
+  EXPECT_TRUE(comes_true([&] { return machine.cache->stats().members == 1; }));
 }
 
 TEST_F(CacheTest, ASecondProcessOfAMachineUsesTheFirst) {
@@ -237,6 +277,26 @@ TEST_F(CacheTest, BytesThatWereDamagedOnTheirWayAreReplaced) {
   EXPECT_EQ(machine.cache->stats().origin_bytes, 2000u);
 }
 
+TEST_F(CacheTest, DamageOnAMembersDiskIsFoundByWhoeverReadsAndMended) {
+  const Machine first = start(0);
+  const Machine second = start(0);
+  ASSERT_TRUE(read_all(second, 0).ok());
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/0/held")) {
+    if (entry.path().filename().string().size() != 64) continue;
+    std::fstream stream(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(10'500'000);
+    stream.write("no", 2);
+  }
+  ASSERT_TRUE(read_all(second, 0).ok());
+  EXPECT_EQ(second.cache->stats().peers.damaged, 1u);
+  EXPECT_EQ(second.cache->stats().peers.failures, 0u);
+  EXPECT_EQ(first.cache->stats().store.damaged, 1u);
+  ASSERT_TRUE(read_all(second, 0).ok());
+  EXPECT_EQ(second.cache->stats().peers.damaged, 1u);
+  EXPECT_EQ(second.cache->stats().origin_bytes, 0u);
+  EXPECT_LE(first.cache->stats().origin_bytes, kFileBytes + 300'000);
+}
+
 TEST_F(CacheTest, OnlyWhatIsKnownAndAskedForSoIsCached) {
   const Machine machine = start(0);
   const auto known = open(machine, 0, io::Copies::kNone);
@@ -254,6 +314,19 @@ TEST_F(CacheTest, AReadBehindTheEndIsTheOriginsError) {
   base::ByteVector out(1000);
   const Status status = open(machine, 0)->read(kFileBytes - 10, out);
   EXPECT_EQ(status.code(), Code::kTruncated) << status.message();
+}
+
+TEST_F(CacheTest, AMemberMayBeAskedForADatasetThatItIsJustOpening) {
+  auto serving = Cache::open(options(0, 1u << 30)).value();
+  const Machine other = start(0);
+  std::unique_ptr<CachedOrigin> origin;
+  const std::jthread opener([&] {
+    ::usleep(200'000);
+    origin = std::make_unique<CachedOrigin>(far_, serving, "/set");
+  });
+  ASSERT_TRUE(read_all(other, 0, 1'000'000).ok());
+  EXPECT_EQ(other.cache->stats().origin_bytes, 0u);
+  EXPECT_EQ(serving->stats().origin_bytes, 1'000'000u);
 }
 
 TEST_F(CacheTest, FilesOfOtherPlacesAreNotServed) {
@@ -276,6 +349,75 @@ TEST_F(CacheTest, NothingIsLeftWhenTheJobEnds) {
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/0/held"));
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/0"));
+}
+
+TEST_F(CacheTest, AnotherProcessOfTheMachineGoesOnWithWhatIsHeld) {
+  auto first = std::make_unique<Machine>(start(0));
+  std::vector<Machine> others;
+  for (int i = 0; i < 2; ++i) others.push_back(start(0));
+  ASSERT_TRUE(read_all(others[0], 0).ok());
+  const Member before = first->cache->machine();
+  first.reset();
+  ASSERT_TRUE(comes_true([&] {
+    return std::ranges::all_of(others,
+                               [&](const Machine& one) { return one.cache->machine() != before; });
+  }));
+  EXPECT_NE(others[0].cache->stats().serves, others[1].cache->stats().serves);
+  EXPECT_EQ(others[0].cache->machine(), others[1].cache->machine());
+  EXPECT_EQ(others[0].cache->machine().id, before.id);
+  EXPECT_GT(others[0].cache->machine().incarnation, before.incarnation);
+  for (const Machine& one : others) ASSERT_TRUE(read_all(one, 0).ok());
+  EXPECT_EQ(origin_bytes(others), 0u);
+}
+
+TEST_F(CacheTest, TheLastProcessOfAMachineLeavesNothing) {
+  for (int i = 0; i < 10; ++i) {
+    auto first = std::make_unique<Machine>(start(0));
+    auto second = std::make_unique<Machine>(start(0));
+    auto third = std::make_unique<Machine>(start(0));
+    ASSERT_TRUE(read_all(*second, 0, 5'000'000).ok());
+    {
+      const std::jthread one([&] { first.reset(); });
+      const std::jthread two([&] { second.reset(); });
+      third.reset();
+    }
+    ASSERT_FALSE(std::filesystem::exists(folder_ + "/0")) << i;
+  }
+}
+
+TEST_F(CacheTest, WhatStaysIsThereForTheNextJob) {
+  CacheOptions options = this->options(0, 1u << 30);
+  options.stays = true;
+  std::string id;
+  for (int run = 0; run < 3; ++run) {
+    const auto cache = Cache::open(options).value();
+    if (run > 0) {
+      EXPECT_EQ(cache->machine().id, id);
+    }
+    id = cache->machine().id;
+    const Machine machine{cache, std::make_unique<CachedOrigin>(far_, cache, "/set")};
+    ASSERT_TRUE(read_all(machine, 0).ok());
+    EXPECT_EQ(cache->stats().origin_bytes, run == 0 ? kFileBytes : 0u);
+    EXPECT_EQ(cache->stats().store.found_bytes, run == 0 ? 0 : kFileBytes);
+  }
+}
+
+TEST_F(CacheTest, AJobThatIsStartedAgainGoesOnWithWhatAKilledOneLeft) {
+  for (const char* const next : {"job", "another"}) {
+    CacheOptions options = this->options(0, 1u << 30);
+    options.job = "job";
+    {
+      const auto cache = Cache::open(options).value();
+      const Machine machine{cache, std::make_unique<CachedOrigin>(far_, cache, "/set")};
+      ASSERT_TRUE(read_all(machine, 0).ok());
+      std::filesystem::copy(folder_ + "/0", folder_ + "/left",
+                            std::filesystem::copy_options::recursive);
+    }
+    std::filesystem::rename(folder_ + "/left", folder_ + "/0");
+    options.job = next;
+    const auto cache = Cache::open(options).value();
+    EXPECT_EQ(cache->stats().store.found_bytes, std::string_view(next) == "job" ? kFileBytes : 0u);
+  }
 }
 
 TEST_F(CacheTest, AStoppedReadEndsAndTheNextOneFetches) {

@@ -43,11 +43,11 @@ CachedOrigin::CachedOrigin(std::shared_ptr<const io::Origin> origin, std::shared
       cache_(std::move(cache)),
       root_(root_of(path)),
       process_(io::process_id()) {
-  cache_->add_source(root_, origin_);
+  cache_->sources().add(root_, origin_);
 }
 
 CachedOrigin::~CachedOrigin() {
-  if (is_here()) cache_->remove_source(root_);
+  if (is_here()) cache_->sources().remove(root_);
 }
 
 bool CachedOrigin::is_here() const { return process_ == io::process_id(); }
@@ -58,8 +58,11 @@ Result<std::unique_ptr<io::ReadableFile>> CachedOrigin::open(const std::string& 
   const bool may_cache = options.known && options.copies != io::Copies::kNone && is_here();
   if (!may_cache) return file;
   const std::string target = encode_target({path, *options.known});
-  auto cached = std::make_shared<const CachedFile>(CachedFile{
-      .target = target, .id = base::sha256(base::as_bytes(target)), .file = std::move(file)});
+  auto cached =
+      std::make_shared<const CachedFile>(CachedFile{.target = target,
+                                                    .id = base::sha256(base::as_bytes(target)),
+                                                    .file = std::move(file),
+                                                    .waits = !origin_->is_remote(path)});
   return std::make_unique<FileOfCache>(std::move(cached), *cache_,
                                        options.copies == io::Copies::kAnew);
 }

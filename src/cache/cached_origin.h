@@ -26,6 +26,7 @@ class CachedOrigin final : public io::Origin {
   }
   bool is_remote(const std::string& path) const override { return origin_->is_remote(path); }
   size_t ranges_max(const std::string& path) const override { return origin_->ranges_max(path); }
+  bool keeps_copies(const std::string&) const override { return is_here(); }
   io::Traffic traffic(const std::string& path) const override { return origin_->traffic(path); }
   Result<std::vector<io::DirEntry>> list(const std::string& path) const override {
     return origin_->list(path);

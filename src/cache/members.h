@@ -17,6 +17,8 @@ struct Member {
   std::string host = {};
   uint16_t port = 0;
   uint64_t room_bytes = 0;  // 0: it holds nothing
+  // Grows with each process that serves this part, and when that process says that it is alive.
+  uint64_t incarnation = 0;
   bool operator==(const Member&) const = default;
 };
 

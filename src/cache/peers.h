@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PeerStats {
   uint64_t hit_bytes = 0;  // received from other members
   uint64_t requests = 0;
   uint64_t failures = 0;  // requests that brought nothing, or not all
+  uint64_t damaged = 0;   // answers whose bytes had other checksums than they said
 };
 
 // Any thread may call anything.
@@ -33,24 +35,41 @@ class Peers {
 
   // Whether the member answered lately, or was not asked.
   bool may_ask(const Member& member) const EXCLUDES(mutex_);
+  // Members that are not among these do not answer any more: what they were asked for ends.
+  void keep_only(const std::vector<Member>& members) EXCLUDES(mutex_);
   // Begins to fill the ranges, which ascend and do not overlap, of the file with this target, which
   // has `size` bytes. Calls `done` once, in the client's thread, with the ranges that did not come;
   // `status` says why, and is kCancelled where `stop` ended it.
+  // `what`: everything, for which the member may have to ask the origin, or only what it holds.
+  enum class What : uint8_t { kAll, kHeld };
   using Done = std::function<void(Status status, std::vector<io::Range> rest)>;
-  void read(const Member& member, const std::string& target, uint64_t size,
-            std::vector<io::Range> ranges, const io::ReadOptions& options, Done done);
+  void read(const Member& member, What what, const std::string& target, uint64_t size,
+            std::vector<io::Range> ranges, const io::ReadOptions& options, Done done)
+      EXCLUDES(mutex_);
 
   PeerStats stats() const EXCLUDES(mutex_);
 
  private:
   struct Flight;
-  void finish(Flight& flight, io::http::Outcome outcome) EXCLUDES(mutex_);
+  void start(std::shared_ptr<Flight> flight) EXCLUDES(mutex_);
+  void finish(const std::shared_ptr<Flight>& flight, io::http::Outcome outcome) EXCLUDES(mutex_);
+  void judge(const Flight& flight, bool is_good, int code) REQUIRES(mutex_);
 
   const std::string_view scheme_;
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
-  std::map<std::string, int64_t> out_until_ns_ GUARDED_BY(mutex_);  // by the members' ids
-  io::http::Client client_;  // ends first, because its requests use the others
+  // A member that failed.
+  struct Out {
+    int64_t until_ns = 0;
+    int64_t for_ns = 0;
+  };
+  std::map<std::string, Out> out_ GUARDED_BY(mutex_);  // by members' processes
+  std::set<Flight*> flights_ GUARDED_BY(mutex_);
+  // These end first, because their requests use the others. What members hold is asked for with
+  // connections of its own, on which no answer waits for an origin: otherwise members could wait
+  // for each other's.
+  io::http::Client client_;
+  io::http::Client held_client_;
 };
 
 }  // namespace forebay::cache

@@ -51,6 +51,21 @@ std::deque<PieceRead> reads_of_slice(const LoadId& id, const Slice& slice) {
   return reads;
 }
 
+// The ranges of a slice's read where it is known which bytes are needed again.
+std::vector<io::Range> ranges_of_parts(const LoadedGroup& group, const PieceRead& read) {
+  std::vector<io::Range> ranges;
+  const auto& parts = group.slice->parts;
+  auto part = std::ranges::lower_bound(parts, read.stretch, {}, &RunPart::run);
+  for (; part != parts.end() && part->run < read.stretch + read.stretches; ++part) {
+    const StretchBytes& run = group.stretches[part->run];
+    ranges.push_back(
+        {.offset = part->range.offset,
+         .out = {run.data + (part->range.offset - run.range.offset), part->range.length},
+         .again = part->again});
+  }
+  return ranges;
+}
+
 }  // namespace
 
 EpochData::EpochData(std::shared_ptr<const EpochPlan> epoch_plan)
@@ -95,6 +110,7 @@ std::deque<PieceRead> reads_of(const EpochData& epoch, const LoadId& id) {
 
 std::vector<io::Range> ranges_of(const LoadedGroup& group, const PieceRead& read) {
   const auto stretches = std::span(group.stretches).subspan(read.stretch, read.stretches);
+  if (group.slice != nullptr && !group.slice->parts.empty()) return ranges_of_parts(group, read);
   if (read.stretches == 1) {
     const StretchBytes& bytes = stretches.front();
     return {{.offset = read.offset,

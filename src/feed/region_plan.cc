@@ -117,7 +117,7 @@ FileRange extent_of(std::span<const FileRange> places) {
   return {.offset = begin, .length = last.offset + last.length - begin};
 }
 
-std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, const ReadCost& cost) {
+std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, uint64_t gap_bytes_max) {
   std::vector<WantedBytes*> sorted;
   sorted.reserve(wanted.size());
   for (WantedBytes& one : wanted) sorted.push_back(&one);
@@ -131,7 +131,7 @@ std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, const ReadCost
     if (!runs.empty() && runs.back().chunk == chunk) {
       FileRange& last = runs.back().range;
       const uint64_t last_end = last.offset + last.length;
-      if (range.offset <= last_end + cost.gap_bytes_max()) {
+      if (range.offset <= last_end + gap_bytes_max) {
         last.length = std::max(last_end, end) - last.offset;
         one->run = runs.size() - 1;
         continue;

@@ -57,8 +57,9 @@ struct WantedBytes {
   ChunkRun of;
   size_t run = 0;  // the outcome: the run that contains them
 };
-// Joins what is wanted to runs, which ascend by chunk and offset and do not overlap: bytes between
-// two pieces are read too where that is cheaper. What is wanted may be in any order and overlap.
-std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, const ReadCost& cost);
+// Joins what is wanted to runs, which ascend by chunk and offset and do not overlap; gaps of at
+// most `gap_bytes_max` between two pieces belong to the runs. What is wanted may be in any order
+// and overlap.
+std::vector<ChunkRun> join_runs(std::vector<WantedBytes>& wanted, uint64_t gap_bytes_max);
 
 }  // namespace forebay::feed

@@ -188,7 +188,7 @@ TEST(RegionPlan, RunsAreJoinedAcrossSmallGapsOfOneChunk) {
   want(0, 161, 20);   // a gap of 11
   want(0, 161, 5);    // inside
   want(1, 130, 100);  // overlaps
-  const std::vector<ChunkRun> runs = join_runs(wanted, cost);
+  const std::vector<ChunkRun> runs = join_runs(wanted, cost.gap_bytes_max());
   ASSERT_EQ(runs.size(), 4u);
   const auto is = [&](size_t run, uint32_t chunk, uint64_t offset, uint64_t length) {
     return runs[run].chunk == chunk && runs[run].range.offset == offset &&

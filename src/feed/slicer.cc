@@ -43,7 +43,7 @@ uint64_t own_bytes(const Slice& slice) {
     bytes += sample.places.size() * sizeof(SlicedSample::Place) +
              sample.segments.size() * sizeof(jpeg::SegmentRange);
   }
-  return bytes;
+  return bytes + slice.parts.size() * sizeof(RunPart);
 }
 
 }  // namespace
@@ -97,6 +97,7 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
   }
   const ReadCost cost = cost_of(chunks);
   std::vector<WantedBytes> wanted;
+  std::vector<WantedBytes> wanted_next;
   for (uint64_t use = 0; use < load.uses; ++use) {
     const uint64_t at = load.first + use * load.stride;
     const uint32_t chunk = chunks[use];
@@ -114,8 +115,13 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
       sample.places.push_back({.run = wanted.size(), .range = place});
       wanted.push_back({.of = {.chunk = location.chunk, .range = range}});
     }
+    if (!tells_when_needed(chunk, plan.epoch)) continue;
+    for (const FileRange& range : needed_next(plan.epoch + 1, location, cost, sample)) {
+      wanted_next.push_back({.of = {.chunk = location.chunk, .range = range}});
+    }
   }
-  out.runs = join_runs(wanted, cost);
+  out.runs = join_runs(wanted, cost.gap_bytes_max());
+  if (!wanted_next.empty()) out.parts = cut_runs(out.runs, std::move(wanted_next));
   out.reads = reads_of(out.runs, cost);
   for (SlicedSample& sample : out.samples) {
     for (SlicedSample::Place& place : sample.places) place.run = wanted[place.run].run;
@@ -186,17 +192,52 @@ std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load
   const Group& group = plan.order.groups()[load.group];
   const uint64_t position = (group.first_index + at) * plan.order.lanes() + group.lane;
   const uint64_t drawn_for = plan.order.drawn_for(position, sample->sample);
-  const image::Size size{image->width, image->height};
-  const auto drawn =
-      image::draw(options_.transform, size, augmentation(options_.seed, plan.epoch, drawn_for));
-  if (!drawn) return whole;  // whoever prepares the sample says why
-  const base::Rect region = decoded_region(options_.transform, *drawn, size);
-  auto pieces = plan_pieces(*image, sample->chunk->header(*image), region, cost);
+  base::Rect region;
+  auto pieces = pieces_of(*sample->chunk, *image,
+                          augmentation(options_.seed, plan.epoch, drawn_for), cost, &region);
   if (!pieces) return whole;
   sample->image = image;
   sample->region = region;
   sample->segments = std::move(pieces->segments);
   sample->has_header = pieces->has_header;
+  return std::move(pieces->places);
+}
+
+// The pieces that the region needs which is drawn from `random`; nothing where the whole file is to
+// be read.
+std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
+                                              const base::Random& random, const ReadCost& cost,
+                                              base::Rect* region) const {
+  const image::Size size{image.width, image.height};
+  const auto drawn = image::draw(options_.transform, size, random);
+  if (!drawn) return std::nullopt;  // whoever prepares the sample says why
+  *region = decoded_region(options_.transform, *drawn, size);
+  return plan_pieces(image, chunk.header(image), *region, cost);
+}
+
+// Whether somebody keeps what is read of this chunk, and wants to know when it is needed again.
+bool Slicer::tells_when_needed(uint32_t chunk, uint64_t epoch) const {
+  if (!may_read_regions_ || !options_.next_epoch || epoch == UINT32_MAX) return false;
+  const store::ChunkOrigin of = dataset_.origin(chunk);
+  return of.origin.keeps_copies(of.path);
+}
+
+// The places of the bytes that a sample of this slice needs in `epoch`, the next one, if it comes
+// then and is drawn for its own number.
+std::vector<FileRange> Slicer::needed_next(uint64_t epoch, const store::Location& location,
+                                           const ReadCost& cost, const SlicedSample& sample) const {
+  std::vector<FileRange> whole{{location.offset, location.length}};
+  if (sample.chunk == nullptr) return whole;
+  const IndexedImage* image = sample.chunk->image(location.offset, location.length);
+  if (image == nullptr) return whole;
+  base::Rect region;
+  auto pieces = pieces_of(*sample.chunk, *image, augmentation(options_.seed, epoch, sample.sample),
+                          cost, &region);
+  if (!pieces) return whole;
+  if (cost.ranges_max == 1) return {extent_of(pieces->places)};
+  // Of several ranks, another one may read it then, which does not know the header.
+  const bool is_header_known = sample.has_header && options_.world_size == 1;
+  if (is_header_known) pieces->places.erase(pieces->places.begin());
   return std::move(pieces->places);
 }
 

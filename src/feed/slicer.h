@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "feed/chunk_indexes.h"
+#include "feed/needed_next.h"
 #include "feed/options.h"
 #include "feed/plan.h"
 #include "feed/region_plan.h"
@@ -40,6 +41,9 @@ struct Slice {
   std::vector<SlicedSample> samples;  // one for each use of the load
   std::vector<ChunkRun> runs;         // ascending by chunk and offset
   std::vector<SliceRead> reads;
+  // The runs, cut where the bytes that the next epoch needs begin and end; empty where nobody wants
+  // to know that, or all are needed.
+  std::vector<RunPart> parts;
   uint64_t sample_bytes = 0;  // bytes of the samples' whole files
   // Memory that all this and the runs' StretchBytes take, beside the bytes that are read.
   uint64_t own_bytes = 0;
@@ -98,6 +102,12 @@ class Slicer {
   std::vector<FileRange> places_of(const EpochPlan& plan, const Load& load, uint64_t at,
                                    const store::Location& location, const ReadCost& cost,
                                    SlicedSample* sample) const;
+  std::optional<RegionPieces> pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
+                                        const base::Random& random, const ReadCost& cost,
+                                        base::Rect* region) const;
+  bool tells_when_needed(uint32_t chunk, uint64_t epoch) const;
+  std::vector<FileRange> needed_next(uint64_t epoch, const store::Location& location,
+                                     const ReadCost& cost, const SlicedSample& sample) const;
 
   const store::Dataset& dataset_;
   const FeedOptions& options_;

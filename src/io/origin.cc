@@ -33,6 +33,28 @@ void ReadableFile::start(std::vector<Range> ranges, const ReadOptions& options,
   done(std::move(status));
 }
 
+uint64_t bytes_of(std::span<const Range> ranges) {
+  uint64_t bytes = 0;
+  for (const Range& range : ranges) bytes += range.out.size();
+  return bytes;
+}
+
+std::vector<Range> joined(std::vector<Range> ranges) {
+  size_t count = 0;
+  for (const Range& range : ranges) {
+    Range* const last = count == 0 ? nullptr : &ranges[count - 1];
+    const bool goes_on = last != nullptr && last->offset + last->out.size() == range.offset &&
+                         last->out.data() + last->out.size() == range.out.data();
+    if (goes_on) {
+      last->out = {last->out.data(), last->out.size() + range.out.size()};
+    } else {
+      ranges[count++] = range;
+    }
+  }
+  ranges.resize(count);
+  return ranges;
+}
+
 Status read_ranges(const ReadableFile& file, std::vector<Range> ranges,
                    const ReadOptions& options) {
   base::Mutex mutex;
@@ -49,6 +71,7 @@ Status read_ranges(const ReadableFile& file, std::vector<Range> ranges,
 }
 
 bool Origin::is_remote(const std::string&) const { return false; }
+bool Origin::keeps_copies(const std::string&) const { return false; }
 size_t Origin::ranges_max(const std::string&) const { return SIZE_MAX; }
 Traffic Origin::traffic(const std::string&) const { return {}; }
 

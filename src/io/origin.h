@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -37,11 +38,25 @@ struct ReadOptions {
 // Whether to go on: kCancelled or kTimedOut where a read of the file `path` shall be given up now.
 Status check_wanted(const std::string& path, const ReadOptions& options);
 
+// When bytes are needed again, as far as their reader knows. A cache that has too little room keeps
+// first what is needed soon.
+enum class Again : uint8_t {
+  kSoon,   // in the next epoch, or nobody knows
+  kLater,  // not in the next epoch
+};
+
 // A run of a file's bytes, and the memory that receives them.
 struct Range {
   uint64_t offset = 0;
   MutableBytes out = {};
+  Again again = Again::kSoon;
 };
+
+// Of all ranges together.
+uint64_t bytes_of(std::span<const Range> ranges);
+// The same ranges, where those that go on at each other in the file and in memory are one, for
+// whoever does not care when they are needed again.
+std::vector<Range> joined(std::vector<Range> ranges);
 
 // An open file for reading at any position. Any thread may call anything.
 class ReadableFile {
@@ -136,6 +151,9 @@ class Origin {
   // How many ranges of a file one request may ask for, as far as is known by now. More may be given
   // to ReadableFile::start(), and cost more requests.
   virtual size_t ranges_max(const std::string& path) const;
+  // Whether copies of what is read from this path may be kept for the coming epochs, so that it is
+  // worth telling when the bytes are needed again (Range::again).
+  virtual bool keeps_copies(const std::string& path) const;
   // Counted for all paths that the same servers answer for.
   virtual Traffic traffic(const std::string& path) const;
   // The entries of a directory, sorted by the bytes of their names.

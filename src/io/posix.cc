@@ -15,6 +15,7 @@
 
 #include "base/limits.h"
 #include "io/blocking_file.h"
+#include "io/children.h"
 #include "io/descriptor.h"
 #include "io/disk.h"
 #include "io/large_buffer.h"
@@ -189,12 +190,23 @@ class PosixWritableFile final : public WritableFile {
   std::string path_;
 };
 
+// Children of fork() do not have the lock, so that it ends with the process that took it.
 class PosixLock final : public FileLock {
  public:
-  explicit PosixLock(int fd) : fd_(fd) {}
+  explicit PosixLock(int fd) : fd_(fd), process_(::getpid()) { close_in_children(fd); }
+  ~PosixLock() override {
+    if (::getpid() == process_) {
+      keep_in_children(fd_.get());
+    } else {
+      fd_.release();
+    }
+  }
+  PosixLock(const PosixLock&) = delete;
+  PosixLock& operator=(const PosixLock&) = delete;
 
  private:
   Descriptor fd_;
+  const pid_t process_;
 };
 
 class PosixFileSystem final : public DiskFileSystem {

@@ -2,15 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
-
-#include "io/descriptor.h"
 
 namespace forebay::io {
 
@@ -28,6 +25,8 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
 }
 
 constexpr std::string_view kLockName = "lock";
+constexpr std::string_view kListName = "list";
+constexpr size_t kOpenFiles = 128;
 
 bool is_own_name(const std::string& name) {
   return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -49,11 +48,15 @@ Status make_private_folder(const std::string& path) {
   return {};
 }
 
-Result<std::unique_ptr<ScratchFiles>> ScratchFiles::open(const std::string& folder) {
+Result<std::unique_ptr<ScratchFiles>> ScratchFiles::open(const std::string& folder, Found found) {
   RETURN_IF_ERROR(make_private_folder(folder));
   ASSIGN_OR_RETURN(auto lock, posix_file_system().lock(join_path(folder, kLockName)));
   std::unique_ptr<ScratchFiles> files(new ScratchFiles(folder, std::move(lock)));
-  RETURN_IF_ERROR(files->clear());
+  if (found == Found::kRemove) {
+    RETURN_IF_ERROR(files->clear());
+  } else {
+    RETURN_IF_ERROR(files->names());
+  }
   return files;
 }
 
@@ -63,66 +66,111 @@ void ScratchFiles::remove_abandoned(const std::string& parent, const std::string
        at.increment(error)) {
     const std::string path = at->path();
     // What open() finds unlocked is emptied by it, and removed by the destructor.
-    if (at->path().filename().string().starts_with(prefix)) static_cast<void>(open(path));
+    if (at->path().filename().string().starts_with(prefix))
+      static_cast<void>(open(path, Found::kRemove));
   }
 }
 
 ScratchFiles::~ScratchFiles() {
+  if (stays_) return;
   static_cast<void>(clear());
   ::unlink(join_path(folder_, kLockName).c_str());
   ::rmdir(folder_.c_str());
 }
 
-Status ScratchFiles::clear() const {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename();
-    if (name == kLockName) continue;
-    if (!is_own_name(name)) {
+Result<std::vector<std::string>> ScratchFiles::names() const {
+  std::vector<std::string> names;
+  ASSIGN_OR_RETURN(const auto entries, posix_file_system().list(folder_));
+  for (const DirEntry& entry : entries) {
+    if (entry.name == kLockName || entry.name == kListName) continue;
+    if (!is_own_name(entry.name)) {
       return fail(Code::kInvalid, "{}: holds {}, which is not Forebay's; name an empty folder",
-                  folder_, name);
+                  folder_, entry.name);
     }
-    if (::unlink(at->path().c_str()) != 0) return fail_errno("remove", at->path());
+    names.push_back(entry.name);
   }
-  if (error) return fail(Code::kIo, "cannot list {}: {}", folder_, error.message());
+  return names;
+}
+
+std::string ScratchFiles::list_path() const { return join_path(folder_, kListName); }
+
+Status ScratchFiles::clear() const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> found, names());
+  for (const std::string& name : found) {
+    const std::string path = join_path(folder_, name);
+    if (::unlink(path.c_str()) != 0) return fail_errno("remove", path);
+  }
+  ::unlink(list_path().c_str());
   return {};
 }
 
-Status ScratchFiles::write(const std::string& name, uint64_t offset, Bytes bytes) const {
+ScratchFile::~ScratchFile() { ::close(fd_); }
+
+Result<std::shared_ptr<const ScratchFile>> ScratchFiles::file(const std::string& name) const {
+  base::MutexLock lock(mutex_);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    open_.splice(open_.begin(), open_, found->second);
+    return open_.front().file;
+  }
   const std::string path = join_path(folder_, name);
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.get() < 0) return fail_errno("open", path);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return fail_errno("open", path);
+  open_.push_front({name, std::make_shared<const ScratchFile>(fd)});
+  by_name_[open_.front().name] = open_.begin();
+  if (open_.size() > kOpenFiles) {
+    by_name_.erase(open_.back().name);
+    open_.pop_back();
+  }
+  return open_.front().file;
+}
+
+Status ScratchFiles::write(const std::string& name, uint64_t offset, Bytes bytes) const {
+  ASSIGN_OR_RETURN(const auto file, this->file(name));
   while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t put =
+        ::pwrite(file->fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno("write", path);
+    if (put < 0) return fail_errno("write", join_path(folder_, name));
     bytes = bytes.subspan(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
   }
-  if (!fd.close()) return fail_errno("close", path);
   return {};
 }
 
 Status ScratchFiles::read(const std::string& name, uint64_t offset, MutableBytes out) const {
-  const std::string path = join_path(folder_, name);
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd.get() < 0) return fail_errno("open", path);
+  ASSIGN_OR_RETURN(const auto file, this->file(name));
   while (!out.empty()) {
-    const ssize_t got = ::pread(fd.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file->fd(), out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno("read", path);
-    if (got == 0) return fail(Code::kTruncated, "{}: ends at byte {}", path, offset);
+    if (got < 0) return fail_errno("read", join_path(folder_, name));
+    if (got == 0) {
+      return fail(Code::kTruncated, "{}: ends at byte {}", join_path(folder_, name), offset);
+    }
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
   return {};
 }
 
-uint64_t ScratchFiles::free_bytes() const {
-  struct statvfs disk{};
-  if (::statvfs(folder_.c_str(), &disk) != 0) return 0;
-  return static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+bool ScratchFiles::punch(const std::string& name, uint64_t offset, uint64_t length) const {
+  const auto file = this->file(name);
+  return file && ::fallocate((*file)->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                             static_cast<off_t>(offset), static_cast<off_t>(length)) == 0;
+}
+
+void ScratchFiles::cut(const std::string& name, uint64_t size) const {
+  const auto file = this->file(name);
+  if (file) static_cast<void>(::ftruncate((*file)->fd(), static_cast<off_t>(size)) == 0);
+}
+
+void ScratchFiles::remove(const std::string& name) const {
+  base::MutexLock lock(mutex_);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    const OpenFiles::iterator opened = found->second;
+    by_name_.erase(found);
+    open_.erase(opened);
+  }
+  ::unlink(join_path(folder_, name).c_str());
 }
 
 }  // namespace forebay::io

@@ -119,13 +119,18 @@ def test_a_full_disk_makes_the_cache_smaller(web: str, photos: Path, tmp_path: P
 # A process of a job: opens the cache, says so, waits for a line, reads epochs, and prints the
 # hashes of their batches and what the cache did.
 MEMBER = """
-import json, sys
+import json, os, pathlib, sys, time
 import forebay
 from places import epoch
 path, options, folder, rank, world, epochs = json.loads(sys.argv[1])
 cache = forebay.Cache(folder, disk_bytes="1GB")
 path = forebay.Dataset(path, options, cache=cache)
-print("ready", flush=True)
+child = os.fork()  # as a DataLoader's workers are
+if not child:
+    os.close(0), os.close(1)
+    time.sleep(120)
+    os._exit(0)
+print(child, flush=True)
 sys.stdin.readline()
 def begun():
     print("begun", flush=True)
@@ -152,7 +157,7 @@ class Member:
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        assert self.line() == "ready"
+        self.child = int(self.line())
 
     def line(self) -> str:
         """Returns the next line that the process prints."""
@@ -177,6 +182,7 @@ def members() -> Iterator[list[Member]]:
     started: list[Member] = []
     yield started
     for member in started:
+        os.kill(member.child, signal.SIGKILL)
         member.process.kill()
         member.process.communicate(timeout=60)
 
@@ -207,7 +213,7 @@ def test_the_processes_of_a_machine_share_what_they_read(
     assert not (tmp_path / "forebay-cache").exists()
 
 
-def test_the_process_that_serves_may_be_killed(
+def test_another_process_takes_over_from_one_that_was_killed(
     place: Place, photos: Path, tmp_path: Path, members: list[Member]
 ) -> None:
     for rank in range(3):
@@ -216,17 +222,58 @@ def test_the_process_that_serves_may_be_killed(
         member.go_on()
     assert members[0].line() == "begun"
     members[0].process.send_signal(signal.SIGKILL)
+    results = []
     for rank in (1, 2):
         assert members[rank].line() == "begun"
         hashes, stats = members[rank].result()
         assert hashes == hashes_of_rank(photos, rank, 3, epochs=6)
-        assert not stats["serves"]
-    # What it left is removed by the next one.
-    left = tmp_path / "forebay-cache/held"
-    assert left.exists()
+        results.append(stats)
+    # What is held is used again. Only what was asked for meanwhile came from the origin.
+    cache = forebay.Cache(tmp_path, disk_bytes="1GB")
+    assert not cache.stats()["serves"]
+    whole_epochs(cache, place, photos)
+    assert cache.stats()["origin_bytes"] == 0
+    del cache
+    for rank in (1, 2):
+        members[rank].go_on()
+        assert members[rank].process.wait(timeout=60) == 0
+    assert not (tmp_path / "forebay-cache").exists()
+
+
+def test_when_all_were_killed_the_next_job_begins_anew(
+    place: Place, tmp_path: Path, members: list[Member]
+) -> None:
+    members.append(Member(place, tmp_path, 0, 1, epochs=1))
+    members[0].go_on()
+    assert members[0].line() == "begun"
+    members[0].process.kill()
+    members[0].process.wait(timeout=60)
+    assert len(list((tmp_path / "forebay-cache/held").iterdir())) > 2
     cache = forebay.Cache(tmp_path, disk_bytes="1GB")
     assert cache.stats()["serves"]
-    assert [path.name for path in left.iterdir()] == ["lock"]
+    assert cache.stats()["found_bytes"] == 0
+    names = {path.name for path in (tmp_path / "forebay-cache/held").iterdir()}
+    assert names == {"lock", "list"}
+
+
+def test_what_shall_be_kept_is_there_for_the_next_job(
+    place: Place, photos: Path, tmp_path: Path
+) -> None:
+    cache = forebay.Cache(tmp_path, disk_bytes="1GB", keep=True)
+    whole_epochs(cache, place, photos)
+    held = cache.stats()["disk_held_bytes"]
+    del cache
+    cache = forebay.Cache(tmp_path, disk_bytes="1GB", keep=True)
+    assert cache.stats()["disk_held_bytes"] == held
+    whole_epochs(cache, place, photos)
+    assert cache.stats()["origin_bytes"] == 0
+    assert cache.stats()["found_bytes"] > 0
+    del cache
+    # Whoever does not ask for it finds nothing, and leaves nothing.
+    cache = forebay.Cache(tmp_path, disk_bytes="1GB")
+    assert cache.stats()["disk_held_bytes"] == 0
+    del cache
+    assert not (tmp_path / "forebay-cache").exists()
 
 
 def test_a_server_that_answers_nothing_is_bypassed(

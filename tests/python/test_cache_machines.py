@@ -18,12 +18,12 @@ from servers.nginx import Nginx
 
 # A rank: reads epochs, and writes the hashes of its batches, and what the cache did.
 RANK = """
-import json, os, pathlib, sys
+import json, os, pathlib, signal, sys
 import torch.distributed
 import forebay
 from conftest import run_forebay
 from places import epoch
-path, options, folder, epochs = json.loads(sys.argv[1])
+path, options, folder, epochs, dies = json.loads(sys.argv[1])
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 own = pathlib.Path(folder) / os.environ["GROUP_RANK"]
 cache = forebay.Cache(own, disk_bytes="1GB")
@@ -35,6 +35,8 @@ torch.distributed.barrier()
 result = json.dumps([hashes, cache.stats(), own.stat().st_mode])
 (pathlib.Path(folder) / f"result {rank}").write_text(result)
 torch.distributed.barrier()
+if dies:
+    os.kill(os.getpid(), signal.SIGKILL)
 torch.distributed.destroy_process_group()
 """
 
@@ -45,17 +47,22 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def run_job(place: Place, folder: Path, *, machines: int, ranks: int) -> list[Any]:
-    """Runs a job of so many machines with so many ranks each; returns each rank's result."""
+def run_job(
+    place: Place, folder: Path, *, machines: int, ranks: int, job: str = "none", dies: bool = False
+) -> list[Any]:
+    """Runs a job of so many machines with so many ranks each; returns each rank's result.
+
+    Ranks kill themselves at the end where the job shall die.
+    """
     script = folder / "rank.py"
     script.write_text(RANK)
     port = free_port()
-    arguments = json.dumps([place.url, place.options, str(folder), 3])
+    arguments = json.dumps([place.url, place.options, str(folder), 3, dies])
     agents = [
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={machines}"),
-                *(f"--nproc-per-node={ranks}", "--rdzv-backend=c10d"),
+                *(f"--nproc-per-node={ranks}", f"--rdzv-id={job}", "--rdzv-backend=c10d"),
                 *(f"--rdzv-endpoint=127.0.0.1:{port}", script, arguments),
             ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -68,7 +75,7 @@ def run_job(place: Place, folder: Path, *, machines: int, ranks: int) -> list[An
     try:
         for agent in agents:
             said, _ = agent.communicate(timeout=200)
-            assert agent.returncode == 0, said
+            assert (agent.returncode != 0) == dies, said
     finally:
         for agent in agents:
             agent.kill()
@@ -105,6 +112,26 @@ def test_machines_hold_the_data_together(web: Place, many_chunks: Path, tmp_path
     assert sum(one["peer_hit_bytes"] for one in stats) > stored / 2
     for number in range(2):
         assert not (tmp_path / str(number) / "forebay-cache").exists()
+
+
+def test_a_job_that_starts_again_with_other_machines_goes_on_with_what_is_held(
+    web: Place, many_chunks: Path, tmp_path: Path
+) -> None:
+    stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
+    run_job(web, tmp_path, machines=1, ranks=2, job="restarted", dies=True)
+    # The second machine takes its share from the first.
+    results = run_job(web, tmp_path, machines=2, ranks=1, job="restarted", dies=True)
+    stats = [stats for _, stats, _ in results]
+    assert sum(one["origin_bytes"] for one in stats) == 0
+    assert sum(one["found_bytes"] for one in stats) > 0.9 * stored
+    assert all(one["disk_held_bytes"] > 0 for one in stats)
+    # What the second machine alone holds is lost with it.
+    results = run_job(web, tmp_path, machines=1, ranks=2, job="restarted")
+    for rank, (hashes, _, _) in enumerate(results):
+        assert hashes == epoch(many_chunks, rank=rank, world_size=2, count=3, regions="never")
+    stats = [stats for _, stats, _ in results]
+    assert sum(one["origin_bytes"] for one in stats) < 0.01 * stored
+    assert not (tmp_path / "0" / "forebay-cache").exists()
 
 
 def test_a_job_of_several_machines_needs_a_way_to_meet(

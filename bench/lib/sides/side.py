@@ -4,6 +4,7 @@ A side's library is imported only in its methods, so that a missing library is o
 """
 
 import math
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -50,6 +51,14 @@ class Data:
         """Returns every file with its class, sorted by name."""
         classes = sorted(path for path in self.folder.iterdir())
         return [(file, i) for i, path in enumerate(classes) for file in sorted(path.iterdir())]
+
+    def fill(self, photos: Path, copies: int) -> None:
+        """Copies all files of a folder of photographs by class, each several times."""
+        for path in sorted(path for path in photos.rglob("*") if path.is_file()):
+            for copy in range(copies):
+                target = self.folder / path.parent.name / f"{path.stem}_{copy}.jpg"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
 
     def of(self, side: str) -> Path:
         """Returns the folder where a side keeps what it made from the images."""

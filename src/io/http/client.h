@@ -71,6 +71,7 @@ struct Outcome {
 
 struct ClientOptions {
   uint32_t requests_max = 64;           // in flight; the others wait for their turns
+  uint32_t connections_to_one_max = 0;  // to one server; 0: as many as there are requests
   int64_t connect_ns = 10'000'000'000;  // until a connection stands
   // A transfer that moves fewer than kHttpSlowBytes a second over this time is given up
   // (kTimedOut).

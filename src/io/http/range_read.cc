@@ -78,12 +78,6 @@ std::string around(const std::vector<Range>& ranges) {
   return fmt::format("bytes={}-{}", ranges.front().offset, last);
 }
 
-uint64_t bytes_of(const std::vector<Range>& ranges) {
-  uint64_t bytes = 0;
-  for (const Range& range : ranges) bytes += range.out.size();
-  return bytes;
-}
-
 // Whether a try that failed brought enough of a range to count as a success. A server that hangs up
 // after each byte, or sends one now and then, would otherwise be asked without end.
 bool was_worth_it(uint64_t bytes, const Outcome& outcome) {

@@ -10,6 +10,8 @@
 
 #include "io/http/job_certificate.h"
 #include "io/origin.h"
+#include "io/serve/held_range.h"
+#include "io/serve/ranges_wanted.h"
 
 namespace forebay::io::serve {
 
@@ -19,6 +21,10 @@ class ServedFiles {
   virtual ~ServedFiles() = default;
   // How many bytes the file at this path has; nothing where there is none. It must not wait.
   virtual std::optional<uint64_t> size(const std::string& path) const = 0;
+  // Where the ranges, which ascend, do not overlap and lie inside of the file, can be sent from
+  // without being read; nothing where a part of them cannot.
+  virtual std::optional<std::vector<HeldRange>> find(
+      const std::string& path, const std::vector<WantedRange>& ranges) const = 0;
   // Begins to fill the ranges, which ascend, do not overlap and lie inside of the file. Calls
   // `done` exactly once, in any thread; the memory stays until then.
   virtual void read(const std::string& path, std::vector<Range> ranges,
@@ -31,6 +37,9 @@ struct RangeServerOptions {
   // Clients speak TLS 1.3 and show this certificate. Null: they speak plain HTTP, which is for this
   // machine's own addresses alone.
   std::shared_ptr<const http::JobCertificate> job = {};
+  // How long an answer waits for a file that is not there, in the server's first minute: in a job
+  // that begins, others may ask for a file a moment before it is known here.
+  int64_t wait_ns = 0;
 };
 
 // What a server did since it began.
@@ -58,6 +67,8 @@ class RangeServer {
 
  private:
   class Loop;
+  template <class Stream>
+  friend class Connection;
   explicit RangeServer(std::unique_ptr<Loop> loop);
   const std::unique_ptr<Loop> loop_;
 };

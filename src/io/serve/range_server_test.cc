@@ -5,9 +5,11 @@
 
 #include <thread>
 
+#include "base/checksum.h"
 #include "base/limits.h"
 #include "io/http/web_origin.h"
 #include "io/serve/ranges_wanted.h"
+#include "io/testing/held_file.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::io::serve {
@@ -36,12 +38,21 @@ TEST(RangesWantedTest, EverythingElseIsRefused) {
   EXPECT_EQ(base::status_of(parse_range_header(many + ",900-901", 1000)).code(), Code::kTooBig);
 }
 
-// One file, "/file", whose byte at position i is i * 7. "/broken" cannot be read.
+constexpr uint64_t kSize = 10'000'000;
+
+// "/file", whose byte at position i is i * 7, must be read, and "/held" with the same bytes can be
+// sent as it is. "/broken" cannot be read.
 class Files final : public ServedFiles {
  public:
+  Files() : held_(bytes_of_file(kSize)) {}
   std::optional<uint64_t> size(const std::string& path) const override {
-    if (path == "/file" || path == "/broken") return 10'000'000;
+    if (path == "/file" || path == "/held" || path == "/broken") return kSize;
     return std::nullopt;
+  }
+  std::optional<std::vector<HeldRange>> find(
+      const std::string& path, const std::vector<WantedRange>& ranges) const override {
+    if (path != "/held") return std::nullopt;
+    return held_.find(ranges);
   }
   void read(const std::string& path, std::vector<Range> ranges,
             std::function<void(Status)> done) const override {
@@ -54,8 +65,16 @@ class Files final : public ServedFiles {
     });
   }
   static uint8_t byte_at(uint64_t at) { return static_cast<uint8_t>(at * 7); }
+  void cut() { held_.cut(100'000); }
 
  private:
+  static base::ByteVector bytes_of_file(uint64_t size) {
+    base::ByteVector bytes(size);
+    for (uint64_t i = 0; i < size; ++i) bytes[i] = byte_at(i);
+    return bytes;
+  }
+
+  testing::HeldFile held_;
   mutable std::vector<std::jthread> threads_;
 };
 
@@ -76,21 +95,65 @@ class RangeServerTest : public ::testing::Test {
 
 TEST_F(RangeServerTest, OneRangeAndManyComeAsTheyAre) {
   const http::WebOrigin web({});
-  const auto file = web.open(url("/file"), {.cached = true, .known = Identity{.size = 10'000'000}});
-  ASSERT_TRUE(file.has_value());
-  for (const size_t count : {1u, 2u, 64u}) {
-    std::vector<base::ByteVector> parts(count, base::ByteVector(1000));
-    std::vector<Range> ranges;
-    for (size_t i = 0; i < count; ++i) ranges.push_back({i * 100'000 + i, parts[i]});
-    ASSERT_TRUE(read_ranges(**file, ranges).ok());
-    for (const Range& range : ranges) {
-      for (size_t i = 0; i < range.out.size(); ++i) {
-        ASSERT_EQ(range.out[i], Files::byte_at(range.offset + i));
+  for (const char* const path : {"/file", "/held"}) {
+    const auto file = web.open(url(path), {.cached = true, .known = Identity{.size = kSize}});
+    ASSERT_TRUE(file.has_value());
+    for (const size_t count : {1u, 2u, 64u}) {
+      std::vector<base::ByteVector> parts(count, base::ByteVector(kSize / count - 100));
+      std::vector<Range> ranges;
+      for (size_t i = 0; i < count; ++i) ranges.push_back({i * (kSize / count) + i, parts[i]});
+      ASSERT_TRUE(read_ranges(**file, ranges).ok());
+      for (const Range& range : ranges) {
+        for (size_t i = 0; i < range.out.size(); ++i) {
+          ASSERT_EQ(range.out[i], Files::byte_at(range.offset + i));
+        }
       }
     }
   }
-  EXPECT_EQ(server_->served().requests, 3u);
-  EXPECT_EQ(server_->served().bytes, 67'000u);
+  EXPECT_EQ(server_->served().requests, 6u);
+  EXPECT_EQ(server_->served().bytes, 2 * (3 * kSize - 67 * 100));
+}
+
+TEST_F(RangeServerTest, WhatIsSentAsItIsHasAChecksum) {
+  const std::string answer = answer_to(
+      "GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=0-4,7-8\r\n\r\n");
+  const std::array<uint8_t, 5> first = {0, 7, 14, 21, 28};
+  const std::array<uint8_t, 2> second = {49, 56};
+  EXPECT_THAT(answer, HasSubstr(fmt::format("\r\nForebay-Crc32c: {:08x},{:08x}\r\n",
+                                            base::crc32c(first), base::crc32c(second))));
+  EXPECT_THAT(answer_to("GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                        "Forebay-Doubt: 1\r\nRange: bytes=0-4\r\n\r\n"),
+              ::testing::Not(HasSubstr("Crc32c")));
+}
+
+TEST_F(RangeServerTest, WhenBytesAreNeededAgainChangesNoAnswer) {
+  for (const char* const path : {"/file", "/held"}) {
+    const std::string request = fmt::format(
+        "GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=0-4,7-9\r\n", path);
+    const std::string answer = answer_to(request + "\r\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
+    EXPECT_EQ(answer_to(request + "Forebay-Again: 0,2\r\n\r\n"), answer);
+  }
+}
+
+TEST_F(RangeServerTest, AFileThatWasCutEndsTheConnection) {
+  files_.cut();
+  const std::string answer =
+      answer_to("GET /held HTTP/1.1\r\nHost: a\r\nRange: bytes=0-200000\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
+  EXPECT_LT(answer.size(), 101'000u);
+}
+
+TEST_F(RangeServerTest, ManyClientsThatTakeSlowlyAreServedTogether) {
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.emplace_back([&] {
+      const std::string answer = answer_to(
+          "GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+          "Range: bytes=0-9999999\r\n\r\n");
+      EXPECT_GT(answer.size(), kSize);
+    });
+  }
 }
 
 TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
@@ -104,6 +167,8 @@ TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
        "HTTP/1.1 400"},
       {"GET /file HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nRange: "
        "bytes=0-4\r\n\r\n0\r\n",
+       "HTTP/1.1 400"},
+      {"GET /held HTTP/1.1\r\nHost: a\r\nForebay-Again: 1,0\r\nRange: bytes=0-4\r\n\r\n",
        "HTTP/1.1 400"},
       {"no such thing\r\n\r\n", "HTTP/1.1 400"},
       {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},

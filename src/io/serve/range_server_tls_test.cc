@@ -6,6 +6,7 @@
 #include "io/http/client.h"
 #include "io/http/range_answer.h"
 #include "io/serve/range_server.h"
+#include "io/testing/held_file.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::io::serve {
@@ -19,17 +20,29 @@ std::shared_ptr<const http::JobCertificate> certificate(std::string_view secret)
       http::make_job_certificate(Secret(secret)).value());
 }
 
-// "/file", whose bytes are all 7.
+constexpr uint64_t kSize = 1'000'000;
+
+// "/file", whose bytes are all 7, must be read, and "/held" with the same bytes can be sent as it
+// is.
 class Files final : public ServedFiles {
  public:
+  Files() : held_(base::ByteVector(kSize, 7)) {}
   std::optional<uint64_t> size(const std::string& path) const override {
-    return path == "/file" ? std::optional<uint64_t>(1000) : std::nullopt;
+    return path == "/file" || path == "/held" ? std::optional<uint64_t>(kSize) : std::nullopt;
+  }
+  std::optional<std::vector<HeldRange>> find(
+      const std::string& path, const std::vector<WantedRange>& ranges) const override {
+    if (path != "/held") return std::nullopt;
+    return held_.find(ranges);
   }
   void read(const std::string&, std::vector<Range> ranges,
             std::function<void(Status)> done) const override {
     for (const Range& range : ranges) std::fill(range.out.begin(), range.out.end(), uint8_t{7});
     done({});
   }
+
+ private:
+  const testing::HeldFile held_;
 };
 
 class RangeServerTlsTest : public ::testing::Test {
@@ -40,15 +53,17 @@ class RangeServerTlsTest : public ::testing::Test {
 
   // What a read by a client that shows this certificate, or none, comes to.
   Status read(std::shared_ptr<const http::JobCertificate> shown, std::string_view scheme = "https",
-              int port = 0) const {
+              int port = 0, std::string_view path = "/file") const {
     http::Client client({.job = std::move(shown)});
-    base::ByteVector out(100);
-    http::RangeAnswer answer({{0, out}}, {.size = 1000});
+    base::ByteVector out(500'000);
+    const std::vector<Range> ranges = {{0, out}};
+    http::RangeAnswer answer(ranges, {.size = kSize});
     http::Request request;
-    request.url = fmt::format("{}://127.0.0.1:{}/file", scheme, port == 0 ? server_->port() : port);
-    request.headers = {"Range: bytes=0-99"};
+    request.url =
+        fmt::format("{}://127.0.0.1:{}{}", scheme, port == 0 ? server_->port() : port, path);
+    request.headers = {"Range: " + http::range_header(ranges)};
     const http::Outcome outcome = client.perform(std::move(request), answer);
-    EXPECT_EQ(outcome.status.ok(), out == base::ByteVector(100, 7));
+    EXPECT_EQ(outcome.status.ok(), out == base::ByteVector(out.size(), 7));
     return outcome.status;
   }
 
@@ -73,8 +88,10 @@ TEST(JobCertificateTest, AShortSecretIsRefused) {
 }
 
 TEST_F(RangeServerTlsTest, WhoHasTheSecretIsAnswered) {
-  EXPECT_TRUE(read(certificate("the secret of this job")).ok());
-  EXPECT_EQ(server_->served().requests, 1u);
+  for (const char* const path : {"/file", "/held"}) {
+    EXPECT_TRUE(read(certificate("the secret of this job"), "https", server_->port(), path).ok());
+  }
+  EXPECT_EQ(server_->served().requests, 2u);
 }
 
 TEST_F(RangeServerTlsTest, WhoHasAnotherSecretIsNot) {

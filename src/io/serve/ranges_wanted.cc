@@ -64,14 +64,14 @@ Result<std::vector<WantedRange>> parse_range_header(std::string_view text, uint6
   return ranges;
 }
 
-uint64_t bytes_of(const std::vector<WantedRange>& ranges) {
+uint64_t bytes_of(std::span<const WantedRange> ranges) {
   uint64_t bytes = 0;
   for (const WantedRange& range : ranges) bytes += range.length;
   return bytes;
 }
 
 std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, uint64_t size,
-                                      bool keep) {
+                                      bool keep, const std::vector<uint32_t>& crc32cs) {
   std::vector<std::string> texts(1);
   std::string type;
   if (ranges.size() == 1) {
@@ -83,6 +83,13 @@ std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, ui
       texts.push_back(fmt::format("\r\n--{}\r\n{}\r\n", kBoundary, content_range(range, size)));
     }
     texts.push_back(fmt::format("\r\n--{}--\r\n", kBoundary));
+  }
+  if (!crc32cs.empty()) {
+    type += kChecksumsHeader;
+    for (size_t i = 0; i < crc32cs.size(); ++i) {
+      type += fmt::format("{}{:08x}", i == 0 ? ": " : ",", crc32cs[i]);
+    }
+    type += "\r\n";
   }
   uint64_t length = bytes_of(ranges);
   for (const std::string& text : texts) length += text.size();

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "io/origin.h"
 
 namespace forebay::io::serve {
 
 struct WantedRange {
   uint64_t offset = 0;
   uint64_t length = 0;
+  Again again = Again::kSoon;
   bool operator==(const WantedRange&) const = default;
 };
 
@@ -21,11 +24,22 @@ struct WantedRange {
 // other form, also those that RFC 9110 allows; kTooBig for more than kHttpRangesMax ranges.
 base::Result<std::vector<WantedRange>> parse_range_header(std::string_view text, uint64_t size);
 
-uint64_t bytes_of(const std::vector<WantedRange>& ranges);
+uint64_t bytes_of(std::span<const WantedRange> ranges);
 
 // What stands around the ranges' bytes in an answer: its head, then what comes before each range's
-// bytes, and last what comes after them all. `keep`: the connection goes on.
+// bytes, and last what comes after them all. `keep`: the connection goes on. `crc32cs`: of each
+// range, or none where they are not known.
 std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, uint64_t size,
-                                      bool keep);
+                                      bool keep, const std::vector<uint32_t>& crc32cs);
+
+// The header of an answer with the checksums of its ranges, in hexadecimal digits and in their
+// order, as far as they are known.
+inline constexpr std::string_view kChecksumsHeader = "Forebay-Crc32c";
+// The header of a request whose last answer had bytes with other checksums: the server must check
+// what it has.
+inline constexpr std::string_view kDoubtHeader = "Forebay-Doubt";
+// The header of a request for what the server holds, and for nothing that it would have to read
+// elsewhere.
+inline constexpr std::string_view kHeldHeader = "Forebay-Held";
 
 }  // namespace forebay::io::serve

@@ -11,14 +11,15 @@
 
 namespace forebay::io::testing {
 
-// Connects to this machine's port, sends the bytes, and returns all that comes until the server
-// closes the connection, or ten seconds have passed.
+// Connects to this machine's port, sends the bytes and nothing more, and returns all that comes
+// until the server closes the connection, or ten seconds have passed.
 inline std::string exchange(uint16_t port, std::string_view bytes) {
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket socket(context);
   socket.connect({boost::asio::ip::address_v4::loopback(), port});
   boost::system::error_code ignored;
   boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
+  socket.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   std::string answer;
   boost::asio::async_read(socket, boost::asio::dynamic_buffer(answer), [](auto, size_t) {});
   context.run_for(std::chrono::seconds(10));

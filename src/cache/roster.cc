@@ -1,0 +1,115 @@
+#include "cache/roster.h"
+
+#include "base/limits.h"
+#include "io/machine.h"
+
+namespace forebay::cache {
+
+using base::MutexLock;
+
+namespace {
+
+// That are taken between two ticks.
+constexpr int kDatagrams = 4096;
+
+}  // namespace
+
+bool Replays::take(const Message& message) {
+  const Member& from = message.from;
+  if (seen_.size() >= base::kMembersMax && !seen_.contains(from.id)) seen_.clear();
+  const auto [found, is_new] = seen_.try_emplace(from.id);
+  Seen& seen = found->second;
+  if (!is_new && from.incarnation < seen.incarnation) return false;
+  // Another process counts from the beginning.
+  const bool is_other = from.incarnation > seen.incarnation && message.sequence < seen.highest;
+  seen.incarnation = from.incarnation;
+  if (is_new || is_other) {
+    seen.highest = message.sequence;
+    seen.before = 0;
+    return true;
+  }
+  if (message.sequence > seen.highest) {
+    const uint64_t step = message.sequence - seen.highest;
+    seen.before =
+        step > 64 ? 0 : (step == 64 ? 0 : seen.before << step) | uint64_t{1} << (step - 1);
+    seen.highest = message.sequence;
+    return true;
+  }
+  const uint64_t age = seen.highest - message.sequence;
+  if (age == 0 || age > 64) return false;
+  const uint64_t bit = uint64_t{1} << (age - 1);
+  return (std::exchange(seen.before, seen.before | bit) & bit) == 0;
+}
+
+Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, Changed changed)
+    : datagrams_(std::move(datagrams)),
+      changed_(std::move(changed)),
+      membership_(self, self.incarnation ^ static_cast<uint64_t>(io::process_id())),
+      told_(self) {}
+
+std::unique_ptr<Roster> Roster::start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
+                                      Changed changed) {
+  std::unique_ptr<Roster> roster(new Roster(self, std::move(datagrams), std::move(changed)));
+  roster->crew_.start(1, [own = roster.get()](uint32_t) { own->run(); });
+  return roster;
+}
+
+Roster::~Roster() {
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+  }
+  datagrams_->wake();
+  crew_.wait();
+}
+
+void Roster::add(std::vector<Member> members) { tell(Membership::Seeds{std::move(members)}); }
+void Roster::leave() { tell(Membership::Leave{}); }
+
+void Roster::tell(Membership::Event event) {
+  {
+    MutexLock lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  datagrams_->wake();
+}
+
+void Roster::run() {
+  step(Membership::Tick{});
+  // After this process was stopped, what has come meanwhile goes before the next tick.
+  int without_tick = 0;
+  while (true) {
+    const auto datagram = datagrams_->receive(next_tick_ns_);
+    std::vector<Membership::Event> events;
+    bool ended = false;
+    {
+      MutexLock lock(mutex_);
+      events = std::move(events_);
+      events_.clear();
+      ended = ended_;
+    }
+    for (const Membership::Event& event : events) step(event);
+    if (ended) return;
+    if (datagram) {
+      auto message = decode_message(*datagram);
+      if (message && replays_.take(*message)) step(Membership::Received{std::move(*message)});
+    }
+    const bool may_tick = !datagram || ++without_tick == kDatagrams;
+    if (!may_tick || io::monotonic_ns() < next_tick_ns_) continue;
+    step(Membership::Tick{});
+    without_tick = 0;
+  }
+}
+
+void Roster::step(const Membership::Event& event) {
+  Membership::Actions actions = membership_.step(io::monotonic_ns(), event);
+  next_tick_ns_ = actions.next_tick_ns;
+  for (const Membership::Send& send : actions.sends) {
+    datagrams_->send(send.host, send.port, encode_message(send.message));
+  }
+  if (!actions.members_changed && membership_.self() == told_) return;
+  told_ = membership_.self();
+  changed_(told_, membership_.members());
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,69 @@
+// Who is a member now: the membership of one machine, with a socket, a clock and a thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "cache/membership.h"
+#include "io/datagrams.h"
+
+namespace forebay::cache {
+
+// Drops messages that came before, or long after later ones: a datagram that somebody recorded and
+// sends again says nothing new. One thread uses it.
+class Replays {
+ public:
+  // Whether the message is new.
+  bool take(const Message& message);
+
+ private:
+  struct Seen {
+    uint64_t incarnation = 0;
+    uint64_t highest = 0;  // sequence number
+    uint64_t before = 0;   // which of the 64 before that have come
+  };
+  std::map<std::string, Seen> seen_;  // by the senders' ids
+};
+
+class Roster {
+ public:
+  // Called in the roster's thread whenever there are other members than before, or this machine has
+  // another incarnation.
+  using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
+  // Other members reach this one at the port of `datagrams`, which is that of its server, too.
+  static std::unique_ptr<Roster> start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
+                                       Changed changed);
+  // Tells nobody; they notice, unless another process of this machine says that it is there.
+  ~Roster();
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  // Members that were learned of in another way. Any thread may call it.
+  void add(std::vector<Member> members) EXCLUDES(mutex_);
+  // Tells the others that this machine leaves. Any thread may call it.
+  void leave() EXCLUDES(mutex_);
+
+ private:
+  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, Changed changed);
+  void run();
+  void step(const Membership::Event& event);
+  void tell(Membership::Event event) EXCLUDES(mutex_);
+
+  const std::unique_ptr<io::Datagrams> datagrams_;
+  const Changed changed_;
+  Membership membership_;
+  Replays replays_;
+  Member told_;  // of changed_
+  int64_t next_tick_ns_ = 0;
+  base::Mutex mutex_;
+  std::vector<Membership::Event> events_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  base::Crew crew_;
+};
+
+}  // namespace forebay::cache

@@ -1,0 +1,136 @@
+// A machine's share of its job's cache, in the process that serves it: what is held, what is being
+// fetched from the origin for it, and the server that gives it to the other members.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "base/queue.h"
+#include "cache/file_name.h"
+#include "cache/sources.h"
+#include "cache/store.h"
+#include "io/serve/range_server.h"
+
+namespace forebay::cache {
+
+// A file that the cache may hold.
+struct CachedFile {
+  std::string target;  // encode_target() of its name
+  FileId id{};
+  std::shared_ptr<const io::ReadableFile> file;  // at the origin
+  bool waits = false;                            // whether reading it makes the reading thread wait
+  std::shared_ptr<const void> owner = {};        // what the file needs; null: its user cares
+};
+
+// Begins to fill the ranges of the file, which are of this share and are not held here, with what
+// another member holds of them. Calls `done` once with the others.
+using Elsewhere = std::function<void(const CachedFile& file, std::vector<io::Range> ranges,
+                                     const io::ReadOptions& options,
+                                     std::function<void(std::vector<io::Range> rest)> done)>;
+
+struct ShareOptions {
+  TierOptions memory;
+  TierOptions disk;
+  io::Found found = io::Found::kRemove;  // what an earlier process held
+  io::serve::RangeServerOptions server;
+  Elsewhere elsewhere;
+};
+
+struct ShareStats {
+  StoreStats store = {};
+  TierBytes hits = {};        // what this process read from its own share
+  uint64_t origin_bytes = 0;  // read from the origin for the share
+  io::serve::Served served = {};
+  std::string trouble = {};  // why less is kept than was asked for; empty while all is well
+};
+
+// Any thread may call anything.
+class Share final : private io::serve::ServedFiles {
+ public:
+  // `sources` outlives the share. Errors: those of Store::open() and RangeServer::start().
+  static Result<std::unique_ptr<Share>> open(const ShareOptions& options, const Sources& sources);
+  // Whoever reads has ended before.
+  ~Share() override;
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+
+  uint16_t port() const { return server_->port(); }
+  using File = std::shared_ptr<const CachedFile>;
+  using Ranges = std::vector<io::Range>;
+  using Done = std::function<void(Status)>;
+  // Fills the ranges from what is held, and from the origin, from which it is kept. Calls `done`
+  // once, in any thread.
+  void read(const File& file, Ranges ranges, const io::ReadOptions& options, Done done)
+      EXCLUDES(mutex_);
+  // These bytes turned out to be wrong.
+  void forget(const CachedFile& file, const Ranges& ranges);
+  // Ends the serving, and what is in flight.
+  void end();
+  // What is held, or what is on the disk, stays there.
+  void stay() { store_->stay(); }
+  void stay_on_disk() { store_->stay_on_disk(); }
+  ShareStats stats() const;
+
+ private:
+  // What is being read from the origin, and who waits for the same bytes.
+  struct Fetch {
+    FileId file{};
+    std::vector<std::pair<uint64_t, uint64_t>> spans;  // begin and end
+    std::vector<std::function<void()>> waiters;
+  };
+  using Fetches = std::list<Fetch>;
+  // For this process itself, or for others.
+  enum class For : uint8_t { kItself, kOthers };
+
+  Share(const Sources& sources, Elsewhere elsewhere)
+      : sources_(sources), elsewhere_(std::move(elsewhere)) {}
+  void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
+                Done done) EXCLUDES(mutex_);
+  void count(For whom, const TierBytes& hits);
+  void fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
+             Fetches::iterator fetch, Done done);
+  void fetch_rest(const File& file, Ranges ranges, Ranges rest, const io::ReadOptions& options,
+                  Fetches::iterator fetch, Done done);
+  void finish_fetch(Fetches::iterator fetch) EXCLUDES(mutex_);
+  // ServedFiles, for other members:
+  std::optional<uint64_t> size(const std::string& target) const override;
+  std::optional<std::vector<io::serve::HeldRange>> find(
+      const std::string& target, const std::vector<WantedRange>& ranges) const override;
+  void read(const std::string& target, Ranges ranges, Done done) const override;
+  Result<File> open_served(const std::string& target) const;
+  // What a target names; members ask for the same ones again and again.
+  struct Named {
+    std::string path;
+    uint64_t size = 0;
+    FileId id{};
+  };
+  std::optional<Named> named(const std::string& target) const EXCLUDES(names_mutex_);
+
+  const Sources& sources_;
+  const Elsewhere elsewhere_;
+  std::unique_ptr<Store> store_;
+  std::stop_source stop_;
+  std::atomic<uint64_t> memory_hit_bytes_ = 0;
+  std::atomic<uint64_t> disk_hit_bytes_ = 0;
+  std::atomic<uint64_t> origin_bytes_ = 0;
+  mutable base::Mutex names_mutex_;
+  mutable std::unordered_map<std::string, Named> names_ GUARDED_BY(names_mutex_);
+  base::Mutex mutex_;
+  Fetches fetches_ GUARDED_BY(mutex_);
+  // What has come from an origin is kept, and handed on, by a thread of its own: that of the origin
+  // must not wait for a disk, and must not be the one that ends the origin.
+  base::Queue<std::function<void()>> jobs_{SIZE_MAX};
+  base::Crew keepers_;
+  // Where an origin makes threads wait, these do.
+  base::Queue<std::function<void()>> reads_{SIZE_MAX};
+  base::Crew readers_;
+  std::unique_ptr<io::serve::RangeServer> server_;
+};
+
+}  // namespace forebay::cache

@@ -1,0 +1,31 @@
+#include "cache/sources.h"
+
+namespace forebay::cache {
+
+using base::MutexLock;
+
+void Sources::add(const std::string& root, std::shared_ptr<const io::Origin> origin) {
+  MutexLock lock(mutex_);
+  origins_[root] = std::move(origin);
+}
+
+void Sources::remove(const std::string& root) {
+  std::shared_ptr<const io::Origin> last;  // ends without the lock
+  MutexLock lock(mutex_);
+  const auto found = origins_.find(root);
+  if (found == origins_.end()) return;
+  last = std::move(found->second);
+  origins_.erase(found);
+}
+
+std::shared_ptr<const io::Origin> Sources::find(const std::string& path) const {
+  // A server on the way could understand such a path as another one.
+  if (path.find("/.") != std::string::npos) return nullptr;
+  MutexLock lock(mutex_);
+  for (const auto& [root, origin] : origins_) {
+    if (path.starts_with(root) || path + "/" == root) return origin;
+  }
+  return nullptr;
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,40 @@
+#include "io/children.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace forebay::io {
+namespace {
+
+// Whether a child has the descriptor open.
+bool child_has(int fd) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::fcntl(fd, F_GETFD) == -1 ? 1 : 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST(ChildrenTest, ADescriptorIsClosedInChildrenUntilItIsKept) {
+  const int fd = ::open("/dev/null", O_RDONLY);
+  ASSERT_GE(fd, 0);
+  EXPECT_TRUE(child_has(fd));
+  close_in_children(fd);
+  EXPECT_FALSE(child_has(fd));
+  EXPECT_NE(::fcntl(fd, F_GETFD), -1);
+  keep_in_children(fd);
+  EXPECT_TRUE(child_has(fd));
+  ::close(fd);
+}
+
+TEST(ChildrenTest, NumbersThatAreNoDescriptorsAreLeftAlone) {
+  for (const int fd : {-1, 1 << 20}) {
+    close_in_children(fd);
+    keep_in_children(fd);
+  }
+}
+
+}  // namespace
+}  // namespace forebay::io

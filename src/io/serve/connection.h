@@ -1,0 +1,434 @@
+// One client's requests to a RangeServer, one after the other, over TCP or TLS.
+#pragma once
+
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_static_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <cerrno>
+
+#include "io/children.h"
+#include "io/machine.h"
+#include "io/serve/needed_again.h"
+#include "io/serve/server_loop.h"
+
+namespace forebay::io::serve {
+
+// Only the loop's thread touches it.
+template <class Stream>
+class Connection final : public OpenConnection,
+                         public std::enable_shared_from_this<Connection<Stream>> {
+ public:
+  using Loop = RangeServer::Loop;
+  using error_code = boost::system::error_code;
+  static constexpr bool kIsPlain = std::is_same_v<Stream, boost::asio::ip::tcp::socket>;
+
+  Connection(Loop& loop, Stream stream)
+      : loop_(loop), stream_(std::move(stream)), later_(stream_.get_executor()) {
+    close_in_children(socket());
+  }
+  ~Connection() override {
+    close();
+    give_back();
+  }
+
+  void begin() {
+    if constexpr (kIsPlain) {
+      error_code ignored;
+      stream_.native_non_blocking(true, ignored);
+      next_request();
+    } else {
+      deadline_ns_ = monotonic_ns() + kHandshakeNs;
+      stream_.async_handshake(boost::asio::ssl::stream_base::server,
+                              [self = this->shared_from_this()](error_code error) {
+                                if (!error) return self->next_request();
+                                self->loop_.count_refused();
+                                self->close();
+                              });
+    }
+  }
+  void close() override {
+    error_code ignored;
+    keep_in_children(socket());
+    stream_.lowest_layer().close(ignored);
+  }
+
+ private:
+  static constexpr int64_t kSecondNs = 1'000'000'000;
+  // A connection is closed when its client asks nothing for so long, or takes an answer more slowly
+  // than a network is ever meant to be.
+  static constexpr int64_t kIdleNs = 60 * kSecondNs;
+  static constexpr int64_t kTakingNs = 15 * kSecondNs;
+  static constexpr int64_t kHandshakeNs = 5 * kSecondNs;
+  // How often a file that is not there is looked for.
+  static constexpr std::chrono::milliseconds kLook{20};
+  static constexpr uint64_t kTakenBytesPerSecond = 1'000'000;
+  // What is sent before others have their turn, and what is encrypted at once.
+  static constexpr uint64_t kTurnBytes = 2u << 20;
+  static constexpr uint64_t kEncryptedBytes = 64u << 10;
+
+  void next_request();
+  void take_request();
+  void take_file(int64_t deadline_ns);
+  void take_ranges();
+  void refuse(std::string_view status, std::string_view why);
+  void say(std::string_view status, std::string_view why);
+  void answer();
+  void send_bytes();
+  void write(const std::vector<boost::asio::const_buffer>& pieces, void (Connection::*then)());
+  // A part of an answer that is held: bytes in memory, or in a file.
+  struct Segment {
+    Bytes bytes = {};
+    const ScratchFile* file = nullptr;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+  };
+
+  void send_held(std::vector<HeldRange> held);
+  void send_segments();
+  ssize_t send_plain();
+  void send_encrypted();
+  Bytes encrypt(Bytes bytes);
+  void move_on(uint64_t sent);
+  void finish();
+  void give_back();
+  void expect_taking(uint64_t bytes) {
+    deadline_ns_ =
+        monotonic_ns() + kTakingNs + static_cast<int64_t>(bytes / kTakenBytesPerSecond) * kSecondNs;
+  }
+  int socket() { return stream_.lowest_layer().native_handle(); }
+
+  Loop& loop_;
+  Stream stream_;
+  boost::asio::steady_timer later_;
+  boost::beast::flat_static_buffer<base::kServedHeadBytesMax + 4096> buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
+  std::string path_;
+  uint64_t size_ = 0;  // of the file
+  std::vector<WantedRange> wanted_;
+  std::vector<WantedRange> cuts_;  // the same, cut by when they are needed again
+  uint64_t room_ = 0;              // that was taken for this answer
+  base::ByteVector bytes_;
+  std::vector<std::string> texts_;  // the head, and what stands between the ranges
+  bool keep_ = true;
+  bool head_sent_ = false;
+  std::optional<Status> read_;
+  std::vector<HeldRange> held_;
+  std::vector<Segment> segments_;
+  size_t next_segment_ = 0;           // what stands before it is out
+  std::unique_ptr<uint8_t[]> chunk_;  // what is encrypted at once
+  struct FreeBio {
+    void operator()(BIO* bio) const { BIO_free(bio); }
+  };
+  std::unique_ptr<BIO, FreeBio> records_;  // the same as TLS's records
+};
+
+template <class Stream>
+void Connection<Stream>::next_request() {
+  namespace http = boost::beast::http;
+  parser_.emplace();
+  parser_->header_limit(base::kServedHeadBytesMax);
+  deadline_ns_ = monotonic_ns() + kIdleNs;
+  http::async_read_header(
+      stream_, buffer_, *parser_, [self = this->shared_from_this()](error_code error, size_t) {
+        if (!error) return self->take_request();
+        const bool is_malformed =
+            error.category() == http::make_error_code(http::error::end_of_stream).category();
+        if (!is_malformed || error == http::error::end_of_stream) return self->close();
+        self->refuse("400 Bad Request", "the request is malformed");
+      });
+}
+
+template <class Stream>
+void Connection<Stream>::take_request() {
+  const auto& request = parser_->get();
+  keep_ = request.keep_alive() && request.version() == 11;
+  if (request.method() != boost::beast::http::verb::get) {
+    return refuse("405 Method Not Allowed", "only GET is answered here");
+  }
+  if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
+    return refuse("400 Bad Request", "a request with a body");
+  }
+  const auto target = request.target();
+  path_.assign(target.data(), target.size());
+  take_file(loop_.wait_until_ns());
+}
+
+template <class Stream>
+void Connection<Stream>::take_file(int64_t deadline_ns) {
+  const auto size = loop_.files().size(path_);
+  if (size) {
+    size_ = *size;
+    return take_ranges();
+  }
+  if (loop_.has_ended() || monotonic_ns() >= deadline_ns) {
+    return say("404 Not Found", "no such file");
+  }
+  deadline_ns_ = INT64_MAX;
+  later_.expires_after(kLook);
+  later_.async_wait(
+      [self = this->shared_from_this(), deadline_ns](error_code) { self->take_file(deadline_ns); });
+}
+
+template <class Stream>
+void Connection<Stream>::take_ranges() {
+  const auto& request = parser_->get();
+  const auto value = [&](std::string_view name) {
+    const auto text = request[boost::beast::string_view(name.data(), name.size())];
+    return std::string_view(text.data(), text.size());
+  };
+  const auto text = request[boost::beast::http::field::range];
+  auto wanted = parse_range_header({text.data(), text.size()}, size_);
+  if (!wanted) return refuse("416 Range Not Satisfiable", wanted.error().message());
+  wanted_ = std::move(*wanted);
+  if (bytes_of(wanted_) > base::kServedAnswerBytesMax) {
+    return refuse("416 Range Not Satisfiable", "the ranges have too many bytes");
+  }
+  auto cuts = cut_by_again(wanted_, value(kAgainHeader));
+  if (!cuts) return refuse("400 Bad Request", cuts.error().message());
+  cuts_ = std::move(*cuts);
+  if (value(kDoubtHeader).empty()) {
+    if (auto held = loop_.files().find(path_, cuts_)) {
+      return send_held(join_held(wanted_, cuts_, std::move(*held)));
+    }
+  }
+  if (!value(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
+  // Nothing is late while the answer waits for room.
+  deadline_ns_ = INT64_MAX;
+  loop_.take_room(bytes_of(wanted_), [self = this->shared_from_this()] {
+    self->room_ = bytes_of(self->wanted_);
+    self->answer();
+  });
+}
+
+// The client is told, and must begin a new connection.
+template <class Stream>
+void Connection<Stream>::refuse(std::string_view status, std::string_view why) {
+  keep_ = false;
+  say(status, why);
+}
+
+template <class Stream>
+void Connection<Stream>::say(std::string_view status, std::string_view why) {
+  loop_.count_refused();
+  texts_ = {fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nContent-Type: text/plain\r\n{}\r\n{}",
+                        status, why.size(), keep_ ? "" : "Connection: close\r\n", why)};
+  write({boost::asio::buffer(texts_[0])}, &Connection::finish);
+}
+
+// The head goes out at once, so that the client knows that somebody is there, also where the bytes
+// have to come from far away.
+template <class Stream>
+void Connection<Stream>::answer() {
+  read_.reset();
+  head_sent_ = false;
+  try {
+    bytes_.resize(room_);
+  } catch (const std::bad_alloc&) {
+    return refuse("503 Service Unavailable", "no memory");
+  }
+  std::vector<Range> ranges;
+  size_t at = 0;
+  for (const WantedRange& range : cuts_) {
+    ranges.push_back(
+        {range.offset, base::MutableBytes(bytes_).subspan(at, range.length), range.again});
+    at += range.length;
+  }
+  texts_ = answer_texts(wanted_, size_, keep_, {});
+  write({boost::asio::buffer(texts_[0])}, &Connection::send_bytes);
+  loop_.read(path_, std::move(ranges), [self = this->shared_from_this()](Status status) {
+    self->read_ = std::move(status);
+    self->send_bytes();
+  });
+}
+
+// Runs when the head is out, and when the bytes are there; the second of these sends them.
+template <class Stream>
+void Connection<Stream>::send_bytes() {
+  if (!std::exchange(head_sent_, true) || !read_) return;
+  if (!read_->ok()) return close();
+  loop_.count_answer(bytes_.size());
+  std::vector<boost::asio::const_buffer> pieces;
+  size_t at = 0;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    pieces.push_back(boost::asio::buffer(texts_[1 + i]));
+    pieces.push_back(boost::asio::buffer(bytes_.data() + at, wanted_[i].length));
+    at += wanted_[i].length;
+  }
+  pieces.push_back(boost::asio::buffer(texts_.back()));
+  write(pieces, &Connection::finish);
+}
+
+template <class Stream>
+void Connection<Stream>::write(const std::vector<boost::asio::const_buffer>& pieces,
+                               void (Connection::*then)()) {
+  expect_taking(boost::asio::buffer_size(pieces));
+  boost::asio::async_write(stream_, pieces,
+                           [self = this->shared_from_this(), then](error_code error, size_t) {
+                             if (error) return self->close();
+                             self->deadline_ns_ = INT64_MAX;
+                             (*self.*then)();
+                           });
+}
+
+template <class Stream>
+void Connection<Stream>::send_held(std::vector<HeldRange> held) {
+  held_ = std::move(held);
+  std::vector<uint32_t> crc32cs;
+  for (const HeldRange& range : held_) crc32cs.push_back(range.crc32c);
+  texts_ = answer_texts(wanted_, size_, keep_, crc32cs);
+  segments_.clear();
+  next_segment_ = 0;
+  const auto add = [&](Bytes memory) { segments_.push_back({memory, nullptr, 0, memory.size()}); };
+  add(base::as_bytes(texts_[0]));
+  for (size_t i = 0; i < held_.size(); ++i) {
+    add(base::as_bytes(texts_[1 + i]));
+    for (const HeldPiece& piece : held_[i].pieces) {
+      if (piece.file == nullptr) add(piece.bytes);
+      if (piece.file != nullptr) {
+        segments_.push_back({{}, piece.file.get(), piece.offset, piece.length});
+      }
+    }
+  }
+  add(base::as_bytes(texts_.back()));
+  std::erase_if(segments_, [](const Segment& segment) { return segment.length == 0; });
+  const uint64_t bytes = bytes_of(wanted_);
+  loop_.count_answer(bytes);
+  expect_taking(bytes);
+  if constexpr (kIsPlain) {
+    send_segments();
+  } else {
+    send_encrypted();
+  }
+}
+
+template <class Stream>
+void Connection<Stream>::send_segments() {
+  uint64_t turn = 0;
+  while (next_segment_ < segments_.size() && turn < kTurnBytes) {
+    const ssize_t sent = send_plain();
+    if (sent > 0) {
+      turn += static_cast<uint64_t>(sent);
+      move_on(static_cast<uint64_t>(sent));
+    } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return stream_.lowest_layer().async_wait(boost::asio::socket_base::wait_write,
+                                               [self = this->shared_from_this()](error_code error) {
+                                                 if (error) return self->close();
+                                                 self->send_segments();
+                                               });
+    } else if (sent == 0 || errno != EINTR) {
+      return close();  // the client is gone, or the file was cut
+    }
+  }
+  if (next_segment_ == segments_.size()) return finish();
+  boost::asio::post(stream_.get_executor(),
+                    [self = this->shared_from_this()] { self->send_segments(); });
+}
+
+// The kernel sends a file's bytes without copying them here. MSG_MORE before them would make it
+// send them in worse pieces, which took twice the time.
+template <class Stream>
+ssize_t Connection<Stream>::send_plain() {
+  const Segment& next = segments_[next_segment_];
+  if (next.file != nullptr) {
+    auto offset = static_cast<off_t>(next.offset);
+    return ::sendfile(socket(), next.file->fd(), &offset, next.length);
+  }
+  std::array<iovec, 64> parts;
+  msghdr message{};
+  message.msg_iov = parts.data();
+  for (size_t i = next_segment_; i < segments_.size() && message.msg_iovlen < parts.size(); ++i) {
+    if (segments_[i].file != nullptr) break;
+    const Bytes bytes = segments_[i].bytes;
+    parts[message.msg_iovlen++] = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  }
+  return ::sendmsg(socket(), &message, MSG_NOSIGNAL);
+}
+
+template <class Stream>
+void Connection<Stream>::move_on(uint64_t sent) {
+  while (sent > 0) {
+    Segment& segment = segments_[next_segment_];
+    const uint64_t step = std::min(sent, segment.length);
+    sent -= step;
+    segment.offset += step;
+    segment.length -= step;
+    if (segment.file == nullptr) segment.bytes = segment.bytes.subspan(step);
+    if (segment.length == 0) ++next_segment_;
+  }
+}
+
+template <class Stream>
+void Connection<Stream>::send_encrypted() {
+  if (chunk_ == nullptr) chunk_ = std::make_unique_for_overwrite<uint8_t[]>(kEncryptedBytes);
+  size_t filled = 0;
+  while (next_segment_ < segments_.size() && filled < kEncryptedBytes) {
+    const Segment& segment = segments_[next_segment_];
+    const size_t step = std::min<uint64_t>(segment.length, kEncryptedBytes - filled);
+    if (segment.file == nullptr) {
+      std::memcpy(chunk_.get() + filled, segment.bytes.data(), step);
+    } else if (::pread(segment.file->fd(), chunk_.get() + filled, step,
+                       static_cast<off_t>(segment.offset)) != static_cast<ssize_t>(step)) {
+      return close();  // the file was cut
+    }
+    filled += step;
+    move_on(step);
+  }
+  const Bytes records = encrypt({chunk_.get(), filled});
+  if (records.empty()) return close();
+  boost::asio::async_write(stream_.next_layer(),
+                           boost::asio::buffer(records.data(), records.size()),
+                           [self = this->shared_from_this()](error_code error, size_t) {
+                             if (error) return self->close();
+                             BIO_reset(self->records_.get());
+                             if (self->next_segment_ == self->segments_.size()) {
+                               return self->finish();
+                             }
+                             self->send_encrypted();
+                           });
+}
+
+// Asio sends each record of 16 KiB by itself, which takes more time. Here OpenSSL writes the
+// records into memory, while nothing else is written. Nothing where it cannot.
+template <class Stream>
+Bytes Connection<Stream>::encrypt(Bytes bytes) {
+  SSL* const tls = stream_.native_handle();
+  BIO* const asios = SSL_get_wbio(tls);
+  if (records_ == nullptr) records_.reset(BIO_new(BIO_s_mem()));
+  if (records_ == nullptr || BIO_up_ref(records_.get()) != 1 || BIO_up_ref(asios) != 1) return {};
+  SSL_set0_wbio(tls, records_.get());
+  while (!bytes.empty()) {
+    const int written = SSL_write(tls, bytes.data(), static_cast<int>(bytes.size()));
+    if (written <= 0) break;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  SSL_set0_wbio(tls, asios);
+  if (!bytes.empty()) return {};
+  char* records = nullptr;
+  const long length = BIO_get_mem_data(records_.get(), &records);
+  return {reinterpret_cast<const uint8_t*>(records), static_cast<size_t>(length)};
+}
+
+template <class Stream>
+void Connection<Stream>::finish() {
+  deadline_ns_ = INT64_MAX;
+  held_.clear();
+  give_back();
+  if (!keep_ || loop_.has_ended()) return close();
+  next_request();
+}
+
+template <class Stream>
+void Connection<Stream>::give_back() {
+  bytes_ = {};
+  if (room_ > 0) loop_.give_room(std::exchange(room_, 0));
+}
+
+}  // namespace forebay::io::serve

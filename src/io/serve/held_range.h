@@ -1,0 +1,28 @@
+// Bytes that a server can send straight from files, without reading them first.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "io/scratch_files.h"
+
+namespace forebay::io::serve {
+
+struct HeldPiece {
+  std::shared_ptr<const ScratchFile> file = {};
+  uint64_t offset = 0;  // in that file
+  uint64_t length = 0;
+  // The bytes themselves, where they are few, so that a copy costs less than another call of the
+  // system; there is no file then.
+  base::ByteVector bytes = {};
+};
+
+// A range that was asked for.
+struct HeldRange {
+  std::vector<HeldPiece> pieces = {};  // one after the other
+  uint32_t crc32c = 0;  // what its bytes must have; whoever receives them checks that
+};
+
+}  // namespace forebay::io::serve

@@ -1,0 +1,92 @@
+// The loop of a RangeServer: its connections, the memory that their answers may take, and its end.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <list>
+#include <thread>
+
+#include "base/limits.h"
+#include "base/mutex.h"
+#include "io/serve/range_server.h"
+
+namespace forebay::io::serve {
+
+// A connection, as the loop sees it. Only the loop's thread touches it.
+class OpenConnection {
+ public:
+  OpenConnection() = default;
+  virtual ~OpenConnection() = default;
+  OpenConnection(const OpenConnection&) = delete;
+  OpenConnection& operator=(const OpenConnection&) = delete;
+  virtual void close() = 0;
+  bool is_late(int64_t now_ns) const { return now_ns > deadline_ns_; }
+
+ protected:
+  int64_t deadline_ns_ = 0;
+};
+
+class RangeServer::Loop {
+ public:
+  explicit Loop(const ServedFiles& files);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  Status open(const RangeServerOptions& options);
+  uint16_t port() const { return port_; }
+  Served served() const { return {requests_, refused_, bytes_}; }
+
+  // For connections, in the loop's thread:
+  const ServedFiles& files() const { return files_; }
+  bool has_ended() const { return ended_; }
+  // Until when an answer to a request that comes now waits for a file that is not there.
+  int64_t wait_until_ns() const;
+  void count_answer(uint64_t bytes) {
+    ++requests_;
+    bytes_ += bytes;
+  }
+  void count_refused() { ++refused_; }
+  // Gives room for an answer now or later; `then` runs in the loop.
+  void take_room(uint64_t bytes, std::function<void()> then);
+  void give_room(uint64_t bytes);
+  // Begins a read; `then` runs in the loop, also where the read ends in another thread.
+  void read(const std::string& path, std::vector<Range> ranges, std::function<void(Status)> then);
+
+ private:
+  void accept();
+  void begin(boost::asio::ip::tcp::socket socket);
+  Status set_certificate(const http::JobCertificate& job);
+  void sweep();
+  void end_if_idle() {
+    if (ended_ && reads_ == 0) work_.reset();
+  }
+
+  const ServedFiles& files_;
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::optional<boost::asio::ssl::context> tls_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::steady_timer pause_;
+  boost::asio::steady_timer sweeper_;
+  std::list<std::weak_ptr<OpenConnection>> connections_;
+  std::deque<std::pair<uint64_t, std::function<void()>>> waiting_;  // for room
+  uint64_t room_ = base::kServedBytesMax;
+  uint64_t reads_ = 0;  // in flight
+  const int64_t begin_ns_;
+  int64_t wait_ns_ = 0;
+  bool ended_ = false;
+  base::Mutex mutex_;  // held while another thread tells the loop of something
+  uint16_t port_ = 0;
+  std::atomic<uint64_t> requests_ = 0;
+  std::atomic<uint64_t> refused_ = 0;
+  std::atomic<uint64_t> bytes_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace forebay::io::serve
