@@ -3,7 +3,8 @@
 // input ends; bench/cache.py calls it:
 //   bench_serve FOLDER memory|disk FILE [SECRET]
 // The share is in FOLDER, or in a folder of /dev/shm with the same last name, and is filled before.
-// With a secret, clients speak TLS; its certificate and key are put into FOLDER.pem. The first line
+// With a secret, clients speak TLS, and the certificate and key that come from it are put into
+// FOLDER.pem. The first line
 // is one JSON object with the port and the target of requests.
 #include <cstdio>
 #include <filesystem>

@@ -57,7 +57,7 @@ def _per_epoch(uses: Sequence[Use], fetched: Iterable[int]) -> list[int]:
 def belady(uses: Sequence[Use], room: int) -> list[int]:
     """The least bytes that a cache of `room` bytes can fetch, by epoch.
 
-    Of the bytes that do not fit, those go whose next use is the latest, be it parts of an atom.
+    When bytes do not fit, those whose next use is the latest go. They may be a part of an atom.
     """
     next_use = [math.inf] * len(uses)
     seen: dict[int, int] = {}

@@ -19,7 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from lib.remote_program import BATCH, SHUFFLE_BUFFER, WORK, Forebay, RemoteSide, consume
+from lib.remote_program import (
+    BATCH,
+    SHUFFLE_BUFFER,
+    WORK,
+    Forebay,
+    RemoteSide,
+    consume,
+    litdata_images,
+    streaming_images,
+)
 from lib.sides.side import SEED
 from lib.sides.torch_side import batches, decode, transform
 
@@ -83,19 +92,9 @@ class StreamingCached(RemoteSide):
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
         """Opens a StreamingDataset."""
-        made = transform(WORK)
         import streaming
 
-        class Images(streaming.StreamingDataset):
-            def __getitem__(self, at: Any) -> tuple[Any, int]:
-                sample = super().__getitem__(at)
-                return made(decode(sample["x"])), sample["y"]
-
-        dataset = Images(remote=self.url, local=str(self.folder), shuffle=True, shuffle_seed=SEED,
-                         batch_size=BATCH)  # fmt: skip
-        # Its worker processes would share this one's connection, and take each other's answers.
-        for stream in dataset.streams:
-            stream._downloader.clean_up()
+        dataset = streaming_images()(remote=self.url, local=str(self.folder), shuffle_seed=SEED)
         loader = streaming.StreamingDataLoader(dataset, batch_size=BATCH, **WORKERS)
         for _ in range(first, first + count):
             yield batches(loader)
@@ -108,19 +107,9 @@ class LitDataCached(RemoteSide):
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
         """Opens a StreamingDataset."""
-        made = transform(WORK)
         import litdata
-        from litdata.streaming import downloader
 
-        # The store of this benchmark has no TLS, and litdata has no option that allows that.
-        downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
-
-        class Images(litdata.StreamingDataset):
-            def __getitem__(self, index: Any) -> tuple[Any, int]:
-                sample = super().__getitem__(index)
-                return made(decode(sample["image"])), sample["label"]
-
-        dataset = Images(self.url, cache_dir=str(self.folder), shuffle=True, seed=SEED)
+        dataset = litdata_images()(self.url, cache_dir=str(self.folder), shuffle=True, seed=SEED)
         loader = litdata.StreamingDataLoader(dataset, batch_size=BATCH, **WORKERS)
         for _ in range(first, first + count):
             yield batches(loader)

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import subprocess
-from types import TracebackType
 
 BURST_BYTES_MIN = 32 << 10
 BURST_MS = 2
@@ -63,16 +62,11 @@ class Link:
                 _ip(*where, "link", "set", "dev", name, "gso_max_segs", "1", "up")
             _ip("-n", self._namespace, "link", "set", "dev", "lo", "up")
         except LinkError:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _ip("netns", "delete", self._namespace)  # this also deletes both ends
 
     def command(self) -> list[str]:
@@ -127,16 +121,11 @@ class Network:
                 for interface in ("link0", "lo"):
                     _ip("-n", name, "link", "set", "dev", interface, "up")
         except LinkError:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for words in [["netns", "delete", name] for name in self._links]:
             with contextlib.suppress(LinkError):
                 _ip(*words)  # this also deletes both ends of its link

@@ -90,6 +90,44 @@ class ForebayWhole(Forebay):
     regions = "never"
 
 
+def streaming_images() -> Callable[..., Any]:
+    """Returns what opens a StreamingDataset whose samples are pairs of pixels and label."""
+    import streaming
+
+    made = transform(WORK)
+
+    class Images(streaming.StreamingDataset):
+        def __getitem__(self, at: Any) -> tuple[Any, int]:
+            sample = super().__getitem__(at)
+            return made(decode(sample["x"])), sample["y"]
+
+    def opened(**arguments: Any) -> Any:
+        dataset = Images(shuffle=True, batch_size=BATCH, **arguments)
+        # Its worker processes would share this one's connection, and take each other's answers.
+        for stream in dataset.streams:
+            stream._downloader.clean_up()
+        return dataset
+
+    return opened
+
+
+def litdata_images() -> Callable[..., Any]:
+    """Returns a class like litdata.StreamingDataset whose samples are pairs of pixels and label."""
+    import litdata
+    from litdata.streaming import downloader
+
+    # The store of this benchmark has no TLS, and litdata has no option that allows that.
+    downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
+    made = transform(WORK)
+
+    class Images(litdata.StreamingDataset):
+        def __getitem__(self, index: Any) -> tuple[Any, int]:
+            sample = super().__getitem__(index)
+            return made(decode(sample["image"])), sample["label"]
+
+    return Images
+
+
 class WebDataset(RemoteSide):
     """WebDataset's shards, each through a process of curl, as its manual has it; no cache."""
 
@@ -119,24 +157,14 @@ class Streaming(RemoteSide):
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
         """Opens a StreamingDataset for each epoch."""
-        made = transform(WORK)
         import streaming
         from streaming.base.util import clean_stale_shared_memory
 
-        class Images(streaming.StreamingDataset):
-            def __getitem__(self, at: Any) -> tuple[Any, int]:
-                sample = super().__getitem__(at)
-                return made(decode(sample["x"])), sample["y"]
-
+        images = streaming_images()
         for number in range(first, first + count):
             clean_stale_shared_memory()
             with tempfile.TemporaryDirectory(dir=self.folder) as local:
-                dataset = Images(remote=self.url, local=local, shuffle=True,
-                                 shuffle_seed=SEED + number, batch_size=BATCH)  # fmt: skip
-                # Its worker processes would share this one's connection, and take each other's
-                # answers.
-                for stream in dataset.streams:
-                    stream._downloader.clean_up()
+                dataset = images(remote=self.url, local=local, shuffle_seed=SEED + number)
                 yield batches(
                     streaming.StreamingDataLoader(dataset, batch_size=BATCH, **workers(WORKERS))
                 )
@@ -149,21 +177,12 @@ class LitData(RemoteSide):
 
     def epochs(self, first: int, count: int) -> Iterator[Iterable[np.ndarray]]:
         """Opens a StreamingDataset for each epoch."""
-        made = transform(WORK)
         import litdata
-        from litdata.streaming import downloader
 
-        # The store of this benchmark has no TLS, and litdata has no option that allows that.
-        downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
-
-        class Images(litdata.StreamingDataset):
-            def __getitem__(self, index: Any) -> tuple[Any, int]:
-                sample = super().__getitem__(index)
-                return made(decode(sample["image"])), sample["label"]
-
+        images = litdata_images()
         for number in range(first, first + count):
             with tempfile.TemporaryDirectory(dir=self.folder) as cache:
-                dataset = Images(self.url, cache_dir=cache, shuffle=True, seed=SEED + number)
+                dataset = images(self.url, cache_dir=cache, shuffle=True, seed=SEED + number)
                 yield batches(
                     litdata.StreamingDataLoader(dataset, batch_size=BATCH, **workers(WORKERS))
                 )

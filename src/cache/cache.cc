@@ -162,8 +162,8 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
 
 // `before`: what the process that served before has told, where this one takes its place.
 Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
-  // What a process that was killed left must mislead nobody.
-  folder_->remove_notice();
+  // What a process that was killed left must mislead nobody. Whoever takes its place needs it.
+  if (!before) folder_->remove_notice();
   if (options_.memory_bytes_max > 0 && found == io::Found::kRemove) {
     io::ScratchFiles::remove_abandoned(io::parent_path(options_.memory_folder),
                                        options_.memory_prefix);
@@ -438,6 +438,10 @@ CacheStats Cache::stats() const {
   stats.origin_bytes += own.origin_bytes;
   stats.served = own.served;
   stats.trouble = own.trouble;
+  if (roster_ != nullptr && roster_->is_replaced()) {
+    stats.trouble = fmt::format(
+        "{}: another process serves the same share, so this one is no member", options_.folder);
+  }
   return stats;
 }
 

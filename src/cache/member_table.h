@@ -46,7 +46,7 @@ class MemberTable {
   // Returns one that is dead and did not say that it leaves; null: there is none.
   const Record* draw_dead() const;
 
-  // Of the members that are not gone, each with its incarnation.
+  // Returns the digest of the members that are not gone, each with its incarnation.
   const MemberDigest& digest() const { return digest_; }
   // Returns all members, those that are gone too, in the buckets where the other digest differs.
   std::vector<const Record*> different_from(const MemberDigest& other) const;

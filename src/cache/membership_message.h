@@ -11,7 +11,8 @@
 
 namespace forebay::cache {
 
-// Of two states at the same incarnation the later one in this list holds.
+// Where two messages say different states at the same incarnation, the one that stands later in
+// this list holds.
 enum class MemberState : uint8_t { kAlive, kSuspect, kDead, kLeft };
 
 inline bool is_gone(MemberState state) { return state >= MemberState::kDead; }

@@ -9,7 +9,7 @@ using base::MutexLock;
 
 namespace {
 
-// That are taken between two ticks.
+// So many datagrams at most are taken between two ticks.
 constexpr int kDatagrams = 4096;
 
 }  // namespace
@@ -19,11 +19,17 @@ bool Replays::take(const Message& message) {
   if (seen_.size() >= base::kMembersMax && !seen_.contains(from.id)) seen_.clear();
   const auto [found, is_new] = seen_.try_emplace(from.id);
   Seen& seen = found->second;
-  if (!is_new && from.incarnation < seen.incarnation) return false;
+  if (!is_new && from.incarnation < seen.incarnation) {
+    // A process that was replaced, and does not know it yet, shall be told.
+    if (message.sequence <= seen.older) return false;
+    seen.older = message.sequence;
+    return true;
+  }
   // Another process counts from the beginning.
   const bool is_other = from.incarnation > seen.incarnation && message.sequence < seen.highest;
   seen.incarnation = from.incarnation;
   if (is_new || is_other) {
+    seen.older = seen.highest;
     seen.highest = message.sequence;
     seen.before = 0;
     return true;
@@ -104,6 +110,7 @@ void Roster::run() {
 void Roster::step(const Membership::Event& event) {
   Membership::Actions actions = membership_.step(io::monotonic_ns(), event);
   next_tick_ns_ = actions.next_tick_ns;
+  is_replaced_ = membership_.is_replaced();
   for (const Membership::Send& send : actions.sends) {
     datagrams_->send(send.host, send.port, encode_message(send.message));
   }

@@ -1,6 +1,7 @@
 // Who is a member now: the membership of one machine, with a socket, a clock and a thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@ class Replays {
     uint64_t incarnation = 0;
     uint64_t highest = 0;  // sequence number
     uint64_t before = 0;   // which of the 64 before that have come
+    uint64_t older = 0;    // the highest of a process that was replaced
   };
   std::map<std::string, Seen> seen_;  // by the senders' ids
 };
@@ -45,6 +47,9 @@ class Roster {
 
   // Members that were learned of in another way. Any thread may call it.
   void add(std::vector<Member> members) EXCLUDES(mutex_);
+  // Whether another process serves the same part of the cache, so that this one takes no part any
+  // more. Any thread may call it.
+  bool is_replaced() const { return is_replaced_; }
   // Tells the others that this machine leaves. Any thread may call it.
   void leave() EXCLUDES(mutex_);
 
@@ -60,6 +65,7 @@ class Roster {
   Replays replays_;
   Member told_;  // of changed_
   int64_t next_tick_ns_ = 0;
+  std::atomic<bool> is_replaced_ = false;
   base::Mutex mutex_;
   std::vector<Membership::Event> events_ GUARDED_BY(mutex_);
   bool ended_ GUARDED_BY(mutex_) = false;

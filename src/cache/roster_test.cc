@@ -35,19 +35,24 @@ TEST(ReplaysTest, AProcessThatTakesOverCountsAnew) {
   EXPECT_TRUE(replays.take(message(9, 1)));
   EXPECT_TRUE(replays.take(message(9, 2)));
   EXPECT_FALSE(replays.take(message(9, 1)));
-  EXPECT_FALSE(replays.take(message(4, 102)));  // from before
+  // The process that was replaced is heard, but not what it said before.
+  EXPECT_FALSE(replays.take(message(4, 101)));
+  EXPECT_FALSE(replays.take(message(3, 100)));
+  EXPECT_TRUE(replays.take(message(4, 102)));
+  EXPECT_FALSE(replays.take(message(4, 102)));
+  EXPECT_FALSE(replays.take(message(9, 2)));
 }
 
 // A machine of a job, on loopback.
 class Machine {
  public:
-  Machine(const std::string& id, const io::Secret& secret) {
+  Machine(const std::string& id, const io::Secret& secret, uint64_t incarnation = 1) {
     auto datagrams = io::Datagrams::open("127.0.0.1", secret).value();
     self_ = {.id = id,
              .host = "127.0.0.1",
              .port = datagrams->port(),
              .room_bytes = 1,
-             .incarnation = 1};
+             .incarnation = incarnation};
     roster_ = Roster::start(
         self_, std::move(datagrams),
         [this](const Member&, const std::vector<Member>& members) { count_ = members.size(); });
@@ -56,14 +61,21 @@ class Machine {
   Roster& roster() { return *roster_; }
   // Whether it comes to see so many members in time.
   bool sees(size_t count) const {
-    const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
-    while (count_ != count && io::monotonic_ns() < deadline_ns) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return count_ == count;
+    return comes_true([&] { return count_ == count; });
+  }
+  bool is_replaced_in_time() const {
+    return comes_true([&] { return roster_->is_replaced(); });
   }
 
  private:
+  static bool comes_true(const std::function<bool()>& condition) {
+    const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
+    while (!condition() && io::monotonic_ns() < deadline_ns) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return condition();
+  }
+
   Member self_;
   std::atomic<size_t> count_ = 1;
   std::unique_ptr<Roster> roster_;
@@ -82,6 +94,16 @@ TEST(RosterTest, MachinesFindEachOtherAndNoticeWhoIsGone) {
   machines.back()->roster().leave();
   machines.pop_back();
   for (const auto& machine : machines) EXPECT_TRUE(machine->sees(3));
+}
+
+TEST(RosterTest, AProcessThatWasReplacedSaysSo) {
+  const io::Secret secret("the secret of this job");
+  Machine other("other", secret);
+  Machine first("same", secret, 1);
+  Machine second("same", secret, 2);
+  for (Machine* const one : {&first, &second}) one->roster().add({other.self()});
+  EXPECT_TRUE(first.is_replaced_in_time());
+  EXPECT_FALSE(second.roster().is_replaced());
 }
 
 TEST(RosterTest, WhoHasAnotherSecretIsNoMember) {

@@ -44,7 +44,7 @@ class StoreTest : public ::testing::Test {
     store_ = std::move(
         Store::open({folder_ + "/memory", memory}, {folder_ + "/disk", disk}, found).value());
   }
-  // As if the process had been killed, and another one went on.
+  // Leaves the store as a process that is killed does, and opens it as another process does.
   void go_on(uint64_t memory, uint64_t disk) {
     store_->stay();
     open(memory, disk, io::Found::kUse);
@@ -277,7 +277,7 @@ TEST_F(StoreTest, OnlyTheBlocksThatAreNeededLaterMakeRoom) {
     open(0, 700'000);
     const uint64_t begin = random.below(100'000);
     keep(1, begin, 500'000);
-    // Of these bytes, in several extents, only a few ranges are still needed soon.
+    // The bytes are in several extents, and only a few ranges of them are still needed soon.
     std::vector<WantedRange> soon;
     for (uint64_t at = begin + random.below(50'000); at < begin + 450'000;) {
       soon.push_back({at, 1 + random.below(40'000)});
