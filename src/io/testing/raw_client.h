@@ -1,6 +1,7 @@
 // A client that sends any bytes, for tests of servers.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
@@ -16,6 +17,10 @@ namespace forebay::io::testing {
 inline std::string exchange(uint16_t port, std::string_view bytes) {
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket socket(context);
+  // Connections from one address run out of ports when there are very many.
+  static std::atomic<uint32_t> number = 0;
+  socket.open(boost::asio::ip::tcp::v4());
+  socket.bind({boost::asio::ip::address_v4(0x7f000001 + number++ % 250), 0});
   socket.connect({boost::asio::ip::address_v4::loopback(), port});
   boost::system::error_code ignored;
   boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
