@@ -51,7 +51,8 @@ Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, Cha
     : datagrams_(std::move(datagrams)),
       changed_(std::move(changed)),
       membership_(self, self.incarnation ^ static_cast<uint64_t>(io::process_id())),
-      told_(self) {}
+      told_self_(self),
+      told_members_(1, self) {}
 
 std::unique_ptr<Roster> Roster::start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
                                       Changed changed) {
@@ -114,9 +115,13 @@ void Roster::step(const Membership::Event& event) {
   for (const Membership::Send& send : actions.sends) {
     datagrams_->send(send.host, send.port, encode_message(send.message));
   }
-  if (!actions.members_changed && membership_.self() == told_) return;
-  told_ = membership_.self();
-  changed_(told_, membership_.members());
+  if (!actions.members_changed && membership_.self() == told_self_) return;
+  std::vector<Member> members = membership_.members();
+  // At first the machine is alone, which is no news, and may be old news already.
+  if (members == told_members_ && membership_.self() == told_self_) return;
+  told_self_ = membership_.self();
+  told_members_ = members;
+  changed_(told_self_, std::move(members));
 }
 
 }  // namespace forebay::cache

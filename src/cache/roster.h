@@ -63,7 +63,8 @@ class Roster {
   const Changed changed_;
   Membership membership_;
   Replays replays_;
-  Member told_;  // of changed_
+  Member told_self_;  // what changed_ was told last
+  std::vector<Member> told_members_;
   int64_t next_tick_ns_ = 0;
   std::atomic<bool> is_replaced_ = false;
   base::Mutex mutex_;
