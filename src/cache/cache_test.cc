@@ -28,30 +28,6 @@ constexpr int kFiles = 4;
 
 std::string path_of(int number) { return "/set/chunks/" + std::to_string(number) + ".tar"; }
 
-TEST(FileNameTest, EqualTargetsAreEqualNames) {
-  const FileName names[] = {
-      {.path = "s3://bucket/a b/%2F?size=1&ä.tar",
-       .identity = {.size = UINT64_MAX, .modified_ns = -5, .etag = "\"x&y=%\""}},
-      {.path = "/", .identity = {}},
-      {.path = "", .identity = {.size = 1}},
-  };
-  for (const FileName& name : names) {
-    const auto decoded = decode_target(encode_target(name));
-    ASSERT_TRUE(decoded.has_value()) << name.path;
-    EXPECT_EQ(*decoded, name);
-  }
-}
-
-TEST(FileNameTest, OtherTargetsAreRefused) {
-  for (const char* target :
-       {"", "/", "/a", "/a?size=1", "/a?size=1&modified=0&etag=&x=1", "/a?size=01&modified=0&etag=",
-        "/a/b?size=1&modified=0&etag=", "/%61?size=1&modified=0&etag=",
-        "/%2f?size=1&modified=0&etag=", "/%?size=1&modified=0&etag=", "?size=1&modified=0&etag=",
-        "/%zz?size=1&modified=0&etag=", "/a?size=-1&modified=0&etag="}) {
-    EXPECT_FALSE(decode_target(target).has_value()) << target;
-  }
-}
-
 // Whether the condition comes true in time.
 bool comes_true(const std::function<bool()>& condition) {
   const int64_t deadline_ns = io::monotonic_ns() + 5'000'000'000;
