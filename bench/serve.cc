@@ -11,7 +11,7 @@
 
 #include "cache/cached_origin.h"
 #include "io/file_system.h"
-#include "io/http/job_certificate.h"
+#include "io/serve/job_certificate.h"
 #include "lib/files.h"
 
 namespace {
@@ -54,7 +54,7 @@ void fill(const cache::CachedOrigin& origin, const std::string& path, uint64_t s
 }
 
 void put_certificate(const std::string& path, const std::string& secret) {
-  const auto made = must(io::http::make_job_certificate(io::Secret(secret)));
+  const auto made = must(io::serve::make_job_certificate(io::Secret(secret)));
   const std::string text = made.certificate + std::string(made.key.reveal());
   const auto status = io::posix_file_system().put(path, base::as_bytes(text));
   if (!status.ok()) stop(status.message());

@@ -96,8 +96,8 @@ Result<std::shared_ptr<Cache>> Cache::open(const CacheOptions& options) {
 
 Status Cache::begin() {
   if (!options_.secret.empty()) {
-    ASSIGN_OR_RETURN(auto made, io::http::make_job_certificate(options_.secret));
-    certificate_ = std::make_shared<const io::http::JobCertificate>(std::move(made));
+    ASSIGN_OR_RETURN(auto made, io::serve::make_job_certificate(options_.secret));
+    certificate_ = std::make_shared<const io::serve::JobCertificate>(std::move(made));
   }
   peers_ = std::make_unique<Peers>(certificate_);
   ASSIGN_OR_RETURN(folder_, MachineFolder::open(options_.folder));

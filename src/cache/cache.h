@@ -104,7 +104,7 @@ class Cache {
   void read_origin(const File& file, Ranges ranges, const io::ReadOptions& options, Done done);
 
   const CacheOptions options_;
-  std::shared_ptr<const io::http::JobCertificate> certificate_;  // null without a secret
+  std::shared_ptr<const io::serve::JobCertificate> certificate_;  // null without a secret
   Sources sources_;
   // Used by open(), then by the watcher, then by the roster, and by the destructor.
   std::unique_ptr<MachineFolder> folder_;

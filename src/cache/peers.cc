@@ -52,8 +52,10 @@ bool has_checksums(const std::vector<io::Range>& ranges, const io::http::Head& h
 
 struct Peers::Flight {
   std::string member;
+  std::string host;
+  uint16_t port = 0;
   What what = What::kAll;
-  std::string url;
+  std::string target;
   uint64_t size = 0;  // of the file
   std::vector<io::Range> ranges;
   std::string again;  // io::serve::kAgainHeader
@@ -64,9 +66,8 @@ struct Peers::Flight {
   std::atomic<bool> is_gone = false;  // the member
 };
 
-Peers::Peers(std::shared_ptr<const io::http::JobCertificate> certificate)
-    : scheme_(certificate == nullptr ? "http" : "https"),
-      client_(
+Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
+    : client_(
           {.connections_to_one_max = kConnections, .connect_ns = kConnectNs, .job = certificate}),
       held_client_({.connections_to_one_max = kHeldConnections,
                     .connect_ns = kConnectNs,
@@ -100,7 +101,9 @@ void Peers::read(const Member& member, What what, const std::string& target, uin
   auto flight = std::make_shared<Flight>();
   flight->member = name_of(member);
   flight->what = what;
-  flight->url = fmt::format("{}://{}:{}{}", scheme_, member.host, member.port, target);
+  flight->host = member.host;
+  flight->port = member.port;
+  flight->target = target;
   flight->size = size;
   flight->again = io::serve::again_text(ranges);
   flight->ranges = io::joined(std::move(ranges));
@@ -116,8 +119,8 @@ void Peers::read(const Member& member, What what, const std::string& target, uin
 }
 
 void Peers::start(std::shared_ptr<Flight> flight) {
-  io::http::Request request;
-  request.url = flight->url;
+  io::serve::RangeRequest request{
+      .host = flight->host, .port = flight->port, .target = flight->target};
   request.headers = {"Range: " + io::http::range_header(flight->ranges)};
   if (flight->what == What::kHeld) {
     request.headers.push_back(fmt::format("{}: 1", io::serve::kHeldHeader));
@@ -127,18 +130,16 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   }
   if (flight->is_doubted) request.headers.push_back(fmt::format("{}: 1", io::serve::kDoubtHeader));
   request.options = flight->options;
-  request.redirects = false;
-  request.through_proxy = false;
   request.wanted = [own = flight.get()] { return !own->is_gone; };
   io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
   auto& client = flight->what == What::kHeld ? held_client_ : client_;
   client.start(std::move(request), sink,
-               [this, flight = std::move(flight)](io::http::Outcome outcome) {
+               [this, flight = std::move(flight)](io::serve::RangeOutcome outcome) {
                  finish(flight, std::move(outcome));
                });
 }
 
-void Peers::finish(const std::shared_ptr<Flight>& flight, io::http::Outcome outcome) {
+void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome) {
   std::vector<io::Range> rest = flight->answer->rest();
   Status status = std::move(outcome.status);
   const bool is_good = !rest.empty() || has_checksums(flight->ranges, outcome.head);

@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "cache/members.h"
-#include "io/http/client.h"
+#include "io/serve/range_client.h"
 
 namespace forebay::cache {
 
@@ -27,7 +27,7 @@ struct PeerStats {
 class Peers {
  public:
   // Members are reached by TLS where there is a certificate, and by plain HTTP where it is null.
-  explicit Peers(std::shared_ptr<const io::http::JobCertificate> certificate);
+  explicit Peers(std::shared_ptr<const io::serve::JobCertificate> certificate);
   // Ends the reads that are in flight; each is done before this returns.
   ~Peers();
   Peers(const Peers&) = delete;
@@ -52,10 +52,10 @@ class Peers {
  private:
   struct Flight;
   void start(std::shared_ptr<Flight> flight) EXCLUDES(mutex_);
-  void finish(const std::shared_ptr<Flight>& flight, io::http::Outcome outcome) EXCLUDES(mutex_);
+  void finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome)
+      EXCLUDES(mutex_);
   void judge(const Flight& flight, bool is_good, int code) REQUIRES(mutex_);
 
-  const std::string_view scheme_;
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
   // A member that failed.
@@ -68,8 +68,8 @@ class Peers {
   // These end first, because their requests use the others. What members hold is asked for with
   // connections of its own, on which no answer waits for an origin: otherwise members could wait
   // for each other's.
-  io::http::Client client_;
-  io::http::Client held_client_;
+  io::serve::RangeClient client_;
+  io::serve::RangeClient held_client_;
 };
 
 }  // namespace forebay::cache

@@ -40,8 +40,6 @@ class Client::Driver {
       : options_(options), multi_(curl_multi_init()), places_(options.requests_max) {
     if (multi_ == nullptr) throw std::bad_alloc();
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.requests_max));
-    curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS,
-                      static_cast<long>(options.connections_to_one_max));
   }
   ~Driver() {
     std::thread thread;

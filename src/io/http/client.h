@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "io/http/answer.h"
-#include "io/http/job_certificate.h"
 #include "io/http/link.h"
 #include "io/secret.h"
 
@@ -71,15 +70,11 @@ struct Outcome {
 
 struct ClientOptions {
   uint32_t requests_max = 64;           // in flight; the others wait for their turns
-  uint32_t connections_to_one_max = 0;  // to one server; 0: as many as there are requests
   int64_t connect_ns = 10'000'000'000;  // until a connection stands
   // A transfer that moves fewer than kHttpSlowBytes a second over this time is given up
   // (kTimedOut).
   int64_t stall_ns = 15'000'000'000;
   std::string ca_file = {};  // certificates to trust; empty: the system's
-  // Servers are those of a job, which show this certificate and want to see it. No other one is
-  // trusted, and servers' names do not count.
-  std::shared_ptr<const JobCertificate> job = {};
 };
 
 // Any thread may call anything.

@@ -170,22 +170,6 @@ void Transfer::set_connection(const ClientOptions& options, bool fresh) {
   set(handle_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));  // or newer
   if (!request_.through_proxy) set(handle_, CURLOPT_NOPROXY, "*");
   if (!options.ca_file.empty()) set(handle_, CURLOPT_CAINFO, options.ca_file.c_str());
-  if (options.job != nullptr) set_job(*options.job);
-}
-
-// libcurl would go on to trust the system's certificates if it kept their folder.
-void Transfer::set_job(const JobCertificate& job) {
-  const auto set_blob = [&](CURLoption option, std::string_view text) {
-    curl_blob blob{
-        .data = const_cast<char*>(text.data()), .len = text.size(), .flags = CURL_BLOB_NOCOPY};
-    set(handle_, option, &blob);
-  };
-  set_blob(CURLOPT_CAINFO_BLOB, job.certificate);
-  set_blob(CURLOPT_SSLCERT_BLOB, job.certificate);
-  set_blob(CURLOPT_SSLKEY_BLOB, job.key.reveal());
-  set(handle_, CURLOPT_CAPATH, static_cast<char*>(nullptr));
-  set(handle_, CURLOPT_SSL_VERIFYHOST, 0L);
-  set(handle_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_3));
 }
 
 void Transfer::set_method() {

@@ -61,7 +61,6 @@ class Transfer {
   static size_t on_upload(char* out, size_t one, size_t size, void* self);
   static int on_rewind(void* self, curl_off_t offset, int origin);
   void set_connection(const ClientOptions& options, bool fresh);
-  void set_job(const JobCertificate& job);
   void set_method();
   void set_body();
   void set_headers();

@@ -4,6 +4,7 @@
 #include "io/children.h"
 #include "io/machine.h"
 #include "io/serve/connection.h"
+#include "io/serve/job_tls.h"
 #include "io/serve/server_loop.h"
 
 namespace forebay::io::serve {
@@ -35,27 +36,11 @@ int64_t RangeServer::Loop::wait_until_ns() const {
   return now_ns - begin_ns_ < kYoungNs ? now_ns + wait_ns_ : now_ns;
 }
 
-Status RangeServer::Loop::set_certificate(const http::JobCertificate& job) try {
-  asio::ssl::context& tls = tls_.emplace(asio::ssl::context::tls_server);
-  // The cipher that takes the least time.
-  if (SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_3_VERSION) != 1 ||
-      SSL_CTX_set_ciphersuites(tls.native_handle(), "TLS_AES_128_GCM_SHA256") != 1) {
-    return fail(Code::kIo, "OpenSSL does not speak TLS 1.3");
-  }
-  const std::string_view key = job.key.reveal();
-  tls.use_certificate(asio::buffer(job.certificate), asio::ssl::context::pem);
-  tls.use_private_key(asio::buffer(key), asio::ssl::context::pem);
-  tls.add_certificate_authority(asio::buffer(job.certificate));
-  tls.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
-  return {};
-} catch (const boost::system::system_error& error) {
-  return fail(Code::kIo, "OpenSSL does not take the job's certificate: {}", error.code().message());
-}
-
 Status RangeServer::Loop::open(const RangeServerOptions& options) try {
   wait_ns_ = options.wait_ns;
   if (options.job != nullptr) {
-    RETURN_IF_ERROR(set_certificate(*options.job));
+    RETURN_IF_ERROR(
+        use_job_certificate(tls_.emplace(asio::ssl::context::tls_server), *options.job));
   } else if (!asio::ip::make_address(options.address).is_loopback()) {
     return fail(Code::kInvalid,
                 "{} is not an address of this machine alone: without a secret only such a one is "

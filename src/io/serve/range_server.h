@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "io/http/job_certificate.h"
 #include "io/origin.h"
 #include "io/serve/held_range.h"
+#include "io/serve/job_certificate.h"
 #include "io/serve/ranges_wanted.h"
 
 namespace forebay::io::serve {
@@ -36,7 +36,7 @@ struct RangeServerOptions {
   uint16_t port = 0;  // 0: any that is free
   // Clients speak TLS 1.3 and show this certificate. Null: they speak plain HTTP, which is for this
   // machine's own addresses alone.
-  std::shared_ptr<const http::JobCertificate> job = {};
+  std::shared_ptr<const JobCertificate> job = {};
   // How long an answer waits for a file that is not there, in the server's first minute: in a job
   // that begins, others may ask for a file a moment before it is known here.
   int64_t wait_ns = 0;

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/http/client.h"
 #include "io/http/range_answer.h"
 #include "io/serve/range_server.h"
 #include "io/testing/held_file.h"
+#include "io/testing/perform.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::io::serve {
@@ -15,9 +15,8 @@ namespace {
 using base::Code;
 using ::testing::HasSubstr;
 
-std::shared_ptr<const http::JobCertificate> certificate(std::string_view secret) {
-  return std::make_shared<const http::JobCertificate>(
-      http::make_job_certificate(Secret(secret)).value());
+std::shared_ptr<const JobCertificate> certificate(std::string_view secret) {
+  return std::make_shared<const JobCertificate>(make_job_certificate(Secret(secret)).value());
 }
 
 constexpr uint64_t kSize = 1'000'000;
@@ -52,17 +51,19 @@ class RangeServerTlsTest : public ::testing::Test {
             RangeServer::start({.job = certificate("the secret of this job")}, files_).value())) {}
 
   // What a read by a client that shows this certificate, or none, comes to.
-  Status read(std::shared_ptr<const http::JobCertificate> shown, std::string_view scheme = "https",
-              int port = 0, std::string_view path = "/file") const {
-    http::Client client({.job = std::move(shown)});
+  Status read(std::shared_ptr<const JobCertificate> shown, uint16_t port = 0,
+              const std::string& path = "/file") const {
+    RangeClient client({.job = std::move(shown)});
     base::ByteVector out(500'000);
     const std::vector<Range> ranges = {{0, out}};
     http::RangeAnswer answer(ranges, {.size = kSize});
-    http::Request request;
-    request.url =
-        fmt::format("{}://127.0.0.1:{}{}", scheme, port == 0 ? server_->port() : port, path);
-    request.headers = {"Range: " + http::range_header(ranges)};
-    const http::Outcome outcome = client.perform(std::move(request), answer);
+    const RangeOutcome outcome =
+        testing::perform(client,
+                         {.host = "127.0.0.1",
+                          .port = port == 0 ? server_->port() : port,
+                          .target = path,
+                          .headers = {"Range: " + http::range_header(ranges)}},
+                         answer);
     EXPECT_EQ(outcome.status.ok(), out == base::ByteVector(out.size(), 7));
     return outcome.status;
   }
@@ -81,7 +82,7 @@ TEST(JobCertificateTest, OneSecretIsOneCertificate) {
 }
 
 TEST(JobCertificateTest, AShortSecretIsRefused) {
-  const auto made = http::make_job_certificate(Secret("15 bytes, short"));
+  const auto made = make_job_certificate(Secret("15 bytes, short"));
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code(), Code::kInvalid);
   EXPECT_THAT(made.error().message(), Not(HasSubstr("15 bytes, short")));
@@ -89,7 +90,7 @@ TEST(JobCertificateTest, AShortSecretIsRefused) {
 
 TEST_F(RangeServerTlsTest, WhoHasTheSecretIsAnswered) {
   for (const char* const path : {"/file", "/held"}) {
-    EXPECT_TRUE(read(certificate("the secret of this job"), "https", server_->port(), path).ok());
+    EXPECT_TRUE(read(certificate("the secret of this job"), server_->port(), path).ok());
   }
   EXPECT_EQ(server_->served().requests, 2u);
 }
@@ -101,7 +102,6 @@ TEST_F(RangeServerTlsTest, WhoHasAnotherSecretIsNot) {
 
 TEST_F(RangeServerTlsTest, WhoShowsNothingIsNot) {
   EXPECT_FALSE(read(nullptr).ok());
-  EXPECT_FALSE(read(nullptr, "http").ok());
   testing::exchange(server_->port(), "GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\n\r\n");
   EXPECT_EQ(server_->served().requests, 0u);
   EXPECT_TRUE(read(certificate("the secret of this job")).ok());  // it goes on
@@ -110,7 +110,7 @@ TEST_F(RangeServerTlsTest, WhoShowsNothingIsNot) {
 TEST_F(RangeServerTlsTest, AServerOfAnotherJobIsNotTrusted) {
   const auto other =
       RangeServer::start({.job = certificate("the secret of that job")}, files_).value();
-  const Status status = read(certificate("the secret of this job"), "https", other->port());
+  const Status status = read(certificate("the secret of this job"), other->port());
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("certificate"));
 }

@@ -61,7 +61,6 @@ class RangeServer::Loop {
  private:
   void accept();
   void begin(boost::asio::ip::tcp::socket socket);
-  Status set_certificate(const http::JobCertificate& job);
   void sweep();
   void end_if_idle() {
     if (ended_ && reads_ == 0) work_.reset();

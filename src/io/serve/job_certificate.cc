@@ -1,4 +1,4 @@
-#include "io/http/job_certificate.h"
+#include "io/serve/job_certificate.h"
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
@@ -9,7 +9,7 @@
 #include <array>
 #include <memory>
 
-namespace forebay::io::http {
+namespace forebay::io::serve {
 
 using base::Code;
 using base::fail;
@@ -93,4 +93,4 @@ Result<JobCertificate> make_job_certificate(const Secret& secret) {
   return JobCertificate{.certificate = text_of(public_part.get()), .key = Secret::take(text)};
 }
 
-}  // namespace forebay::io::http
+}  // namespace forebay::io::serve

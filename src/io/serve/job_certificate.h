@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "io/secret.h"
 
-namespace forebay::io::http {
+namespace forebay::io::serve {
 
 // Both in PEM.
 struct JobCertificate {
@@ -22,4 +22,4 @@ base::Result<JobCertificate> make_job_certificate(const Secret& secret);
 
 inline constexpr size_t kJobSecretBytesMin = 16;
 
-}  // namespace forebay::io::http
+}  // namespace forebay::io::serve
