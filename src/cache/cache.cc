@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cache/joint.h"
 #include "io/clock.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"
@@ -31,50 +32,6 @@ constexpr int64_t kJoinNs = 1000 * kMs;
 constexpr uint32_t kInVain = 32;
 // In a job that begins, a member may be asked for files of a dataset that it is just opening.
 constexpr int64_t kOpeningNs = 1000 * kMs;
-
-// Calls `done` once, when all parts of a read are done, with the first error.
-class Joint {
- public:
-  Joint(size_t parts, Cache::Done done) : left_(parts), done_(std::move(done)) {}
-  void finish(Status status) {
-    {
-      MutexLock lock(mutex_);
-      if (first_.ok()) first_ = std::move(status);
-      if (--left_ > 0) return;
-      status = first_;
-    }
-    done_(std::move(status));
-  }
-
- private:
-  base::Mutex mutex_;
-  size_t left_ GUARDED_BY(mutex_);
-  Status first_ GUARDED_BY(mutex_);
-  const Cache::Done done_;
-};
-
-// Calls `done` once, when all parts of a question are answered, with what is left of them.
-class Rests {
- public:
-  Rests(size_t parts, std::function<void(std::vector<io::Range>)> done)
-      : left_(parts), done_(std::move(done)) {}
-  void add(std::vector<io::Range> rest) {
-    {
-      MutexLock lock(mutex_);
-      all_.insert(all_.end(), rest.begin(), rest.end());
-      if (--left_ > 0) return;
-      rest = std::move(all_);
-    }
-    std::ranges::sort(rest, {}, &io::Range::offset);
-    done_(std::move(rest));
-  }
-
- private:
-  base::Mutex mutex_;
-  size_t left_ GUARDED_BY(mutex_);
-  std::vector<io::Range> all_ GUARDED_BY(mutex_);
-  const std::function<void(std::vector<io::Range>)> done_;
-};
 
 std::string new_id(const CacheOptions& options, uint16_t port) {
   const std::string text =
@@ -137,17 +94,20 @@ Status Cache::find_server() {
   }
 }
 
-// The share, and the datagrams' socket with the same port.
+// The share, and the datagrams' socket with the same port. Without a secret there is none: every
+// user of this machine could say by it who is a member, and give wrong bytes.
 Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                                                  std::unique_ptr<io::Datagrams>* datagrams) {
   for (int tries = kPortTries; true; --tries) {
-    ASSIGN_OR_RETURN(*datagrams, io::Datagrams::open(options_.address, options_.secret));
+    if (!options_.secret.empty()) {
+      ASSIGN_OR_RETURN(*datagrams, io::Datagrams::open(options_.address, options_.secret));
+    }
     auto share =
         Share::open({.memory = {options_.memory_folder, options_.memory_bytes_max},
                      .disk = {held_folder(), options_.disk_bytes_max},
                      .found = found,
                      .server = {.address = options_.address,
-                                .port = (*datagrams)->port(),
+                                .port = *datagrams == nullptr ? uint16_t{0} : (*datagrams)->port(),
                                 .job = certificate_,
                                 .wait_ns = kOpeningNs},
                      .elsewhere =
@@ -183,6 +143,7 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
     machine_ = self;
     members_ = std::make_shared<const std::vector<Member>>(1, self);
   }
+  if (datagrams == nullptr) return {};
   auto roster = Roster::start(self, std::move(datagrams),
                               [this](const Member& own, std::vector<Member> members) {
                                 const Notice notice{own, std::move(members), options_.job};
@@ -291,6 +252,7 @@ Member Cache::machine() const {
 }
 
 void Cache::join(std::vector<Member> members) {
+  FOREBAY_CHECK(!options_.secret.empty());
   MutexLock lock(mutex_);
   if (roster_ != nullptr) roster_->add(members);
   // The process that serves joins them, too, and says who is there from then on.
@@ -357,7 +319,12 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
       read_origin(file, std::move(part), options, finish);
     } else if (share != nullptr && member->id == own) {
       share->read(file, std::move(part), options, finish);
-    } else if (anew || !peers_->may_ask(*member)) {
+    } else if (anew) {
+      if (peers_->may_ask(*member)) {
+        peers_->report_wrong(*member, file->target, file->file->identity().size, part);
+      }
+      read_origin(file, std::move(part), options, finish);
+    } else if (!peers_->may_ask(*member)) {
       read_origin(file, std::move(part), options, finish);
     } else {
       read_peer(*member, file, std::move(part), options, finish);
@@ -418,11 +385,15 @@ void Cache::read_origin(const File& file, Ranges ranges, const io::ReadOptions& 
                         Done done) {
   const uint64_t bytes = io::bytes_of(ranges);
   const io::ReadableFile& origin = *file->file;
-  origin.start(io::joined(std::move(ranges)), options,
-               [this, file, bytes, done = std::move(done)](Status status) {
-                 if (status.ok()) origin_bytes_ += bytes;
-                 done(std::move(status));
-               });
+  origin.start(
+      io::joined(std::move(ranges)), options,
+      [this, file, bytes, begin_ns = io::monotonic_ns(), done = std::move(done)](Status status) {
+        if (status.ok()) {
+          origin_bytes_ += bytes;
+          peers_->note_origin(bytes, begin_ns);
+        }
+        done(std::move(status));
+      });
 }
 
 CacheStats Cache::stats() const {

@@ -67,8 +67,8 @@ class Cache {
 
   // This machine's member, for the others' lists.
   Member machine() const EXCLUDES(mutex_);
-  // The job's other machines, as the launcher knows them. At first this machine is alone; from then
-  // on the members find out by themselves who comes and goes.
+  // The job's other machines, as the launcher knows them, where there is a secret. At first this
+  // machine is alone; from then on the members find out by themselves who comes and goes.
   void join(std::vector<Member> members) EXCLUDES(mutex_);
   Sources& sources() { return sources_; }
 

@@ -64,7 +64,9 @@ class CacheTest : public ::testing::Test {
     std::unique_ptr<CachedOrigin> origin;
   };
   CacheOptions options(int machine, uint64_t bytes) const {
-    return {.folder = folder_ + "/" + std::to_string(machine), .disk_bytes_max = bytes};
+    return {.folder = folder_ + "/" + std::to_string(machine),
+            .disk_bytes_max = bytes,
+            .secret = secret_};
   }
   Machine start(int machine, uint64_t bytes = 1u << 30) {
     auto cache = Cache::open(options(machine, bytes));
@@ -72,6 +74,7 @@ class CacheTest : public ::testing::Test {
     return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
   }
   std::vector<Machine> start_job(int machines, uint64_t bytes = 1u << 30) {
+    secret_ = io::Secret("the secret of this job");
     std::vector<Machine> job;
     std::vector<Member> members;
     for (int i = 0; i < machines; ++i) {
@@ -112,6 +115,7 @@ class CacheTest : public ::testing::Test {
   }
 
   const std::string folder_;
+  io::Secret secret_;
   io::MemoryFileSystem disk_;
   std::shared_ptr<io::FarOrigin> far_ = std::make_shared<io::FarOrigin>(disk_);
 };
@@ -234,6 +238,7 @@ TEST_F(CacheTest, MembersThatComeAndGoAreNoticed) {
 }
 
 TEST_F(CacheTest, AMemberThatDoesNotAnswerIsBypassed) {
+  secret_ = io::Secret("the secret of this job");
   const Machine machine = start(0);
   // Nobody is there.
   machine.cache->join(

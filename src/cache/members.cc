@@ -1,5 +1,7 @@
 #include "cache/members.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 
 namespace forebay::cache {
@@ -54,6 +56,11 @@ size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member
     }
   }
   return best;
+}
+
+std::string place_of(const std::string& host, uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return is_ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
 }  // namespace forebay::cache

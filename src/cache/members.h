@@ -22,6 +22,9 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
+// "HOST:PORT" as it stands in a URL.
+std::string place_of(const std::string& host, uint16_t port);
+
 // Files are owned in pieces of this size, so that a few large chunks are spread evenly too.
 inline constexpr uint64_t kPieceBytes = 16ull << 20;
 

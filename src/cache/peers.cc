@@ -24,15 +24,25 @@ constexpr int64_t kConnectNs = 2000 * kMs;
 constexpr int64_t kAnswerNs = 5000 * kMs;
 constexpr int64_t kHeldNs = 1000 * kMs;
 constexpr int64_t kNsPerByte = 100;  // 10 MB/s
-// A member that failed is not asked for so long; twice as long when it fails again.
-constexpr int64_t kOutNs = 500 * kMs;
-constexpr int64_t kOutMostNs = 30'000 * kMs;
 // Connections are expensive to begin, and a member answers with one thread.
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kHeldConnections = 2;
+constexpr uint64_t kConnectionsMax = 256;  // to all members
+constexpr uint64_t kFilesShare = 16;  // of those that the process may open, for each client
+constexpr int kPartialContent = 206;
 constexpr int kNotFound = 404;
 
 constexpr std::string_view kChecksums = "forebay-crc32c";  // io::serve::kChecksumsHeader
+
+io::serve::RangeClientOptions options_for(
+    uint32_t connections, const std::shared_ptr<const io::serve::JobCertificate>& certificate) {
+  // Connections to the origin and files need descriptors, too.
+  const uint64_t share = std::max<uint64_t>(1, io::open_files_max() / kFilesShare);
+  return {.connections_max = static_cast<uint32_t>(std::min(kConnectionsMax, share)),
+          .connections_to_one_max = connections,
+          .connect_ns = kConnectNs,
+          .job = certificate};
+}
 
 // A name of the process that serves the member now.
 std::string name_of(const Member& member) { return fmt::format("{} {}", member.id, member.port); }
@@ -55,6 +65,7 @@ struct Peers::Flight {
   std::string host;
   uint16_t port = 0;
   What what = What::kAll;
+  int64_t begin_ns = 0;
   std::string target;
   uint64_t size = 0;  // of the file
   std::vector<io::Range> ranges;
@@ -67,17 +78,13 @@ struct Peers::Flight {
 };
 
 Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
-    : client_(
-          {.connections_to_one_max = kConnections, .connect_ns = kConnectNs, .job = certificate}),
-      held_client_({.connections_to_one_max = kHeldConnections,
-                    .connect_ns = kConnectNs,
-                    .job = std::move(certificate)}) {}
+    : client_(options_for(kConnections, certificate)),
+      held_client_(options_for(kHeldConnections, certificate)) {}
 Peers::~Peers() = default;
 
 bool Peers::may_ask(const Member& member) const {
   MutexLock lock(mutex_);
-  const auto found = out_.find(name_of(member));
-  return found == out_.end() || found->second.until_ns < io::monotonic_ns();
+  return standings_.may_ask(name_of(member), io::monotonic_ns());
 }
 
 void Peers::keep_only(const std::vector<Member>& members) {
@@ -88,7 +95,7 @@ void Peers::keep_only(const std::vector<Member>& members) {
     for (Flight* const flight : flights_) {
       if (!names.contains(flight->member)) flight->is_gone = true;
     }
-    std::erase_if(out_, [&](const auto& one) { return !names.contains(one.first); });
+    standings_.keep_only(names);
   }
   client_.drop_unwanted();
   held_client_.drop_unwanted();
@@ -96,9 +103,10 @@ void Peers::keep_only(const std::vector<Member>& members) {
 
 void Peers::read(const Member& member, What what, const std::string& target, uint64_t size,
                  std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
-  const int64_t deadline_ns = io::monotonic_ns() + (what == What::kHeld ? kHeldNs : kAnswerNs) +
-                              static_cast<int64_t>(io::bytes_of(ranges)) * kNsPerByte;
   auto flight = std::make_shared<Flight>();
+  flight->begin_ns = io::monotonic_ns();
+  const int64_t deadline_ns = flight->begin_ns + (what == What::kAll ? kAnswerNs : kHeldNs) +
+                              static_cast<int64_t>(io::bytes_of(ranges)) * kNsPerByte;
   flight->member = name_of(member);
   flight->what = what;
   flight->host = member.host;
@@ -125,6 +133,9 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   if (flight->what == What::kHeld) {
     request.headers.push_back(fmt::format("{}: 1", io::serve::kHeldHeader));
   }
+  if (flight->what == What::kWrong) {
+    request.headers.push_back(fmt::format("{}: 1", io::serve::kWrongHeader));
+  }
   if (!flight->again.empty()) {
     request.headers.push_back(fmt::format("{}: {}", io::serve::kAgainHeader, flight->again));
   }
@@ -132,7 +143,7 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   request.options = flight->options;
   request.wanted = [own = flight.get()] { return !own->is_gone; };
   io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
-  auto& client = flight->what == What::kHeld ? held_client_ : client_;
+  auto& client = flight->what == What::kAll ? client_ : held_client_;
   client.start(std::move(request), sink,
                [this, flight = std::move(flight)](io::serve::RangeOutcome outcome) {
                  finish(flight, std::move(outcome));
@@ -143,10 +154,13 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
   std::vector<io::Range> rest = flight->answer->rest();
   Status status = std::move(outcome.status);
   const bool is_good = !rest.empty() || has_checksums(flight->ranges, outcome.head);
-  if (!is_good && !flight->is_doubted) {
+  // Whoever sends what is held, unread, and cannot read it, can only hang up.
+  const bool is_cut = status.code() == Code::kTruncated && outcome.head.code == kPartialContent &&
+                      !outcome.head.header(kChecksums).empty();
+  if ((!is_good || is_cut) && !flight->is_doubted) {
     {
       MutexLock lock(mutex_);
-      ++stats_.damaged;
+      if (!is_good) ++stats_.damaged;
     }
     flight->is_doubted = true;
     return start(flight);
@@ -169,18 +183,38 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
 
 // Whoever answers that it has no such file, or does not hold it, is there.
 void Peers::judge(const Flight& flight, bool is_good, int code) {
-  if (is_good || code == kNotFound) {
-    out_.erase(flight.member);
-    if (!is_good && flight.what == What::kAll) ++stats_.failures;
-    return;
+  const Standings::Request request{.member = flight.member,
+                                   .begin_ns = flight.begin_ns,
+                                   .end_ns = io::monotonic_ns(),
+                                   .bytes = io::bytes_of(flight.ranges)};
+  const bool is_there = is_good || code == kNotFound;
+  if (!is_good && (!is_there || flight.what == What::kAll)) ++stats_.failures;
+  if (is_there) return standings_.succeed(request);
+  if (flight.is_gone) return standings_.spend(request);
+  standings_.fail(request);
+}
+
+void Peers::report_wrong(const Member& member, const std::string& target, uint64_t size,
+                         const std::vector<io::Range>& ranges) {
+  {
+    MutexLock lock(mutex_);
+    standings_.distrust(name_of(member), io::monotonic_ns());
   }
-  ++stats_.failures;
-  if (flight.is_gone) return;
-  Out& out = out_[flight.member];
-  const int64_t now_ns = io::monotonic_ns();
-  if (now_ns < out.until_ns) return;  // it was asked before the others failed
-  out.for_ns = std::clamp(2 * out.for_ns, kOutNs, kOutMostNs);
-  out.until_ns = now_ns + out.for_ns;
+  // Whatever it answers goes into memory that nobody uses.
+  const auto memory = std::make_shared<base::ByteVector>(io::bytes_of(ranges));
+  std::vector<io::Range> told;
+  size_t at = 0;
+  for (const io::Range& range : ranges) {
+    told.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.out.size())});
+    at += range.out.size();
+  }
+  read(member, What::kWrong, target, size, std::move(told), {},
+       [memory](const Status&, const std::vector<io::Range>&) {});
+}
+
+void Peers::note_origin(uint64_t bytes, int64_t begin_ns) {
+  MutexLock lock(mutex_);
+  standings_.note_origin(bytes, begin_ns, io::monotonic_ns());
 }
 
 PeerStats Peers::stats() const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "cache/members.h"
+#include "cache/standings.h"
 #include "io/serve/range_client.h"
 
 namespace forebay::cache {
@@ -33,19 +33,27 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  // Whether the member answered lately, or was not asked.
+  // Whether the member is worth asking (standings.h).
   bool may_ask(const Member& member) const EXCLUDES(mutex_);
   // Members that are not among these do not answer any more: what they were asked for ends.
   void keep_only(const std::vector<Member>& members) EXCLUDES(mutex_);
   // Begins to fill the ranges, which ascend and do not overlap, of the file with this target, which
   // has `size` bytes. Calls `done` once, in the client's thread, with the ranges that did not come;
   // `status` says why, and is kCancelled where `stop` ended it.
-  // `what`: everything, for which the member may have to ask the origin, or only what it holds.
-  enum class What : uint8_t { kAll, kHeld };
+  // `what`: everything, for which the member may have to ask the origin; only what it holds; or
+  // nothing, because it holds wrong bytes of them and shall forget them.
+  enum class What : uint8_t { kAll, kHeld, kWrong };
   using Done = std::function<void(Status status, std::vector<io::Range> rest)>;
   void read(const Member& member, What what, const std::string& target, uint64_t size,
             std::vector<io::Range> ranges, const io::ReadOptions& options, Done done)
       EXCLUDES(mutex_);
+
+  // Tells a member that what it gave of these ranges turned out to be wrong, although it had the
+  // right checksums, and leaves it alone for a while.
+  void report_wrong(const Member& member, const std::string& target, uint64_t size,
+                    const std::vector<io::Range>& ranges) EXCLUDES(mutex_);
+  // This process has read so many bytes from the origin itself.
+  void note_origin(uint64_t bytes, int64_t begin_ns) EXCLUDES(mutex_);
 
   PeerStats stats() const EXCLUDES(mutex_);
 
@@ -58,12 +66,7 @@ class Peers {
 
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
-  // A member that failed.
-  struct Out {
-    int64_t until_ns = 0;
-    int64_t for_ns = 0;
-  };
-  std::map<std::string, Out> out_ GUARDED_BY(mutex_);  // by members' processes
+  Standings standings_ GUARDED_BY(mutex_);  // of members' processes
   std::set<Flight*> flights_ GUARDED_BY(mutex_);
   // These end first, because their requests use the others. What members hold is asked for with
   // connections of its own, on which no answer waits for an origin: otherwise members could wait

@@ -181,6 +181,12 @@ std::optional<std::vector<io::serve::HeldRange>> Share::find(
   return name ? store_->find(name->id, ranges) : std::nullopt;
 }
 
+void Share::forget(const std::string& target, const std::vector<WantedRange>& ranges) const {
+  const auto name = named(target);
+  if (!name) return;
+  for (const WantedRange& range : ranges) store_->forget(name->id, range.offset, range.length);
+}
+
 // The answer is given by another thread than the origin's, which must not be the last to hold it.
 void Share::read(const std::string& target, Ranges ranges, Done done) const {
   auto file = open_served(target);

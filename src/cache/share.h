@@ -102,6 +102,7 @@ class Share final : private io::serve::ServedFiles {
   std::optional<uint64_t> size(const std::string& target) const override;
   std::optional<std::vector<io::serve::HeldRange>> find(
       const std::string& target, const std::vector<WantedRange>& ranges) const override;
+  void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override;
   void read(const std::string& target, Ranges ranges, Done done) const override;
   Result<File> open_served(const std::string& target) const;
   // What a target names; members ask for the same ones again and again.

@@ -14,10 +14,13 @@ namespace forebay::io {
 using base::Bytes;
 using base::Result;
 
+// The address in its usual form; empty where the text is not an address in numbers.
+std::string address_number(const std::string& text);
+
 class Datagrams {
  public:
-  // Receives at this address, a number, at any port that is free. The secret may be empty only
-  // where the address is this machine's alone. Errors: kInvalid, kUnavailable, kIo.
+  // Receives at this address, a number, at any port that is free. Errors: kInvalid for an empty
+  // secret, which everybody knows; kUnavailable, kIo.
   static Result<std::unique_ptr<Datagrams>> open(const std::string& address, const Secret& secret);
   ~Datagrams();
   Datagrams(const Datagrams&) = delete;

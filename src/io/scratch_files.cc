@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "io/machine.h"
+
 namespace forebay::io {
 
 using base::Code;
@@ -26,7 +28,9 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
 
 constexpr std::string_view kLockName = "lock";
 constexpr std::string_view kListName = "list";
+// Fewer where the process may open few files.
 constexpr size_t kOpenFiles = 128;
+constexpr size_t kOpenFilesShare = 16;
 
 bool is_own_name(const std::string& name) {
   return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -47,6 +51,11 @@ Status make_private_folder(const std::string& path) {
   if (::chmod(path.c_str(), 0700) != 0) return fail_errno("change the rights of", path);
   return {};
 }
+
+ScratchFiles::ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock)
+    : folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      open_files_(std::clamp<uint64_t>(open_files_max() / kOpenFilesShare, 1, kOpenFiles)) {}
 
 Result<std::unique_ptr<ScratchFiles>> ScratchFiles::open(const std::string& folder, Found found) {
   RETURN_IF_ERROR(make_private_folder(folder));
@@ -117,7 +126,7 @@ Result<std::shared_ptr<const ScratchFile>> ScratchFiles::file(const std::string&
   if (fd < 0) return fail_errno("open", path);
   open_.push_front({name, std::make_shared<const ScratchFile>(fd)});
   by_name_[open_.front().name] = open_.begin();
-  if (open_.size() > kOpenFiles) {
+  if (open_.size() > open_files_) {
     by_name_.erase(open_.back().name);
     open_.pop_back();
   }

@@ -71,12 +71,12 @@ class ScratchFiles {
   void remove(const std::string& name) const EXCLUDES(mutex_);
 
  private:
-  ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock);
   Status clear() const;
 
   const std::string folder_;
   const std::unique_ptr<FileLock> lock_;  // on a file in the folder
+  const size_t open_files_;               // that stay open
   std::atomic<bool> stays_ = false;
   struct Opened {
     std::string name;

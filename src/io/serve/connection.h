@@ -45,6 +45,7 @@ class Connection final : public OpenConnection,
       stream_.native_non_blocking(true, ignored);
       next_request();
     } else {
+      is_clients_turn_ = true;
       deadline_ns_ = monotonic_ns() + kHandshakeNs;
       stream_.async_handshake(boost::asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](error_code error) {
@@ -135,6 +136,7 @@ void Connection<Stream>::next_request() {
   namespace http = boost::beast::http;
   parser_.emplace();
   parser_->header_limit(base::kServedHeadBytesMax);
+  is_clients_turn_ = true;
   deadline_ns_ = monotonic_ns() + kIdleNs;
   http::async_read_header(
       stream_, buffer_, *parser_, [self = this->shared_from_this()](error_code error, size_t) {
@@ -148,6 +150,7 @@ void Connection<Stream>::next_request() {
 
 template <class Stream>
 void Connection<Stream>::take_request() {
+  is_clients_turn_ = false;
   const auto& request = parser_->get();
   keep_ = request.keep_alive() && request.version() == 11;
   if (request.method() != boost::beast::http::verb::get) {
@@ -194,8 +197,14 @@ void Connection<Stream>::take_ranges() {
   auto cuts = cut_by_again(wanted_, value(kAgainHeader));
   if (!cuts) return refuse("400 Bad Request", cuts.error().message());
   cuts_ = std::move(*cuts);
+  if (!value(kWrongHeader).empty()) {
+    loop_.files().forget(path_, wanted_);
+    return say("404 Not Found", "it is not held any more");
+  }
   if (value(kDoubtHeader).empty()) {
-    if (auto held = loop_.files().find(path_, cuts_)) {
+    auto held = loop_.files().find(path_, cuts_);
+    if (held && loop_.take_room_now(bytes_in_memory(*held))) {
+      room_ = bytes_in_memory(*held);
       return send_held(join_held(wanted_, cuts_, std::move(*held)));
     }
   }

@@ -25,4 +25,13 @@ struct HeldRange {
   uint32_t crc32c = 0;  // what its bytes must have; whoever receives them checks that
 };
 
+// How many bytes of the ranges are in memory.
+inline uint64_t bytes_in_memory(const std::vector<HeldRange>& ranges) {
+  uint64_t bytes = 0;
+  for (const HeldRange& range : ranges) {
+    for (const HeldPiece& piece : range.pieces) bytes += piece.bytes.size();
+  }
+  return bytes;
+}
+
 }  // namespace forebay::io::serve

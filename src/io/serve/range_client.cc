@@ -60,6 +60,7 @@ class RangeClient::Loop {
   Status make_tls();
   void take(std::unique_ptr<Flight> flight);
   void serve(Server& server);
+  bool make_place();
   void connect(Server& server, std::unique_ptr<Flight> flight);
   void end(std::unique_ptr<Flight> flight);
   void fail_flight(std::unique_ptr<Flight> flight, Status status);
@@ -74,6 +75,8 @@ class RangeClient::Loop {
   std::optional<asio::ssl::context> tls_;
   std::map<tcp::endpoint, Server> servers_;
   size_t flights_ = 0;
+  size_t open_ = 0;        // connections
+  bool is_short_ = false;  // a request waits because there are as many connections as there may be
   bool watches_ = false;
   bool is_ending_ = false;
   base::Mutex mutex_;
@@ -164,7 +167,7 @@ void RangeClient::Loop::serve(Server& server) {
     const auto idle =
         std::ranges::find_if(server.open, [](const auto& one) { return one->is_idle(); });
     const bool is_full = server.open.size() >= options_.connections_to_one_max;
-    if (idle == server.open.end() && is_full) return;
+    if (idle == server.open.end() && (is_full || !make_place())) return;
     auto flight = std::move(server.waiting.front());
     server.waiting.pop_front();
     if (idle == server.open.end()) {
@@ -175,11 +178,33 @@ void RangeClient::Loop::serve(Server& server) {
   }
 }
 
+// Whether one more connection may be opened. Where there are too many, an idle one is closed.
+bool RangeClient::Loop::make_place() {
+  if (open_ < options_.connections_max) return true;
+  for (auto& [place, server] : servers_) {
+    const auto idle =
+        std::ranges::find_if(server.open, [](const auto& one) { return one->is_idle(); });
+    if (idle == server.open.end()) continue;
+    std::shared_ptr<AskingConnection>(*idle)->fail({});
+    return true;
+  }
+  is_short_ = true;
+  return false;
+}
+
 void RangeClient::Loop::connect(Server& server, std::unique_ptr<Flight> flight) {
   const auto at = server.open.emplace(server.open.begin());
+  ++open_;
   const auto remove_closed = [this, &server, at] {
-    if (!(*at)->is_open()) server.open.erase(at);
-    if (!is_ending_) serve(server);
+    if (!(*at)->is_open()) {
+      server.open.erase(at);
+      --open_;
+    }
+    if (is_ending_) return;
+    serve(server);
+    // Others may have waited for any connection.
+    if (!std::exchange(is_short_, false)) return;
+    for (auto& [place, other] : servers_) serve(other);
   };
   AskingConnection::Events events{
       .done =
@@ -190,6 +215,7 @@ void RangeClient::Loop::connect(Server& server, std::unique_ptr<Flight> flight) 
       .stale =
           [this, &server, at](std::unique_ptr<Flight> again) {
             server.open.erase(at);
+            --open_;
             again->was_sent_before = true;
             connect(server, std::move(again));
           },

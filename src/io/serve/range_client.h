@@ -13,6 +13,7 @@
 namespace forebay::io::serve {
 
 struct RangeClientOptions {
+  uint32_t connections_max = 256;        // to all servers
   uint32_t connections_to_one_max = 16;  // to one server; further requests wait
   int64_t connect_ns = 2'000'000'000;    // until a connection stands, with TLS
   // Servers show this certificate and want to see it. Null: plain HTTP.

@@ -55,6 +55,11 @@ class Talker {
     return {.host = "127.0.0.1", .port = acceptor_.local_endpoint().port(), .target = target};
   }
   size_t connections() const { return accepted_; }
+  // Whether a connection is open.
+  bool is_open() {
+    base::MutexLock lock(mutex_);
+    return !open_.empty();
+  }
   size_t requests() const { return requests_; }
 
  private:
@@ -279,13 +284,29 @@ TEST(RangeClientTest, TheEndCancelsWhatIsInFlightOrWaits) {
 }
 
 TEST(RangeClientTest, RequestsBeyondTheConnectionsWait) {
-  const Talker server({Texts(20, {answer("a"), answer("b").substr(0, 0)})});
+  const Talker server({Texts(20, {answer("a")})});
   RangeClient client({.connections_to_one_max = 3});
   std::vector<Text> texts(20);
   std::vector<std::future<RangeOutcome>> outcomes;
   for (Text& text : texts) outcomes.push_back(testing::begin(client, server.request(), text));
   for (auto& outcome : outcomes) EXPECT_TRUE(outcome.get().status.ok());
   EXPECT_LE(server.connections(), 3u);
+}
+
+TEST(RangeClientTest, AllServersTogetherHaveALimit) {
+  std::vector<std::unique_ptr<Talker>> servers;
+  for (int i = 0; i < 4; ++i) {
+    servers.push_back(std::make_unique<Talker>(std::vector{Texts(20, {answer("a")})}));
+  }
+  RangeClient client({.connections_max = 2});
+  std::vector<Text> texts(20);
+  std::vector<std::future<RangeOutcome>> outcomes;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    outcomes.push_back(testing::begin(client, servers[i % 4]->request(), texts[i]));
+  }
+  for (auto& outcome : outcomes) EXPECT_TRUE(outcome.get().status.ok());
+  const auto open = std::ranges::count_if(servers, [](const auto& one) { return one->is_open(); });
+  EXPECT_LE(open, 2);
 }
 
 TEST(RangeClientTest, ADoneMayAskMore) {

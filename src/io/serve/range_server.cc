@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <system_error>
 
@@ -29,6 +30,7 @@ RangeServer::Loop::Loop(const ServedFiles& files)
       acceptor_(context_),
       pause_(context_),
       sweeper_(context_),
+      connections_max_(std::min<size_t>(base::kServedConnectionsMax, open_files_max() / 4)),
       begin_ns_(monotonic_ns()) {}
 
 int64_t RangeServer::Loop::wait_until_ns() const {
@@ -97,7 +99,7 @@ void RangeServer::Loop::accept() {
         if (!ended_) accept();
       });
     }
-    if (connections_.size() < base::kServedConnectionsMax) {
+    if (make_place()) {
       error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
       begin(std::move(socket));
@@ -106,6 +108,25 @@ void RangeServer::Loop::accept() {
     }
     accept();
   });
+}
+
+// Whether one more connection may begin. Where there are too many, the one whose client has been
+// awaited longest ends: those that ask nothing shall not keep others away.
+bool RangeServer::Loop::make_place() {
+  if (connections_.size() < connections_max_) return true;
+  auto longest = connections_.end();
+  int64_t earliest_ns = INT64_MAX;
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    const auto connection = at->lock();
+    const int64_t deadline_ns = connection == nullptr ? 0 : connection->client_deadline_ns();
+    if (deadline_ns >= earliest_ns) continue;
+    earliest_ns = deadline_ns;
+    longest = at;
+  }
+  if (longest == connections_.end()) return false;
+  if (const auto connection = longest->lock()) connection->close();
+  connections_.erase(longest);
+  return true;
 }
 
 void RangeServer::Loop::begin(tcp::socket socket) {
@@ -135,12 +156,8 @@ void RangeServer::Loop::sweep() {
 }
 
 void RangeServer::Loop::take_room(uint64_t bytes, std::function<void()> then) {
-  if (!waiting_.empty() || bytes > room_) {
-    waiting_.emplace_back(bytes, std::move(then));
-    return;
-  }
-  room_ -= bytes;
-  then();
+  if (take_room_now(bytes)) return then();
+  waiting_.emplace_back(bytes, std::move(then));
 }
 
 void RangeServer::Loop::give_room(uint64_t bytes) {

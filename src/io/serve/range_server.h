@@ -25,6 +25,9 @@ class ServedFiles {
   // without being read; nothing where a part of them cannot.
   virtual std::optional<std::vector<HeldRange>> find(
       const std::string& path, const std::vector<WantedRange>& ranges) const = 0;
+  // The bytes of these ranges are wrong, and must not be held any more.
+  virtual void forget(const std::string& /*path*/,
+                      const std::vector<WantedRange>& /*ranges*/) const {}
   // Begins to fill the ranges, which ascend, do not overlap and lie inside of the file. Calls
   // `done` exactly once, in any thread; the memory stays until then.
   virtual void read(const std::string& path, std::vector<Range> ranges,

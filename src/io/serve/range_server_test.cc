@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/limits.h"
 #include "io/http/web_origin.h"
+#include "io/machine.h"
 #include "io/serve/ranges_wanted.h"
 #include "io/testing/held_file.h"
 #include "io/testing/raw_client.h"
@@ -41,16 +42,24 @@ TEST(RangesWantedTest, EverythingElseIsRefused) {
 constexpr uint64_t kSize = 10'000'000;
 
 // "/file", whose byte at position i is i * 7, must be read, and "/held" with the same bytes can be
-// sent as it is. "/broken" cannot be read.
+// sent as it is. "/broken" cannot be read, and "/memory" is sent from memory.
 class Files final : public ServedFiles {
  public:
   Files() : held_(bytes_of_file(kSize)) {}
   std::optional<uint64_t> size(const std::string& path) const override {
     if (path == "/file" || path == "/held" || path == "/broken") return kSize;
+    if (path == "/memory") return base::kServedAnswerBytesMax;
     return std::nullopt;
   }
   std::optional<std::vector<HeldRange>> find(
       const std::string& path, const std::vector<WantedRange>& ranges) const override {
+    if (path == "/memory") {
+      std::vector<HeldRange> held;
+      for (const WantedRange& range : ranges) {
+        held.push_back({.pieces = {{.bytes = base::ByteVector(range.length, 'x')}}});
+      }
+      return held;
+    }
     if (path != "/held") return std::nullopt;
     return held_.find(ranges);
   }
@@ -154,6 +163,39 @@ TEST_F(RangeServerTest, ManyClientsThatTakeSlowlyAreServedTogether) {
       EXPECT_GT(answer.size(), kSize);
     });
   }
+}
+
+TEST_F(RangeServerTest, ClientsThatAskNothingKeepNobodyAway) {
+  boost::asio::io_context context;
+  std::vector<boost::asio::ip::tcp::socket> idle;
+  for (size_t i = 0; i < base::kServedConnectionsMax + 100; ++i) {
+    boost::asio::ip::tcp::socket& socket = idle.emplace_back(context);
+    socket.connect({boost::asio::ip::address_v4::loopback(), server_->port()});
+  }
+  EXPECT_THAT(answer_to("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                        "Range: bytes=0-4\r\n\r\n"),
+              StartsWith("HTTP/1.1 206"));
+}
+
+TEST_F(RangeServerTest, ClientsThatTakeNothingCannotFillTheMemory) {
+  const uint64_t before = resident_bytes();
+  boost::asio::io_context context;
+  std::vector<boost::asio::ip::tcp::socket> clients;
+  for (int i = 0; i < 20; ++i) {
+    boost::asio::ip::tcp::socket& socket = clients.emplace_back(context);
+    socket.connect({boost::asio::ip::address_v4::loopback(), server_->port()});
+    const std::string request =
+        fmt::format("GET /memory HTTP/1.1\r\nHost: a\r\nRange: bytes=0-{}\r\n\r\n",
+                    base::kServedAnswerBytesMax - 1);
+    boost::asio::write(socket, boost::asio::buffer(request));
+  }
+  // As many answers as there is room for have begun.
+  const uint64_t answers = base::kServedBytesMax / base::kServedAnswerBytesMax;
+  const int64_t deadline_ns = monotonic_ns() + 10'000'000'000;
+  while (server_->served().requests < answers && monotonic_ns() < deadline_ns) ::usleep(1000);
+  ::usleep(200'000);
+  EXPECT_EQ(server_->served().requests, answers);
+  EXPECT_LT(resident_bytes() - before, base::kServedBytesMax + (150u << 20));
 }
 
 TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {

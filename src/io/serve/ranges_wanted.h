@@ -41,5 +41,8 @@ inline constexpr std::string_view kDoubtHeader = "Forebay-Doubt";
 // The header of a request for what the server holds, and for nothing that it would have to read
 // elsewhere.
 inline constexpr std::string_view kHeldHeader = "Forebay-Held";
+// The header of a request that wants nothing: what the server holds of these ranges has the right
+// checksums and is wrong all the same, so that it must not be held any more.
+inline constexpr std::string_view kWrongHeader = "Forebay-Wrong";
 
 }  // namespace forebay::io::serve

@@ -26,9 +26,12 @@ class OpenConnection {
   OpenConnection& operator=(const OpenConnection&) = delete;
   virtual void close() = 0;
   bool is_late(int64_t now_ns) const { return now_ns > deadline_ns_; }
+  // When it will be closed unless its client says something; INT64_MAX while it serves its client.
+  int64_t client_deadline_ns() const { return is_clients_turn_ ? deadline_ns_ : INT64_MAX; }
 
  protected:
   int64_t deadline_ns_ = 0;
+  bool is_clients_turn_ = false;  // it has asked nothing, or its handshake is not over
 };
 
 class RangeServer::Loop {
@@ -52,6 +55,12 @@ class RangeServer::Loop {
     bytes_ += bytes;
   }
   void count_refused() { ++refused_; }
+  // Takes room for an answer where there is some now.
+  bool take_room_now(uint64_t bytes) {
+    if (!waiting_.empty() || bytes > room_) return false;
+    room_ -= bytes;
+    return true;
+  }
   // Gives room for an answer now or later; `then` runs in the loop.
   void take_room(uint64_t bytes, std::function<void()> then);
   void give_room(uint64_t bytes);
@@ -60,6 +69,7 @@ class RangeServer::Loop {
 
  private:
   void accept();
+  bool make_place();
   void begin(boost::asio::ip::tcp::socket socket);
   void sweep();
   void end_if_idle() {
@@ -74,6 +84,7 @@ class RangeServer::Loop {
   boost::asio::steady_timer pause_;
   boost::asio::steady_timer sweeper_;
   std::list<std::weak_ptr<OpenConnection>> connections_;
+  const size_t connections_max_;
   std::deque<std::pair<uint64_t, std::function<void()>>> waiting_;  // for room
   uint64_t room_ = base::kServedBytesMax;
   uint64_t reads_ = 0;  // in flight
