@@ -80,6 +80,30 @@ TEST_F(CacheFaultsTest, WhatAMemberHoldsAndCannotReadIsFetchedAnew) {
   }
 }
 
+TEST_F(CacheFaultsTest, MoreRangesThanARequestMayHaveAreSeveralRequests) {
+  const Machine first = start("one");
+  const Machine second = start("one");
+  const auto file = second.origin->open(
+      kPath, {.known = io::Identity{.size = kFileBytes}, .copies = io::Copies::kAny});
+  base::ByteVector out(2000);
+  std::vector<io::Range> ranges;
+  for (size_t i = 0; i < 200; ++i) {
+    ranges.push_back({1000 * i, base::MutableBytes(out).subspan(10 * i, 10)});
+  }
+  for (int i = 0; i < 2; ++i) {
+    std::ranges::fill(out, uint8_t{0});
+    ASSERT_TRUE(io::read_ranges(**file, ranges).ok());
+    for (const io::Range& range : ranges) {
+      EXPECT_TRUE(std::equal(range.out.begin(), range.out.end(),
+                             disk_.content(kPath).begin() + static_cast<int64_t>(range.offset)));
+    }
+  }
+  const CacheStats stats = second.cache->stats();
+  EXPECT_EQ(stats.peers.failures, 0u);
+  EXPECT_EQ(stats.peers.hit_bytes, 2 * out.size());
+  EXPECT_EQ(stats.origin_bytes, 0u);
+}
+
 TEST_F(CacheFaultsTest, WrongBytesThatAnotherProcessHoldsAreForgotten) {
   const Machine first = start("one");
   const Machine second = start("one");
@@ -139,7 +163,7 @@ TEST_F(CacheFaultsTest, WithoutASecretNobodySaysWhoIsAMember) {
   }
 }
 
-TEST_F(CacheFaultsTest, AMemberWhoseHostIsPartOfAUrlIsNotAsked) {
+TEST_F(CacheFaultsTest, AMemberWhoseHostIsNoAddressIsNotReached) {
   const Machine machine = start("one", kSecret);
   const Machine other = start("other", kSecret);
   Member liar = other.cache->machine();
@@ -148,7 +172,8 @@ TEST_F(CacheFaultsTest, AMemberWhoseHostIsPartOfAUrlIsNotAsked) {
   liar.port = 9;
   machine.cache->join({machine.cache->machine(), liar});
   read_all(machine);
-  EXPECT_EQ(machine.cache->stats().peers.requests, 0u);
+  EXPECT_EQ(machine.cache->stats().peers.hit_bytes, 0u);
+  EXPECT_EQ(other.cache->stats().served.requests, 0u);
   EXPECT_EQ(other.cache->stats().served.refused, 0u);
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/checksum.h"
+#include "base/limits.h"
 #include "io/http/range_answer.h"
 #include "io/machine.h"
 #include "io/serve/needed_again.h"
@@ -28,7 +29,7 @@ constexpr int64_t kNsPerByte = 100;  // 10 MB/s
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kHeldConnections = 2;
 constexpr uint64_t kConnectionsMax = 256;  // to all members
-constexpr uint64_t kFilesShare = 16;  // of those that the process may open, for each client
+constexpr uint64_t kFilesShare = 16;       // of those that the process may open, for each client
 constexpr int kPartialContent = 206;
 constexpr int kNotFound = 404;
 
@@ -65,7 +66,6 @@ struct Peers::Flight {
   std::string host;
   uint16_t port = 0;
   What what = What::kAll;
-  int64_t begin_ns = 0;
   std::string target;
   uint64_t size = 0;  // of the file
   std::vector<io::Range> ranges;
@@ -101,12 +101,48 @@ void Peers::keep_only(const std::vector<Member>& members) {
   held_client_.drop_unwanted();
 }
 
+struct Peers::Parts {
+  Parts(size_t parts, Done then) : left(parts), done(std::move(then)) {}
+
+  void finish(Status status, const std::vector<io::Range>& more) EXCLUDES(mutex) {
+    {
+      MutexLock lock(mutex);
+      if (first.ok()) first = std::move(status);
+      rest.insert(rest.end(), more.begin(), more.end());
+      if (--left > 0) return;
+      std::ranges::sort(rest, {}, &io::Range::offset);
+      status = first;
+    }
+    done(std::move(status), rest);
+  }
+
+  base::Mutex mutex;
+  size_t left GUARDED_BY(mutex);
+  Status first GUARDED_BY(mutex);
+  std::vector<io::Range> rest;  // not changed any more when `done` is called
+  const Done done;
+};
+
+// Servers take so many ranges in a request.
 void Peers::read(const Member& member, What what, const std::string& target, uint64_t size,
                  std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
+  constexpr size_t kMost = base::kHttpRangesMax;
+  const size_t count = (ranges.size() + kMost - 1) / kMost;
+  if (count <= 1) return ask(member, what, target, size, std::move(ranges), options, done);
+  const auto parts = std::make_shared<Parts>(count, std::move(done));
+  for (size_t at = 0; at < ranges.size(); at += kMost) {
+    const auto begin = ranges.begin() + static_cast<int64_t>(at);
+    ask(member, what, target, size,
+        {begin, begin + static_cast<int64_t>(std::min(kMost, ranges.size() - at))}, options,
+        [parts](Status status, const std::vector<io::Range>& rest) {
+          parts->finish(std::move(status), rest);
+        });
+  }
+}
+
+void Peers::ask(const Member& member, What what, const std::string& target, uint64_t size,
+                std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
   auto flight = std::make_shared<Flight>();
-  flight->begin_ns = io::monotonic_ns();
-  const int64_t deadline_ns = flight->begin_ns + (what == What::kAll ? kAnswerNs : kHeldNs) +
-                              static_cast<int64_t>(io::bytes_of(ranges)) * kNsPerByte;
   flight->member = name_of(member);
   flight->what = what;
   flight->host = member.host;
@@ -115,9 +151,7 @@ void Peers::read(const Member& member, What what, const std::string& target, uin
   flight->size = size;
   flight->again = io::serve::again_text(ranges);
   flight->ranges = io::joined(std::move(ranges));
-  flight->options = {
-      .deadline_ns = std::min(deadline_ns, options.deadline_ns.value_or(deadline_ns)),
-      .stop = options.stop};
+  flight->options = options;
   flight->done = std::move(done);
   {
     MutexLock lock(mutex_);
@@ -141,6 +175,14 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   }
   if (flight->is_doubted) request.headers.push_back(fmt::format("{}: 1", io::serve::kDoubtHeader));
   request.options = flight->options;
+  request.answer_ns = (flight->what == What::kAll ? kAnswerNs : kHeldNs) +
+                      static_cast<int64_t>(io::bytes_of(flight->ranges)) * kNsPerByte;
+  // What waits behind requests that failed is not asked for any more.
+  request.may_send = [this, own = flight.get()] {
+    MutexLock lock(mutex_);
+    if (own->what != What::kWrong && !standings_.may_ask(own->member, io::monotonic_ns())) own->is_gone = true;
+    return !own->is_gone;
+  };
   request.wanted = [own = flight.get()] { return !own->is_gone; };
   io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
   auto& client = flight->what == What::kAll ? client_ : held_client_;
@@ -176,15 +218,17 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
     flights_.erase(flight.get());
     ++stats_.requests;
     stats_.hit_bytes += io::bytes_of(flight->ranges) - io::bytes_of(rest);
-    if (status.code() != Code::kCancelled) judge(*flight, rest.empty(), outcome.head.code);
+    if (status.code() != Code::kCancelled) judge(*flight, rest.empty(), outcome);
   }
   flight->done(std::move(status), std::move(rest));
 }
 
 // Whoever answers that it has no such file, or does not hold it, is there.
-void Peers::judge(const Flight& flight, bool is_good, int code) {
+void Peers::judge(const Flight& flight, bool is_good, const io::serve::RangeOutcome& outcome) {
+  const int code = outcome.head.code;
+  if (outcome.sent_ns == 0) return;  // so it says nothing of the member
   const Standings::Request request{.member = flight.member,
-                                   .begin_ns = flight.begin_ns,
+                                   .begin_ns = outcome.sent_ns,
                                    .end_ns = io::monotonic_ns(),
                                    .bytes = io::bytes_of(flight.ranges)};
   const bool is_there = is_good || code == kNotFound;

@@ -59,10 +59,16 @@ class Peers {
 
  private:
   struct Flight;
+  // Reads that are parts of one.
+  struct Parts;
+  void ask(const Member& member, What what, const std::string& target, uint64_t size,
+           std::vector<io::Range> ranges, const io::ReadOptions& options, Done done)
+      EXCLUDES(mutex_);
   void start(std::shared_ptr<Flight> flight) EXCLUDES(mutex_);
   void finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome)
       EXCLUDES(mutex_);
-  void judge(const Flight& flight, bool is_good, int code) REQUIRES(mutex_);
+  void judge(const Flight& flight, bool is_good, const io::serve::RangeOutcome& outcome)
+      REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);

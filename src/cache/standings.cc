@@ -57,7 +57,7 @@ void Standings::succeed(const Request& request) {
     if (took_ns > kLateTimes * *origin_ns) {
       spend(request.begin_ns + *origin_ns, request.end_ns);
       good_.erase(request.member);
-      return leave_alone(request.member, took_ns - *origin_ns, request.end_ns);
+      return leave_alone(request.member, 0, request.end_ns);
     }
   }
   out_.erase(request.member);

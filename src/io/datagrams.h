@@ -14,9 +14,6 @@ namespace forebay::io {
 using base::Bytes;
 using base::Result;
 
-// The address in its usual form; empty where the text is not an address in numbers.
-std::string address_number(const std::string& text);
-
 class Datagrams {
  public:
   // Receives at this address, a number, at any port that is free. Errors: kInvalid for an empty

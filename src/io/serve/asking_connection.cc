@@ -165,7 +165,11 @@ bool AskingConnection::receive() {
       return false;
     }
     if (got <= 0) {
-      fail_because("the server hung up");
+      if (state_ == State::kHead) {
+        fail_because("the server hung up");
+      } else {
+        fail({Code::kTruncated, "a member of the job hung up within its answer"});
+      }
       return false;
     }
     has_begun_ = true;

@@ -77,6 +77,7 @@ class RangeClient::Loop {
   size_t flights_ = 0;
   size_t open_ = 0;        // connections
   bool is_short_ = false;  // a request waits because there are as many connections as there may be
+  bool is_making_place_ = false;
   bool watches_ = false;
   bool is_ending_ = false;
   base::Mutex mutex_;
@@ -170,6 +171,7 @@ void RangeClient::Loop::serve(Server& server) {
     if (idle == server.open.end() && (is_full || !make_place())) return;
     auto flight = std::move(server.waiting.front());
     server.waiting.pop_front();
+    flight->outcome.sent_ns = monotonic_ns();
     if (idle == server.open.end()) {
       connect(server, std::move(flight));
     } else {
@@ -185,7 +187,9 @@ bool RangeClient::Loop::make_place() {
     const auto idle =
         std::ranges::find_if(server.open, [](const auto& one) { return one->is_idle(); });
     if (idle == server.open.end()) continue;
+    is_making_place_ = true;
     std::shared_ptr<AskingConnection>(*idle)->fail({});
+    is_making_place_ = false;
     return true;
   }
   is_short_ = true;
@@ -200,7 +204,7 @@ void RangeClient::Loop::connect(Server& server, std::unique_ptr<Flight> flight) 
       server.open.erase(at);
       --open_;
     }
-    if (is_ending_) return;
+    if (is_ending_ || is_making_place_) return;
     serve(server);
     // Others may have waited for any connection.
     if (!std::exchange(is_short_, false)) return;
@@ -246,7 +250,12 @@ std::optional<Status> RangeClient::Loop::why_given_up(const Flight& flight, int6
   if (options.deadline_ns && now_ns >= *options.deadline_ns) {
     return Status(Code::kTimedOut, "there was no whole answer before the deadline");
   }
-  if (!flight.request.wanted()) return Status(Code::kCancelled, "it is not wanted any more");
+  const int64_t sent_ns = flight.outcome.sent_ns;
+  if (sent_ns != 0 && now_ns - sent_ns >= flight.request.answer_ns) {
+    return Status(Code::kTimedOut, "there was no whole answer in time");
+  }
+  const bool is_wanted = flight.request.wanted() && (sent_ns != 0 || flight.request.may_send());
+  if (!is_wanted) return Status(Code::kCancelled, "it is not wanted any more");
   return std::nullopt;
 }
 

@@ -26,8 +26,12 @@ struct RangeRequest {
   std::string target = {};                // percent-encoded
   std::vector<std::string> headers = {};  // "Name: value"
   ReadOptions options = {};
-  // Where it says no, the request ends with kCancelled; asked in the client's thread, before the
-  // request is sent and after drop_unwanted().
+  // The whole answer must be there so long after the request was given to a connection (kTimedOut).
+  int64_t answer_ns = 3600'000'000'000;
+  // Asked in the client's thread while the request waits for a connection: where it says no, the
+  // request ends with kCancelled.
+  std::function<bool()> may_send = [] { return true; };
+  // The same at any time, also after drop_unwanted().
   std::function<bool()> wanted = [] { return true; };
 };
 
@@ -38,6 +42,7 @@ struct RangeOutcome {
   // have its error.
   Status status = {};
   http::Head head = {};
+  int64_t sent_ns = 0;  // when the request was given to a connection (monotonic_ns()); 0: never
 };
 
 // Any thread may call anything.

@@ -212,7 +212,7 @@ TEST(RangeClientTest, AnswersThatBreakTheRulesAreErrors) {
             Code::kUnavailable);
   EXPECT_EQ(status_of({answer("too long") + "er"}).code(), Code::kUnavailable);
   EXPECT_EQ(status_of({"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"}).code(),
-            Code::kUnavailable);
+            Code::kTruncated);
   EXPECT_EQ(status_of({"HTTP/1.1 200 OK\r\nA: " + std::string(1 << 20, 'a')}).code(),
             Code::kUnavailable);
   EXPECT_EQ(status_of({"HTTP/1.1 404 No\r\nContent-Length: 99999999999\r\n\r\nno"}).code(),
@@ -242,6 +242,42 @@ TEST(RangeClientTest, SilenceEndsAtTheDeadline) {
   RangeRequest request = server.request();
   request.options.deadline_ns = monotonic_ns() + 100'000'000;
   EXPECT_EQ(testing::perform(client, request, text).status.code(), Code::kTimedOut);
+}
+
+TEST(RangeClientTest, TheTimeForAnAnswerBeginsWithItsRequest) {
+  const Talker server({Texts{}});
+  RangeClient client({.connections_to_one_max = 1});
+  std::vector<Text> texts(3);
+  std::vector<std::future<RangeOutcome>> outcomes;
+  for (Text& text : texts) {
+    RangeRequest request = server.request();
+    request.answer_ns = 100'000'000;
+    outcomes.push_back(testing::begin(client, request, text));
+  }
+  int64_t before_ns = 0;
+  for (auto& future : outcomes) {
+    const RangeOutcome outcome = future.get();
+    EXPECT_EQ(outcome.status.code(), Code::kTimedOut);
+    EXPECT_GE(outcome.sent_ns, before_ns + 100'000'000);
+    before_ns = outcome.sent_ns;
+  }
+}
+
+TEST(RangeClientTest, WhatWaitsIsNotSentWhereThatIsSaid) {
+  const Talker server({Texts{}});
+  RangeClient client({.connections_to_one_max = 1});
+  std::vector<Text> texts(2);
+  std::vector<std::future<RangeOutcome>> outcomes;
+  std::atomic<bool> may = true;
+  for (Text& text : texts) {
+    RangeRequest request = server.request();
+    request.may_send = [&] { return may.load(); };
+    outcomes.push_back(testing::begin(client, request, text));
+  }
+  while (server.requests() < 1) std::this_thread::yield();
+  may = false;
+  EXPECT_EQ(outcomes[1].get().sent_ns, 0);
+  EXPECT_EQ(outcomes[0].wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
 }
 
 TEST(RangeClientTest, ARequestCanBeStopped) {
@@ -296,7 +332,7 @@ TEST(RangeClientTest, RequestsBeyondTheConnectionsWait) {
 TEST(RangeClientTest, AllServersTogetherHaveALimit) {
   std::vector<std::unique_ptr<Talker>> servers;
   for (int i = 0; i < 4; ++i) {
-    servers.push_back(std::make_unique<Talker>(std::vector{Texts(20, {answer("a")})}));
+    servers.push_back(std::make_unique<Talker>(std::vector<Texts>{Texts(20, {answer("a")})}));
   }
   RangeClient client({.connections_max = 2});
   std::vector<Text> texts(20);
