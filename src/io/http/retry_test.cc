@@ -33,6 +33,19 @@ TEST(Retry, ARefusalMayComeFromAWrongClock) {
   EXPECT_THAT(message_for(503, date_before(kDay)), HasSubstr("try again later"));
 }
 
+TEST(Retry, AServerThatIsAwayForTenSecondsIsWaitedFor) {
+  const RetryOptions options;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    base::Random random(seed, base::Purpose::kRetry, 0);
+    int64_t waited_ns = 0;
+    for (int retry = 1; retry <= options.retries_max; ++retry) {
+      waited_ns += wait_ns(options, retry, random);
+    }
+    EXPECT_GT(waited_ns, 12'000'000'000) << seed;
+    EXPECT_LE(waited_ns, total_wait_ns(options)) << seed;
+  }
+}
+
 int64_t wait_after(const std::string& retry_after) {
   const Outcome outcome{.head = {.code = 503, .headers = {{"retry-after", retry_after}}}};
   return judge(outcome, "").after_ns;
