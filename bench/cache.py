@@ -1,14 +1,15 @@
 """The cache that the machines of a job hold together, beside local disks and other loaders.
 
-A machine is a process in a network namespace of its own, with a link of its own (lib/network.py)
-to the others and to the servers. Sides make batches of 64 random resized crops of 224 pixels from
-PHOTOS, each taken several times (docs/benchmarks.md says what is counted). Needs root.
+A machine is a process in a network namespace of its own, with a link of its own to the others and
+to the servers (tests/python/servers/links.py). Sides make batches of 64 random resized crops of 224
+pixels from PHOTOS, each taken several times (docs/benchmarks.md says what is counted). Needs root.
 
 fits: four machines, and a cache that has room for the whole set
 origin_bytes_1_KIND: bytes from the origin in the first epoch, over the distinct ones that the ranks
   need; KIND: `whole` images or `crops`
 origin_bytes_2_KIND: the same for the second epoch: 0 for whole images; crops need other bytes
 origin_bytes_both_KIND: both epochs' bytes from the origin, over the distinct ones of both
+…_s3: from Ceph's S3 gateway instead of nginx, for whole images and caches on disks
 counted_KIND: what the ranks count as coming from the origin, over what its log has
 vs_local_KIND_x: images per second of an epoch after the first, over those of the same ranks which
   have the set on a local disk each; vs_local_KIND_cpu_x: the same per CPU second; `memory` instead
@@ -22,8 +23,15 @@ vs_belady: bytes from the origin, over the least that is possible for the same r
 vs_lru_x, vs_own_shares_x: what a cache would fetch that drops what was not used for the longest
   time, or of which each machine has an equal part alone, over what was fetched
 SHARE_…: the same for a simulated cache that keeps what came first, with this share of the set
+dies: eight machines that train at half of what they reach, and a cache that holds the whole set
+recovery_s: from a kill -9 of one machine until the others are back at 90 % of what they reach
+  later on; recovery_s_max: the worst of the rounds; recovery_silent_s: its link is taken away
+again_share: bytes that are read again from the origin, over what the dead machine held
+away_refuses_longest_gap_s: the longest time in which a rank had no batch while the origin refused
+  connections for 10 s; away_hangs_…: while it did not answer; …_gap_before_s: in the 10 s before
 peers: four machines, three epochs over 200 Mbit/s from opening on
 vs_PEER_epochs_x: how long the peer takes, with a folder of its own on each machine, over Forebay
+PART_seconds: how long a part took
 --full: the peers take as many turns as the other sides, instead of one
 usage: ./dev bench cache PHOTOS [--rounds N] [--only PART …] [--full]
 """
@@ -34,19 +42,26 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib import cache_peers, cache_policies, serving
+from lib import cache_deaths, cache_peers, cache_policies, serving
 from lib.cache_job import Job, total
 from lib.comparison import Comparison, DisagreementError, report, show_table
-from lib.network import Network
-from lib.origin_log import Asked, Origin, asked_bytes, distinct_bytes, run_origin
+from lib.origin_log import (
+    Asked,
+    Origin,
+    asked_bytes,
+    distinct_bytes,
+    run_gateway_origin,
+    run_origin,
+)
 from lib.peers_environment import install_peers
 from lib.program import forebay
-from lib.remote_servers import run_servers
+from lib.remote_servers import Network, run_servers
 from lib.sides.side import Data
 
 MACHINES = 4
@@ -55,7 +70,7 @@ LINK_MBIT = 10_000  # 1000 would be less than what four local disks give the sam
 REGIONS = {"whole": "never", "crops": "auto"}
 SHARES = (0.1, 0.25, 0.5, 0.75)  # of the set, that simulated caches have room for
 EPOCHS = 4  # of the part `order`
-PARTS = ("fits", "server", "order", "peers")
+PARTS = ("fits", "server", "order", "dies", "peers")
 Figures = dict[str, Any]
 Epoch = dict[str, Any]
 
@@ -78,9 +93,14 @@ class Scene(NamedTuple):
         """The bytes of its chunks."""
         return sum(path.stat().st_size for path in self.packed().rglob("*") if path.is_file())
 
-    def job(self, name: str, options: Callable[[int], Mapping[str, Any]]) -> Job:
+    def job(
+        self,
+        name: str,
+        options: Callable[[int], Mapping[str, Any]],
+        variables: Mapping[str, str] | None = None,
+    ) -> Job:
         """A job of forebay.Loader on all machines."""
-        return Job(name, "forebay", self.network, self.root / "jobs", options, {})
+        return Job(name, "forebay", self.network, self.root / "jobs", options, variables or {})
 
 
 def same_pixels(name: str, epoch: Epoch, expected: Epoch) -> None:
@@ -142,10 +162,16 @@ def over_local(taken: Mapping[str, list[Epoch]], side: str, key: str) -> float:
     )
 
 
-def fits_kind(scene: Scene, kind: str, *, ends: Mapping[str, str]) -> Figures:
-    """The part `fits` for whole images or for crops."""
+def fits_kind(
+    scene: Scene,
+    kind: str,
+    needed: Sequence[int],
+    pixels: Sequence[Epoch],
+    *,
+    ends: Mapping[str, str],
+) -> Figures:
+    """The part `fits` for whole images or for crops; the rest is what needs() returned."""
     regions, room = REGIONS[kind], 2 * scene.stored_bytes()
-    needed, pixels = needs(scene, regions)
     url = f"{scene.origin.url}/forebay"
     options: dict[str, Callable[[int], dict[str, Any]]] = {
         "local": lambda rank: {"path": str(scene.root / f"local{rank}")},
@@ -186,14 +212,42 @@ def fits_kind(scene: Scene, kind: str, *, ends: Mapping[str, str]) -> Figures:
     return figures
 
 
+def fits_s3(scene: Scene, needed: int, pixels: Sequence[Epoch]) -> Figures:
+    """What whole images take from Ceph's gateway, where the cache has room for the whole set."""
+    folder, host = scene.root / "fits-s3", scene.network.host
+    with run_servers(folder, host) as servers, run_gateway_origin(servers.s3, folder, host) as s3:
+        servers.publish("forebay", scene.packed())
+        options = {"path": servers.url("ceph", "forebay"), "regions": "never",
+                   "disk_bytes": 2 * scene.stored_bytes()}  # fmt: skip
+        variables = {**servers.variables(), "AWS_ENDPOINT_URL": s3.endpoint}
+        job = scene.job("s3", lambda _: options, variables)
+        try:
+            epochs, fetched = [], []
+            for expected in pixels:
+                epochs.append(job.epoch(check=True))
+                same_pixels("s3", epochs[-1], expected)
+                fetched.append(asked_bytes(s3.asked()))
+        finally:
+            job.end()
+    show_counts("whole, s3", epochs)
+    return {
+        "origin_bytes_1_whole_s3": fetched[0] / needed,
+        "origin_bytes_2_whole_s3": fetched[1] / needed,
+        "counted_whole_s3": total(epochs[-1], "cache_origin_bytes") / sum(fetched),
+    }
+
+
 def fits(scene: Scene) -> Figures:
     """A cache that has room for the whole set."""
     for rank in range(MACHINES):
         shutil.copytree(scene.packed(), scene.root / f"local{rank}")
     scene.network.limit(LINK_MBIT)
     figures: Figures = {}
-    for kind in REGIONS:
-        figures |= fits_kind(scene, kind, ends={"disk": "", "memory": "_memory"})
+    for kind, regions in REGIONS.items():
+        needed, pixels = needs(scene, regions)
+        figures |= fits_kind(scene, kind, needed, pixels, ends={"disk": "", "memory": "_memory"})
+        if kind == "whole":
+            figures |= fits_s3(scene, needed[0], pixels)
     return figures
 
 
@@ -253,6 +307,11 @@ def order(scene: Scene) -> Figures:
     return figures
 
 
+def dies(scene: Scene) -> Figures:
+    """A machine of eight dies, and the origin is away, while the cache has room for the set."""
+    return cache_deaths.compare(scene.root, scene.packed(), 2 * scene.stored_bytes(), scene.rounds)
+
+
 def peers(scene: Scene) -> Figures:
     """Forebay and its peers over slow links."""
     with run_servers(scene.root / "servers", scene.network.host) as servers:
@@ -267,7 +326,7 @@ def main() -> None:
     """Prints tables and, last, one JSON object."""
     parser = argparse.ArgumentParser(usage=(__doc__ or "").split("usage: ")[1])
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--full", action="store_true")
     given = parser.parse_args()
@@ -282,10 +341,13 @@ def main() -> None:
         origin = stack.enter_context(run_origin(root / "origin", network.host))
         (origin.folder / "forebay").symlink_to(data.of("forebay"))
         scene = Scene(root, data, network, origin, given.rounds, given.full)
-        parts = {"fits": fits, "server": server, "order": order, "peers": peers}
+        parts = {"fits": fits, "server": server, "order": order, "dies": dies, "peers": peers}
         figures: Figures = {}
         for name in given.only:
+            begin = time.monotonic()
             figures |= parts[name](scene)
+            figures[f"{name}_seconds"] = time.monotonic() - begin
+            print(f"the part {name} took {figures[f'{name}_seconds']:.0f} s", flush=True)
         report({"photos": len(data.files()), **figures})
 
 

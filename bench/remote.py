@@ -2,9 +2,9 @@
 
 Sides make batches of 64 random resized crops of 224 pixels from PHOTOS, each taken several times
 (docs/benchmarks.md says what is counted). Servers and sides run on this machine; a link is a pair
-of network interfaces with a limited rate (lib/network.py), whose bytes are counted at the side's
-end with all headers. `forebay` reads the parts of images that crops need, `forebay_whole` reads
-whole images. Needs root.
+of network interfaces with a limited rate (tests/python/servers/links.py), whose bytes are counted
+at the side's end with all headers. `forebay` reads the parts of images that crops need,
+`forebay_whole` reads whole images. Needs root.
 
 Forebay's parts of images against its whole images (RATE: 50, 200, 1000 Mbit/s; `_s3` is Ceph),
 in epochs after one that has read the indexes:
@@ -40,12 +40,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.comparison import Comparison, DisagreementError, Side, report, show_table
-from lib.network import Link
 from lib.peer_metadata import EXTEND, run_alias
 from lib.peers_environment import install_peers
 from lib.program import ROOT, forebay
 from lib.remote_process import RemoteProcess
-from lib.remote_servers import Servers, run_servers
+from lib.remote_servers import Link, Servers, run_servers
 from lib.side_process import run_once
 from lib.sides.side import Data
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lib.comparison import Side
-from lib.network import Network
 from lib.peers_environment import PYTHON
-from lib.remote_servers import free_port
+from lib.remote_servers import Network, free_port
 from lib.side_process import ANSWER_SECONDS_MAX, SideError, cpu_seconds, environment, last_line
 
 # Each machine has a memory of its own, which the system's mounts are left without.
@@ -78,22 +77,51 @@ class Job(Side):
         """
         cpu = self._cpu_seconds()
         start = time.monotonic()
-        for rank, process in enumerate(self._ranks):
-            assert process.stdin
-            try:
-                process.stdin.write(json.dumps({"check": check}) + "\n")
-                process.stdin.flush()
-            except BrokenPipeError as error:
-                raise SideError(f"{self.name} {rank}: {last_line(self._log(rank))}") from error
+        for rank in range(len(self._ranks)):
+            self._ask(rank, {"check": check})
         ranks = [self._answer(rank) for rank in range(len(self._ranks))]
         wall = time.monotonic() - start
         images = sum(one["images"] for one in ranks)
         cpu = self._cpu_seconds() - cpu
         return {"images": images, "wall_seconds": wall, "cpu_seconds": cpu, "ranks": ranks}
 
+    def train(self, step_seconds: float) -> None:
+        """Lets all ranks go on with epochs until they are killed; a step takes so long."""
+        for rank in range(len(self._ranks)):
+            timeline = str(self.timeline(rank))
+            self._ask(rank, {"step_seconds": step_seconds, "timeline": timeline})
+
+    def timeline(self, rank: int) -> Path:
+        """The file in which a rank that trains writes down when its batches came."""
+        return self.folder / f"{rank}.timeline"
+
+    def send(self, rank: int, number: signal.Signals) -> None:
+        """Sends a signal to a rank."""
+        self._ranks[rank].send_signal(number)
+
+    def check_lives(self, rank: int) -> None:
+        """Raises SideError where a rank has ended."""
+        if self._ranks[rank].poll() is not None:
+            raise SideError(f"{self.name} {rank} ended: {last_line(self._log(rank))}")
+
+    def kill(self) -> None:
+        """Kills all ranks."""
+        for process in self._ranks:
+            process.kill()
+            process.wait()
+
     def turn(self) -> dict[str, Any]:
         """An epoch that is not looked at."""
         return self.epoch()
+
+    def _ask(self, rank: int, what: Mapping[str, Any]) -> None:
+        questions = self._ranks[rank].stdin
+        assert questions
+        try:
+            questions.write(json.dumps(what) + "\n")
+            questions.flush()
+        except BrokenPipeError as error:
+            raise SideError(f"{self.name} {rank}: {last_line(self._log(rank))}") from error
 
     def _answer(self, rank: int) -> Any:
         answers = self._ranks[rank].stdout

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from lib.cache_job import Job
 from lib.comparison import Comparison, DisagreementError, Side, show_table
-from lib.network import Network
 from lib.origin_log import Origin
-from lib.remote_servers import Servers
+from lib.remote_servers import Network, Servers
 from lib.side_process import run_once
 from lib.sides.side import Data
 

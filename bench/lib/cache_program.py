@@ -2,10 +2,10 @@
 
 usage: python -m lib.cache_program SIDE OPTIONS
 OPTIONS is a JSON object: "path" is what the side stored, "folder" is where this machine keeps what
-it read, "world_size" is 1 or more; "regions", "memory_bytes", "disk_bytes" are Forebay's. For each
-line of JSON on standard input, {"check": whether the numbers are looked at}, it runs its next epoch
-and answers with a line; before the first one it says "ready". The loader is opened when the first
-epoch begins.
+it read; "regions", "memory_bytes", "disk_bytes" and "batch" are Forebay's. For each line of JSON on
+standard input, {"check": whether the numbers are looked at}, it runs its next epoch and answers
+with a line; before the first one it says "ready". The loader is opened when the first epoch begins.
+After the line {"step_seconds": S, "timeline": FILE} it goes on with epochs until it is killed.
 """
 
 import importlib
@@ -45,6 +45,7 @@ class CachedForebay(Forebay):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__(options["path"], Path(options["folder"]))
         self.regions = options.get("regions", "auto")
+        self.batch = options.get("batch", BATCH)
         self._room = [options.get(name, 0) for name in ("disk_bytes", "memory_bytes")]
 
     def options(self) -> dict[str, Any]:
@@ -122,6 +123,22 @@ PEERS: dict[str, type[RemoteSide]] = {
 }
 
 
+def train(
+    side: RemoteSide, epochs: Iterable[Iterable[np.ndarray]], step_seconds: float, timeline: Path
+) -> None:
+    """Goes on with epochs like a training, each step of which takes so long after its batch came.
+
+    Writes a line for each batch: when it came (time.monotonic()), how many images it has, and how
+    many machines the cache has.
+    """
+    with timeline.open("w", buffering=1) as lines:
+        for epoch in epochs:
+            for batch in epoch:
+                members = int(side.counts()["cache_members"])
+                print(time.monotonic(), len(batch), members, file=lines)
+                time.sleep(step_seconds)
+
+
 def main() -> None:
     """Answers the lines of the input."""
     name, options = sys.argv[1], json.loads(sys.argv[2])
@@ -140,8 +157,11 @@ def main() -> None:
     print(json.dumps("ready"), file=answers, flush=True)
     epochs = side.epochs(0, EPOCHS_MAX)
     for line in sys.stdin:
+        asked = json.loads(line)
+        if "timeline" in asked:
+            train(side, epochs, asked["step_seconds"], Path(asked["timeline"]))
         start = time.monotonic()
-        said = consume(next(epochs), start, json.loads(line)["check"])
+        said = consume(next(epochs), start, asked["check"])
         print(json.dumps(said | {"stats": side.counts()}), file=answers, flush=True)
     # A cache that this process serves may still be asked by others, which end at the same time.
     torch.distributed.barrier()

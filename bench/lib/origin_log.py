@@ -1,15 +1,24 @@
-"""An nginx that writes down which ranges of which files it was asked for, as a job's origin."""
+"""Servers that write down which ranges of which files they were asked for, as a job's origin."""
 
 import re
 import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.remote_servers import free_port, kill, listens, start_server, wait_until
+from lib.remote_servers import (
+    S3,
+    free_port,
+    kill,
+    listens,
+    run_gateway,
+    start_server,
+    unreachable,
+    wait_until,
+)
 
 CONFIG = """
 daemon off;
@@ -36,6 +45,8 @@ http {{
   }}
 }}
 """
+# In Ceph's log, which has spaces in other fields.
+GOT = re.compile(r'"GET (\S+) HTTP/1\.1" 206 (\d+) .* bytes=(\S+) latency=')
 SPAN = re.compile(r"(\d+)-(\d+)")
 Spans = list[tuple[int, int]]  # begin and end
 
@@ -56,30 +67,97 @@ class Asked(NamedTuple):
     sent: int
 
 
+def spans_of(header: str) -> Spans:
+    """The ranges that a Range header asks for."""
+    return [(int(begin), int(end) + 1) for begin, end in SPAN.findall(header)]
+
+
+class NewLines:
+    """What was written to a log since the last call."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log.open()
+        self._begun = ""  # a line that is not yet there as a whole
+
+    def read(self) -> list[str]:
+        """The lines since the last call."""
+        lines = (self._begun + self._log.read()).split("\n")
+        self._begun = lines.pop()
+        return lines
+
+
+class Gateway:
+    """A gateway of Ceph, while it runs.
+
+    Attributes:
+        endpoint: http://HOST:PORT.
+    """
+
+    def __init__(self, endpoint: str, log: Path) -> None:
+        self.endpoint, self._new = endpoint, NewLines(log)
+
+    def asked(self) -> list[Asked]:
+        """The requests for ranges of chunks since the last call."""
+        chunks = []
+        for found in filter(None, map(GOT.search, self._new.read())):
+            path, sent, ranges = found.groups()
+            if "/chunks/" in path:
+                chunks.append(Asked("", path.rsplit("/", 1)[1], spans_of(ranges), int(sent)))
+        return chunks
+
+
 class Origin:
-    """The server, while it runs.
+    """An nginx, while it runs.
 
     Attributes:
         url: http://HOST:PORT, which serves what lies in `folder`, also through links.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self.url, self.folder = url, folder / "files"
-        self._log = (folder / "access.log").open()
-        self._begun = ""  # a line that is not yet there as a whole
+    def __init__(self, folder: Path, host: str) -> None:
+        (folder / "files").mkdir(parents=True)
+        self.folder, self._own = folder / "files", folder
+        self._host, self._port = host, free_port(host)
+        self.url = f"http://{host}:{self._port}"
+        text = CONFIG.format(folder=folder, host=host, port=self._port)
+        (folder / "nginx.conf").write_text(text)
+        self._start()
+        self._new = NewLines(folder / "access.log")
+
+    def _start(self) -> None:
+        log = self._own / "nginx.log"
+        self._server = start_server(self._own / "nginx.conf", log)
+        try:
+            wait_until(lambda: listens(self._port, self._host), self._server, log)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Ends the server at once."""
+        kill(self._server)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The server does not run while the context lasts, so that connections are refused."""
+        self.end()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def unreachable(self) -> AbstractContextManager[None]:
+        """All packets to the server are dropped while the context lasts."""
+        return unreachable(self._host, self._port)
 
     def asked(self) -> tuple[list[Asked], int]:
         """The requests for chunks since the last call, and the bytes of the other answers."""
         chunks, other = [], 0
-        lines = (self._begun + self._log.read()).split("\n")
-        self._begun = lines.pop()
-        for line in lines:
+        for line in self._new.read():
             client, status, sent, path, ranges = line.split(" ", 4)
             if "/chunks/" not in path or status != "206":
                 other += int(sent)
                 continue
-            spans = [(int(begin), int(end) + 1) for begin, end in SPAN.findall(ranges)]
-            chunks.append(Asked(client, path.rsplit("/", 1)[1], spans, int(sent)))
+            chunks.append(Asked(client, path.rsplit("/", 1)[1], spans_of(ranges), int(sent)))
         return chunks, other
 
 
@@ -107,13 +185,16 @@ def run_origin(folder: Path, host: str) -> Iterator[Origin]:
     """Runs the server on this address, with its files in an empty folder."""
     if shutil.which("nginx", path="/usr/sbin:/usr/bin") is None:
         sys.exit("bench cache: needs nginx (Debian package nginx-light)")
-    (folder / "files").mkdir(parents=True)
-    port = free_port(host)
-    config = folder / "nginx.conf"
-    config.write_text(CONFIG.format(folder=folder, host=host, port=port))
-    server = start_server(config, folder / "nginx.log")
+    origin = Origin(folder, host)
     try:
-        wait_until(lambda: listens(port, host), server, folder / "nginx.log")
-        yield Origin(f"http://{host}:{port}", folder)
+        yield origin
     finally:
-        kill(server)
+        origin.end()
+
+
+@contextmanager
+def run_gateway_origin(s3: S3, folder: Path, host: str) -> Iterator[Gateway]:
+    """Runs another gateway of the store on this address, with its log in this folder."""
+    port, log = free_port(host), folder / "asked.log"
+    with run_gateway(s3, port, host, log):
+        yield Gateway(f"http://{host}:{port}", log)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lib.comparison import Side
-from lib.network import Link
 from lib.peers_environment import PYTHON
+from lib.remote_servers import Link
 from lib.side_process import ANSWER_SECONDS_MAX, SideError, cpu_seconds, environment, last_line
 
 

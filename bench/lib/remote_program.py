@@ -59,6 +59,7 @@ class Forebay(RemoteSide):
     library = "forebay"
     regions = "auto"
     threads = WORKERS
+    batch = BATCH
 
     def options(self) -> dict[str, Any]:
         """Further arguments of the Loader."""
@@ -70,7 +71,7 @@ class Forebay(RemoteSide):
         from forebay import transforms as T
 
         with Loader(
-            self.url, BATCH, shuffle=True, num_workers=self.threads, seed=SEED,
+            self.url, self.batch, shuffle=True, num_workers=self.threads, seed=SEED,
             regions=self.regions, **self.options(),
             transform=[T.RandomResizedCrop(WORK.size), T.RandomHorizontalFlip(), T.Normalize()],
         ) as self.loader:  # fmt: skip

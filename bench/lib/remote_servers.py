@@ -9,13 +9,14 @@ from pathlib import Path
 from lib.program import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))  # the tests start the same servers
-from servers.ceph import run_ceph  # noqa: E402
+from servers.ceph import run_ceph, run_gateway  # noqa: E402
+from servers.links import Link, Network, unreachable  # noqa: E402
 from servers.nginx import run_nginx, start_server  # noqa: E402
 from servers.processes import free_port, kill, listens, wait_until  # noqa: E402
 from servers.s3 import REGION, S3  # noqa: E402
 
-__all__ = ["S3", "Servers", "free_port", "kill", "listens", "run_servers", "start_server",
-           "wait_until"]  # fmt: skip
+__all__ = ["S3", "Link", "Network", "Servers", "free_port", "kill", "listens", "run_gateway",
+           "run_servers", "start_server", "unreachable", "wait_until"]  # fmt: skip
 
 
 @dataclass(frozen=True)

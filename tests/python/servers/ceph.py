@@ -75,18 +75,28 @@ def run_ceph(folder: Path, host: str = LOOPBACK) -> Iterator[S3]:
 
 
 @contextmanager
-def run_gateway(server: S3, port: int) -> Iterator[int]:
-    """Runs another gateway of a server's cluster on a port of loopback, while the context lasts.
+def run_gateway(
+    server: S3, port: int, host: str = LOOPBACK, asked: Path | None = None
+) -> Iterator[int]:
+    """Runs another gateway of a server's cluster, while the context lasts.
 
     Returns its process group, for tests that freeze or kill it. It keeps no cache, since the
     cluster would wait for a dead gateway whose cache has to be told of a change.
+
+    Args:
+        server: Has the cluster.
+        port: Where it listens.
+        host: The address of this machine that it listens on.
+        asked: The log in which it writes down its requests, if any.
     """
     log = server.config.parent / f"gateway-{port}.log"
-    options = ["--rgw-frontends", f"beast endpoint={LOOPBACK}:{port} tcp_nodelay=1"]
+    options = ["--rgw-frontends", f"beast endpoint={host}:{port} tcp_nodelay=1"]
+    if asked is not None:
+        options += ["--debug-rgw=1/0", f"--log-file={asked}"]
     command = ["radosgw", "-f", "-n", "client.rgw", "-c", str(server.config), *options]
     with ExitStack() as running:
         gateway = start_daemon([*command, "--rgw-cache-enabled=false"], log, running)
-        wait_until(lambda: listens(port), gateway, log)
+        wait_until(lambda: listens(port, host), gateway, log)
         yield gateway.pid
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .processes import LOOPBACK, PROGRAM_PATH, free_port, kill, listens, run, start, wait_until
 
@@ -179,8 +180,11 @@ def run_again(nginx: Nginx) -> Iterator[None]:
     """Runs an nginx that was killed again, with its files and ports, while the context lasts."""
     log = nginx.folder.parent / "nginx.log"
     server = start_server(nginx.folder.parent / "nginx.conf", log)
+    url = urlsplit(nginx.url)
+    assert url.hostname and url.port
+    port, host = url.port, url.hostname
     try:
-        wait_until(lambda: listens(int(nginx.url.rpartition(":")[2])), server, log)
+        wait_until(lambda: listens(port, host), server, log)
         yield
     finally:
         kill(server)

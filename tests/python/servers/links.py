@@ -1,17 +1,20 @@
-"""Links of a given rate between this machine and network namespaces on it, for benchmarks.
+"""Links of a given rate between this machine and network namespaces on it.
 
 Clients run in the namespaces and servers outside them. Both ends of a link are limited by a token
 bucket (`tc tbf`). Needs root.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 
 BURST_BYTES_MIN = 32 << 10
 BURST_MS = 2
 QUEUE_MS = 50  # how long a packet waits for its turn at most, before it is dropped
+NUMBERS = itertools.count()  # numbers this process's networks, which may exist at the same time
 
 
 class LinkError(RuntimeError):
@@ -85,6 +88,20 @@ class Link:
         return counts["rx"]["bytes"], counts["tx"]["bytes"]
 
 
+@contextlib.contextmanager
+def unreachable(host: str, port: int) -> Iterator[None]:
+    """Drops all packets to a port of an address of this machine while the context lasts."""
+    table = f"inet forebay{os.getpid()}"
+    chain = "{ type filter hook input priority 0; }"
+    rules = f"add table {table}\nadd chain {table} c {chain}\n"
+    rules += f"add rule {table} c ip daddr {host} tcp dport {port} drop"
+    subprocess.run(["nft", rules], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["nft", f"delete table {table}"], check=True)
+
+
 class Network:
     """Namespaces that stand for machines, each with a link to a bridge, while the context lasts.
 
@@ -97,10 +114,11 @@ class Network:
 
     def __init__(self, machines: int) -> None:
         self.machines = machines
-        number = os.getpid() % 12000
+        own = next(NUMBERS)
+        number = (2 * os.getpid() + own) % 12000
         self._net = f"10.{140 + number // 256}.{number % 256}"
-        self._bridge = f"fbb{os.getpid()}"
-        self._links = [f"fb{os.getpid()}m{machine}" for machine in range(machines)]
+        self._bridge = f"fb{os.getpid()}b{own}"
+        self._links = [f"fb{os.getpid()}n{own}m{machine}" for machine in range(machines)]
         self.host = f"{self._net}.1"
 
     def address(self, machine: int) -> str:
@@ -141,3 +159,12 @@ class Network:
         for machine, name in enumerate(self._links):
             _limit([], name, mbit)
             _limit(self.command(machine), "link0", mbit)
+
+    @contextlib.contextmanager
+    def without(self, machine: int) -> Iterator[None]:
+        """Takes a machine's link away while the context lasts; nobody is told."""
+        _ip("link", "set", "dev", self._links[machine], "down")
+        try:
+            yield
+        finally:
+            _ip("link", "set", "dev", self._links[machine], "up")
