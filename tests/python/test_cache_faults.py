@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.parse
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def processes() -> Iterator[list[Process]]:
     yield started
     for one in started:
         one.process.kill()
-        one.process.communicate(timeout=60)
+        one.process.wait(timeout=60)
 
 
 @pytest.fixture(scope="session")
@@ -124,14 +125,16 @@ class Client:
             self.socket = context.wrap_socket(self.socket)
 
     def ask(self, target: bytes, ranges: bytes = b"bytes=0-9") -> bytes:
-        """Sends a request; returns the answer's first kilobytes."""
+        """Sends a request; returns all that comes until the server hangs up."""
+        answer = b""
         with self.socket, contextlib.suppress(ConnectionError, ssl.SSLError):
             self.socket.sendall(
                 b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
                 b"Range: " + ranges + b"\r\n\r\n"
             )
-            return self.socket.recv(4096)
-        return b""
+            while piece := self.socket.recv(1 << 16):
+                answer += piece
+        return answer
 
 
 def target(path: str, size: int) -> bytes:
@@ -157,7 +160,7 @@ def test_what_a_member_may_ask_for(
 
     assert ask(right).startswith(b"HTTP/1.1 206 ")
     assert ask(right).endswith(chunk.read_bytes()[:10])
-    for path in (
+    paths = (
         f"{many}/../secret",
         f"{many}/chunks/../../secret",
         f"{many}/./chunks/{chunk.name}",
@@ -171,11 +174,9 @@ def test_what_a_member_may_ask_for(
         f"file://{chunk}",
         "http://127.0.0.1:9/x",
         f"{many}\0/../secret",
-        f"{many}/chunks/" + "x" * 4000,
-    ):
-        assert b" 206 " not in ask(target(path, 15)), path
+    )
     plain = str(chunk).encode()
-    for raw in (
+    raw = (
         plain,
         b"/" + plain,
         b"/%2e%2e/%2e%2e/etc/passwd?size=9&modified=0&etag=",
@@ -187,9 +188,8 @@ def test_what_a_member_may_ask_for(
         b"/" + b"a" * 100_000,
         b"*",
         b"http://127.0.0.1/" + right,
-    ):
-        assert b" 206 " not in ask(raw), raw
-    for ranges in (
+    )
+    ranges = (
         b"bytes=0-" + str(size).encode(),
         b"bytes=0-18446744073709551615",
         b"bytes=5-4",
@@ -198,8 +198,17 @@ def test_what_a_member_may_ask_for(
         b"bytes=" + b",".join(b"%d-%d" % (2 * i, 2 * i) for i in range(65)),
         b"bytes=-5",
         b"",
-    ):
-        assert b" 206 " not in ask(right, ranges), ranges
+    )
+    requests = [(target(path, 15), b"bytes=0-9") for path in paths]
+    requests += [(one, b"bytes=0-9") for one in raw]
+    requests += [(right, one) for one in ranges]
+    # At once, because a server waits a moment for files that it may be told of.
+    with ThreadPoolExecutor(len(requests)) as pool:
+        answers = pool.map(lambda one: ask(*one), requests)
+        given = [one for one, answer in zip(requests, answers, strict=True) if b" 206 " in answer]
+    assert given == []
+    # Of a file that is not there, below the dataset's place, nothing but the head comes.
+    assert ask(target(f"{many}/chunks/" + "x" * 4000, 15)).endswith(b"\r\n\r\n")
     # A size that the file does not have, so that the range is outside of it.
     assert ask(target(str(chunk), 1 << 50), b"bytes=%d-%d" % (size, size + 9)).endswith(b"\r\n\r\n")
     server.begin()
@@ -398,6 +407,7 @@ def test_jobs_with_different_secrets_in_one_folder(
 AS_NOBODY = """
 import os, sys
 import forebay
+forebay.Cache(sys.argv[1] + "/own", disk_bytes="1MB")  # imports all that is needed
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
@@ -447,7 +457,8 @@ def one_round():
     members = [cache.core.machine for cache in caches]
     for cache in caches:
         cache.core.join(members)
-    hashes = [epoch(url, cache=cache, regions="never") for cache in caches]
+    datasets = [forebay.Dataset(url, cache=cache) for cache in caches]
+    hashes = [epoch(dataset, regions="never") for dataset in datasets]
     assert hashes[0] == hashes[1]
     return sum(cache.stats()["peer_hit_bytes"] for cache in caches)
 def held():
@@ -455,11 +466,11 @@ def held():
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
     counts = [len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task")]
     return [*counts, len(os.listdir("/dev/shm")), resident]
-for _ in range(4):
+for _ in range(2):
     assert one_round() > 0
 gc.collect()
 before = held()
-for _ in range(8):
+for _ in range(4):
     one_round()
 gc.collect()
 print(json.dumps([before, held()]))
