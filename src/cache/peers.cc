@@ -28,8 +28,8 @@ constexpr int64_t kNsPerByte = 100;  // 10 MB/s
 // Connections are expensive to begin, and a member answers with one thread.
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kHeldConnections = 2;
-constexpr uint64_t kConnectionsMax = 256;  // to all members
-constexpr uint64_t kFilesShare = 16;       // of those that the process may open, for each client
+constexpr uint64_t kConnectionsMost = 256;  // to all members
+constexpr uint64_t kFilesShare = 16;        // of those that the process may open, for each client
 constexpr int kPartialContent = 206;
 constexpr int kNotFound = 404;
 
@@ -39,7 +39,7 @@ io::serve::RangeClientOptions options_for(
     uint32_t connections, const std::shared_ptr<const io::serve::JobCertificate>& certificate) {
   // Connections to the origin and files need descriptors, too.
   const uint64_t share = std::max<uint64_t>(1, io::open_files_max() / kFilesShare);
-  return {.connections_max = static_cast<uint32_t>(std::min(kConnectionsMax, share)),
+  return {.connections_max = static_cast<uint32_t>(std::min(kConnectionsMost, share)),
           .connections_to_one_max = connections,
           .connect_ns = kConnectNs,
           .job = certificate};
@@ -180,7 +180,8 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   // What waits behind requests that failed is not asked for any more.
   request.may_send = [this, own = flight.get()] {
     MutexLock lock(mutex_);
-    if (own->what != What::kWrong && !standings_.may_ask(own->member, io::monotonic_ns())) own->is_gone = true;
+    if (own->what != What::kWrong && !standings_.may_ask(own->member, io::monotonic_ns()))
+      own->is_gone = true;
     return !own->is_gone;
   };
   request.wanted = [own = flight.get()] { return !own->is_gone; };
