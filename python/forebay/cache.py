@@ -1,13 +1,12 @@
 """A job's cache: what its processes and machines hold of their data together."""
 
-import hashlib
 import os
 import re
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,11 +48,16 @@ class Cache:
         keep: Whether what is on the disk stays when the job ends, for the next job that names the
             folder.
         address: Where the job's other machines reach this one, as a number. None: the address from
-            which this machine reaches MASTER_ADDR.
+            which this machine reaches MASTER_ADDR. With `members`, it says which of them this
+            machine is, as its address or as it stands in the list; None: its addresses tell.
+        members: "ADDRESS:PORT" of every machine that holds the cache, this one too, where no
+            launcher lets them meet; the same list on all of them. Those that are not there are
+            looked for, and nobody waits for them.
+        secret: What all machines of the list know and nobody else does: at least 16 characters.
 
     Raises:
         ValueError: No size is given, or more memory than the system gives to /dev/shm; or the job
-            has several machines, and no way to meet.
+            has several machines, and no way to meet; or the list or the secret makes no sense.
         OSError: The folder cannot be made or written; the other machines did not come in time.
     """
 
@@ -65,6 +69,8 @@ class Cache:
         *,
         keep: bool = False,
         address: str | None = None,
+        members: Sequence[str] | None = None,
+        secret: str = "",
     ) -> None:
         disk, memory = (
             size_in_bytes("disk_bytes", disk_bytes),
@@ -77,25 +83,30 @@ class Cache:
         if not disk + memory:
             raise ValueError('a cache needs a size: disk_bytes or memory_bytes, such as "200GB"')
         _check_memory(memory)
+        if members is not None:
+            listed = _check_members(members)
+            self._open(
+                (folder, disk, memory, bool(keep)), Machine(address or "", secret, listed=listed)
+            )
+            return
+        if secret:
+            raise ValueError("a secret goes with members; without them rank 0 makes one")
         meeting = meet(address)
         if meeting is None:
             self._open((folder, disk, memory, bool(keep)), Machine())
             return
         self._open((folder, disk, memory, bool(keep)), Machine(meeting.address, meeting.secret))
-        members = meeting.members(self.core.machine)
-        self._join(replace(self._machine, members=members))
+        self._join(replace(self._machine, members=meeting.members(self.core.machine)))
 
     def _open(self, arguments: _Arguments, machine: Machine) -> None:
         folder, disk, memory, keep = arguments
-        prefix = f"forebay-{os.getuid()}-"
-        name = prefix + _name_of_job(folder)
         if folder is None:
-            place = os.path.join(tempfile.gettempdir(), name)
+            held, prefix = _core.memory_place(_common())
+            place = os.path.join(tempfile.gettempdir(), os.path.basename(held))
         else:
-            place = os.path.join(os.getcwd(), os.fsdecode(folder), "forebay-cache")
+            place, held, prefix = _core.cache_places(os.path.join(os.getcwd(), os.fsdecode(folder)))
         self._arguments = arguments
         self._process = os.getpid()
-        held = os.path.join(_SHM, name)
         self.core = _core.Cache.open(
             place,
             disk,
@@ -106,6 +117,7 @@ class Cache:
             _launcher_job(),
             machine.address,
             machine.secret,
+            list(machine.listed),
         )
         self._machine = machine
 
@@ -232,17 +244,23 @@ def _check_memory(memory: int) -> None:
         )
 
 
+def _check_members(members: Sequence[str]) -> tuple[str, ...]:
+    listed = tuple(members)
+    if isinstance(members, str) or not listed or not all(isinstance(one, str) for one in listed):
+        raise ValueError(
+            f"members is {members!r}, but must be a list of each machine's place, such as "
+            '["10.0.0.1:7400", "10.0.0.2:7400"]'
+        )
+    return listed
+
+
 def _launcher_job() -> str:
     """The launcher's name of the job, which stays when it starts the processes again; or ""."""
     return os.environ.get("TORCHELASTIC_RUN_ID") or os.environ.get("SLURM_JOB_ID") or ""
 
 
-def _name_of_job(folder: str | os.PathLike[str] | None) -> str:
-    """What the processes of a machine that share a cache have in common, as a short name."""
-    if folder is not None:
-        common = os.path.realpath(os.fsdecode(folder))
-    else:
-        names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
-        found = [os.environ.get(name, "") for name in names]
-        common = "\0".join(found) if any(found) else f"pid {os.getpid()}"
-    return hashlib.sha256(common.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+def _common() -> str:
+    """What the processes of a machine that share a cache in memory have in common."""
+    names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
+    found = [os.environ.get(name, "") for name in names]
+    return "\0".join(found) if any(found) else f"pid {os.getpid()}"

@@ -25,13 +25,15 @@ _numbers = itertools.count()  # of the meetings of this process
 Member = tuple[str, str, int, int, int]  # id, host, port, room_bytes, incarnation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Machine:
     """How this machine takes part in a cache: what a copy in another process needs, too."""
 
     address: str = _LOOPBACK
     secret: str = ""
     members: tuple[Member, ...] = ()
+    # The places of all machines, where the user lists them; `address` then says which is this one.
+    listed: tuple[str, ...] = ()
 
 
 class Meeting:

@@ -105,6 +105,7 @@ int run(int argc, char** argv) {
   add_verify(app, &exit_code);
   add_export(app, &exit_code);
   add_cp(app, &exit_code);
+  add_cache(app, &exit_code);
   app.add_subcommand("train", "Train a model; see forebay train --help");
   app.add_subcommand("bench", "Measure how fast loading is on your data, and what slows it down");
   const auto commands = app.get_subcommands({});

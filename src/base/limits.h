@@ -57,6 +57,7 @@ inline constexpr uint32_t kServedHeadBytesMax = 8u << 10;
 inline constexpr size_t kAgainTextBytesMax = 4u << 10;  // of a request: when bytes are needed again
 inline constexpr uint64_t kServedAnswerBytesMax = 64ull << 20;  // of the ranges of one request
 inline constexpr uint64_t kServedBytesMax = 256ull << 20;       // in memory for all answers
+inline constexpr size_t kPageConnectionsMax = 64;               // of the server of figures
 
 // What processes of a job's cache leave for each other
 inline constexpr uint64_t kExtentListBytesMax = 4ull << 30;
@@ -68,6 +69,10 @@ inline constexpr size_t kMemberIdBytesMax = 64;
 inline constexpr size_t kHostBytesMax = 253;            // a name in DNS
 inline constexpr size_t kMemberMessageBytesMax = 1200;  // passes every network in one datagram
 inline constexpr uint64_t kIncarnationMax = 1ull << 63;
+inline constexpr size_t kFiguresBytesMax = 32u << 10;  // what a member tells of itself
+inline constexpr size_t kFiguresDatasetsMax = 8;
+inline constexpr size_t kShownMachinesMax = 64;
+inline constexpr size_t kFiguresTextBytesMax = 300;
 
 // Answers of servers
 inline constexpr size_t kHttpHeadersMax = 200;

@@ -1,9 +1,13 @@
 #include "bind/cache.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
+#include "cache/machine_places.h"
+#include "cache/member_list.h"
 
 namespace forebay::bind {
 namespace {
@@ -12,16 +16,18 @@ using cache::Member;
 
 Cache open(const nb::str& folder, uint64_t disk_bytes_max, const nb::str& memory_folder,
            const std::string& memory_prefix, uint64_t memory_bytes_max, bool stays,
-           const std::string& job, const std::string& address, std::string secret) {
-  const cache::CacheOptions options{.folder = name_of(folder),
-                                    .disk_bytes_max = disk_bytes_max,
-                                    .memory_folder = name_of(memory_folder),
-                                    .memory_prefix = memory_prefix,
-                                    .memory_bytes_max = memory_bytes_max,
-                                    .stays = stays,
-                                    .job = job,
-                                    .address = address,
-                                    .secret = io::Secret::take(secret)};
+           const std::string& job, const std::string& address, std::string secret,
+           const std::vector<std::string>& listed) {
+  cache::CacheOptions options{.folder = name_of(folder),
+                              .disk_bytes_max = disk_bytes_max,
+                              .memory_folder = name_of(memory_folder),
+                              .memory_prefix = memory_prefix,
+                              .memory_bytes_max = memory_bytes_max,
+                              .stays = stays,
+                              .job = job,
+                              .address = address,
+                              .secret = io::Secret::take(secret)};
+  if (!listed.empty()) check(cache::use_member_list(listed, address, &options));
   const WithoutInterpreter released;
   return {unwrap(cache::Cache::open(options))};
 }
@@ -70,10 +76,25 @@ void bind_cache(nb::module_& m) {
       .def_ro("port", &Member::port)
       .def_ro("room_bytes", &Member::room_bytes)
       .def_ro("incarnation", &Member::incarnation);
+  m.def(
+      "memory_place",
+      [](const nb::str& common) {
+        const auto place = cache::memory_place(name_of(common));
+        return std::pair(place.folder, place.prefix);
+      },
+      nb::arg("common"), "The folder in memory, and what the names of all such begin with.");
+  m.def(
+      "cache_places",
+      [](const nb::str& folder) {
+        const auto places = cache::places_in(name_of(folder));
+        return std::tuple(name(places.folder), places.memory.folder, places.memory.prefix);
+      },
+      nb::arg("folder"), "The same after the folder of a cache in the folder that a user names.");
   nb::class_<Cache>(m, "Cache", "This process's part in a job's cache.")
       .def_static("open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"),
                   nb::arg("memory_folder"), nb::arg("memory_prefix"), nb::arg("memory_bytes_max"),
                   nb::arg("stays"), nb::arg("job"), nb::arg("address"), nb::arg("secret"),
+                  nb::arg("listed"),
                   "Serves the machine's share where no other process of this machine does.")
       .def_prop_ro(
           "machine", [](const Cache& self) { return self.opened->machine(); },

@@ -27,6 +27,7 @@ constexpr int64_t kAgainNs = 1000 * kMs;
 constexpr int64_t kLeaveNs = 2 * kMs;
 constexpr int kLeaveTries = 5;
 constexpr int kPortTries = 10;
+constexpr const char* kLoopback = "127.0.0.1";
 // How long after the machines met a list of one machine is taken for an older one.
 constexpr int64_t kJoinNs = 1000 * kMs;
 constexpr uint32_t kInVain = 32;
@@ -34,6 +35,7 @@ constexpr uint32_t kInVain = 32;
 constexpr int64_t kOpeningNs = 1000 * kMs;
 
 std::string new_id(const CacheOptions& options, uint16_t port) {
+  if (!options.id.empty()) return options.id;
   const std::string text =
       fmt::format("{} {} {} {}", options.folder, options.address, port, io::wall_ns());
   return base::to_hex(base::sha256(base::as_bytes(text))).substr(0, 16);
@@ -100,7 +102,8 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                                                  std::unique_ptr<io::Datagrams>* datagrams) {
   for (int tries = kPortTries; true; --tries) {
     if (!options_.secret.empty()) {
-      ASSIGN_OR_RETURN(*datagrams, io::Datagrams::open(options_.address, options_.secret));
+      ASSIGN_OR_RETURN(*datagrams,
+                       io::Datagrams::open(options_.address, options_.port, options_.secret));
     }
     auto share =
         Share::open({.memory = {options_.memory_folder, options_.memory_bytes_max},
@@ -114,7 +117,9 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                          [this](const CachedFile& file, Ranges ranges,
                                 const io::ReadOptions& options, std::function<void(Ranges)> done) {
                            read_elsewhere(file, std::move(ranges), options, std::move(done));
-                         }},
+                         },
+                     .everywhere = read_everywhere(),
+                     .figures = [this] { return padded_figures(figures()); }},
                     sources_);
     if (share || tries == 1 || share.error().code() != Code::kUnavailable) return share;
   }
@@ -131,25 +136,29 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
   std::unique_ptr<io::Datagrams> datagrams;
   ASSIGN_OR_RETURN(auto share, open_share(found, &datagrams));
   const uint64_t incarnation = before ? before->machine.incarnation + 1 : 1;
-  const Member self{.id = before ? before->machine.id : new_id(options_, share->port()),
+  const bool goes_on = before && options_.id.empty();
+  const Member self{.id = goes_on ? before->machine.id : new_id(options_, share->port()),
                     .host = options_.address,
                     .port = share->port(),
                     .room_bytes = options_.disk_bytes_max + options_.memory_bytes_max,
                     .incarnation = std::max(incarnation, static_cast<uint64_t>(io::wall_ns()))};
-  RETURN_IF_ERROR(folder_->write({.machine = self, .members = {self}, .job = options_.job}));
+  const uint16_t local_port = share->local_port();
+  RETURN_IF_ERROR(folder_->write({self, {self}, options_.job, local_port}));
   {
     MutexLock lock(mutex_);
+    is_local_ = false;
     share_ = std::move(share);
     machine_ = self;
     members_ = std::make_shared<const std::vector<Member>>(1, self);
   }
   if (datagrams == nullptr) return {};
-  auto roster = Roster::start(self, std::move(datagrams),
-                              [this](const Member& own, std::vector<Member> members) {
-                                const Notice notice{own, std::move(members), options_.job};
-                                static_cast<void>(folder_->write(notice));
-                                follow(notice);
-                              });
+  auto roster =
+      Roster::start(self, std::move(datagrams), options_.listed,
+                    [this, local_port](const Member& own, std::vector<Member> members) {
+                      const Notice notice{own, std::move(members), options_.job, local_port};
+                      static_cast<void>(folder_->write(notice));
+                      follow(notice);
+                    });
   roster->add(before ? before->members : std::vector<Member>());
   MutexLock lock(mutex_);
   roster_ = std::move(roster);
@@ -163,9 +172,16 @@ void Cache::follow(const Notice& notice) {
                       io::monotonic_ns() < joined_until_ns_;
   if (is_old) return;
   machine_ = notice.machine;
-  members_ = std::make_shared<const std::vector<Member>>(notice.members);
+  std::vector<Member> members = notice.members;
+  is_local_ = share_ == nullptr && notice.local_port != 0;
+  if (is_local_) {
+    machine_.host = kLoopback;
+    machine_.port = notice.local_port;
+    members = {machine_};
+  }
   asked_in_vain_ = 0;
-  peers_->keep_only(notice.members);
+  peers_->keep_only(members, is_local_);
+  members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 
 void Cache::watch() {
@@ -255,6 +271,7 @@ void Cache::join(std::vector<Member> members) {
   FOREBAY_CHECK(!options_.secret.empty());
   MutexLock lock(mutex_);
   if (roster_ != nullptr) roster_->add(members);
+  if (is_local_) return;  // everything comes through one process, whichever machines there are
   // The process that serves joins them, too, and says who is there from then on.
   joined_ = members.size();
   joined_until_ns_ = io::monotonic_ns() + kJoinNs;
@@ -370,6 +387,13 @@ void Cache::read_elsewhere(const CachedFile& file, Ranges ranges, const io::Read
   }
 }
 
+decltype(ShareOptions::everywhere) Cache::read_everywhere() {
+  if (!options_.for_all_jobs) return {};
+  return [this](const File& file, Ranges ranges, const io::ReadOptions& options, Done done) {
+    read(file, std::move(ranges), options, false, std::move(done));
+  };
+}
+
 void Cache::read_peer(const Member& member, const File& file, Ranges ranges,
                       const io::ReadOptions& options, Done done) {
   peers_->read(member, Peers::What::kAll, file->target, file->file->identity().size,
@@ -394,26 +418,6 @@ void Cache::read_origin(const File& file, Ranges ranges, const io::ReadOptions& 
         }
         done(std::move(status));
       });
-}
-
-CacheStats Cache::stats() const {
-  CacheStats stats{.peers = peers_->stats(), .origin_bytes = origin_bytes_};
-  MutexLock lock(mutex_);
-  stats.members = members_->size();
-  stats.trouble = trouble_;
-  if (share_ == nullptr) return stats;
-  const ShareStats own = share_->stats();
-  stats.serves = true;
-  stats.store = own.store;
-  stats.hits = own.hits;
-  stats.origin_bytes += own.origin_bytes;
-  stats.served = own.served;
-  stats.trouble = own.trouble;
-  if (roster_ != nullptr && roster_->is_replaced()) {
-    stats.trouble = fmt::format(
-        "{}: another process serves the same share, so this one is no member", options_.folder);
-  }
-  return stats;
 }
 
 }  // namespace forebay::cache

@@ -11,12 +11,14 @@
 
 #include "base/crew.h"
 #include "base/mutex.h"
+#include "cache/figures.h"
 #include "cache/machine_folder.h"
 #include "cache/members.h"
 #include "cache/peers.h"
 #include "cache/roster.h"
 #include "cache/share.h"
 #include "cache/sources.h"
+#include "io/machine.h"
 #include "io/secret.h"
 
 namespace forebay::cache {
@@ -40,14 +42,22 @@ struct CacheOptions {
   // the address is this machine's alone.
   std::string address = "127.0.0.1";
   io::Secret secret = {};
+  // Machines that are known before, whether they are there or not. Then the others know this one
+  // before, too: by the name `id`, at `port`. Empty: a name is made, and any port is taken.
+  std::vector<Member> listed = {};
+  std::string id = {};
+  uint16_t port = 0;
+  // Serves all jobs of this machine: their processes have everything through this one.
+  bool for_all_jobs = false;
 };
 
 struct CacheStats {
   bool serves = false;  // whether this process holds the machine's share
   size_t members = 0;   // machines that hold the cache together
   StoreStats store = {};
-  TierBytes hits = {};   // what this process read from its own share
-  PeerStats peers = {};  // what it had from other processes
+  TierBytes hits = {};         // what this process read from its own share
+  TierBytes served_hits = {};  // what others had from it
+  PeerStats peers = {};        // what it had from other processes
   // What it had from the origin, also for others.
   uint64_t origin_bytes = 0;
   io::serve::Served served = {};
@@ -80,7 +90,13 @@ class Cache {
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
 
+  // The machines that hold the cache together, with this one, as it knows them.
+  std::vector<Member> members() const EXCLUDES(mutex_);
   CacheStats stats() const EXCLUDES(mutex_);
+  Figures figures() const EXCLUDES(mutex_);
+  // Asks another machine for its figures. Calls `done` once, in another thread; errors: kCancelled
+  // where the member is gone, kCorrupt, kUnavailable and others of its requests.
+  void ask_figures(const Member& member, std::function<void(Result<Figures>)> done);
 
  private:
   using Members = std::shared_ptr<const std::vector<Member>>;
@@ -97,6 +113,7 @@ class Cache {
   std::string held_folder() const;
   std::map<size_t, Ranges> by_owner(const CachedFile& file, const Ranges& ranges,
                                     const std::vector<Member>& members) const;
+  decltype(ShareOptions::everywhere) read_everywhere();
   void read_elsewhere(const CachedFile& file, Ranges ranges, const io::ReadOptions& options,
                       std::function<void(Ranges rest)> done) EXCLUDES(mutex_);
   void read_peer(const Member& member, const File& file, Ranges ranges,
@@ -104,6 +121,7 @@ class Cache {
   void read_origin(const File& file, Ranges ranges, const io::ReadOptions& options, Done done);
 
   const CacheOptions options_;
+  const int64_t begin_ns_ = io::monotonic_ns();
   std::shared_ptr<const io::serve::JobCertificate> certificate_;  // null without a secret
   Sources sources_;
   // Used by open(), then by the watcher, then by the roster, and by the destructor.
@@ -116,9 +134,11 @@ class Cache {
   base::CondVar ends_;
   bool ended_ GUARDED_BY(mutex_) = false;
   Member machine_ GUARDED_BY(mutex_);
-  Members members_ GUARDED_BY(mutex_);
+  // Others may ask before this process knows itself.
+  Members members_ GUARDED_BY(mutex_) = std::make_shared<const std::vector<Member>>();
   size_t joined_ GUARDED_BY(mutex_) = 0;  // machines, in the last join()
   int64_t joined_until_ns_ GUARDED_BY(mutex_) = 0;
+  bool is_local_ GUARDED_BY(mutex_) = false;  // another process serves all jobs of this machine
   std::string trouble_ GUARDED_BY(mutex_);
   // Null where another process of this machine serves. Once it is there, it stays until the end.
   std::unique_ptr<Share> share_ GUARDED_BY(mutex_);

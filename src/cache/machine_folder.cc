@@ -73,7 +73,10 @@ std::optional<Notice> MachineFolder::read() const {
   const auto found = nlohmann::json::parse(text->begin(), text->end(), nullptr, false);
   if (!found.is_object()) return std::nullopt;
   try {
-    Notice notice{.machine = decode(found.at("machine")), .members = {}, .job = found.at("job")};
+    Notice notice{.machine = decode(found.at("machine")),
+                  .members = {},
+                  .job = found.at("job"),
+                  .local_port = found.at("local_port")};
     for (const nlohmann::json& member : found.at("members")) {
       notice.members.push_back(decode(member));
     }
@@ -96,7 +99,9 @@ Status MachineFolder::write(const Notice& notice) const {
   const std::string text = nlohmann::json{
       {"machine", encode(notice.machine)},
       {"members", std::move(members)},
-      {"job", notice.job}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      {"job", notice.job},
+      {"local_port",
+       notice.local_port}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return io::posix_file_system().put(io::join_path(path_, kNotice), base::as_bytes(text),
                                      {.durable = false});
 }

@@ -20,6 +20,9 @@ struct Notice {
   Member machine = {};
   std::vector<Member> members = {};  // of the job, with this one
   std::string job = {};              // the launcher's name of it; empty where there is none
+  // Where processes of this machine have everything from, also other jobs, and without TLS; 0: they
+  // are of the same job, and ask all members.
+  uint16_t local_port = 0;
   bool operator==(const Notice&) const = default;
 };
 

@@ -73,13 +73,15 @@ struct Peers::Flight {
   io::ReadOptions options;
   Done done;
   std::optional<io::http::RangeAnswer> answer = {};
+  bool is_local = false;              // of this machine, and asked without TLS
   bool is_doubted = false;            // an earlier answer was damaged
   std::atomic<bool> is_gone = false;  // the member
 };
 
 Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
     : client_(options_for(kConnections, certificate)),
-      held_client_(options_for(kHeldConnections, certificate)) {}
+      held_client_(options_for(kHeldConnections, certificate)),
+      local_client_(options_for(kConnections, nullptr)) {}
 Peers::~Peers() = default;
 
 bool Peers::may_ask(const Member& member) const {
@@ -87,11 +89,12 @@ bool Peers::may_ask(const Member& member) const {
   return standings_.may_ask(name_of(member), io::monotonic_ns());
 }
 
-void Peers::keep_only(const std::vector<Member>& members) {
+void Peers::keep_only(const std::vector<Member>& members, bool local) {
   std::set<std::string> names;
   for (const Member& member : members) names.insert(name_of(member));
   {
     MutexLock lock(mutex_);
+    is_local_ = local;
     for (Flight* const flight : flights_) {
       if (!names.contains(flight->member)) flight->is_gone = true;
     }
@@ -99,6 +102,7 @@ void Peers::keep_only(const std::vector<Member>& members) {
   }
   client_.drop_unwanted();
   held_client_.drop_unwanted();
+  local_client_.drop_unwanted();
 }
 
 struct Peers::Parts {
@@ -155,6 +159,7 @@ void Peers::ask(const Member& member, What what, const std::string& target, uint
   flight->done = std::move(done);
   {
     MutexLock lock(mutex_);
+    flight->is_local = is_local_;
     flights_.insert(flight.get());
   }
   start(std::move(flight));
@@ -186,7 +191,8 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   };
   request.wanted = [own = flight.get()] { return !own->is_gone; };
   io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
-  auto& client = flight->what == What::kAll ? client_ : held_client_;
+  auto& member_client = flight->what == What::kAll ? client_ : held_client_;
+  auto& client = flight->is_local ? local_client_ : member_client;
   client.start(std::move(request), sink,
                [this, flight = std::move(flight)](io::serve::RangeOutcome outcome) {
                  finish(flight, std::move(outcome));

@@ -36,7 +36,8 @@ class Peers {
   // Whether the member is worth asking (standings.h).
   bool may_ask(const Member& member) const EXCLUDES(mutex_);
   // Members that are not among these do not answer any more: what they were asked for ends.
-  void keep_only(const std::vector<Member>& members) EXCLUDES(mutex_);
+  // `local`: they are asked without TLS from now on.
+  void keep_only(const std::vector<Member>& members, bool local = false) EXCLUDES(mutex_);
   // Begins to fill the ranges, which ascend and do not overlap, of the file with this target, which
   // has `size` bytes. Calls `done` once, in the client's thread, with the ranges that did not come;
   // `status` says why, and is kCancelled where `stop` ended it.
@@ -72,6 +73,7 @@ class Peers {
 
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
+  bool is_local_ GUARDED_BY(mutex_) = false;
   Standings standings_ GUARDED_BY(mutex_);  // of members' processes
   std::set<Flight*> flights_ GUARDED_BY(mutex_);
   // These end first, because their requests use the others. What members hold is asked for with
@@ -79,6 +81,7 @@ class Peers {
   // for each other's.
   io::serve::RangeClient client_;
   io::serve::RangeClient held_client_;
+  io::serve::RangeClient local_client_;
 };
 
 }  // namespace forebay::cache

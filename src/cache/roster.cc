@@ -1,5 +1,7 @@
 #include "cache/roster.h"
 
+#include <algorithm>
+
 #include "base/limits.h"
 #include "io/machine.h"
 
@@ -11,6 +13,8 @@ namespace {
 
 // So many datagrams at most are taken between two ticks.
 constexpr int kDatagrams = 4096;
+// How often machines of the list that are not there are looked for.
+constexpr int64_t kLookNs = 5'000'000'000;
 
 }  // namespace
 
@@ -47,16 +51,19 @@ bool Replays::take(const Message& message) {
   return (std::exchange(seen.before, seen.before | bit) & bit) == 0;
 }
 
-Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, Changed changed)
+Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
+               std::vector<Member> listed, Changed changed)
     : datagrams_(std::move(datagrams)),
+      listed_(std::move(listed)),
       changed_(std::move(changed)),
       membership_(self, self.incarnation ^ static_cast<uint64_t>(io::process_id())),
       told_self_(self),
       told_members_(1, self) {}
 
 std::unique_ptr<Roster> Roster::start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
-                                      Changed changed) {
-  std::unique_ptr<Roster> roster(new Roster(self, std::move(datagrams), std::move(changed)));
+                                      std::vector<Member> listed, Changed changed) {
+  std::unique_ptr<Roster> roster(
+      new Roster(self, std::move(datagrams), std::move(listed), std::move(changed)));
   roster->crew_.start(1, [own = roster.get()](uint32_t) { own->run(); });
   return roster;
 }
@@ -104,8 +111,23 @@ void Roster::run() {
     const bool may_tick = !datagram || ++without_tick == kDatagrams;
     if (!may_tick || io::monotonic_ns() < next_tick_ns_) continue;
     step(Membership::Tick{});
+    look_for_listed();
     without_tick = 0;
   }
+}
+
+// Two machines that could not reach each other for long have forgotten each other.
+void Roster::look_for_listed() {
+  const int64_t now_ns = io::monotonic_ns();
+  if (listed_.empty() || now_ns < next_look_ns_) return;
+  next_look_ns_ = now_ns + kLookNs;
+  std::vector<Member> missing;
+  for (const Member& member : listed_) {
+    if (std::ranges::find(told_members_, member.id, &Member::id) == told_members_.end()) {
+      missing.push_back(member);
+    }
+  }
+  if (!missing.empty()) step(Membership::Seeds{std::move(missing)});
 }
 
 void Roster::step(const Membership::Event& event) {

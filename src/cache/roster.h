@@ -38,8 +38,9 @@ class Roster {
   // another incarnation.
   using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
   // Other members reach this one at the port of `datagrams`, which is that of its server, too.
+  // `listed`: machines that are looked for again and again while they are not there.
   static std::unique_ptr<Roster> start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
-                                       Changed changed);
+                                       std::vector<Member> listed, Changed changed);
   // Tells nobody; they notice, unless another process of this machine says that it is there.
   ~Roster();
   Roster(const Roster&) = delete;
@@ -54,18 +55,22 @@ class Roster {
   void leave() EXCLUDES(mutex_);
 
  private:
-  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, Changed changed);
+  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, std::vector<Member> listed,
+         Changed changed);
   void run();
   void step(const Membership::Event& event);
+  void look_for_listed();
   void tell(Membership::Event event) EXCLUDES(mutex_);
 
   const std::unique_ptr<io::Datagrams> datagrams_;
+  const std::vector<Member> listed_;
   const Changed changed_;
   Membership membership_;
   Replays replays_;
   Member told_self_;  // what changed_ was told last
   std::vector<Member> told_members_;
   int64_t next_tick_ns_ = 0;
+  int64_t next_look_ns_ = 0;  // for those that are listed
   std::atomic<bool> is_replaced_ = false;
   base::Mutex mutex_;
   std::vector<Membership::Event> events_ GUARDED_BY(mutex_);

@@ -56,14 +56,14 @@ bool comes_true(const std::function<bool()>& condition) {
 class Machine {
  public:
   Machine(const std::string& id, const io::Secret& secret, uint64_t incarnation = 1) {
-    auto datagrams = io::Datagrams::open("127.0.0.1", secret).value();
+    auto datagrams = io::Datagrams::open("127.0.0.1", 0, secret).value();
     self_ = {.id = id,
              .host = "127.0.0.1",
              .port = datagrams->port(),
              .room_bytes = 1,
              .incarnation = incarnation};
     roster_ = Roster::start(
-        self_, std::move(datagrams),
+        self_, std::move(datagrams), std::vector<Member>(),
         [this](const Member&, const std::vector<Member>& members) { count_ = members.size(); });
   }
   const Member& self() const { return self_; }

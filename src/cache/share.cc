@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "io/machine.h"
 
 namespace forebay::cache {
@@ -18,7 +19,7 @@ constexpr size_t kNames = 4096;
 }  // namespace
 
 Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const Sources& sources) {
-  std::unique_ptr<Share> share(new Share(sources, options.elsewhere));
+  std::unique_ptr<Share> share(new Share(sources, options.elsewhere, options.figures));
   ASSIGN_OR_RETURN(share->store_, Store::open(options.memory, options.disk, options.found));
   share->keepers_.start(1, [own = share.get()](uint32_t) {
     io::work_in_background();
@@ -27,19 +28,28 @@ Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const So
   share->readers_.start(kReaders, [own = share.get()](uint32_t) {
     while (const auto read = own->reads_.pop()) (*read)();
   });
-  auto server = io::serve::RangeServer::start(options.server, *share);
-  if (!server) {
-    share->stay();
-    return tl::unexpected(server.error());
-  }
-  share->server_ = std::move(*server);
-  return share;
+  const Status status = share->serve(options);
+  if (status.ok()) return share;
+  share->stay();
+  return tl::unexpected(status);
+}
+
+Status Share::serve(const ShareOptions& options) {
+  ASSIGN_OR_RETURN(server_, io::serve::RangeServer::start(options.server, *this));
+  if (!options.everywhere) return {};
+  auto local = std::make_unique<Local>(*this);
+  local->everywhere = options.everywhere;
+  ASSIGN_OR_RETURN(local->server,
+                   io::serve::RangeServer::start({.wait_ns = options.server.wait_ns}, *local));
+  local_ = std::move(local);
+  return {};
 }
 
 Share::~Share() { end(); }
 
 void Share::end() {
   stop_.request_stop();
+  local_.reset();
   server_.reset();
   reads_.close();
   readers_.wait();
@@ -90,10 +100,10 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
   done({});
 }
 
-void Share::count(For whom, const TierBytes& hits) {
-  if (whom == For::kOthers) return;
-  memory_hit_bytes_ += hits.memory;
-  disk_hit_bytes_ += hits.disk;
+void Share::count(For whom, const TierBytes& hits) const {
+  Hits& counted = whom == For::kOthers ? served_hits_ : own_hits_;
+  counted.memory += hits.memory;
+  counted.disk += hits.disk;
 }
 
 void Share::fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
@@ -158,6 +168,7 @@ std::optional<Share::Named> Share::named(const std::string& target) const {
 }
 
 std::optional<uint64_t> Share::size(const std::string& target) const {
+  if (target == kFiguresTarget) return base::kFiguresBytesMax;
   const auto name = named(target);
   if (!name || sources_.find(name->path) == nullptr) return std::nullopt;
   return name->size;
@@ -178,7 +189,11 @@ Result<Share::File> Share::open_served(const std::string& target) const {
 std::optional<std::vector<io::serve::HeldRange>> Share::find(
     const std::string& target, const std::vector<WantedRange>& ranges) const {
   const auto name = named(target);
-  return name ? store_->find(name->id, ranges) : std::nullopt;
+  if (!name) return std::nullopt;
+  TierBytes hits;
+  auto held = store_->find(name->id, ranges, &hits);
+  if (held) count(For::kOthers, hits);
+  return held;
 }
 
 void Share::forget(const std::string& target, const std::vector<WantedRange>& ranges) const {
@@ -189,6 +204,14 @@ void Share::forget(const std::string& target, const std::vector<WantedRange>& ra
 
 // The answer is given by another thread than the origin's, which must not be the last to hold it.
 void Share::read(const std::string& target, Ranges ranges, Done done) const {
+  if (target == kFiguresTarget) {
+    const std::string text = figures_();
+    for (const io::Range& range : ranges) {
+      std::copy_n(text.begin() + static_cast<ptrdiff_t>(range.offset), range.out.size(),
+                  range.out.begin());
+    }
+    return done({});
+  }
   auto file = open_served(target);
   if (!file) return done(file.error());
   auto* const self = const_cast<Share*>(this);
@@ -196,11 +219,30 @@ void Share::read(const std::string& target, Ranges ranges, Done done) const {
                  {.deadline_ns = {}, .stop = stop_.get_token()}, std::move(done));
 }
 
+void Share::Local::read(const std::string& target, Ranges ranges, Done done) const {
+  if (target == kFiguresTarget) return share.read(target, std::move(ranges), std::move(done));
+  const auto file = share.open_served(target);
+  if (!file) return done(file.error());
+  everywhere(*file, std::move(ranges), {.deadline_ns = {}, .stop = share.stop_.get_token()},
+             std::move(done));
+}
+
+io::serve::Served Share::served() const {
+  io::serve::Served served = server_->served();
+  if (local_ == nullptr) return served;
+  const io::serve::Served local = local_->server->served();
+  served.requests += local.requests;
+  served.refused += local.refused;
+  served.bytes += local.bytes;
+  return served;
+}
+
 ShareStats Share::stats() const {
   return {.store = store_->stats(),
-          .hits = {.memory = memory_hit_bytes_, .disk = disk_hit_bytes_},
+          .hits = own_hits_.bytes(),
+          .served_hits = served_hits_.bytes(),
           .origin_bytes = origin_bytes_,
-          .served = server_->served(),
+          .served = served(),
           .trouble = store_->trouble()};
 }
 

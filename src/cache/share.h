@@ -19,6 +19,9 @@
 
 namespace forebay::cache {
 
+// Instead of a file's target: what the process that serves tells of itself (figures.h).
+inline constexpr std::string_view kFiguresTarget = "/figures";
+
 // A file that the cache may hold.
 struct CachedFile {
   std::string target;  // encode_target() of its name
@@ -40,12 +43,20 @@ struct ShareOptions {
   io::Found found = io::Found::kRemove;  // what an earlier process held
   io::serve::RangeServerOptions server;
   Elsewhere elsewhere;
+  // Reads from the whole cache. Where it is given, this machine's processes are served in this way,
+  // over loopback and without TLS, also those of other jobs.
+  std::function<void(const std::shared_ptr<const CachedFile>& file, std::vector<io::Range> ranges,
+                     const io::ReadOptions& options, std::function<void(Status)> done)>
+      everywhere = {};
+  // What the share's process tells of itself: kFiguresBytesMax bytes, by the server's threads.
+  std::function<std::string()> figures;
 };
 
 struct ShareStats {
   StoreStats store = {};
-  TierBytes hits = {};        // what this process read from its own share
-  uint64_t origin_bytes = 0;  // read from the origin for the share
+  TierBytes hits = {};         // what this process read from its own share
+  TierBytes served_hits = {};  // what others had from it
+  uint64_t origin_bytes = 0;   // read from the origin for the share
   io::serve::Served served = {};
   std::string trouble = {};  // why less is kept than was asked for; empty while all is well
 };
@@ -61,6 +72,8 @@ class Share final : private io::serve::ServedFiles {
   Share& operator=(const Share&) = delete;
 
   uint16_t port() const { return server_->port(); }
+  // 0: there is no such server.
+  uint16_t local_port() const { return local_ == nullptr ? 0 : local_->server->port(); }
   using File = std::shared_ptr<const CachedFile>;
   using Ranges = std::vector<io::Range>;
   using Done = std::function<void(Status)>;
@@ -88,11 +101,11 @@ class Share final : private io::serve::ServedFiles {
   // For this process itself, or for others.
   enum class For : uint8_t { kItself, kOthers };
 
-  Share(const Sources& sources, Elsewhere elsewhere)
-      : sources_(sources), elsewhere_(std::move(elsewhere)) {}
+  Share(const Sources& sources, Elsewhere elsewhere, std::function<std::string()> figures)
+      : sources_(sources), elsewhere_(std::move(elsewhere)), figures_(std::move(figures)) {}
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                 Done done) EXCLUDES(mutex_);
-  void count(For whom, const TierBytes& hits);
+  void count(For whom, const TierBytes& hits) const;
   void fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
              Fetches::iterator fetch, Done done);
   void fetch_rest(const File& file, Ranges ranges, Ranges rest, const io::ReadOptions& options,
@@ -113,12 +126,40 @@ class Share final : private io::serve::ServedFiles {
   };
   std::optional<Named> named(const std::string& target) const EXCLUDES(names_mutex_);
 
+  // The same files for this machine's processes, with what other members hold of them.
+  struct Local final : io::serve::ServedFiles {
+    explicit Local(const Share& own) : share(own) {}
+    std::optional<uint64_t> size(const std::string& target) const override {
+      return share.size(target);
+    }
+    std::optional<std::vector<io::serve::HeldRange>> find(
+        const std::string& target, const std::vector<WantedRange>& ranges) const override {
+      return share.find(target, ranges);
+    }
+    void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override {
+      share.forget(target, ranges);
+    }
+    void read(const std::string& target, Ranges ranges, Done done) const override;
+
+    const Share& share;
+    decltype(ShareOptions::everywhere) everywhere;
+    std::unique_ptr<io::serve::RangeServer> server;
+  };
+  Status serve(const ShareOptions& options);
+  io::serve::Served served() const;
+
   const Sources& sources_;
   const Elsewhere elsewhere_;
+  const std::function<std::string()> figures_;
   std::unique_ptr<Store> store_;
   std::stop_source stop_;
-  std::atomic<uint64_t> memory_hit_bytes_ = 0;
-  std::atomic<uint64_t> disk_hit_bytes_ = 0;
+  struct Hits {
+    std::atomic<uint64_t> memory = 0;
+    std::atomic<uint64_t> disk = 0;
+    TierBytes bytes() const { return {.memory = memory, .disk = disk}; }
+  };
+  mutable Hits own_hits_;
+  mutable Hits served_hits_;
   std::atomic<uint64_t> origin_bytes_ = 0;
   mutable base::Mutex names_mutex_;
   mutable std::unordered_map<std::string, Named> names_ GUARDED_BY(names_mutex_);
@@ -132,6 +173,7 @@ class Share final : private io::serve::ServedFiles {
   base::Queue<std::function<void()>> reads_{SIZE_MAX};
   base::Crew readers_;
   std::unique_ptr<io::serve::RangeServer> server_;
+  std::unique_ptr<Local> local_;
 };
 
 }  // namespace forebay::cache

@@ -18,6 +18,13 @@ void Sources::remove(const std::string& root) {
   origins_.erase(found);
 }
 
+std::vector<std::string> Sources::roots() const {
+  MutexLock lock(mutex_);
+  std::vector<std::string> roots;
+  for (const auto& [root, origin] : origins_) roots.push_back(root);
+  return roots;
+}
+
 std::shared_ptr<const io::Origin> Sources::find(const std::string& path) const {
   // A server on the way could understand such a path as another one.
   if (path.find("/.") != std::string::npos) return nullptr;

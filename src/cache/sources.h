@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "io/origin.h"
@@ -16,6 +17,7 @@ class Sources {
   // Files whose paths begin with `root`, or are `root` without its slash, come from this origin.
   void add(const std::string& root, std::shared_ptr<const io::Origin> origin) EXCLUDES(mutex_);
   void remove(const std::string& root) EXCLUDES(mutex_);
+  std::vector<std::string> roots() const EXCLUDES(mutex_);
   // Null for a path of no dataset.
   std::shared_ptr<const io::Origin> find(const std::string& path) const EXCLUDES(mutex_);
 

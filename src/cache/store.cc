@@ -198,16 +198,17 @@ bool Store::read_checked(const FileId& file, const Placed& placed, uint64_t offs
   return is_good;
 }
 
-std::optional<std::vector<io::serve::HeldRange>> Store::find(
-    const FileId& file, const std::vector<WantedRange>& ranges) {
+std::optional<std::vector<io::serve::HeldRange>> Store::find(const FileId& file,
+                                                             const std::vector<WantedRange>& ranges,
+                                                             TierBytes* hits) {
   std::vector<io::serve::HeldRange> found;
+  *hits = {};
   mark(file, ranges);
   for (const WantedRange& range : ranges) {
     io::serve::HeldRange held;
     if (range.length <= kCopiedBytes) {
       base::ByteVector bytes(range.length);
-      TierBytes ignored;
-      if (!read_marked(file, {{range.offset, bytes}}, &ignored).empty()) return std::nullopt;
+      if (!read_marked(file, {{range.offset, bytes}}, hits).empty()) return std::nullopt;
       held.crc32c = base::crc32c(bytes);
       held.pieces.push_back({.bytes = std::move(bytes)});
       found.push_back(std::move(held));
@@ -218,6 +219,7 @@ std::optional<std::vector<io::serve::HeldRange>> Store::find(
     for (const Placed& placed : placed_in(file, range.offset, range.length)) {
       const uint64_t until = std::min(end, placed.offset + placed.extent.length);
       if (placed.offset > at || !find_piece(file, placed, at, until, &held)) return std::nullopt;
+      (placed.extent.tier == 0 ? hits->memory : hits->disk) += until - at;
       at = until;
     }
     if (at < end) return std::nullopt;

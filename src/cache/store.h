@@ -57,10 +57,10 @@ class Store {
   std::vector<io::Range> read(const FileId& file, const std::vector<io::Range>& ranges,
                               TierBytes* hits) EXCLUDES(mutex_);
   // Where the ranges are held, for whoever sends them; nothing where a part of them is not. Their
-  // bytes are not checked yet, but for those at the ends.
+  // bytes are not checked yet, but for those at the ends. Sets `hits` where they are held.
   std::optional<std::vector<io::serve::HeldRange>> find(const FileId& file,
-                                                        const std::vector<WantedRange>& ranges)
-      EXCLUDES(mutex_);
+                                                        const std::vector<WantedRange>& ranges,
+                                                        TierBytes* hits) EXCLUDES(mutex_);
   // Keeps these bytes of the file, as far as they are not held and there is room. What is needed
   // again later makes room for what is needed soon.
   void keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again again = io::Again::kSoon)

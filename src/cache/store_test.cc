@@ -170,10 +170,12 @@ TEST_F(StoreTest, WhatIsSentFromFilesHasTheChecksumsOfItsBytes) {
     base::Random random(seed, base::Purpose::kTest);
     const uint64_t offset = random.below(1'000'000);
     const uint64_t length = 1 + random.below(seed % 2 == 0 ? 100 : 200'000);
-    const auto found = store_->find(file(1), {{offset, length}, {900'000, 1}});
+    TierBytes hits;
+    const auto found = store_->find(file(1), {{offset, length}, {900'000, 1}}, &hits);
     const bool is_held = offset >= 1000 && offset + length <= 1'001'007;
     ASSERT_EQ(found.has_value(), is_held) << seed;
     if (!is_held) continue;
+    EXPECT_EQ(hits.memory + hits.disk, length + 1);
     EXPECT_EQ(found->front().crc32c, base::crc32c(bytes_of(1, offset, length))) << seed;
     base::ByteVector sent;
     for (const io::serve::HeldPiece& piece : found->front().pieces) {

@@ -43,13 +43,13 @@ class Datagrams::Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  Status open(const std::string& address) try {
+  Status open(const std::string& address, uint16_t port) try {
     const auto place = asio::ip::make_address(address);
     if (secret_.empty()) {
       return fail(Code::kInvalid, "datagrams at {} need the job's secret", address);
     }
     if (wake_.get() < 0) return fail(Code::kIo, "cannot make an eventfd");
-    const udp::endpoint endpoint(place, 0);
+    const udp::endpoint endpoint(place, port);
     socket_.open(endpoint.protocol());
     close_in_children(socket_.native_handle());
     socket_.bind(endpoint);
@@ -57,7 +57,7 @@ class Datagrams::Socket {
     socket_.set_option(udp::socket::receive_buffer_size(kReceivedBytes));
     return {};
   } catch (const boost::system::system_error& error) {
-    return fail(Code::kUnavailable, "cannot receive datagrams at {}: {}", address,
+    return fail(Code::kUnavailable, "cannot receive datagrams at {} port {}: {}", address, port,
                 error.code().message());
   }
 
@@ -132,10 +132,10 @@ class Datagrams::Socket {
 Datagrams::Datagrams(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {}
 Datagrams::~Datagrams() = default;
 
-Result<std::unique_ptr<Datagrams>> Datagrams::open(const std::string& address,
+Result<std::unique_ptr<Datagrams>> Datagrams::open(const std::string& address, uint16_t port,
                                                    const Secret& secret) {
   auto socket = std::make_unique<Socket>(secret);
-  RETURN_IF_ERROR(socket->open(address));
+  RETURN_IF_ERROR(socket->open(address, port));
   return std::unique_ptr<Datagrams>(new Datagrams(std::move(socket)));
 }
 

@@ -16,9 +16,10 @@ using base::Result;
 
 class Datagrams {
  public:
-  // Receives at this address, a number, at any port that is free. Errors: kInvalid for an empty
-  // secret, which everybody knows; kUnavailable, kIo.
-  static Result<std::unique_ptr<Datagrams>> open(const std::string& address, const Secret& secret);
+  // Receives at this address, a number, and at this port, or at any that is free where it is 0.
+  // Errors: kInvalid for an empty secret, which everybody knows; kUnavailable, kIo.
+  static Result<std::unique_ptr<Datagrams>> open(const std::string& address, uint16_t port,
+                                                 const Secret& secret);
   ~Datagrams();
   Datagrams(const Datagrams&) = delete;
   Datagrams& operator=(const Datagrams&) = delete;

@@ -18,7 +18,7 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 const Secret kSecret("the secret of this job");
 
 std::unique_ptr<Datagrams> open(const Secret& secret) {
-  return std::move(Datagrams::open(kHere, secret).value());
+  return std::move(Datagrams::open(kHere, 0, secret).value());
 }
 int64_t in(int64_t ns) { return monotonic_ns() + ns; }
 
@@ -55,10 +55,10 @@ TEST(DatagramsTest, AWaitCanBeEnded) {
 
 TEST(DatagramsTest, WithoutASecretNobodyIsHeard) {
   for (const char* const address : {"127.0.0.1", "0.0.0.0", "192.0.2.1", "::"}) {
-    EXPECT_EQ(base::status_of(Datagrams::open(address, Secret())).code(), Code::kInvalid);
+    EXPECT_EQ(base::status_of(Datagrams::open(address, 0, Secret())).code(), Code::kInvalid);
   }
-  EXPECT_FALSE(Datagrams::open("nobody", kSecret).has_value());
-  EXPECT_FALSE(Datagrams::open("192.0.2.1", kSecret).has_value());
+  EXPECT_FALSE(Datagrams::open("nobody", 0, kSecret).has_value());
+  EXPECT_FALSE(Datagrams::open("192.0.2.1", 0, kSecret).has_value());
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "io/machine.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <fstream>
@@ -129,6 +132,31 @@ uint64_t resident_bytes() {
 uint64_t open_files_max() {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
+}
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> addresses;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return addresses;
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const int family = one->ifa_addr->sa_family;
+    std::array<char, INET6_ADDRSTRLEN> number{};
+    const void* bytes = nullptr;
+    if (family == AF_INET) bytes = &reinterpret_cast<sockaddr_in*>(one->ifa_addr)->sin_addr;
+    if (family == AF_INET6) bytes = &reinterpret_cast<sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+    if (bytes == nullptr) continue;
+    addresses.emplace_back(::inet_ntop(family, bytes, number.data(), number.size()));
+  }
+  ::freeifaddrs(first);
+  return addresses;
+}
+
+uint32_t user_id() { return ::geteuid(); }
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : std::string();
 }
 
 int64_t process_id() { return ::getpid(); }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace forebay::io {
 
@@ -38,6 +40,15 @@ uint64_t resident_bytes();
 
 // How many files and connections this process may have open at the same time.
 uint64_t open_files_max();
+
+// The addresses at which this machine is reached now.
+std::vector<std::string> own_addresses();
+
+// The effective user of this process.
+uint32_t user_id();
+
+// The name of this machine in its network.
+std::string machine_name();
 
 // This process's id. A forked child has another one, and none of its parent's threads.
 int64_t process_id();

@@ -1,0 +1,234 @@
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <stop_token>
+
+#include "base/limits.h"
+#include "cache/cached_origin.h"
+#include "cache/machine_places.h"
+#include "cache/member_list.h"
+#include "cache/overview.h"
+#include "cache_page.h"
+#include "commands.h"
+#include "io/file_system.h"
+#include "io/serve/page_server.h"
+#include "io/stop_flag.h"
+#include "progress.h"
+#include "storage_options.h"
+#include "store/in_place_dataset.h"
+
+namespace forebay::apps {
+
+namespace {
+
+using base::Code;
+using base::fail;
+using base::Result;
+using base::Status;
+
+// A daemon that was killed goes on with what it held when it is started again.
+constexpr const char* kJob = "forebay cache --serve";
+
+struct Args {
+  std::vector<std::string> datasets;
+  std::string folder;
+  uint64_t disk_bytes = 0;
+  uint64_t memory_bytes = 0;
+  bool serve = false;
+  bool keep = false;
+  std::vector<std::string> members;
+  std::string address;
+  std::string secret_file;
+  std::string status = "127.0.0.1:0";
+  StorageArguments storage;
+};
+
+// A dataset and the origin that it is read from, which live equally long.
+struct Opened {
+  std::shared_ptr<const cache::CachedOrigin> origin;
+  std::shared_ptr<const store::Dataset> dataset;
+};
+
+Result<std::vector<Opened>> open_datasets(const Args& args,
+                                          const std::shared_ptr<cache::Cache>& cache) {
+  const auto source =
+      std::make_shared<const io::AnyOrigin>(parse_storage_options(args.storage.options));
+  std::vector<Opened> opened;
+  for (const std::string& name : args.datasets) {
+    // Files are known by their whole paths, as they are in the jobs.
+    const bool is_url = name.find("://") != std::string::npos;
+    const std::string path = is_url ? name : (std::filesystem::current_path() / name).string();
+    Opened& one = opened.emplace_back();
+    one.origin = std::make_shared<const cache::CachedOrigin>(source, cache, path);
+    ASSIGN_OR_RETURN(one.dataset,
+                     store::open_dataset(*one.origin, path,
+                                         {.kept = io::kept_files(""), .loads_locations = false}));
+  }
+  return opened;
+}
+
+Status check(const Args& args) {
+  if (args.disk_bytes + args.memory_bytes == 0) {
+    return fail(Code::kInvalid, "cache: a cache needs a size: --disk-bytes or --memory-bytes");
+  }
+  if (args.keep && args.disk_bytes == 0) {
+    return fail(Code::kInvalid, "cache: --keep goes with --disk-bytes");
+  }
+  if (args.memory_bytes == 0) return {};
+  std::error_code error;
+  const auto memory = std::filesystem::space("/dev/shm", error);
+  if (!error && memory.available < args.memory_bytes) {
+    return fail(Code::kInvalid,
+                "cache: --memory-bytes is {}, but /dev/shm has room for {}; in a container, raise "
+                "--shm-size",
+                args.memory_bytes, memory.available);
+  }
+  return {};
+}
+
+// The end of the line is no part of the secret.
+Result<io::Secret> read_secret(const std::string& path) {
+  auto bytes = io::posix_file_system().read_whole(path, base::kSecretFileBytesMax);
+  if (!bytes) return tl::unexpected(bytes.error().at("cache: --secret-file"));
+  std::string text(bytes->begin(), bytes->end());
+  io::Secret::wipe(bytes->data(), bytes->size());
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return io::Secret::take(text);
+}
+
+Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
+  const cache::MachinePlaces places = cache::places_in(args.folder);
+  cache::CacheOptions options{.folder = places.folder,
+                              .disk_bytes_max = args.disk_bytes,
+                              .memory_folder = places.memory.folder,
+                              .memory_prefix = places.memory.prefix,
+                              .memory_bytes_max = args.memory_bytes,
+                              .stays = args.keep,
+                              .job = kJob,
+                              .for_all_jobs = true};
+  if (!args.secret_file.empty()) {
+    ASSIGN_OR_RETURN(options.secret, read_secret(args.secret_file));
+  }
+  if (!args.members.empty()) {
+    RETURN_IF_ERROR(cache::use_member_list(args.members, args.address, &options).at("cache"));
+  }
+  return cache::Cache::open(options);
+}
+
+// What stands in the page once, between these two.
+std::string_view part_of_page(std::string_view begin, std::string_view end) {
+  const size_t from = kCachePage.find(begin) + begin.size();
+  return kCachePage.substr(from, kCachePage.find(end, from) - from);
+}
+
+// The page asks nobody but its own server, and nothing that is not in its source runs in it.
+std::string page_policy() {
+  return fmt::format(
+      "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; "
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      io::serve::policy_hash(part_of_page("<script>", "</script>")),
+      io::serve::policy_hash(part_of_page("<style>", "</style>")));
+}
+
+std::optional<io::serve::Page> page_of(const std::string& path, const cache::Cache& cache,
+                                       cache::Overview& overview) {
+  if (path == "/") {
+    return io::serve::Page{.type = "text/html; charset=utf-8",
+                           .body = std::string(kCachePage),
+                           .policy = page_policy()};
+  }
+  if (path == "/status.json") return io::serve::Page{"application/json", overview.json()};
+  if (path == "/metrics") {
+    return io::serve::Page{"text/plain; version=0.0.4; charset=utf-8",
+                           cache::metrics_text(cache.figures())};
+  }
+  return std::nullopt;
+}
+
+void wait_for_stop() {
+  const io::StopFlag flag(stop_on_signal());
+  std::promise<void> stopped;
+  const std::stop_callback on_stop(flag.token(), [&] { stopped.set_value(); });
+  stopped.get_future().wait();
+}
+
+Status serve(const Args& args) {
+  RETURN_IF_ERROR(check(args));
+  const auto place = cache::parse_place(args.status);
+  if (!place) return place.error().at("cache: --status");
+  ASSIGN_OR_RETURN(const auto cache, open_cache(args));
+  ASSIGN_OR_RETURN(const auto datasets, open_datasets(args, cache));
+  cache::Overview overview(*cache);
+  ASSIGN_OR_RETURN(const auto status, io::serve::PageServer::start(
+                                          place->host, place->port, [&](const std::string& path) {
+                                            return page_of(path, *cache, overview);
+                                          }));
+  std::cout << fmt::format("{}: {}\n", args.folder,
+                           cache->stats().serves
+                               ? "serves this machine's processes that name this folder"
+                               : "another process serves it; this one does when that one ends")
+            << fmt::format("status: http://{}/\n", cache::place_of(place->host, status->port()))
+            << std::flush;
+  wait_for_stop();
+  return {};
+}
+
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t* bytes,
+                       const std::string& help) {
+  return command.add_option(name, *bytes, help)
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand(
+      "cache",
+      "Hold what this machine's jobs read of datasets far away, until it is stopped. A job uses\n"
+      "it where its loaders' cache names the same folder.");
+  auto args = std::make_shared<Args>();
+  command
+      ->add_option("datasets", args->datasets,
+                   "Packed datasets, or data in place, named as the jobs name them")
+      ->required();
+  command
+      ->add_flag("--serve", args->serve,
+                 "Serve them to the processes of this machine, until Ctrl-C or SIGTERM")
+      ->required();
+  command
+      ->add_option("--folder", args->folder, "The folder that the jobs name, on a fast local disk")
+      ->required();
+  add_bytes(*command, "--disk-bytes", &args->disk_bytes,
+            "How much the folder may take, such as 200GB or 64GiB");
+  add_bytes(*command, "--memory-bytes", &args->memory_bytes,
+            "How much memory is used, before the disk is");
+  command->add_flag("--keep", args->keep, "Leave what is on the disk there at the end");
+  command
+      ->add_option("--members", args->members,
+                   "All machines that hold the cache together, this one too; the same list on each")
+      ->type_name("ADDRESS:PORT,…")
+      ->delimiter(',');
+  command
+      ->add_option("--address", args->address,
+                   "Which of the members this machine is, where its addresses do not tell")
+      ->needs("--members");
+  command
+      ->add_option("--secret-file", args->secret_file,
+                   "A file with a secret that all members have, and nobody else; openssl rand -hex "
+                   "32 makes one")
+      ->needs("--members");
+  command
+      ->add_option("--status", args->status,
+                   "Where a page shows what the cache does (/), and Prometheus finds its figures\n"
+                   "(/metrics). Port 0: any that is free")
+      ->type_name("ADDRESS:PORT")
+      ->capture_default_str();
+  add_storage_option(*command, &args->storage);
+  command->callback([args, exit_code] {
+    const Status status = serve(*args);
+    *exit_code = status.ok() ? 0 : report_error(status);
+  });
+}
+
+}  // namespace forebay::apps

@@ -1,0 +1,23 @@
+// Where a machine's cache lies, by what its processes have in common: so they find each other, and
+// go on with what others held.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace forebay::cache {
+
+struct MemoryPlace {
+  std::string folder;  // CacheOptions::memory_folder
+  std::string prefix;  // CacheOptions::memory_prefix
+};
+MemoryPlace memory_place(std::string_view common);
+
+struct MachinePlaces {
+  std::string folder;  // CacheOptions::folder
+  MemoryPlace memory;
+};
+// For the folder that a user names; links and dots in its path make no difference.
+MachinePlaces places_in(const std::string& folder);
+
+}  // namespace forebay::cache

@@ -1,0 +1,228 @@
+#include "io/serve/page_server.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <system_error>
+#include <thread>
+
+#include "base/checksum.h"
+#include "base/limits.h"
+#include "io/machine.h"
+
+namespace forebay::io::serve {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using base::Code;
+using base::fail;
+using base::Status;
+using boost::system::error_code;
+
+namespace {
+
+// A client that does not send its request, or take its answer, for so long is left.
+constexpr std::chrono::seconds kPatience(10);
+constexpr std::chrono::milliseconds kPause(100);
+
+using Request = http::request<http::empty_body>;
+using Answer = http::response<http::string_body>;
+
+std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+Answer make_answer(http::status status, Page page) {
+  Answer answer(status, 11);
+  answer.set(http::field::content_type, page.type);
+  answer.set(http::field::cache_control, "no-store");
+  answer.set("Content-Security-Policy", page.policy);
+  answer.set("X-Content-Type-Options", "nosniff");
+  answer.body() = std::move(page.body);
+  answer.prepare_payload();
+  return answer;
+}
+
+Answer refusal(http::status status, std::string why) {
+  return make_answer(status, {.type = "text/plain; charset=utf-8", .body = std::move(why) + "\n"});
+}
+
+Answer answer_to(const Request& request, const Pages& pages) {
+  const bool is_head = request.method() == http::verb::head;
+  if (!is_head && request.method() != http::verb::get) {
+    Answer answer = refusal(http::status::method_not_allowed, "only GET and HEAD are answered");
+    answer.set(http::field::allow, "GET, HEAD");
+    return answer;
+  }
+  const std::string_view target = view(request.target());
+  auto page = pages(std::string(target.substr(0, target.find('?'))));
+  Answer answer = page ? make_answer(http::status::ok, std::move(*page))
+                       : refusal(http::status::not_found, "there is no such page");
+  if (is_head) answer.body().clear();  // its length has been said
+  return answer;
+}
+
+}  // namespace
+
+std::string policy_hash(std::string_view text) {
+  const base::Sha256 hash = base::sha256(base::as_bytes(text));
+  std::array<unsigned char, 4 * ((sizeof(hash) + 2) / 3) + 1> encoded{};
+  ::EVP_EncodeBlock(encoded.data(), hash.data(), static_cast<int>(hash.size()));
+  return fmt::format("'sha256-{}'", reinterpret_cast<const char*>(encoded.data()));
+}
+
+class PageServer::Loop {
+ public:
+  explicit Loop(Pages pages) : pages_(std::move(pages)) {}
+  ~Loop() {
+    if (!thread_.joinable()) return;
+    asio::post(context_, [this] { context_.stop(); });
+    thread_.join();
+  }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  Status open(const std::string& address, uint16_t port) try {
+    error_code error;
+    const auto place = asio::ip::make_address(address, error);
+    if (error) return fail(Code::kInvalid, "{} is not the number of an address", address);
+    const tcp::endpoint endpoint(place, port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind(endpoint);
+    acceptor_.listen();
+    port_ = acceptor_.local_endpoint().port();
+    accept();
+    thread_ = std::thread([this] {
+      work_in_background();
+      block_signal_of_closed_pipe();
+      context_.run();
+    });
+    return {};
+  } catch (const boost::system::system_error& error) {
+    return fail(Code::kUnavailable, "cannot listen on {} port {}: {}", address, port,
+                error.code().message());
+  } catch (const std::system_error& error) {
+    return fail(Code::kNoMemory, "cannot begin a thread for a server ({})", error.what());
+  }
+
+  uint16_t port() const { return port_; }
+
+ private:
+  class Connection;
+  void accept();
+
+  const Pages pages_;
+  size_t connections_ = 0;
+  asio::io_context context_{1};  // has the connections that are left at the end
+  tcp::acceptor acceptor_{context_};
+  asio::steady_timer pause_{context_};
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+// One client's requests, one after the other. Only the loop's thread touches it.
+class PageServer::Loop::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Loop& loop, tcp::socket socket) : loop_(loop), stream_(std::move(socket)) {
+    ++loop_.connections_;
+  }
+  ~Connection() { --loop_.connections_; }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void next_request() {
+    parser_.emplace();
+    parser_->header_limit(base::kServedHeadBytesMax);
+    stream_.expires_after(kPatience);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = this->shared_from_this()](error_code error, size_t) {
+                              if (!error) return self->take_request();
+                              self->refuse_malformed(error);
+                            });
+  }
+
+ private:
+  void take_request() {
+    const Request& request = parser_->get();
+    if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
+      return answer(refusal(http::status::bad_request, "a request with a body"), false);
+    }
+    answer(answer_to(request, loop_.pages_), request.keep_alive());
+  }
+
+  void refuse_malformed(error_code error) {
+    const bool is_malformed =
+        error.category() == http::make_error_code(http::error::end_of_stream).category();
+    if (!is_malformed || error == http::error::end_of_stream) return;  // it is gone
+    answer(refusal(http::status::bad_request, "the request is malformed"), false);
+  }
+
+  void answer(Answer answer, bool keep) {
+    answer_ = std::move(answer);
+    answer_.keep_alive(keep);
+    stream_.expires_after(kPatience);
+    http::async_write(stream_, answer_,
+                      [self = this->shared_from_this(), keep](error_code error, size_t) {
+                        if (error) return;
+                        if (keep) return self->next_request();
+                        error_code ignored;
+                        self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+                        self->drain();
+                      });
+  }
+
+  // Bytes that were not read when the connection is closed would cost the client its answer.
+  void drain() {
+    stream_.async_read_some(asio::buffer(drained_),
+                            [self = this->shared_from_this()](error_code error, size_t) {
+                              if (!error) self->drain();
+                            });
+  }
+
+  Loop& loop_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{base::kServedHeadBytesMax + 4096};
+  std::optional<http::request_parser<http::empty_body>> parser_;
+  Answer answer_;
+  std::array<char, 4096> drained_{};
+};
+
+void PageServer::Loop::accept() {
+  acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+    if (error) {  // no descriptors are left: others may end meanwhile
+      pause_.expires_after(kPause);
+      return pause_.async_wait([this](error_code) { accept(); });
+    }
+    // Who comes when all places are taken is closed at once, and may try again.
+    if (connections_ < base::kPageConnectionsMax) {
+      std::make_shared<Connection>(*this, std::move(socket))->next_request();
+    }
+    accept();
+  });
+}
+
+PageServer::PageServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+PageServer::~PageServer() = default;
+
+Result<std::unique_ptr<PageServer>> PageServer::start(const std::string& address, uint16_t port,
+                                                      Pages pages) {
+  auto loop = std::make_unique<Loop>(std::move(pages));
+  RETURN_IF_ERROR(loop->open(address, port));
+  return std::unique_ptr<PageServer>(new PageServer(std::move(loop)));
+}
+
+uint16_t PageServer::port() const { return loop_->port(); }
+
+}  // namespace forebay::io::serve
