@@ -11,11 +11,11 @@
 namespace forebay::cache {
 
 // A member that fails is left alone: for half a second, twice as long each time, and for ten times
-// as long as it was waited for. A right answer that came late, and which the origin would have given
-// in less than half of the time, counts as time that was lost, and its member is left alone for half
-// a second, twice as long each time: a machine that was busy for a moment is still the best one to
-// ask. A member whose bytes were wrong is left alone longer each time, whatever it answers in
-// between.
+// as long as it was waited for. A right answer that came late, and which the origin would have
+// given in less than half of the time, counts as time that was lost, and its member is left alone
+// for half a second, twice as long each time: a machine that was busy for a moment is still the
+// best one to ask. A member whose bytes were wrong is left alone longer each time, whatever it
+// answers in between.
 //
 // All members together cannot make a process wait in vain for longer than 25 s, and a tenth of the
 // time that passes: once 10 s are spent, only members that have answered well are asked, and once

@@ -1,5 +1,6 @@
 #include "io/datagrams.h"
 
+#include <arpa/inet.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -128,6 +129,16 @@ class Datagrams::Socket {
   asio::io_context context_;
   udp::socket socket_{context_};
 };
+
+std::string address_number(const std::string& text) {
+  std::array<uint8_t, sizeof(in6_addr)> bytes{};
+  std::array<char, INET6_ADDRSTRLEN> number{};
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (::inet_pton(family, text.c_str(), bytes.data()) != 1) continue;
+    return ::inet_ntop(family, bytes.data(), number.data(), number.size());
+  }
+  return {};
+}
 
 Datagrams::Datagrams(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {}
 Datagrams::~Datagrams() = default;

@@ -14,6 +14,9 @@ namespace forebay::io {
 using base::Bytes;
 using base::Result;
 
+// The address in its usual form; empty where the text is not an address in numbers.
+std::string address_number(const std::string& text);
+
 class Datagrams {
  public:
   // Receives at this address, a number, and at this port, or at any that is free where it is 0.

@@ -61,5 +61,15 @@ TEST(DatagramsTest, WithoutASecretNobodyIsHeard) {
   EXPECT_FALSE(Datagrams::open("192.0.2.1", 0, kSecret).has_value());
 }
 
+TEST(DatagramsTest, AnAddressIsANumberAndNothingElse) {
+  for (const std::string text : {"127.0.0.1", "10.0.0.1", "::1", "fe80::1"}) {
+    EXPECT_EQ(address_number(text), text);
+  }
+  for (const char* const text :
+       {"", "localhost", "127.0.0.1:80", "127.0.0.1/a?", "[::1]", "fe80::1%/a?", "1@2.3.4.5"}) {
+    EXPECT_EQ(address_number(text), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace forebay::io
