@@ -154,6 +154,14 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def many_chunks(photos: Path) -> Path:
+    """Returns the photographs in so many chunks that each machine owns some."""
+    packed = photos.parent / "many"
+    run_forebay("pack", photos.parent / "images", packed, "--chunk-bytes", "100000")
+    return packed
+
+
+@pytest.fixture(scope="session")
 def bucket(s3: "S3", photos: Path) -> str:
     """Returns a bucket with the photographs as "set" and their images as "images"."""
     name = s3.make_bucket()

@@ -362,14 +362,6 @@ def secret_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def many_chunks(photos: Path) -> Path:
-    """Returns the photographs in so many chunks that each machine owns some."""
-    packed = photos.parent / "many-for-daemons"
-    run_forebay("pack", photos.parent / "images", packed, "--chunk-bytes", "100000")
-    return packed
-
-
 def test_daemons_of_a_list_make_one_cache(
     nginx: Nginx,
     many_chunks: Path,

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from conftest import leave_out, run_forebay, skip_without
+from conftest import leave_out, skip_without
 from places import HASTY, epoch
 from servers import nginx as web_server
 from servers.links import LinkError, Network, unreachable
@@ -158,16 +158,8 @@ class Job:
             rank.process.wait(timeout=60)
 
 
-@pytest.fixture(scope="session")
-def many(photos: Path) -> Path:
-    """Returns the photographs in so many chunks that each machine owns some."""
-    packed = photos.parent / "many for deaths"
-    run_forebay("pack", photos.parent / "images", packed, "--chunk-bytes", "100000")
-    return packed
-
-
 @pytest.fixture
-def job(many: Path, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
+def job(many_chunks: Path, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
     """Returns a function that makes a job of so many machines."""
     skip_without({**web_server.PACKAGES, "ip": "iproute2", "nft": "nftables"})
     with ExitStack() as stack:
@@ -179,7 +171,7 @@ def job(many: Path, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
                 leave_out(f"no network namespaces: {error} (needs root)")
             (tmp_path / "nginx").mkdir()
             nginx = stack.enter_context(run_nginx(tmp_path / "nginx", network.host))
-            (nginx.folder / "many").symlink_to(many)
+            (nginx.folder / "many").symlink_to(many_chunks)
             made = Job(network, nginx, tmp_path)
             stack.callback(made.end)
             return made
@@ -187,10 +179,12 @@ def job(many: Path, tmp_path: Path) -> Iterator[Callable[[int], Job]]:
         yield make
 
 
-def agree(results: list[Result], many: Path, ranks: list[int], world: int, count: int) -> None:
+def agree(
+    results: list[Result], many_chunks: Path, ranks: list[int], world: int, count: int
+) -> None:
     """Compares the batches of these ranks with those of a job that reads from the disk."""
     for rank, result in zip(ranks, results, strict=True):
-        expected = epoch(many, rank=rank, world_size=world, count=count, regions="never")
+        expected = epoch(many_chunks, rank=rank, world_size=world, count=count, regions="never")
         assert result.hashes == expected
 
 
@@ -201,7 +195,7 @@ def total(results: list[Result], stat: str) -> int:
 
 @pytest.mark.parametrize("death", ["killed", "stopped", "unplugged"])
 def test_an_owner_that_dies_costs_its_share_alone(
-    job: Callable[[int], Job], many: Path, death: str
+    job: Callable[[int], Job], many_chunks: Path, death: str
 ) -> None:
     machines = job(3)
     machines.start()
@@ -215,7 +209,7 @@ def test_an_owner_that_dies_costs_its_share_alone(
             number = signal.SIGKILL if death == "killed" else signal.SIGSTOP
             machines.ranks[1].process.send_signal(number)
         results = [machines.ranks[rank].result() for rank in (0, 2)]
-        agree(results, many, [0, 2], 3, MANY)
+        agree(results, many_chunks, [0, 2], 3, MANY)
         before = machines.epochs([0, 2], 2, 0)
         after = machines.settle([0, 2], 2)
         # A machine that answers too late on a busy system is bypassed, too.
@@ -224,7 +218,7 @@ def test_an_owner_that_dies_costs_its_share_alone(
 
 
 def test_a_machine_whose_server_process_is_killed_goes_on_with_what_it_held(
-    job: Callable[[int], Job], many: Path
+    job: Callable[[int], Job], many_chunks: Path
 ) -> None:
     machines = job(2)
     machines.start(ranks=2)
@@ -236,7 +230,7 @@ def test_a_machine_whose_server_process_is_killed_goes_on_with_what_it_held(
     machines.begin(2)
     machines.ranks[killed].process.kill()
     results = [machines.ranks[rank].result() for rank in others]
-    agree(results, many, others, 4, MANY)
+    agree(results, many_chunks, others, 4, MANY)
     results = machines.settle(others, 2)
     assert [result.stats["serves"] for result in results].count(True) == 2
     assert total(results, "found_bytes") > 0.9 * held  # which is in whole blocks
@@ -258,22 +252,22 @@ def away(nginx: Nginx, how: str, after: ExitStack) -> Iterator[None]:
 
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
 def test_machines_that_hold_all_go_on_without_the_origin(
-    job: Callable[[int], Job], many: Path, how: str
+    job: Callable[[int], Job], many_chunks: Path, how: str
 ) -> None:
     machines = job(2)
     machines.start()
     before = machines.settle([0, 1], 2)
     with ExitStack() as stack, away(machines.nginx, how, stack):
         results = machines.epochs([0, 1], 2, MANY)
-    agree(results, many, [0, 1], 2, MANY)
+    agree(results, many_chunks, [0, 1], 2, MANY)
     assert total(results, "origin_bytes") == total(before, "origin_bytes")
 
 
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
 def test_machines_that_hold_half_wait_for_an_origin_that_is_away_for_ten_seconds(
-    job: Callable[[int], Job], many: Path, how: str
+    job: Callable[[int], Job], many_chunks: Path, how: str
 ) -> None:
-    stored = sum(path.stat().st_size for path in (many / "chunks").iterdir())
+    stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
     machines = job(2)
     machines.start(room=stored // 4)
     machines.begin(2)
@@ -282,13 +276,13 @@ def test_machines_that_hold_half_wait_for_an_origin_that_is_away_for_ten_seconds
             time.sleep(AWAY_S)
             assert all(rank.lines.empty() for rank in machines.ranks)
         results = [rank.result() for rank in machines.ranks]
-    agree(results, many, [0, 1], 2, MANY)
+    agree(results, many_chunks, [0, 1], 2, MANY)
 
 
 def test_an_origin_that_stays_away_ends_the_epochs_with_an_error_that_names_it(
-    job: Callable[[int], Job], many: Path
+    job: Callable[[int], Job], many_chunks: Path
 ) -> None:
-    stored = sum(path.stat().st_size for path in (many / "chunks").iterdir())
+    stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
     machines = job(2)
     machines.start(room=stored // 4, options=HASTY)
     machines.begin(2)

@@ -41,7 +41,7 @@ def processes() -> Iterator[list[Process]]:
 @pytest.fixture(scope="session")
 def many(photos: Path) -> Path:
     """Returns the photographs, twice, in so many chunks that each of some members owns a few."""
-    root = photos.parent / "many"
+    root = photos.parent / "twice"
     for copy in "ab":
         shutil.copytree(photos.parent / "images", root / "images" / copy, copy_function=os.link)
     run_forebay("pack", root / "images", root / "set", "--chunk-bytes", "65536")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import forebay
-from conftest import run_forebay
 from forebay import meeting
 from places import Place, epoch, on_web
 from servers.nginx import Nginx
@@ -80,14 +79,6 @@ def run_job(
         for agent in agents:
             agent.kill()
     return [json.loads((folder / f"result {rank}").read_text()) for rank in range(machines * ranks)]
-
-
-@pytest.fixture(scope="session")
-def many_chunks(photos: Path) -> Path:
-    """Returns the photographs in so many chunks that each machine owns some."""
-    packed = photos.parent / "many"
-    run_forebay("pack", photos.parent / "images", packed, "--chunk-bytes", "100000")
-    return packed
 
 
 @pytest.fixture
