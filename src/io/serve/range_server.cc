@@ -172,6 +172,9 @@ void RangeServer::Loop::give_room(uint64_t bytes) {
 
 void RangeServer::Loop::read(const std::string& path, std::vector<Range> ranges,
                              std::function<void(Status)> then) {
+  // A request that waited for room may go on after the end was decided, which waits for no new
+  // read.
+  if (ended_) return then({Code::kCancelled, "the server ends"});
   ++reads_;
   files_.read(path, std::move(ranges), [this, then = std::move(then)](Status status) {
     // The loop's end waits for the mutex, so that it does not go while it is told of this.
