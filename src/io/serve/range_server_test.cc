@@ -195,7 +195,11 @@ TEST_F(RangeServerTest, ClientsThatTakeNothingCannotFillTheMemory) {
   while (server_->served().requests < answers && monotonic_ns() < deadline_ns) ::usleep(1000);
   ::usleep(200'000);
   EXPECT_EQ(server_->served().requests, answers);
+#if defined(__SANITIZE_THREAD__)
+  (void)before;  // ThreadSanitizer itself needs several times as much
+#else
   EXPECT_LT(resident_bytes() - before, base::kServedBytesMax + (150u << 20));
+#endif
 }
 
 TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
