@@ -208,7 +208,7 @@ def test_what_a_member_may_ask_for(
         answers = pool.map(lambda one: ask(*one), requests)
         given = [one for one, answer in zip(requests, answers, strict=True) if b" 206 " in answer]
     assert given == []
-    # Of a file that is not there, below the dataset's place, nothing but the head comes.
+    # This file is below the dataset's place and does not exist: the server sends only a head.
     assert ask(target(f"{many}/chunks/" + "x" * 4000, 15)).endswith(b"\r\n\r\n")
     # A size that the file does not have, so that the range is outside of it.
     assert ask(target(str(chunk), 1 << 50), b"bytes=%d-%d" % (size, size + 9)).endswith(b"\r\n\r\n")

@@ -11,8 +11,8 @@ struct RetryOptions {
   // Further tries after one that brought next to nothing. A try that brought bytes at more than
   // kHttpSlowBytes a second does not count.
   int retries_max = 7;
-  // With half of each wait drawn, all waits take 12.7 to 25.4 s: a server that begins again within
-  // ten seconds fails nobody's read.
+  // Half of each wait is drawn by chance, so all waits together take 12.7 to 25.4 s. A server that
+  // is away for ten seconds therefore fails nobody's read.
   int64_t first_wait_ns = 200'000'000;
   int64_t wait_ns_max = 20'000'000'000;
   // What all requests of a service may retry together. Without tokens a retry waits for one, so

@@ -189,7 +189,7 @@ TEST_F(RangeServerTest, ClientsThatTakeNothingCannotFillTheMemory) {
                     base::kServedAnswerBytesMax - 1);
     boost::asio::write(socket, boost::asio::buffer(request));
   }
-  // As many answers as there is room for have begun.
+  // The test waits until so many answers have begun as there is room for.
   const uint64_t answers = base::kServedBytesMax / base::kServedAnswerBytesMax;
   const int64_t deadline_ns = monotonic_ns() + 10'000'000'000;
   while (server_->served().requests < answers && monotonic_ns() < deadline_ns) ::usleep(1000);
