@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cache/joint.h"
+#include "cache/pieces.h"
 #include "io/clock.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"
@@ -30,7 +31,6 @@ constexpr int kPortTries = 10;
 constexpr const char* kLoopback = "127.0.0.1";
 // How long after the machines met a list of one machine is taken for an older one.
 constexpr int64_t kJoinNs = 1000 * kMs;
-constexpr uint32_t kInVain = 32;
 // In a job that begins, a member may be asked for files of a dataset that it is just opening.
 constexpr int64_t kOpeningNs = 1000 * kMs;
 
@@ -113,14 +113,10 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                                 .port = *datagrams == nullptr ? uint16_t{0} : (*datagrams)->port(),
                                 .job = certificate_,
                                 .wait_ns = kOpeningNs},
-                     .elsewhere =
-                         [this](const CachedFile& file, Ranges ranges,
-                                const io::ReadOptions& options, std::function<void(Ranges)> done) {
-                           read_elsewhere(file, std::move(ranges), options, std::move(done));
-                         },
+                     .others = [this] { return others(); },
                      .everywhere = read_everywhere(),
                      .figures = [this] { return padded_figures(figures()); }},
-                    sources_);
+                    sources_, *peers_);
     if (share || tries == 1 || share.error().code() != Code::kUnavailable) return share;
   }
 }
@@ -179,7 +175,7 @@ void Cache::follow(const Notice& notice) {
     machine_.port = notice.local_port;
     members = {machine_};
   }
-  asked_in_vain_ = 0;
+  if (share_ != nullptr) share_->note_members();
   peers_->keep_only(members, is_local_);
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
@@ -278,36 +274,6 @@ void Cache::join(std::vector<Member> members) {
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 
-// The ranges by the number of the member that owns them; parts that go on at the next piece with
-// the same owner stay together.
-std::map<size_t, Cache::Ranges> Cache::by_owner(const CachedFile& file, const Ranges& ranges,
-                                                const std::vector<Member>& members) const {
-  std::map<size_t, Ranges> parts;
-  uint64_t known = UINT64_MAX;  // the piece whose owner is known
-  size_t owner = SIZE_MAX;
-  for (io::Range range : ranges) {
-    size_t before = SIZE_MAX;
-    bool goes_on = false;
-    while (!range.out.empty()) {
-      const uint64_t piece = range.offset / kPieceBytes;
-      if (std::exchange(known, piece) != piece) owner = owner_of(file.id, piece, members);
-      const auto step = static_cast<size_t>(
-          std::min<uint64_t>(range.out.size(), (piece + 1) * kPieceBytes - range.offset));
-      Ranges& part = parts[owner];
-      if (goes_on && before == owner) {
-        io::Range& last = part.back();
-        last.out = {last.out.data(), last.out.size() + step};
-      } else {
-        part.push_back({range.offset, range.out.first(step), range.again});
-      }
-      range = {range.offset + step, range.out.subspan(step), range.again};
-      goes_on = true;
-      before = owner;
-    }
-  }
-  return parts;
-}
-
 void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew,
                  Done done) {
   std::erase_if(ranges, [](const io::Range& range) { return range.out.empty(); });
@@ -327,7 +293,7 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   if (!base::in_bounds(last.offset, last.out.size(), file->file->identity().size)) {
     return read_origin(file, std::move(ranges), options, std::move(done));
   }
-  auto parts = by_owner(*file, ranges, *members);
+  auto parts = by_owner(file->id, ranges, *members);
   const auto joint = std::make_shared<Joint>(parts.size(), std::move(done));
   const auto finish = [joint](Status status) { joint->finish(std::move(status)); };
   for (auto& [owner, part] : parts) {
@@ -349,42 +315,13 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   }
 }
 
-// Whoever owned these ranges before this machine came is the one that would own them without it.
-// When it held nothing many times, only now and then one is asked.
-void Cache::read_elsewhere(const CachedFile& file, Ranges ranges, const io::ReadOptions& options,
-                           std::function<void(Ranges rest)> done) {
-  Members members;
-  std::string own;
-  {
-    MutexLock lock(mutex_);
-    members = members_;
-    own = machine_.id;
-  }
+std::vector<Member> Cache::others() const {
+  MutexLock lock(mutex_);
   std::vector<Member> others;
-  for (const Member& member : *members) {
-    if (member.id != own && peers_->may_ask(member)) others.push_back(member);
+  for (const Member& member : *members_) {
+    if (member.id != machine_.id && peers_->may_ask(member)) others.push_back(member);
   }
-  const uint32_t in_vain = asked_in_vain_;
-  const bool is_hopeless = in_vain > kInVain && in_vain % kInVain != 0;
-  if (is_hopeless) ++asked_in_vain_;
-  if (others.empty() || is_hopeless) return done(std::move(ranges));
-  auto parts = by_owner(file, ranges, others);
-  const uint64_t bytes = io::bytes_of(ranges);
-  const auto rests =
-      std::make_shared<Rests>(parts.size(), [this, bytes, done = std::move(done)](Ranges rest) {
-        asked_in_vain_ = io::bytes_of(rest) < bytes ? 0 : asked_in_vain_ + 1;
-        done(std::move(rest));
-      });
-  for (auto& [owner, part] : parts) {
-    if (owner == SIZE_MAX) {
-      rests->add(part);
-      continue;
-    }
-    // From now on this machine is asked for them, and the other one may give their room away.
-    for (io::Range& range : part) range.again = io::Again::kLater;
-    peers_->read(others[owner], Peers::What::kHeld, file.target, file.file->identity().size, part,
-                 options, [rests](const Status&, Ranges rest) { rests->add(std::move(rest)); });
-  }
+  return others;
 }
 
 decltype(ShareOptions::everywhere) Cache::read_everywhere() {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,6 +59,7 @@ struct CacheStats {
   PeerStats peers = {};        // what it had from other processes
   // What it had from the origin, also for others.
   uint64_t origin_bytes = 0;
+  uint64_t handed_over_bytes = 0;  // of its share, which other machines hold because it is full
   io::serve::Served served = {};
   std::string trouble = {};  // why less is kept than was asked for; empty while all is well
 };
@@ -111,11 +111,8 @@ class Cache {
   void follow(const Notice& notice) EXCLUDES(mutex_);
   void remove_what_nobody_serves() EXCLUDES(mutex_);
   std::string held_folder() const;
-  std::map<size_t, Ranges> by_owner(const CachedFile& file, const Ranges& ranges,
-                                    const std::vector<Member>& members) const;
   decltype(ShareOptions::everywhere) read_everywhere();
-  void read_elsewhere(const CachedFile& file, Ranges ranges, const io::ReadOptions& options,
-                      std::function<void(Ranges rest)> done) EXCLUDES(mutex_);
+  std::vector<Member> others() const EXCLUDES(mutex_);
   void read_peer(const Member& member, const File& file, Ranges ranges,
                  const io::ReadOptions& options, Done done);
   void read_origin(const File& file, Ranges ranges, const io::ReadOptions& options, Done done);
@@ -128,8 +125,6 @@ class Cache {
   std::unique_ptr<MachineFolder> folder_;
   std::atomic<uint64_t> origin_bytes_ = 0;
   std::unique_ptr<Peers> peers_;
-  // How often in a row nobody held what this machine did not.
-  std::atomic<uint32_t> asked_in_vain_ = 0;
   mutable base::Mutex mutex_;
   base::CondVar ends_;
   bool ended_ GUARDED_BY(mutex_) = false;

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "cache/cached_origin.h"
+#include "cache/file_name.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"

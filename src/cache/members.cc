@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 namespace forebay::cache {
@@ -31,31 +33,44 @@ uint64_t minus_log2(uint64_t hash) {
   return (uint64_t{64} << kFractionBits) - log;
 }
 
+struct Rank {
+  size_t number = 0;
+  uint64_t log = 0;
+};
+
 }  // namespace
 
-size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members) {
-  size_t best = SIZE_MAX;
-  uint64_t best_log = 0;
+std::vector<size_t> owners_of(const base::Sha256& file, uint64_t piece,
+                              std::span<const Member> members, size_t count) {
+  std::vector<Rank> ranks;
   for (size_t i = 0; i < members.size(); ++i) {
-    const Member& member = members[i];
-    if (member.room_bytes == 0) continue;
+    if (members[i].room_bytes == 0) continue;
     base::Sha256Stream stream;
     stream.add(file);
     std::array<uint8_t, 8> number{};
     for (size_t k = 0; k < 8; ++k) number[k] = static_cast<uint8_t>(piece >> (8 * k));
     stream.add(number);
-    stream.add(base::as_bytes(member.id));
-    const uint64_t log = minus_log2(first_word(stream.finish()));
-    // The least log / room wins; equal ones by the members' ids.
-    const auto left =
-        best == SIZE_MAX ? 0 : static_cast<unsigned __int128>(log) * members[best].room_bytes;
-    const auto right = static_cast<unsigned __int128>(best_log) * member.room_bytes;
-    if (best == SIZE_MAX || left < right || (left == right && member.id < members[best].id)) {
-      best = i;
-      best_log = log;
-    }
+    stream.add(base::as_bytes(members[i].id));
+    ranks.push_back({i, minus_log2(first_word(stream.finish()))});
   }
-  return best;
+  // The least log / room wins; equal ones by the members' ids.
+  const auto is_before = [&](const Rank& a, const Rank& b) {
+    const Member& left = members[a.number];
+    const Member& right = members[b.number];
+    const auto left_log = static_cast<unsigned __int128>(a.log) * right.room_bytes;
+    const auto right_log = static_cast<unsigned __int128>(b.log) * left.room_bytes;
+    return left_log != right_log ? left_log < right_log : left.id < right.id;
+  };
+  count = std::min(count, ranks.size());
+  std::ranges::partial_sort(ranks, ranks.begin() + static_cast<ptrdiff_t>(count), is_before);
+  std::vector<size_t> owners;
+  for (size_t i = 0; i < count; ++i) owners.push_back(ranks[i].number);
+  return owners;
+}
+
+size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members) {
+  const std::vector<size_t> owners = owners_of(file, piece, members, 1);
+  return owners.empty() ? SIZE_MAX : owners.front();
 }
 
 std::string place_of(const std::string& host, uint16_t port) {

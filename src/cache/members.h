@@ -34,4 +34,9 @@ inline constexpr uint64_t kPieceBytes = 16ull << 20;
 // member has room.
 size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members);
 
+// The owner, the one that would own the piece without it, and so on: at most `count` that have
+// room.
+std::vector<size_t> owners_of(const base::Sha256& file, uint64_t piece,
+                              std::span<const Member> members, size_t count);
+
 }  // namespace forebay::cache

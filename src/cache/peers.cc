@@ -24,10 +24,12 @@ constexpr int64_t kConnectNs = 2000 * kMs;
 // to read it from the origin first.
 constexpr int64_t kAnswerNs = 5000 * kMs;
 constexpr int64_t kHeldNs = 1000 * kMs;
-constexpr int64_t kNsPerByte = 100;  // 10 MB/s
+constexpr int64_t kHoldNs = 3000 * kMs;  // less than kAnswerNs: somebody waits who asked for all
+constexpr int64_t kNsPerByte = 100;      // 10 MB/s
 // Connections are expensive to begin, and a member answers with one thread.
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kHeldConnections = 2;
+constexpr uint32_t kHoldConnections = 4;
 constexpr uint64_t kConnectionsMost = 256;  // to all members
 constexpr uint64_t kFilesShare = 16;        // of those that the process may open, for each client
 constexpr int kPartialContent = 206;
@@ -81,8 +83,13 @@ struct Peers::Flight {
 Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
     : client_(options_for(kConnections, certificate)),
       held_client_(options_for(kHeldConnections, certificate)),
+      hold_client_(options_for(kHoldConnections, certificate)),
       local_client_(options_for(kConnections, nullptr)) {}
 Peers::~Peers() = default;
+
+io::serve::RangeClient& Peers::client_for(What what) {
+  return what == What::kAll ? client_ : what == What::kHold ? hold_client_ : held_client_;
+}
 
 bool Peers::may_ask(const Member& member) const {
   MutexLock lock(mutex_);
@@ -103,6 +110,7 @@ void Peers::keep_only(const std::vector<Member>& members, bool local) {
   client_.drop_unwanted();
   held_client_.drop_unwanted();
   local_client_.drop_unwanted();
+  hold_client_.drop_unwanted();
 }
 
 struct Peers::Parts {
@@ -172,6 +180,9 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   if (flight->what == What::kHeld) {
     request.headers.push_back(fmt::format("{}: 1", io::serve::kHeldHeader));
   }
+  if (flight->what == What::kHold) {
+    request.headers.push_back(fmt::format("{}: 1", io::serve::kHoldHeader));
+  }
   if (flight->what == What::kWrong) {
     request.headers.push_back(fmt::format("{}: 1", io::serve::kWrongHeader));
   }
@@ -180,8 +191,10 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   }
   if (flight->is_doubted) request.headers.push_back(fmt::format("{}: 1", io::serve::kDoubtHeader));
   request.options = flight->options;
-  request.answer_ns = (flight->what == What::kAll ? kAnswerNs : kHeldNs) +
-                      static_cast<int64_t>(io::bytes_of(flight->ranges)) * kNsPerByte;
+  const int64_t least_ns = flight->what == What::kAll    ? kAnswerNs
+                           : flight->what == What::kHold ? kHoldNs
+                                                         : kHeldNs;
+  request.answer_ns = least_ns + static_cast<int64_t>(io::bytes_of(flight->ranges)) * kNsPerByte;
   // What waits behind requests that failed is not asked for any more.
   request.may_send = [this, own = flight.get()] {
     MutexLock lock(mutex_);
@@ -191,8 +204,7 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   };
   request.wanted = [own = flight.get()] { return !own->is_gone; };
   io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
-  auto& member_client = flight->what == What::kAll ? client_ : held_client_;
-  auto& client = flight->is_local ? local_client_ : member_client;
+  auto& client = flight->is_local ? local_client_ : client_for(flight->what);
   client.start(std::move(request), sink,
                [this, flight = std::move(flight)](io::serve::RangeOutcome outcome) {
                  finish(flight, std::move(outcome));
@@ -216,8 +228,9 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
   }
   if (!is_good) rest = flight->ranges;
   if (status.code() == Code::kCancelled && flight->is_gone) status = {};
-  if (status.ok() && !rest.empty()) {
-    status = Status(Code::kUnavailable,
+  const bool is_not_there = !rest.empty() && outcome.head.code == kNotFound;
+  if (is_not_there || (status.ok() && !rest.empty())) {
+    status = Status(is_not_there ? Code::kNotFound : Code::kUnavailable,
                     fmt::format("a member of the cache answered {}", outcome.head.code));
   }
   {

@@ -42,8 +42,10 @@ class Peers {
   // has `size` bytes. Calls `done` once, in the client's thread, with the ranges that did not come;
   // `status` says why, and is kCancelled where `stop` ended it.
   // `what`: everything, for which the member may have to ask the origin; only what it holds; or
-  // nothing, because it holds wrong bytes of them and shall forget them.
-  enum class What : uint8_t { kAll, kHeld, kWrong };
+  // what it shall hold from now on for this machine, which has no room; or nothing, because it
+  // holds wrong bytes of them and shall forget them. kNotFound where the member holds none of it,
+  // or has no room either.
+  enum class What : uint8_t { kAll, kHeld, kHold, kWrong };
   using Done = std::function<void(Status status, std::vector<io::Range> rest)>;
   void read(const Member& member, What what, const std::string& target, uint64_t size,
             std::vector<io::Range> ranges, const io::ReadOptions& options, Done done)
@@ -76,11 +78,13 @@ class Peers {
   bool is_local_ GUARDED_BY(mutex_) = false;
   Standings standings_ GUARDED_BY(mutex_);  // of members' processes
   std::set<Flight*> flights_ GUARDED_BY(mutex_);
+  io::serve::RangeClient& client_for(What what);
   // These end first, because their requests use the others. What members hold is asked for with
-  // connections of its own, on which no answer waits for an origin: otherwise members could wait
-  // for each other's.
+  // connections of its own, on which no answer waits for an origin, and what they shall hold with
+  // others, on which none waits for a member: otherwise members could wait for each other's.
   io::serve::RangeClient client_;
   io::serve::RangeClient held_client_;
+  io::serve::RangeClient hold_client_;
   io::serve::RangeClient local_client_;
 };
 

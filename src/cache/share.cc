@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "cache/file_name.h"
 #include "io/machine.h"
 
 namespace forebay::cache {
@@ -18,9 +19,10 @@ constexpr size_t kNames = 4096;
 
 }  // namespace
 
-Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const Sources& sources) {
-  std::unique_ptr<Share> share(new Share(sources, options.elsewhere, options.figures));
-  ASSIGN_OR_RETURN(share->store_, Store::open(options.memory, options.disk, options.found));
+Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const Sources& sources,
+                                           Peers& peers) {
+  ASSIGN_OR_RETURN(auto store, Store::open(options.memory, options.disk, options.found));
+  std::unique_ptr<Share> share(new Share(options, sources, peers, std::move(store)));
   share->keepers_.start(1, [own = share.get()](uint32_t) {
     io::work_in_background();
     while (const auto job = own->jobs_.pop()) (*job)();
@@ -95,37 +97,84 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
   // Another fetch may have ended since the share was looked at.
   missing = store_->read(file->id, missing, &hits);
   count(whom, hits);
-  if (!missing.empty()) return fetch(file, std::move(missing), options, own, std::move(done));
+  if (!missing.empty()) return fetch(whom, file, missing, options, own, std::move(done));
   finish_fetch(own);
   done({});
 }
 
 void Share::count(For whom, const TierBytes& hits) const {
-  Hits& counted = whom == For::kOthers ? served_hits_ : own_hits_;
+  Hits& counted = whom == For::kItself ? own_hits_ : served_hits_;
   counted.memory += hits.memory;
   counted.disk += hits.disk;
 }
 
-void Share::fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
+// What others hold of the ranges comes from them, in both cases; the rest comes from the origin.
+void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::ReadOptions& options,
                   Fetches::iterator fetch, Done done) {
-  elsewhere_(*file, ranges, options,
-             [this, file, ranges, options, fetch, done = std::move(done)](Ranges rest) {
-               fetch_rest(file, ranges, std::move(rest), options, fetch, done);
-             });
+  Plan plan = plan_fetch(whom, ranges);
+  if (whom == For::kFullMember) {
+    Ranges rest = plan.here;
+    return fetch_rest(file, std::move(plan), std::move(rest), options, fetch, std::move(done));
+  }
+  Ranges over = plan.over;
+  others_.hand_over(
+      file, std::move(over), options,
+      [this, file, plan = std::move(plan), options, fetch, done = std::move(done)](Ranges left) {
+        Ranges here = plan.here;
+        others_.take_over(
+            file, std::move(here), options,
+            [this, file, plan, left = std::move(left), options, fetch, done](Ranges rest) mutable {
+              plan.here.insert(plan.here.end(), left.begin(), left.end());
+              rest.insert(rest.end(), left.begin(), left.end());
+              std::ranges::sort(rest, {}, &io::Range::offset);
+              fetch_rest(file, std::move(plan), std::move(rest), options, fetch, done);
+            });
+      });
 }
 
-// Fetches what is left of the ranges from the origin, and keeps them all.
-void Share::fetch_rest(const File& file, Ranges ranges, Ranges rest, const io::ReadOptions& options,
+// Takes what room there is, from the first range on; a range is cut between extents.
+Share::Plan Share::plan_fetch(For whom, const Ranges& ranges) {
+  Plan plan;
+  MutexLock lock(mutex_);
+  const uint64_t free = store_->free_bytes();
+  uint64_t left = free - std::min(free, coming_bytes_);
+  for (const io::Range& range : ranges) {
+    uint64_t length = range.out.size();
+    if (whom != For::kFullMember && Store::room_for(length) > left) {
+      const uint64_t end =
+          (range.offset + length * left / Store::room_for(length)) / kExtentBytes * kExtentBytes;
+      length = end > range.offset ? end - range.offset : 0;
+    }
+    if (length > 0) {
+      const uint64_t room = Store::room_for(length);
+      plan.here.push_back({range.offset, range.out.first(length), range.again});
+      plan.room += room;
+      left -= std::min(left, room);
+    }
+    if (length < range.out.size()) {
+      plan.over.push_back({range.offset + length, range.out.subspan(length), range.again});
+    }
+  }
+  coming_bytes_ += plan.room;
+  return plan;
+}
+
+// Fetches what is left of the ranges from the origin, and keeps what comes.
+void Share::fetch_rest(const File& file, Plan plan, Ranges rest, const io::ReadOptions& options,
                        Fetches::iterator fetch, Done done) {
   const uint64_t bytes = io::bytes_of(rest);
-  auto keep = [this, file, ranges = std::move(ranges), bytes, fetch,
+  auto keep = [this, file, plan = std::move(plan), bytes, fetch,
                done = std::move(done)](const Status& status) {
-    jobs_.push([this, file, ranges, bytes, fetch, done, status] {
+    jobs_.push([this, file, plan, bytes, fetch, done, status] {
       if (status.ok()) {
         origin_bytes_ += bytes;
-        for (const io::Range& range : ranges) {
+        for (const io::Range& range : plan.here) {
           store_->keep(file->id, range.offset, range.out, range.again);
         }
+      }
+      {
+        MutexLock lock(mutex_);
+        coming_bytes_ -= plan.room;
       }
       finish_fetch(fetch);
       done(status);
@@ -203,6 +252,14 @@ void Share::forget(const std::string& target, const std::vector<WantedRange>& ra
 }
 
 // The answer is given by another thread than the origin's, which must not be the last to hold it.
+void Share::read_served(For whom, const std::string& target, Ranges ranges, Done done) const {
+  auto file = open_served(target);
+  if (!file) return done(file.error());
+  auto* const self = const_cast<Share*>(this);
+  self->read_for(whom, *file, std::move(ranges), {.deadline_ns = {}, .stop = stop_.get_token()},
+                 std::move(done));
+}
+
 void Share::read(const std::string& target, Ranges ranges, Done done) const {
   if (target == kFiguresTarget) {
     const std::string text = figures_();
@@ -212,11 +269,16 @@ void Share::read(const std::string& target, Ranges ranges, Done done) const {
     }
     return done({});
   }
-  auto file = open_served(target);
-  if (!file) return done(file.error());
-  auto* const self = const_cast<Share*>(this);
-  self->read_for(For::kOthers, *file, std::move(ranges),
-                 {.deadline_ns = {}, .stop = stop_.get_token()}, std::move(done));
+  read_served(For::kOthers, target, std::move(ranges), std::move(done));
+}
+
+void Share::hold(const std::string& target, Ranges ranges, Done done) const {
+  read_served(For::kFullMember, target, std::move(ranges), std::move(done));
+}
+
+bool Share::has_room(uint64_t bytes) const {
+  MutexLock lock(mutex_);
+  return coming_bytes_ + Store::room_for(bytes) <= store_->free_bytes();
 }
 
 void Share::Local::read(const std::string& target, Ranges ranges, Done done) const {
@@ -242,6 +304,7 @@ ShareStats Share::stats() const {
           .hits = own_hits_.bytes(),
           .served_hits = served_hits_.bytes(),
           .origin_bytes = origin_bytes_,
+          .handed_over_bytes = others_.handed_over_bytes(),
           .served = served(),
           .trouble = store_->trouble()};
 }

@@ -12,7 +12,8 @@
 #include "base/crew.h"
 #include "base/mutex.h"
 #include "base/queue.h"
-#include "cache/file_name.h"
+#include "cache/cached_file.h"
+#include "cache/others.h"
 #include "cache/sources.h"
 #include "cache/store.h"
 #include "io/serve/range_server.h"
@@ -22,27 +23,12 @@ namespace forebay::cache {
 // Instead of a file's target: what the process that serves tells of itself (figures.h).
 inline constexpr std::string_view kFiguresTarget = "/figures";
 
-// A file that the cache may hold.
-struct CachedFile {
-  std::string target;  // encode_target() of its name
-  FileId id{};
-  std::shared_ptr<const io::ReadableFile> file;  // at the origin
-  bool waits = false;                            // whether reading it makes the reading thread wait
-  std::shared_ptr<const void> owner = {};        // what the file needs; null: its user cares
-};
-
-// Begins to fill the ranges of the file, which are of this share and are not held here, with what
-// another member holds of them. Calls `done` once with the others.
-using Elsewhere = std::function<void(const CachedFile& file, std::vector<io::Range> ranges,
-                                     const io::ReadOptions& options,
-                                     std::function<void(std::vector<io::Range> rest)> done)>;
-
 struct ShareOptions {
   TierOptions memory;
   TierOptions disk;
   io::Found found = io::Found::kRemove;  // what an earlier process held
   io::serve::RangeServerOptions server;
-  Elsewhere elsewhere;
+  std::function<std::vector<Member>()> others;  // the other members that may be asked
   // Reads from the whole cache. Where it is given, this machine's processes are served in this way,
   // over loopback and without TLS, also those of other jobs.
   std::function<void(const std::shared_ptr<const CachedFile>& file, std::vector<io::Range> ranges,
@@ -54,9 +40,10 @@ struct ShareOptions {
 
 struct ShareStats {
   StoreStats store = {};
-  TierBytes hits = {};         // what this process read from its own share
-  TierBytes served_hits = {};  // what others had from it
-  uint64_t origin_bytes = 0;   // read from the origin for the share
+  TierBytes hits = {};             // what this process read from its own share
+  TierBytes served_hits = {};      // what others had from it
+  uint64_t origin_bytes = 0;       // read from the origin for the share
+  uint64_t handed_over_bytes = 0;  // that others hold for the share
   io::serve::Served served = {};
   std::string trouble = {};  // why less is kept than was asked for; empty while all is well
 };
@@ -64,8 +51,10 @@ struct ShareStats {
 // Any thread may call anything.
 class Share final : private io::serve::ServedFiles {
  public:
-  // `sources` outlives the share. Errors: those of Store::open() and RangeServer::start().
-  static Result<std::unique_ptr<Share>> open(const ShareOptions& options, const Sources& sources);
+  // `sources` and `peers` outlive the share. Errors: those of Store::open() and
+  // RangeServer::start().
+  static Result<std::unique_ptr<Share>> open(const ShareOptions& options, const Sources& sources,
+                                             Peers& peers);
   // Whoever reads has ended before.
   ~Share() override;
   Share(const Share&) = delete;
@@ -81,6 +70,8 @@ class Share final : private io::serve::ServedFiles {
   // once, in any thread.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, Done done)
       EXCLUDES(mutex_);
+  // The members have changed.
+  void note_members() { others_.note_members(); }
   // These bytes turned out to be wrong.
   void forget(const CachedFile& file, const Ranges& ranges);
   // Ends the serving, and what is in flight.
@@ -98,18 +89,29 @@ class Share final : private io::serve::ServedFiles {
     std::vector<std::function<void()>> waiters;
   };
   using Fetches = std::list<Fetch>;
-  // For this process itself, or for others.
-  enum class For : uint8_t { kItself, kOthers };
+  // For this process itself, for others, or for a member that has no room for what it owns.
+  enum class For : uint8_t { kItself, kOthers, kFullMember };
+  // What a fetch does with its ranges.
+  struct Plan {
+    Ranges here;        // shall be held here
+    Ranges over;        // for which there is no room
+    uint64_t room = 0;  // that was taken for the first ones
+  };
 
-  Share(const Sources& sources, Elsewhere elsewhere, std::function<std::string()> figures)
-      : sources_(sources), elsewhere_(std::move(elsewhere)), figures_(std::move(figures)) {}
+  Share(const ShareOptions& options, const Sources& sources, Peers& peers,
+        std::unique_ptr<Store> store)
+      : sources_(sources),
+        figures_(options.figures),
+        store_(std::move(store)),
+        others_(peers, options.others, store_->stats().found_bytes > 0) {}
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                 Done done) EXCLUDES(mutex_);
   void count(For whom, const TierBytes& hits) const;
-  void fetch(const File& file, Ranges ranges, const io::ReadOptions& options,
-             Fetches::iterator fetch, Done done);
-  void fetch_rest(const File& file, Ranges ranges, Ranges rest, const io::ReadOptions& options,
-                  Fetches::iterator fetch, Done done);
+  void fetch(For whom, const File& file, const Ranges& ranges, const io::ReadOptions& options,
+             Fetches::iterator fetch, Done done) EXCLUDES(mutex_);
+  Plan plan_fetch(For whom, const Ranges& ranges) EXCLUDES(mutex_);
+  void fetch_rest(const File& file, Plan plan, Ranges rest, const io::ReadOptions& options,
+                  Fetches::iterator fetch, Done done) EXCLUDES(mutex_);
   void finish_fetch(Fetches::iterator fetch) EXCLUDES(mutex_);
   // ServedFiles, for other members:
   std::optional<uint64_t> size(const std::string& target) const override;
@@ -117,6 +119,9 @@ class Share final : private io::serve::ServedFiles {
       const std::string& target, const std::vector<WantedRange>& ranges) const override;
   void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override;
   void read(const std::string& target, Ranges ranges, Done done) const override;
+  bool has_room(uint64_t bytes) const override;
+  void hold(const std::string& target, Ranges ranges, Done done) const override;
+  void read_served(For whom, const std::string& target, Ranges ranges, Done done) const;
   Result<File> open_served(const std::string& target) const;
   // What a target names; members ask for the same ones again and again.
   struct Named {
@@ -149,9 +154,9 @@ class Share final : private io::serve::ServedFiles {
   io::serve::Served served() const;
 
   const Sources& sources_;
-  const Elsewhere elsewhere_;
   const std::function<std::string()> figures_;
-  std::unique_ptr<Store> store_;
+  const std::unique_ptr<Store> store_;
+  Others others_;
   std::stop_source stop_;
   struct Hits {
     std::atomic<uint64_t> memory = 0;
@@ -163,8 +168,9 @@ class Share final : private io::serve::ServedFiles {
   std::atomic<uint64_t> origin_bytes_ = 0;
   mutable base::Mutex names_mutex_;
   mutable std::unordered_map<std::string, Named> names_ GUARDED_BY(names_mutex_);
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   Fetches fetches_ GUARDED_BY(mutex_);
+  uint64_t coming_bytes_ GUARDED_BY(mutex_) = 0;  // room for what is being fetched
   // What has come from an origin is kept, and handed on, by a thread of its own: that of the origin
   // must not wait for a disk, and must not be the one that ends the origin.
   base::Queue<std::function<void()>> jobs_{SIZE_MAX};

@@ -72,6 +72,11 @@ class Store {
   // The same for what is on the disk alone.
   void stay_on_disk();
 
+  // Room that nothing takes. Not counted: what is held and may go for something else.
+  uint64_t free_bytes() const EXCLUDES(mutex_);
+  // The most that a range of this length takes of it.
+  static uint64_t room_for(uint64_t length);
+
   StoreStats stats() const EXCLUDES(mutex_);
   // Why less is kept than was asked for, in words; empty while all is well.
   std::string trouble() const EXCLUDES(mutex_);

@@ -116,6 +116,7 @@ class Connection final : public OpenConnection,
   std::vector<WantedRange> wanted_;
   std::vector<WantedRange> cuts_;  // the same, cut by when they are needed again
   uint64_t room_ = 0;              // that was taken for this answer
+  Loop::For whom_ = Loop::For::kAnyone;
   base::ByteVector bytes_;
   std::vector<std::string> texts_;  // the head, and what stands between the ranges
   bool keep_ = true;
@@ -201,17 +202,21 @@ void Connection<Stream>::take_ranges() {
     loop_.files().forget(path_, wanted_);
     return say("404 Not Found", "it is not held any more");
   }
+  whom_ = value(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
   if (value(kDoubtHeader).empty()) {
     auto held = loop_.files().find(path_, cuts_);
-    if (held && loop_.take_room_now(bytes_in_memory(*held))) {
+    if (held && loop_.take_room_now(whom_, bytes_in_memory(*held))) {
       room_ = bytes_in_memory(*held);
       return send_held(join_held(wanted_, cuts_, std::move(*held)));
     }
   }
   if (!value(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
+  if (whom_ == Loop::For::kFullMember && !loop_.files().has_room(bytes_of(wanted_))) {
+    return say("404 Not Found", "there is no room for it");
+  }
   // Nothing is late while the answer waits for room.
   deadline_ns_ = INT64_MAX;
-  loop_.take_room(bytes_of(wanted_), [self = this->shared_from_this()] {
+  loop_.take_room(whom_, bytes_of(wanted_), [self = this->shared_from_this()] {
     self->room_ = bytes_of(self->wanted_);
     self->answer();
   });
@@ -252,7 +257,7 @@ void Connection<Stream>::answer() {
   }
   texts_ = answer_texts(wanted_, size_, keep_, {});
   write({boost::asio::buffer(texts_[0])}, &Connection::send_bytes);
-  loop_.read(path_, std::move(ranges), [self = this->shared_from_this()](Status status) {
+  loop_.read(whom_, path_, std::move(ranges), [self = this->shared_from_this()](Status status) {
     self->read_ = std::move(status);
     self->send_bytes();
   });
@@ -437,7 +442,7 @@ void Connection<Stream>::finish() {
 template <class Stream>
 void Connection<Stream>::give_back() {
   bytes_ = {};
-  if (room_ > 0) loop_.give_room(std::exchange(room_, 0));
+  if (room_ > 0) loop_.give_room(whom_, std::exchange(room_, 0));
 }
 
 }  // namespace forebay::io::serve

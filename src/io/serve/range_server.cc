@@ -79,7 +79,7 @@ RangeServer::Loop::~Loop() {
     keep_in_children(acceptor_.native_handle());
     acceptor_.close(ignored);
     sweeper_.cancel();
-    waiting_.clear();
+    for (Room& room : rooms_) room.waiting.clear();
     pause_.cancel();
     for (const auto& weak : connections_) {
       if (const auto connection = weak.lock()) connection->close();
@@ -155,28 +155,29 @@ void RangeServer::Loop::sweep() {
   });
 }
 
-void RangeServer::Loop::take_room(uint64_t bytes, std::function<void()> then) {
-  if (take_room_now(bytes)) return then();
-  waiting_.emplace_back(bytes, std::move(then));
+void RangeServer::Loop::take_room(For whom, uint64_t bytes, std::function<void()> then) {
+  if (take_room_now(whom, bytes)) return then();
+  room(whom).waiting.emplace_back(bytes, std::move(then));
 }
 
-void RangeServer::Loop::give_room(uint64_t bytes) {
-  room_ += bytes;
-  while (!waiting_.empty() && waiting_.front().first <= room_) {
-    room_ -= waiting_.front().first;
-    const auto then = std::move(waiting_.front().second);
-    waiting_.pop_front();
+void RangeServer::Loop::give_room(For whom, uint64_t bytes) {
+  Room& to = room(whom);
+  to.bytes += bytes;
+  while (!to.waiting.empty() && to.waiting.front().first <= to.bytes) {
+    to.bytes -= to.waiting.front().first;
+    const auto then = std::move(to.waiting.front().second);
+    to.waiting.pop_front();
     asio::post(context_, then);
   }
 }
 
-void RangeServer::Loop::read(const std::string& path, std::vector<Range> ranges,
+void RangeServer::Loop::read(For whom, const std::string& path, std::vector<Range> ranges,
                              std::function<void(Status)> then) {
   // A request that waited for room may go on after the end was decided, which waits for no new
   // read.
   if (ended_) return then({Code::kCancelled, "the server ends"});
   ++reads_;
-  files_.read(path, std::move(ranges), [this, then = std::move(then)](Status status) {
+  auto done = [this, then = std::move(then)](Status status) {
     // The loop's end waits for the mutex, so that it does not go while it is told of this.
     base::MutexLock lock(mutex_);
     asio::post(context_, [this, then, status = std::move(status)] {
@@ -184,7 +185,9 @@ void RangeServer::Loop::read(const std::string& path, std::vector<Range> ranges,
       end_if_idle();
       then(status);
     });
-  });
+  };
+  if (whom == For::kAnyone) return files_.read(path, std::move(ranges), std::move(done));
+  files_.hold(path, std::move(ranges), std::move(done));
 }
 
 RangeServer::RangeServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}

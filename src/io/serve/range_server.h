@@ -32,6 +32,13 @@ class ServedFiles {
   // `done` exactly once, in any thread; the memory stays until then.
   virtual void read(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const = 0;
+  // Whether so many bytes more can be held here for another member.
+  virtual bool has_room(uint64_t) const { return false; }
+  // The same as read() for ranges that are held for another member: nobody else may be asked.
+  virtual void hold(const std::string& path, std::vector<Range> ranges,
+                    std::function<void(Status)> done) const {
+    read(path, std::move(ranges), std::move(done));
+  }
 };
 
 struct RangeServerOptions {

@@ -44,5 +44,8 @@ inline constexpr std::string_view kHeldHeader = "Forebay-Held";
 // The header of a request that wants nothing: what the server holds of these ranges has the right
 // checksums and is wrong all the same, so that it must not be held any more.
 inline constexpr std::string_view kWrongHeader = "Forebay-Wrong";
+// The header of a request of a member that has no room for these ranges: the server holds them in
+// its place, and reads for it where they come from, unless it has no room either.
+inline constexpr std::string_view kHoldHeader = "Forebay-Hold";
 
 }  // namespace forebay::io::serve

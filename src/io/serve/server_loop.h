@@ -1,6 +1,7 @@
 // The loop of a RangeServer: its connections, the memory that their answers may take, and its end.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -55,17 +56,22 @@ class RangeServer::Loop {
     bytes_ += bytes;
   }
   void count_refused() { ++refused_; }
+  // Answers to members that have no room (kHoldHeader) have memory of their own: others may wait
+  // for a member that waits for such an answer.
+  enum class For : uint8_t { kAnyone, kFullMember };
   // Takes room for an answer where there is some now.
-  bool take_room_now(uint64_t bytes) {
-    if (!waiting_.empty() || bytes > room_) return false;
-    room_ -= bytes;
+  bool take_room_now(For whom, uint64_t bytes) {
+    Room& from = room(whom);
+    if (!from.waiting.empty() || bytes > from.bytes) return false;
+    from.bytes -= bytes;
     return true;
   }
   // Gives room for an answer now or later; `then` runs in the loop.
-  void take_room(uint64_t bytes, std::function<void()> then);
-  void give_room(uint64_t bytes);
+  void take_room(For whom, uint64_t bytes, std::function<void()> then);
+  void give_room(For whom, uint64_t bytes);
   // Begins a read; `then` runs in the loop, also where the read ends in another thread.
-  void read(const std::string& path, std::vector<Range> ranges, std::function<void(Status)> then);
+  void read(For whom, const std::string& path, std::vector<Range> ranges,
+            std::function<void(Status)> then);
 
  private:
   void accept();
@@ -85,8 +91,13 @@ class RangeServer::Loop {
   boost::asio::steady_timer sweeper_;
   std::list<std::weak_ptr<OpenConnection>> connections_;
   const size_t connections_max_;
-  std::deque<std::pair<uint64_t, std::function<void()>>> waiting_;  // for room
-  uint64_t room_ = base::kServedBytesMax;
+  static constexpr uint64_t kHoldBytes = 64u << 20;
+  struct Room {
+    uint64_t bytes = 0;
+    std::deque<std::pair<uint64_t, std::function<void()>>> waiting = {};
+  };
+  Room& room(For whom) { return rooms_[static_cast<size_t>(whom)]; }
+  std::array<Room, 2> rooms_{Room{base::kServedBytesMax}, Room{kHoldBytes}};
   uint64_t reads_ = 0;  // in flight
   const int64_t begin_ns_;
   int64_t wait_ns_ = 0;
