@@ -134,11 +134,11 @@ class Cache:
         processes had left; "handed_over_bytes": of this machine's share, held by others because it
         had no room; "refused_bytes": not held, because nothing had room; "dropped_bytes": not held
         any more, to make room for what is needed sooner; "damaged": ranges that were not what was
-        written. Where this process had its bytes from: "memory_hit_bytes" and
-        "disk_hit_bytes" of its own share, "peer_hit_bytes" from other processes, "origin_bytes"
-        from where the data lies, also for others. "peer_requests" and "peer_failures";
-        "served_requests" and "served_bytes": to other processes; "trouble": why less is held than
-        may be, or "".
+        written. Where this process had its bytes from: "memory_hit_bytes" and "disk_hit_bytes" of
+        its own share, "peer_hit_bytes" from other processes, "origin_bytes" from where the data
+        lies, also for others, of which "ahead_bytes" before anybody needed them. "peer_requests"
+        and "peer_failures"; "served_requests" and "served_bytes": to other processes; "trouble":
+        why less is held than may be, or "".
         """
         if self._process != os.getpid():
             raise RuntimeError(

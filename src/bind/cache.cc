@@ -47,6 +47,7 @@ nb::dict stats(const Cache& self) {
   out["disk_hit_bytes"] = stats.hits.disk;
   out["found_bytes"] = stats.store.found_bytes;
   out["dropped_bytes"] = stats.store.dropped_bytes;
+  out["ahead_bytes"] = stats.ahead_bytes;
   out["handed_over_bytes"] = stats.handed_over_bytes;
   out["refused_bytes"] = stats.store.refused_bytes;
   out["damaged"] = stats.store.damaged;

@@ -59,6 +59,7 @@ struct CacheStats {
   PeerStats peers = {};        // what it had from other processes
   // What it had from the origin, also for others.
   uint64_t origin_bytes = 0;
+  uint64_t ahead_bytes = 0;        // of origin_bytes: read before anybody needed them
   uint64_t handed_over_bytes = 0;  // of its share, which other machines hold because it is full
   io::serve::Served served = {};
   std::string trouble = {};  // why less is kept than was asked for; empty while all is well
@@ -90,6 +91,10 @@ class Cache {
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
 
+  // Like FetchesAhead::fetch_ahead() of the file.
+  void fetch_ahead(const CachedFile& file, const std::vector<WantedRange>& ranges,
+                   const io::ReadOptions& options, std::function<void(io::Ahead)> done)
+      EXCLUDES(mutex_);
   // The machines that hold the cache together, with this one, as it knows them.
   std::vector<Member> members() const EXCLUDES(mutex_);
   CacheStats stats() const EXCLUDES(mutex_);

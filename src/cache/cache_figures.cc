@@ -28,6 +28,7 @@ CacheStats Cache::stats() const {
   stats.store = own.store;
   stats.hits = own.hits;
   stats.served_hits = own.served_hits;
+  stats.ahead_bytes = own.ahead_bytes;
   stats.handed_over_bytes = own.handed_over_bytes;
   stats.origin_bytes += own.origin_bytes;
   stats.served = own.served;

@@ -10,11 +10,13 @@
 #include "base/mutex.h"
 #include "cache/members.h"
 #include "cache/standings.h"
+#include "io/serve/fetch_ahead.h"
 #include "io/serve/range_client.h"
 
 namespace forebay::cache {
 
 using base::Status;
+using io::serve::WantedRange;
 
 struct PeerStats {
   uint64_t hit_bytes = 0;  // received from other members
@@ -57,6 +59,11 @@ class Peers {
                     const std::vector<io::Range>& ranges) EXCLUDES(mutex_);
   // This process has read so many bytes from the origin itself.
   void note_origin(uint64_t bytes, int64_t begin_ns) EXCLUDES(mutex_);
+  // Asks the member to fetch these ranges of the file before somebody reads them. Calls `done`
+  // once, in the client's thread.
+  void fetch_ahead(const Member& member, const std::string& target,
+                   const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
+                   std::function<void(io::Ahead)> done) EXCLUDES(mutex_);
 
   PeerStats stats() const EXCLUDES(mutex_);
 

@@ -53,6 +53,7 @@ void Share::end() {
   stop_.request_stop();
   local_.reset();
   server_.reset();
+  wait_for_ahead();
   reads_.close();
   readers_.wait();
   jobs_.close();
@@ -84,12 +85,15 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
           });
       if (!overlaps) continue;
       count(whom, hits);
-      other.waiters.push_back([this, file, missing, options, whom, done] {
-        read_for(whom, file, missing, options, done);
-      });
+      other.waiters.push_back(
+          waiter_for(options.stop, done, [this, file, missing, options, whom, done] {
+            read_for(whom, file, missing, options, done);
+          }));
       return;
     }
-    own = fetches_.insert(fetches_.end(), Fetch{.file = file->id, .spans = {}, .waiters = {}});
+    own = fetches_.insert(
+        fetches_.end(),
+        Fetch{.file = file->id, .is_ahead = whom == For::kAhead, .spans = {}, .waiters = {}});
     for (const io::Range& range : missing) {
       own->spans.emplace_back(range.offset, range.offset + range.out.size());
     }
@@ -100,6 +104,25 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
   if (!missing.empty()) return fetch(whom, file, missing, options, own, std::move(done));
   finish_fetch(own);
   done({});
+}
+
+// What is called when the fetch has ended that somebody waits for. Whoever is told to stop before
+// that waits no longer: the fetch may belong to others, and go on.
+std::function<void()> Share::waiter_for(const std::stop_token& stop, const Done& done,
+                                        std::function<void()> look_again) {
+  struct Waiter {
+    std::atomic<bool> is_over = false;
+    std::optional<std::stop_callback<std::function<void()>>> on_stop = {};
+  };
+  const auto waiter = std::make_shared<Waiter>();
+  waiter->on_stop.emplace(stop, [this, weak = std::weak_ptr(waiter), done] {
+    const auto stopped = weak.lock();
+    if (stopped == nullptr || stopped->is_over.exchange(true)) return;
+    jobs_.push([done] { done(fail(Code::kCancelled, "a read of the cache was stopped")); });
+  });
+  return [waiter, look_again = std::move(look_again)] {
+    if (!waiter->is_over.exchange(true)) look_again();
+  };
 }
 
 void Share::count(For whom, const TierBytes& hits) const {
@@ -116,6 +139,7 @@ void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::Re
     Ranges rest = plan.here;
     return fetch_rest(file, std::move(plan), std::move(rest), options, fetch, std::move(done));
   }
+  if (whom == For::kAhead) plan.over.clear();  // nobody misses it yet
   Ranges over = plan.over;
   others_.hand_over(
       file, std::move(over), options,
@@ -135,6 +159,7 @@ void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::Re
 // Takes what room there is, from the first range on; a range is cut between extents.
 Share::Plan Share::plan_fetch(For whom, const Ranges& ranges) {
   Plan plan;
+  plan.whom = whom;
   MutexLock lock(mutex_);
   const uint64_t free = store_->free_bytes();
   uint64_t left = free - std::min(free, coming_bytes_);
@@ -168,6 +193,7 @@ void Share::fetch_rest(const File& file, Plan plan, Ranges rest, const io::ReadO
     jobs_.push([this, file, plan, bytes, fetch, done, status] {
       if (status.ok()) {
         origin_bytes_ += bytes;
+        if (plan.whom == For::kAhead) ahead_bytes_ += bytes;
         for (const io::Range& range : plan.here) {
           store_->keep(file->id, range.offset, range.out, range.again);
         }
@@ -304,6 +330,7 @@ ShareStats Share::stats() const {
           .hits = own_hits_.bytes(),
           .served_hits = served_hits_.bytes(),
           .origin_bytes = origin_bytes_,
+          .ahead_bytes = ahead_bytes_,
           .handed_over_bytes = others_.handed_over_bytes(),
           .served = served(),
           .trouble = store_->trouble()};

@@ -43,6 +43,7 @@ struct ShareStats {
   TierBytes hits = {};             // what this process read from its own share
   TierBytes served_hits = {};      // what others had from it
   uint64_t origin_bytes = 0;       // read from the origin for the share
+  uint64_t ahead_bytes = 0;        // of these, before anybody needed them
   uint64_t handed_over_bytes = 0;  // that others hold for the share
   io::serve::Served served = {};
   std::string trouble = {};  // why less is kept than was asked for; empty while all is well
@@ -70,12 +71,15 @@ class Share final : private io::serve::ServedFiles {
   // once, in any thread.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, Done done)
       EXCLUDES(mutex_);
+  // ServedFiles::fetch_ahead(), where nobody waits for the origin, and only while there is room.
+  io::Ahead fetch_ahead(const std::string& target,
+                        const std::vector<WantedRange>& ranges) const override EXCLUDES(mutex_);
   // The members have changed.
   void note_members() { others_.note_members(); }
   // These bytes turned out to be wrong.
   void forget(const CachedFile& file, const Ranges& ranges);
   // Ends the serving, and what is in flight.
-  void end();
+  void end() EXCLUDES(mutex_);
   // What is held, or what is on the disk, stays there.
   void stay() { store_->stay(); }
   void stay_on_disk() { store_->stay_on_disk(); }
@@ -85,14 +89,17 @@ class Share final : private io::serve::ServedFiles {
   // What is being read from the origin, and who waits for the same bytes.
   struct Fetch {
     FileId file{};
+    bool is_ahead = false;                             // nobody needs it yet
     std::vector<std::pair<uint64_t, uint64_t>> spans;  // begin and end
     std::vector<std::function<void()>> waiters;
   };
   using Fetches = std::list<Fetch>;
-  // For this process itself, for others, or for a member that has no room for what it owns.
-  enum class For : uint8_t { kItself, kOthers, kFullMember };
+  // For this process itself, for others, for a member that has no room for what it owns, or before
+  // anybody needs it.
+  enum class For : uint8_t { kItself, kOthers, kFullMember, kAhead };
   // What a fetch does with its ranges.
   struct Plan {
+    For whom = For::kItself;
     Ranges here;        // shall be held here
     Ranges over;        // for which there is no room
     uint64_t room = 0;  // that was taken for the first ones
@@ -106,6 +113,11 @@ class Share final : private io::serve::ServedFiles {
         others_(peers, options.others, store_->stats().found_bytes > 0) {}
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                 Done done) EXCLUDES(mutex_);
+  io::Ahead begin_ahead(uint64_t room, uint32_t most) EXCLUDES(mutex_);
+  void end_ahead(const Status& status) EXCLUDES(mutex_);
+  void wait_for_ahead() EXCLUDES(mutex_);
+  std::function<void()> waiter_for(const std::stop_token& stop, const Done& done,
+                                   std::function<void()> look_again);
   void count(For whom, const TierBytes& hits) const;
   void fetch(For whom, const File& file, const Ranges& ranges, const io::ReadOptions& options,
              Fetches::iterator fetch, Done done) EXCLUDES(mutex_);
@@ -166,11 +178,16 @@ class Share final : private io::serve::ServedFiles {
   mutable Hits own_hits_;
   mutable Hits served_hits_;
   std::atomic<uint64_t> origin_bytes_ = 0;
+  std::atomic<uint64_t> ahead_bytes_ = 0;
   mutable base::Mutex names_mutex_;
   mutable std::unordered_map<std::string, Named> names_ GUARDED_BY(names_mutex_);
   mutable base::Mutex mutex_;
   Fetches fetches_ GUARDED_BY(mutex_);
   uint64_t coming_bytes_ GUARDED_BY(mutex_) = 0;  // room for what is being fetched
+  base::CondVar ahead_ends_;
+  uint32_t ahead_ GUARDED_BY(mutex_) = 0;         // fetches that nobody needs yet
+  int64_t ahead_from_ns_ GUARDED_BY(mutex_) = 0;  // none begins before
+  int64_t ahead_wait_ns_ GUARDED_BY(mutex_) = 0;
   // What has come from an origin is kept, and handed on, by a thread of its own: that of the origin
   // must not wait for a disk, and must not be the one that ends the origin.
   base::Queue<std::function<void()>> jobs_{SIZE_MAX};

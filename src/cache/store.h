@@ -72,6 +72,9 @@ class Store {
   // The same for what is on the disk alone.
   void stay_on_disk();
 
+  // The parts of the ranges that are neither held nor being written.
+  std::vector<WantedRange> missing(const FileId& file, const std::vector<WantedRange>& ranges) const
+      EXCLUDES(mutex_);
   // Room that nothing takes. Not counted: what is held and may go for something else.
   uint64_t free_bytes() const EXCLUDES(mutex_);
   // The most that a range of this length takes of it.

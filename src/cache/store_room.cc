@@ -1,4 +1,4 @@
-// How much room the store has left.
+// How much room the store has left, and what it does not hold.
 #include <algorithm>
 
 #include "cache/store.h"
@@ -14,6 +14,17 @@ constexpr uint64_t kEntryBytes = 64;
 constexpr uint64_t kChecksShare = 1024;
 
 }  // namespace
+
+std::vector<WantedRange> Store::missing(const FileId& file,
+                                        const std::vector<WantedRange>& ranges) const {
+  std::vector<WantedRange> missing;
+  for (const WantedRange& range : ranges) {
+    for (const Gap& gap : gaps(file, range.offset, range.length)) {
+      missing.push_back({gap.offset, gap.length});
+    }
+  }
+  return missing;
+}
 
 uint64_t Store::free_bytes() const {
   MutexLock lock(mutex_);

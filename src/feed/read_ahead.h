@@ -62,6 +62,8 @@ class ReadAhead {
   // Whether all loads of all epochs have started, so that the next epoch may be added.
   bool wants_epoch() const { return plan_ == nullptr || next_ == plan_->loads.size(); }
 
+  // The number of the load of the last plan that starts next.
+  size_t next() const { return next_; }
   // Starts the next load if it may start now; begin() must follow.
   std::optional<LoadId> next_load();
   // Makes the reads of a load that was started wait for their turn, which comes before that of

@@ -39,6 +39,7 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
               .reads = is_remote_ ? kRemoteReads : ReadAheadLimits{}.reads,
               .urgent_end = is_remote_ ? options.first_batch_end : 0}),
       to_slice_(std::numeric_limits<size_t>::max()),  // ReadAhead limits how many wait
+      fill_ahead_(dataset, slicer, options.caching, crews.fillers),
       queue_(crews.readers, {}, [this](const io::DoneRead& done) { finish_read(done); }) {
   {
     MutexLock lock(mutex_);
@@ -63,6 +64,7 @@ void ReadingStage::stop() {
     may_plan_.notify_all();
   }
   to_slice_.close();
+  fill_ahead_.stop();
   stop_.request_stop();
   queue_.cancel();
 }
@@ -134,6 +136,12 @@ void ReadingStage::start_what_fits() {
     }
   }
   if (may_plan()) may_plan_.notify_one();
+  note_ahead();
+}
+
+// What comes later in the epoch that is used at the moment may be fetched ahead.
+void ReadingStage::note_ahead() {
+  if (epochs_.size() == 1) fill_ahead_.note(newest_->plan, ahead_.next(), loading_.empty());
 }
 
 void ReadingStage::begin_load(const LoadId& id) {
@@ -311,6 +319,7 @@ void ReadingStage::complete(EpochData& epoch, const LoadId& id) {
 void ReadingStage::publish(EpochData& epoch, const LoadId& id) {
   epoch.loads[id.number].loaded.store(true, std::memory_order_release);
   loading_.erase(id);
+  note_ahead();
   ready_.notify_all();
 }
 

@@ -12,6 +12,7 @@
 #include "base/crew.h"
 #include "base/mutex.h"
 #include "base/queue.h"
+#include "feed/fill_ahead.h"
 #include "feed/loaded.h"
 #include "feed/read_ahead.h"
 #include "feed/spare_buffers.h"
@@ -26,6 +27,7 @@ struct ReadingCrews {
   base::Crew readers;
   base::Crew planners;
   base::Crew slicers;
+  base::Crew fillers;
 };
 
 // Any thread may call anything. The constructor's arguments must outlive the stage.
@@ -67,6 +69,7 @@ class ReadingStage {
 
  private:
   void start_what_fits() REQUIRES(mutex_);
+  void note_ahead() REQUIRES(mutex_);
   void begin_load(const LoadId& id) REQUIRES(mutex_);
   void work_on_slices(uint32_t thread) EXCLUDES(mutex_);
   void slice(EpochData& epoch, const LoadId& id, uint32_t thread) EXCLUDES(mutex_);
@@ -121,6 +124,8 @@ class ReadingStage {
   std::atomic<int64_t> read_ns_ = 0;
   std::atomic<int64_t> reading_ns_ = 0;
   std::atomic<int64_t> starved_ns_ = 0;
+
+  FillAhead fill_ahead_;
 
   io::ReadQueue queue_;  // ends first, because its threads use all of the above
 };

@@ -16,6 +16,7 @@
 
 #include "io/children.h"
 #include "io/machine.h"
+#include "io/serve/ahead_answer.h"
 #include "io/serve/needed_again.h"
 #include "io/serve/server_loop.h"
 
@@ -188,13 +189,11 @@ void Connection<Stream>::take_ranges() {
     const auto text = request[boost::beast::string_view(name.data(), name.size())];
     return std::string_view(text.data(), text.size());
   };
-  const auto text = request[boost::beast::http::field::range];
-  auto wanted = parse_range_header({text.data(), text.size()}, size_);
+  auto wanted = parse_range_header(value("Range"), size_);
   if (!wanted) return refuse("416 Range Not Satisfiable", wanted.error().message());
   wanted_ = std::move(*wanted);
-  if (bytes_of(wanted_) > base::kServedAnswerBytesMax) {
+  if (bytes_of(wanted_) > base::kServedAnswerBytesMax)
     return refuse("416 Range Not Satisfiable", "the ranges have too many bytes");
-  }
   auto cuts = cut_by_again(wanted_, value(kAgainHeader));
   if (!cuts) return refuse("400 Bad Request", cuts.error().message());
   cuts_ = std::move(*cuts);
@@ -203,6 +202,8 @@ void Connection<Stream>::take_ranges() {
     return say("404 Not Found", "it is not held any more");
   }
   whom_ = value(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
+  if (!value(kAheadHeader).empty())
+    return say(fmt::format("{} Ahead", code_of(loop_.files().fetch_ahead(path_, wanted_))), {});
   if (value(kDoubtHeader).empty()) {
     auto held = loop_.files().find(path_, cuts_);
     if (held && loop_.take_room_now(whom_, bytes_in_memory(*held))) {
@@ -231,7 +232,7 @@ void Connection<Stream>::refuse(std::string_view status, std::string_view why) {
 
 template <class Stream>
 void Connection<Stream>::say(std::string_view status, std::string_view why) {
-  loop_.count_refused();
+  if (!status.starts_with('2')) loop_.count_refused();
   texts_ = {fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nContent-Type: text/plain\r\n{}\r\n{}",
                         status, why.size(), keep_ ? "" : "Connection: close\r\n", why)};
   write({boost::asio::buffer(texts_[0])}, &Connection::finish);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/origin.h"
+#include "io/serve/fetch_ahead.h"
 #include "io/serve/held_range.h"
 #include "io/serve/job_certificate.h"
 #include "io/serve/ranges_wanted.h"
@@ -32,6 +33,11 @@ class ServedFiles {
   // `done` exactly once, in any thread; the memory stays until then.
   virtual void read(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const = 0;
+  // Begins to fetch these ranges, which ascend, do not overlap and lie inside of the file, before
+  // somebody reads them.
+  virtual Ahead fetch_ahead(const std::string&, const std::vector<WantedRange>&) const {
+    return Ahead::kFull;
+  }
   // Whether so many bytes more can be held here for another member.
   virtual bool has_room(uint64_t) const { return false; }
   // The same as read() for ranges that are held for another member: nobody else may be asked.

@@ -47,5 +47,9 @@ inline constexpr std::string_view kWrongHeader = "Forebay-Wrong";
 // The header of a request of a member that has no room for these ranges: the server holds them in
 // its place, and reads for it where they come from, unless it has no room either.
 inline constexpr std::string_view kHoldHeader = "Forebay-Hold";
+// The header of a request for ranges that the server shall fetch before somebody reads them. The
+// answer has no bytes of them, and comes before they have; its code says what will
+// become of them (ahead_answer.h).
+inline constexpr std::string_view kAheadHeader = "Forebay-Ahead";
 
 }  // namespace forebay::io::serve

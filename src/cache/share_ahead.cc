@@ -1,0 +1,94 @@
+// What a share fetches before somebody needs it: a few ranges at once, and none while somebody
+// waits for the origin.
+#include <algorithm>
+#include <new>
+
+#include "cache/share.h"
+#include "io/machine.h"
+
+namespace forebay::cache {
+
+using base::MutexLock;
+
+namespace {
+
+// Fetches at once; where reading makes threads wait, others of these must be left for what is
+// needed now.
+constexpr uint32_t kAheadMost = 8;
+constexpr uint32_t kAheadWaitingMost = 4;
+constexpr uint64_t kAheadBytes = 8u << 20;  // of one request
+// Where the origin fails, nothing more is fetched ahead for so long; twice as long each time.
+constexpr int64_t kWaitNs = 1'000'000'000;
+constexpr int64_t kWaitMostNs = 30 * kWaitNs;
+
+}  // namespace
+
+// The file is opened anew, since whoever asks may close it before its bytes have come.
+io::Ahead Share::fetch_ahead(const std::string& target,
+                             const std::vector<WantedRange>& ranges) const {
+  const auto name = named(target);
+  if (!name) return io::Ahead::kFull;
+  const std::vector<WantedRange> missing = store_->missing(name->id, ranges);
+  if (missing.empty()) return io::Ahead::kKept;
+  const uint64_t bytes = io::serve::bytes_of(missing);
+  if (bytes > kAheadBytes) return io::Ahead::kFull;
+  uint64_t room = 0;
+  for (const WantedRange& range : missing) room += Store::room_for(range.length);
+  const auto file = open_served(target);
+  if (!file) return io::Ahead::kFull;
+  auto* const self = const_cast<Share*>(this);
+  const io::Ahead answer = self->begin_ahead(room, (*file)->waits ? kAheadWaitingMost : kAheadMost);
+  if (answer != io::Ahead::kComing) return answer;
+  const auto memory = std::make_shared<base::ByteVector>();
+  try {
+    memory->resize(bytes);
+  } catch (const std::bad_alloc&) {
+    self->end_ahead(Status(base::Code::kNoMemory, "no memory to fetch ahead"));
+    return io::Ahead::kBusy;
+  }
+  Ranges into;
+  size_t at = 0;
+  for (const WantedRange& range : missing) {
+    into.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.length)});
+    at += range.length;
+  }
+  self->read_for(For::kAhead, *file, std::move(into),
+                 {.deadline_ns = {}, .stop = stop_.get_token()},
+                 [self, memory](const Status& status) { self->end_ahead(status); });
+  return io::Ahead::kComing;
+}
+
+// kComing where a fetch may begin now; end_ahead() must follow.
+io::Ahead Share::begin_ahead(uint64_t room, uint32_t most) {
+  MutexLock lock(mutex_);
+  const uint64_t free = store_->free_bytes();
+  if (coming_bytes_ + room > free) return io::Ahead::kFull;
+  const bool is_needed_now =
+      std::ranges::any_of(fetches_, [](const Fetch& fetch) { return !fetch.is_ahead; });
+  if (is_needed_now || ahead_ >= most || stop_.stop_requested() ||
+      io::monotonic_ns() < ahead_from_ns_) {
+    return io::Ahead::kBusy;
+  }
+  ++ahead_;
+  return io::Ahead::kComing;
+}
+
+void Share::end_ahead(const Status& status) {
+  MutexLock lock(mutex_);
+  if (status.ok()) {
+    ahead_wait_ns_ = 0;
+  } else if (const int64_t now_ns = io::monotonic_ns(); now_ns >= ahead_from_ns_) {
+    // Others that fail soon after it began before.
+    ahead_wait_ns_ = std::clamp(2 * ahead_wait_ns_, kWaitNs, kWaitMostNs);
+    ahead_from_ns_ = now_ns + ahead_wait_ns_;
+  }
+  if (--ahead_ == 0) ahead_ends_.notify_all();
+}
+
+// What is in flight was told to stop.
+void Share::wait_for_ahead() {
+  MutexLock lock(mutex_);
+  while (ahead_ > 0) ahead_ends_.wait(mutex_);
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,30 @@
+// Files of which somebody keeps copies, and can fetch what is read later before it is read: those
+// of a job's cache (cache/).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "io/serve/ranges_wanted.h"
+
+namespace forebay::io {
+
+// What becomes of the wish that copies of bytes are kept before the bytes are read.
+enum class Ahead : uint8_t {
+  kKept,    // they are
+  kComing,  // they are on their way
+  kFull,    // there is no room for all of them
+  kBusy,    // what is needed now goes first; the same question may have another answer later
+};
+
+// An open file may be one of these, too. Any thread may call anything.
+class FetchesAhead {
+ public:
+  virtual ~FetchesAhead() = default;
+  // Begins to fetch these ranges, which ascend and do not overlap. Calls `done` exactly once, in
+  // any thread, possibly before this returns, and before the bytes have come.
+  virtual void fetch_ahead(const std::vector<serve::WantedRange>& ranges,
+                           const ReadOptions& options, std::function<void(Ahead)> done) const = 0;
+};
+
+}  // namespace forebay::io
