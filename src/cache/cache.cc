@@ -294,7 +294,9 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     return read_origin(file, std::move(ranges), options, std::move(done));
   }
   auto parts = by_owner(file->id, ranges, *members);
-  const auto joint = std::make_shared<Joint>(parts.size(), std::move(done));
+  const auto joint = std::make_shared<Joint>(
+      parts.size(),
+      [done = std::move(done)](Status status, const Ranges&) { done(std::move(status)); });
   const auto finish = [joint](Status status) { joint->finish(std::move(status)); };
   for (auto& [owner, part] : parts) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;

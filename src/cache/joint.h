@@ -13,48 +13,34 @@ namespace forebay::cache {
 
 using base::Status;
 
-// Calls `done` once, when all parts of a read are done, with the first error.
+// Calls `done` once, when all parts of a read are done, with the first error and the ranges, in
+// their order, that did not come.
 class Joint {
  public:
-  Joint(size_t parts, std::function<void(Status)> done) : left_(parts), done_(std::move(done)) {}
-  void finish(Status status) EXCLUDES(mutex_) {
+  using Ranges = std::vector<io::Range>;
+
+  Joint(size_t parts, std::function<void(Status, Ranges)> done)
+      : left_(parts), done_(std::move(done)) {}
+  void finish(Status status, const Ranges& rest = {}) EXCLUDES(mutex_) {
+    Ranges all;
     {
       base::MutexLock lock(mutex_);
       if (first_.ok()) first_ = std::move(status);
+      rest_.insert(rest_.end(), rest.begin(), rest.end());
       if (--left_ > 0) return;
       status = first_;
+      all = std::move(rest_);
     }
-    done_(std::move(status));
+    std::ranges::sort(all, {}, &io::Range::offset);
+    done_(std::move(status), std::move(all));
   }
 
  private:
   base::Mutex mutex_;
   size_t left_ GUARDED_BY(mutex_);
   Status first_ GUARDED_BY(mutex_);
-  const std::function<void(Status)> done_;
-};
-
-// Calls `done` once, when all parts of a question are answered, with what is left of them.
-class Rests {
- public:
-  Rests(size_t parts, std::function<void(std::vector<io::Range>)> done)
-      : left_(parts), done_(std::move(done)) {}
-  void add(std::vector<io::Range> rest) EXCLUDES(mutex_) {
-    {
-      base::MutexLock lock(mutex_);
-      all_.insert(all_.end(), rest.begin(), rest.end());
-      if (--left_ > 0) return;
-      rest = std::move(all_);
-    }
-    std::ranges::sort(rest, {}, &io::Range::offset);
-    done_(std::move(rest));
-  }
-
- private:
-  base::Mutex mutex_;
-  size_t left_ GUARDED_BY(mutex_);
-  std::vector<io::Range> all_ GUARDED_BY(mutex_);
-  const std::function<void(std::vector<io::Range>)> done_;
+  Ranges rest_ GUARDED_BY(mutex_);
+  const std::function<void(Status, Ranges)> done_;
 };
 
 }  // namespace forebay::cache

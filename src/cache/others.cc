@@ -52,20 +52,20 @@ void Others::take_over(const File& file, Ranges ranges, const io::ReadOptions& o
   if (others.empty() || is_hopeless(asked_in_vain_)) return done(std::move(ranges));
   auto parts = by_owner(file->id, ranges, others);
   const uint64_t bytes = io::bytes_of(ranges);
-  const auto rests =
-      std::make_shared<Rests>(parts.size(), [this, bytes, done = std::move(done)](Ranges rest) {
+  const auto joint = std::make_shared<Joint>(
+      parts.size(), [this, bytes, done = std::move(done)](const Status&, Ranges rest) {
         asked_in_vain_ = io::bytes_of(rest) < bytes ? 0 : asked_in_vain_ + 1;
         done(std::move(rest));
       });
   for (auto& [owner, part] : parts) {
     if (owner == SIZE_MAX) {
-      rests->add(part);
+      joint->finish({}, part);
       continue;
     }
     // From now on this machine is asked for them, and the other one may give their room away.
     for (io::Range& range : part) range.again = io::Again::kLater;
     peers_.read(others[owner], Peers::What::kHeld, file->target, file->file->identity().size, part,
-                options, [rests](const Status&, Ranges rest) { rests->add(std::move(rest)); });
+                options, [joint](const Status&, const Ranges& rest) { joint->finish({}, rest); });
   }
 }
 
@@ -101,21 +101,22 @@ void Others::ask_next(const std::shared_ptr<Search>& search, const Ranges& range
     if (parts.empty()) others = ranges;
   }
   if (parts.empty()) return search->done(ranges);
-  const auto rests =
-      std::make_shared<Rests>(parts.size() + 1, [this, search, turn](const Ranges& rest) {
+  const auto joint = std::make_shared<Joint>(
+      parts.size() + 1, [this, search, turn](const Status&, const Ranges& rest) {
         if (rest.empty()) return search->done({});
         ask_next(search, rest, turn);
       });
-  rests->add(std::move(others));
+  joint->finish({}, others);
   for (auto& [number, part] : parts) {
     const Member& member = search->others[number];
     const bool is_known = turn == 1;
-    peers_.read(member, Peers::What::kHold, search->file->target,
-                search->file->file->identity().size, part, search->options,
-                [this, search, &member, part, is_known, rests](const Status& status, Ranges rest) {
-                  note_answer(*search, member, part, is_known, status);
-                  rests->add(std::move(rest));
-                });
+    peers_.read(
+        member, Peers::What::kHold, search->file->target, search->file->file->identity().size, part,
+        search->options,
+        [this, search, &member, part, is_known, joint](const Status& status, const Ranges& rest) {
+          note_answer(*search, member, part, is_known, status);
+          joint->finish({}, rest);
+        });
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "cache/joint.h"
 #include "io/http/range_answer.h"
 #include "io/machine.h"
 #include "io/serve/ahead_answer.h"
@@ -114,41 +115,19 @@ void Peers::keep_only(const std::vector<Member>& members, bool local) {
   hold_client_.drop_unwanted();
 }
 
-struct Peers::Parts {
-  Parts(size_t parts, Done then) : left(parts), done(std::move(then)) {}
-
-  void finish(Status status, const std::vector<io::Range>& more) EXCLUDES(mutex) {
-    {
-      MutexLock lock(mutex);
-      if (first.ok()) first = std::move(status);
-      rest.insert(rest.end(), more.begin(), more.end());
-      if (--left > 0) return;
-      std::ranges::sort(rest, {}, &io::Range::offset);
-      status = first;
-    }
-    done(std::move(status), rest);
-  }
-
-  base::Mutex mutex;
-  size_t left GUARDED_BY(mutex);
-  Status first GUARDED_BY(mutex);
-  std::vector<io::Range> rest;  // not changed any more when `done` is called
-  const Done done;
-};
-
 // Servers take so many ranges in a request.
 void Peers::read(const Member& member, What what, const std::string& target, uint64_t size,
                  std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
   constexpr size_t kMost = base::kHttpRangesMax;
   const size_t count = (ranges.size() + kMost - 1) / kMost;
   if (count <= 1) return ask(member, what, target, size, std::move(ranges), options, done);
-  const auto parts = std::make_shared<Parts>(count, std::move(done));
+  const auto joint = std::make_shared<Joint>(count, std::move(done));
   for (size_t at = 0; at < ranges.size(); at += kMost) {
     const auto begin = ranges.begin() + static_cast<int64_t>(at);
     ask(member, what, target, size,
         {begin, begin + static_cast<int64_t>(std::min(kMost, ranges.size() - at))}, options,
-        [parts](Status status, const std::vector<io::Range>& rest) {
-          parts->finish(std::move(status), rest);
+        [joint](Status status, const std::vector<io::Range>& rest) {
+          joint->finish(std::move(status), rest);
         });
   }
 }

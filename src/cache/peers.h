@@ -70,7 +70,6 @@ class Peers {
  private:
   struct Flight;
   // Reads that are parts of one.
-  struct Parts;
   void ask(const Member& member, What what, const std::string& target, uint64_t size,
            std::vector<io::Range> ranges, const io::ReadOptions& options, Done done)
       EXCLUDES(mutex_);

@@ -187,11 +187,18 @@ def members() -> Iterator[list[Member]]:
         member.process.communicate(timeout=60)
 
 
+# Only nightly over both kinds of origin.
+with_many_processes = pytest.mark.parametrize(
+    "place", ["s3", pytest.param("web", marks=pytest.mark.nightly)], indirect=True
+)
+
+
 def hashes_of_rank(photos: Path, rank: int, world: int, epochs: int = 3) -> list[str]:
     """Returns the hashes of the batches of one rank of a job that reads from the disk."""
     return epoch(photos, rank=rank, world_size=world, count=epochs, regions="never")
 
 
+@with_many_processes
 def test_the_processes_of_a_machine_share_what_they_read(
     place: Place, photos: Path, tmp_path: Path, members: list[Member]
 ) -> None:
@@ -213,6 +220,7 @@ def test_the_processes_of_a_machine_share_what_they_read(
     assert not (tmp_path / "forebay-cache").exists()
 
 
+@with_many_processes
 def test_another_process_takes_over_from_one_that_was_killed(
     place: Place, photos: Path, tmp_path: Path, members: list[Member]
 ) -> None:
@@ -240,6 +248,7 @@ def test_another_process_takes_over_from_one_that_was_killed(
     assert not (tmp_path / "forebay-cache").exists()
 
 
+@with_many_processes
 def test_when_all_were_killed_the_next_job_begins_anew(
     place: Place, tmp_path: Path, members: list[Member]
 ) -> None:

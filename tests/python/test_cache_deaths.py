@@ -263,7 +263,7 @@ def test_machines_that_hold_all_go_on_without_the_origin(
     assert total(results, "origin_bytes") == total(before, "origin_bytes")
 
 
-@pytest.mark.parametrize("how", ["refuses", "hangs"])
+@pytest.mark.parametrize("how", [pytest.param("refuses", marks=pytest.mark.nightly), "hangs"])
 def test_machines_that_hold_half_wait_for_an_origin_that_is_away_for_ten_seconds(
     job: Callable[[int], Job], many_chunks: Path, how: str
 ) -> None:

@@ -1,9 +1,6 @@
-// One client's requests to a RangeServer, one after the other, over TCP or TLS.
+// One client's requests to a RangeServer, one after the other, over TCP or TLS. How it sends what
+// is held: connection_sending.h.
 #pragma once
-
-#include <sys/sendfile.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -12,7 +9,6 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <cerrno>
 
 #include "io/children.h"
 #include "io/machine.h"
@@ -192,8 +188,9 @@ void Connection<Stream>::take_ranges() {
   auto wanted = parse_range_header(value("Range"), size_);
   if (!wanted) return refuse("416 Range Not Satisfiable", wanted.error().message());
   wanted_ = std::move(*wanted);
-  if (bytes_of(wanted_) > base::kServedAnswerBytesMax)
+  if (bytes_of(wanted_) > base::kServedAnswerBytesMax) {
     return refuse("416 Range Not Satisfiable", "the ranges have too many bytes");
+  }
   auto cuts = cut_by_again(wanted_, value(kAgainHeader));
   if (!cuts) return refuse("400 Bad Request", cuts.error().message());
   cuts_ = std::move(*cuts);
@@ -202,8 +199,9 @@ void Connection<Stream>::take_ranges() {
     return say("404 Not Found", "it is not held any more");
   }
   whom_ = value(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
-  if (!value(kAheadHeader).empty())
+  if (!value(kAheadHeader).empty()) {
     return say(fmt::format("{} Ahead", code_of(loop_.files().fetch_ahead(path_, wanted_))), {});
+  }
   if (value(kDoubtHeader).empty()) {
     auto held = loop_.files().find(path_, cuts_);
     if (held && loop_.take_room_now(whom_, bytes_in_memory(*held))) {
@@ -291,144 +289,6 @@ void Connection<Stream>::write(const std::vector<boost::asio::const_buffer>& pie
                              self->deadline_ns_ = INT64_MAX;
                              (*self.*then)();
                            });
-}
-
-template <class Stream>
-void Connection<Stream>::send_held(std::vector<HeldRange> held) {
-  held_ = std::move(held);
-  std::vector<uint32_t> crc32cs;
-  for (const HeldRange& range : held_) crc32cs.push_back(range.crc32c);
-  texts_ = answer_texts(wanted_, size_, keep_, crc32cs);
-  segments_.clear();
-  next_segment_ = 0;
-  const auto add = [&](Bytes memory) { segments_.push_back({memory, nullptr, 0, memory.size()}); };
-  add(base::as_bytes(texts_[0]));
-  for (size_t i = 0; i < held_.size(); ++i) {
-    add(base::as_bytes(texts_[1 + i]));
-    for (const HeldPiece& piece : held_[i].pieces) {
-      if (piece.file == nullptr) add(piece.bytes);
-      if (piece.file != nullptr) {
-        segments_.push_back({{}, piece.file.get(), piece.offset, piece.length});
-      }
-    }
-  }
-  add(base::as_bytes(texts_.back()));
-  std::erase_if(segments_, [](const Segment& segment) { return segment.length == 0; });
-  const uint64_t bytes = bytes_of(wanted_);
-  loop_.count_answer(bytes);
-  expect_taking(bytes);
-  if constexpr (kIsPlain) {
-    send_segments();
-  } else {
-    send_encrypted();
-  }
-}
-
-template <class Stream>
-void Connection<Stream>::send_segments() {
-  uint64_t turn = 0;
-  while (next_segment_ < segments_.size() && turn < kTurnBytes) {
-    const ssize_t sent = send_plain();
-    if (sent > 0) {
-      turn += static_cast<uint64_t>(sent);
-      move_on(static_cast<uint64_t>(sent));
-    } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      return stream_.lowest_layer().async_wait(boost::asio::socket_base::wait_write,
-                                               [self = this->shared_from_this()](error_code error) {
-                                                 if (error) return self->close();
-                                                 self->send_segments();
-                                               });
-    } else if (sent == 0 || errno != EINTR) {
-      return close();  // the client is gone, or the file was cut
-    }
-  }
-  if (next_segment_ == segments_.size()) return finish();
-  boost::asio::post(stream_.get_executor(),
-                    [self = this->shared_from_this()] { self->send_segments(); });
-}
-
-// The kernel sends a file's bytes without copying them here. MSG_MORE before them would make it
-// send them in worse pieces, which took twice the time.
-template <class Stream>
-ssize_t Connection<Stream>::send_plain() {
-  const Segment& next = segments_[next_segment_];
-  if (next.file != nullptr) {
-    auto offset = static_cast<off_t>(next.offset);
-    return ::sendfile(socket(), next.file->fd(), &offset, next.length);
-  }
-  std::array<iovec, 64> parts;
-  msghdr message{};
-  message.msg_iov = parts.data();
-  for (size_t i = next_segment_; i < segments_.size() && message.msg_iovlen < parts.size(); ++i) {
-    if (segments_[i].file != nullptr) break;
-    const Bytes bytes = segments_[i].bytes;
-    parts[message.msg_iovlen++] = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  }
-  return ::sendmsg(socket(), &message, MSG_NOSIGNAL);
-}
-
-template <class Stream>
-void Connection<Stream>::move_on(uint64_t sent) {
-  while (sent > 0) {
-    Segment& segment = segments_[next_segment_];
-    const uint64_t step = std::min(sent, segment.length);
-    sent -= step;
-    segment.offset += step;
-    segment.length -= step;
-    if (segment.file == nullptr) segment.bytes = segment.bytes.subspan(step);
-    if (segment.length == 0) ++next_segment_;
-  }
-}
-
-template <class Stream>
-void Connection<Stream>::send_encrypted() {
-  if (chunk_ == nullptr) chunk_ = std::make_unique_for_overwrite<uint8_t[]>(kEncryptedBytes);
-  size_t filled = 0;
-  while (next_segment_ < segments_.size() && filled < kEncryptedBytes) {
-    const Segment& segment = segments_[next_segment_];
-    const size_t step = std::min<uint64_t>(segment.length, kEncryptedBytes - filled);
-    if (segment.file == nullptr) {
-      std::memcpy(chunk_.get() + filled, segment.bytes.data(), step);
-    } else if (::pread(segment.file->fd(), chunk_.get() + filled, step,
-                       static_cast<off_t>(segment.offset)) != static_cast<ssize_t>(step)) {
-      return close();  // the file was cut
-    }
-    filled += step;
-    move_on(step);
-  }
-  const Bytes records = encrypt({chunk_.get(), filled});
-  if (records.empty()) return close();
-  boost::asio::async_write(stream_.next_layer(),
-                           boost::asio::buffer(records.data(), records.size()),
-                           [self = this->shared_from_this()](error_code error, size_t) {
-                             if (error) return self->close();
-                             BIO_reset(self->records_.get());
-                             if (self->next_segment_ == self->segments_.size()) {
-                               return self->finish();
-                             }
-                             self->send_encrypted();
-                           });
-}
-
-// Asio sends each record of 16 KiB by itself, which takes more time. Here OpenSSL writes the
-// records into memory, while nothing else is written. Nothing where it cannot.
-template <class Stream>
-Bytes Connection<Stream>::encrypt(Bytes bytes) {
-  SSL* const tls = stream_.native_handle();
-  BIO* const asios = SSL_get_wbio(tls);
-  if (records_ == nullptr) records_.reset(BIO_new(BIO_s_mem()));
-  if (records_ == nullptr || BIO_up_ref(records_.get()) != 1 || BIO_up_ref(asios) != 1) return {};
-  SSL_set0_wbio(tls, records_.get());
-  while (!bytes.empty()) {
-    const int written = SSL_write(tls, bytes.data(), static_cast<int>(bytes.size()));
-    if (written <= 0) break;
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  SSL_set0_wbio(tls, asios);
-  if (!bytes.empty()) return {};
-  char* records = nullptr;
-  const long length = BIO_get_mem_data(records_.get(), &records);
-  return {reinterpret_cast<const uint8_t*>(records), static_cast<size_t>(length)};
 }
 
 template <class Stream>

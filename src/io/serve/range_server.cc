@@ -4,7 +4,7 @@
 
 #include "io/children.h"
 #include "io/machine.h"
-#include "io/serve/connection.h"
+#include "io/serve/connection_sending.h"
 #include "io/serve/job_tls.h"
 #include "io/serve/server_loop.h"
 

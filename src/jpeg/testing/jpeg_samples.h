@@ -76,14 +76,16 @@ struct Sample {
 
 inline std::vector<uint8_t> sample_rows(const Sample& sample, uint64_t seed) {
   base::Random random(seed, base::Purpose::kTest);
-  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> pixels(size_t{sample.width} * sample.height *
+                              static_cast<size_t>(sample.components));
+  uint8_t* out = pixels.data();
   const uint64_t noise = 1 + random.below(60);
   for (uint32_t y = 0; y < sample.height; ++y) {
     for (uint32_t x = 0; x < sample.width; ++x) {
       for (uint32_t c = 0; c < static_cast<uint32_t>(sample.components); ++c) {
         const uint64_t value = x * (3 + c) + y * (5 - c) + random.below(noise) + (x / 7 % 2) * 80;
         const uint32_t grey = 255 * (x + y) / (sample.width + sample.height);
-        pixels.push_back(static_cast<uint8_t>(sample.gradient ? grey : value));
+        *out++ = static_cast<uint8_t>(sample.gradient ? grey : value);
       }
     }
   }
