@@ -136,7 +136,7 @@ TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
     ASSERT_TRUE(disk_.put(paths.back(), bytes_).ok());
   }
   for (const std::string& path : paths) {
-    for (const uint64_t step : {1, 18}) {  // in both pieces
+    for (const uint64_t step : {1u, 18u}) {  // in both pieces
       EXPECT_EQ(ask_until_free(one, path, step), Ahead::kComing);
     }
   }
@@ -147,7 +147,7 @@ TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   EXPECT_EQ(one.cache->stats().peers.hit_bytes, 0u);
   EXPECT_EQ(other.cache->stats().served.bytes, 0u);
   for (const std::string& path : paths) {
-    for (const uint64_t step : {1, 18}) read(one, path, step);
+    for (const uint64_t step : {1u, 18u}) read(one, path, step);
   }
   EXPECT_EQ(one.cache->stats().origin_bytes + other.cache->stats().origin_bytes, 16 * kStep);
 }

@@ -140,7 +140,7 @@ TEST_F(OverflowTest, ASetThatFitsTheJobIsFetchedOnceThoughOneShareDoesNotFitItsM
   const Counts first = epoch(1);
   RecordProperty("origin_bytes_1", std::to_string(first.origin_bytes));
   EXPECT_LE(first.origin_bytes, set_bytes() * 101 / 100);
-  for (const uint64_t number : {2, 3}) {
+  for (const uint64_t number : {2u, 3u}) {
     const Counts counted = epoch(number);
     RecordProperty("origin_bytes_" + std::to_string(number), std::to_string(counted.origin_bytes));
     EXPECT_LE(counted.origin_bytes, set_bytes() / 100) << number;
@@ -155,7 +155,7 @@ TEST_F(OverflowTest, WhereAllAreFullNobodyIsAskedInVainForLong) {
   start(8 * kPieceBytes / kMachines, {4, 4, 4, 4});
   const uint64_t reads = paths_.size() * kFileReads;
   epoch(1);
-  for (const uint64_t number : {2, 3, 4}) {
+  for (const uint64_t number : {2u, 3u, 4u}) {
     const Counts counted = epoch(number);
     // What is held is what there is room for, but for less than a read on each machine.
     EXPECT_LE(counted.origin_bytes, set_bytes() - 8 * kPieceBytes + kMachines * kReadBytes);
