@@ -45,7 +45,7 @@ STAGES = (
     Stage("wheel", (*PACKAGE, "tests/python", "scripts", "README.md", "LICENSE")),
     Stage("asan", (*PACKAGE, "tests/golden", "tests/fuzz", "tests/python")),
     Stage("aarch64", (*BUILD, "scripts", "tests/golden", "tests/fuzz/corpus"), nightly=True),
-    Stage("tsan", (*PACKAGE, "tests/golden", "tests/python")),
+    Stage("tsan", (*PACKAGE, "tests/golden", "tests/python"), nightly=True),
     Stage("fuzz", (*BUILD, "tests/fuzz")),
 )
 
