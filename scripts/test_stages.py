@@ -43,10 +43,10 @@ STAGES = (
     Stage("python", (*PACKAGE, "tests", "examples", "bench", "scripts")),
     Stage("docs", (*PACKAGE, "tests/python", *PAGES)),
     Stage("wheel", (*PACKAGE, "tests/python", "scripts", "README.md", "LICENSE")),
-    Stage("asan", (*PACKAGE, "tests/golden", "tests/fuzz", "tests/python")),
+    Stage("asan", (*PACKAGE, "tests/golden", "tests/fuzz", "tests/python"), nightly=True),
     Stage("aarch64", (*BUILD, "scripts", "tests/golden", "tests/fuzz/corpus"), nightly=True),
     Stage("tsan", (*PACKAGE, "tests/golden", "tests/python"), nightly=True),
-    Stage("fuzz", (*BUILD, "tests/fuzz")),
+    Stage("fuzz", (*BUILD, "tests/fuzz"), nightly=True),
 )
 
 

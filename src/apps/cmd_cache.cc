@@ -145,8 +145,7 @@ std::optional<io::serve::Page> page_of(const std::string& path, const cache::Cac
   return std::nullopt;
 }
 
-void wait_for_stop() {
-  const io::StopFlag flag(stop_on_signal());
+void wait_for_stop(const io::StopFlag& flag) {
   std::promise<void> stopped;
   const std::stop_callback on_stop(flag.token(), [&] { stopped.set_value(); });
   stopped.get_future().wait();
@@ -154,6 +153,7 @@ void wait_for_stop() {
 
 Status serve(const Args& args) {
   RETURN_IF_ERROR(check(args));
+  const io::StopFlag flag(stop_on_signal());
   const auto place = cache::parse_place(args.status);
   if (!place) return place.error().at("cache: --status");
   ASSIGN_OR_RETURN(const auto cache, open_cache(args));
@@ -169,7 +169,7 @@ Status serve(const Args& args) {
                                : "another process serves it; this one does when that one ends")
             << fmt::format("status: http://{}/\n", cache::place_of(place->host, status->port()))
             << std::flush;
-  wait_for_stop();
+  wait_for_stop(flag);
   return {};
 }
 

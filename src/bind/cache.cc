@@ -91,7 +91,9 @@ void bind_cache(nb::module_& m) {
         const auto places = cache::places_in(name_of(folder));
         return std::tuple(name(places.folder), places.memory.folder, places.memory.prefix);
       },
-      nb::arg("folder"), "The same after the folder of a cache in the folder that a user names.");
+      nb::arg("folder"),
+      "The places of the cache in the folder that a user names: its own folder, and that and the "
+      "prefix of what it holds in memory.");
   nb::class_<Cache>(m, "Cache", "This process's part in a job's cache.")
       .def_static("open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"),
                   nb::arg("memory_folder"), nb::arg("memory_prefix"), nb::arg("memory_bytes_max"),

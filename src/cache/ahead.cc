@@ -1,8 +1,9 @@
 // What the cache fetches before somebody reads it: each owner is asked for what it shall hold.
 #include <algorithm>
-#include <map>
 
+#include "base/limits.h"
 #include "cache/cache.h"
+#include "cache/pieces.h"
 
 namespace forebay::cache {
 
@@ -10,7 +11,8 @@ using base::MutexLock;
 
 namespace {
 
-// Calls `done` once, when all owners have answered, with the answer that asks for most patience.
+// Calls `done` once, when all questions were answered, with the last of the answers in the order of
+// their enum.
 class Answers {
  public:
   Answers(size_t parts, std::function<void(io::Ahead)> done)
@@ -32,20 +34,22 @@ class Answers {
   const std::function<void(io::Ahead)> done_;
 };
 
-std::map<size_t, std::vector<WantedRange>> wanted_by_owner(const FileId& file,
-                                                           const std::vector<WantedRange>& ranges,
-                                                           const std::vector<Member>& members) {
-  std::map<size_t, std::vector<WantedRange>> parts;
-  for (WantedRange range : ranges) {
-    while (range.length > 0) {
-      const uint64_t piece = range.offset / kPieceBytes;
-      const uint64_t step = std::min(range.length, (piece + 1) * kPieceBytes - range.offset);
-      parts[owner_of(file, piece, members)].push_back({range.offset, step});
-      range.offset += step;
-      range.length -= step;
+// What one request asks a member for.
+struct Question {
+  size_t owner = 0;
+  std::vector<WantedRange> ranges;
+};
+
+std::vector<Question> questions_for(const FileId& file, const std::vector<WantedRange>& ranges,
+                                    const std::vector<Member>& members) {
+  std::vector<Question> questions;
+  for (const auto& [owner, part] : by_owner(file, ranges, members)) {
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (i % base::kHttpRangesMax == 0) questions.push_back({owner, {}});
+      questions.back().ranges.push_back(part[i]);
     }
   }
-  return parts;
+  return questions;
 }
 
 }  // namespace
@@ -61,17 +65,15 @@ void Cache::fetch_ahead(const CachedFile& file, const std::vector<WantedRange>& 
     own = machine_.id;
     share = share_.get();
   }
-  const auto parts = wanted_by_owner(file.id, ranges, *members);
-  if (parts.empty()) return done(io::Ahead::kKept);
-  const auto answers = std::make_shared<Answers>(parts.size(), std::move(done));
-  for (const auto& [owner, part] : parts) {
+  const auto questions = questions_for(file.id, ranges, *members);
+  if (questions.empty()) return done(io::Ahead::kKept);
+  const auto answers = std::make_shared<Answers>(questions.size(), std::move(done));
+  for (const auto& [owner, part] : questions) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
-    if (member == nullptr) {
-      answers->add(io::Ahead::kFull);
-    } else if (share != nullptr && member->id == own) {
+    if (share != nullptr && member != nullptr && member->id == own) {
       answers->add(share->fetch_ahead(file.target, part));
-    } else if (!peers_->may_ask(*member)) {
-      answers->add(io::Ahead::kBusy);
+    } else if (member == nullptr || !peers_->may_ask(*member)) {
+      answers->add(io::Ahead::kFull);
     } else {
       peers_->fetch_ahead(*member, file.target, part, options,
                           [answers](io::Ahead answer) { answers->add(answer); });

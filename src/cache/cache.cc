@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cache/file_name.h"
 #include "cache/joint.h"
 #include "cache/pieces.h"
 #include "io/clock.h"
@@ -105,18 +106,18 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
       ASSIGN_OR_RETURN(*datagrams,
                        io::Datagrams::open(options_.address, options_.port, options_.secret));
     }
-    auto share =
-        Share::open({.memory = {options_.memory_folder, options_.memory_bytes_max},
-                     .disk = {held_folder(), options_.disk_bytes_max},
-                     .found = found,
-                     .server = {.address = options_.address,
-                                .port = *datagrams == nullptr ? uint16_t{0} : (*datagrams)->port(),
-                                .job = certificate_,
-                                .wait_ns = kOpeningNs},
-                     .others = [this] { return others(); },
-                     .everywhere = read_everywhere(),
-                     .figures = [this] { return padded_figures(figures()); }},
-                    sources_, *peers_);
+    ShareOptions options{
+        .memory = {options_.memory_folder, options_.memory_bytes_max},
+        .disk = {held_folder(), options_.disk_bytes_max},
+        .found = found,
+        .server = {.address = options_.address,
+                   .port = *datagrams == nullptr ? uint16_t{0} : (*datagrams)->port(),
+                   .job = certificate_,
+                   .wait_ns = kOpeningNs},
+        .others = [this] { return others(); },
+        .figures = [this] { return padded_figures(figures()); }};
+    if (options_.for_all_jobs) use_everywhere(options);
+    auto share = Share::open(options, sources_, *peers_);
     if (share || tries == 1 || share.error().code() != Code::kUnavailable) return share;
   }
 }
@@ -175,7 +176,7 @@ void Cache::follow(const Notice& notice) {
     machine_.port = notice.local_port;
     members = {machine_};
   }
-  if (share_ != nullptr) share_->note_members();
+  if (share_ != nullptr) share_->note_members(members);
   peers_->keep_only(members, is_local_);
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
@@ -288,7 +289,11 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     own = machine_.id;
     share = share_.get();
   }
-  if (anew && share != nullptr) share->forget(*file, ranges);
+  if (anew) {
+    std::vector<WantedRange> wrong;
+    for (const io::Range& range : ranges) wrong.push_back({range.offset, range.out.size()});
+    forget(file->target, wrong);
+  }
   // The origin says what is wrong with ranges outside of the file.
   if (!base::in_bounds(last.offset, last.out.size(), file->file->identity().size)) {
     return read_origin(file, std::move(ranges), options, std::move(done));
@@ -303,17 +308,36 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     if (member == nullptr) {
       read_origin(file, std::move(part), options, finish);
     } else if (share != nullptr && member->id == own) {
-      share->read(file, std::move(part), options, finish);
-    } else if (anew) {
-      if (peers_->may_ask(*member)) {
-        peers_->report_wrong(*member, file->target, file->file->identity().size, part);
-      }
-      read_origin(file, std::move(part), options, finish);
-    } else if (!peers_->may_ask(*member)) {
+      share->read(file, std::move(part), options, anew, finish);
+    } else if (anew || !peers_->may_ask(*member)) {
       read_origin(file, std::move(part), options, finish);
     } else {
       read_peer(*member, file, std::move(part), options, finish);
     }
+  }
+}
+
+// One that is left alone already is not told again.
+void Cache::forget(const std::string& target, const std::vector<WantedRange>& ranges) {
+  Members members;
+  std::string own;
+  Share* share = nullptr;
+  {
+    MutexLock lock(mutex_);
+    members = members_;
+    own = machine_.id;
+    share = share_.get();
+  }
+  if (share != nullptr) share->forget(target, ranges);
+  const auto name = decode_target(target);
+  if (!name) return;
+  for (const auto& [owner, part] :
+       by_owner(base::sha256(base::as_bytes(target)), ranges, *members)) {
+    if (owner >= members->size()) continue;
+    const Member& member = (*members)[owner];
+    const bool is_here = share != nullptr && member.id == own;
+    if (is_here || !peers_->may_ask(member)) continue;
+    peers_->report_wrong(member, target, name->identity.size, part);
   }
 }
 
@@ -326,10 +350,14 @@ std::vector<Member> Cache::others() const {
   return others;
 }
 
-decltype(ShareOptions::everywhere) Cache::read_everywhere() {
-  if (!options_.for_all_jobs) return {};
-  return [this](const File& file, Ranges ranges, const io::ReadOptions& options, Done done) {
-    read(file, std::move(ranges), options, false, std::move(done));
+void Cache::use_everywhere(ShareOptions& options) {
+  options.everywhere = [this](const File& file, Ranges ranges, const io::ReadOptions& how,
+                              Done done) {
+    read(file, std::move(ranges), how, false, std::move(done));
+  };
+  options.forget_everywhere = [this](const std::string& target,
+                                     const std::vector<WantedRange>& ranges) {
+    forget(target, ranges);
   };
 }
 

@@ -116,7 +116,10 @@ class Cache {
   void follow(const Notice& notice) EXCLUDES(mutex_);
   void remove_what_nobody_serves() EXCLUDES(mutex_);
   std::string held_folder() const;
-  decltype(ShareOptions::everywhere) read_everywhere();
+  // A daemon's: the processes of all jobs are served from the whole cache.
+  void use_everywhere(ShareOptions& options);
+  // Tells whoever holds these bytes of the target that they are wrong.
+  void forget(const std::string& target, const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
   std::vector<Member> others() const EXCLUDES(mutex_);
   void read_peer(const Member& member, const File& file, Ranges ranges,
                  const io::ReadOptions& options, Done done);

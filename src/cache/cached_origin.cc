@@ -52,7 +52,7 @@ CachedOrigin::CachedOrigin(std::shared_ptr<const io::Origin> origin, std::shared
 }
 
 CachedOrigin::~CachedOrigin() {
-  if (is_here()) cache_->sources().remove(root_);
+  if (is_here()) cache_->sources().remove(root_, *origin_);
 }
 
 bool CachedOrigin::is_here() const { return process_ == io::process_id(); }

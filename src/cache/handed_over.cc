@@ -5,30 +5,25 @@
 
 namespace forebay::cache {
 
-std::vector<HandedOver::Part> HandedOver::find(const FileId& file,
-                                               const std::vector<io::Range>& ranges) const {
+std::vector<HandedOver::Part> HandedOver::find(const FileId& file, uint64_t offset,
+                                               uint64_t length) const {
   std::vector<Part> parts;
-  const auto found = files_.find(file);
-  for (const io::Range& range : ranges) {
-    uint64_t at = range.offset;
-    const uint64_t end = range.offset + range.out.size();
-    const auto add = [&](uint64_t until, const std::string& member) {
-      if (at >= until) return;
-      parts.push_back(
-          {{at, range.out.subspan(at - range.offset, until - at), range.again}, member});
-      at = until;
-    };
-    if (found != files_.end()) {
-      auto span = found->second.upper_bound(at);
-      if (span != found->second.begin()) --span;
-      for (; span != found->second.end() && span->first < end; ++span) {
-        if (span->second.end <= at) continue;
-        add(std::max(at, span->first), {});
-        add(std::min(end, span->second.end), span->second.member);
-      }
+  const uint64_t end = offset + length;
+  const auto add = [&](uint64_t until, const std::string& member) {
+    if (offset >= until) return;
+    parts.push_back({offset, until - offset, member});
+    offset = until;
+  };
+  if (const auto found = files_.find(file); found != files_.end()) {
+    auto span = found->second.upper_bound(offset);
+    if (span != found->second.begin()) --span;
+    for (; span != found->second.end() && span->first < end; ++span) {
+      if (span->second.end <= offset) continue;
+      add(std::max(offset, span->first), {});
+      add(std::min(end, span->second.end), span->second.member);
     }
-    add(end, {});
   }
+  add(end, {});
   return parts;
 }
 
@@ -60,6 +55,21 @@ bool HandedOver::add(const FileId& file, uint64_t offset, uint64_t length,
 void HandedOver::remove(const FileId& file, uint64_t offset, uint64_t length) {
   const auto found = files_.find(file);
   if (found != files_.end()) cut(found->second, offset, offset + length);
+}
+
+void HandedOver::keep_only(const std::set<std::string>& members) {
+  for (auto& [file, spans] : files_) {
+    for (auto at = spans.begin(); at != spans.end();) {
+      if (members.contains(at->second.member)) {
+        ++at;
+        continue;
+      }
+      bytes_ -= at->second.end - at->first;
+      --spans_;
+      at = spans.erase(at);
+    }
+  }
+  std::erase_if(files_, [](const auto& one) { return one.second.empty(); });
 }
 
 // Takes [offset, end) out of all spans.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,20 @@ class HandedOver {
  public:
   // Part of a range, and the id of the member that holds it; empty where none is known.
   struct Part {
-    io::Range range;
+    uint64_t offset = 0;
+    uint64_t length = 0;
     std::string member;
   };
-  // Cuts the ranges, which ascend, where others are held by others.
-  std::vector<Part> find(const FileId& file, const std::vector<io::Range>& ranges) const;
+  // The parts of a range, in ascending order.
+  std::vector<Part> find(const FileId& file, uint64_t offset, uint64_t length) const;
   // About 100 bytes each.
   static constexpr size_t kRangesMost = 1u << 18;
   // The member, which has an id, holds this range. False where there are kRangesMost.
   bool add(const FileId& file, uint64_t offset, uint64_t length, const std::string& member);
   // Nobody is known to hold this range any more.
   void remove(const FileId& file, uint64_t offset, uint64_t length);
+  // Of what others hold, only what these hold is known from now on.
+  void keep_only(const std::set<std::string>& members);
   uint64_t bytes() const { return bytes_; }
 
  private:

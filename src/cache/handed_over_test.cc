@@ -16,7 +16,6 @@ TEST(HandedOver, KnowsTheSameAsAListOfBytes) {
   const FileId file{1};
   HandedOver handed_over;
   std::vector<std::string> expected(kBytes);  // the member of each byte
-  base::ByteVector memory(kBytes);
   for (int step = 0; step < 3000; ++step) {
     const uint64_t offset = random.below(kBytes);
     const uint64_t length = 1 + random.below(std::min<uint64_t>(40, kBytes - offset));
@@ -29,24 +28,25 @@ TEST(HandedOver, KnowsTheSameAsAListOfBytes) {
     }
     std::fill_n(expected.begin() + static_cast<ptrdiff_t>(offset), length, member);
     const uint64_t begin = random.below(kBytes);
-    const uint64_t middle = begin + random.below(kBytes - begin);
-    const base::MutableBytes all(memory);
+    const uint64_t end = begin + 1 + random.below(kBytes - begin);
     uint64_t at = begin;
-    for (const auto& [range, holder] :
-         handed_over.find(file, {{begin, all.subspan(begin, middle - begin), io::Again::kLater},
-                                 {middle, all.subspan(middle), io::Again::kSoon}})) {
-      ASSERT_EQ(range.offset, at) << "seed " << kSeed << ", step " << step;
-      ASSERT_EQ(range.out.data(), memory.data() + at);
-      ASSERT_EQ(range.again, at < middle ? io::Again::kLater : io::Again::kSoon);
-      for (; at < range.offset + range.out.size(); ++at) {
+    for (const auto& [part, bytes, holder] : handed_over.find(file, begin, end - begin)) {
+      ASSERT_EQ(part, at) << "seed " << kSeed << ", step " << step;
+      for (; at < part + bytes; ++at) {
         ASSERT_EQ(holder, expected[at]) << "seed " << kSeed << ", step " << step;
       }
     }
-    ASSERT_EQ(at, kBytes);
+    ASSERT_EQ(at, end);
     ASSERT_EQ(handed_over.bytes(),
               kBytes - static_cast<uint64_t>(std::ranges::count(expected, "")));
   }
-  EXPECT_EQ(handed_over.find({2}, {{0, memory}}).size(), 1u);
+  EXPECT_EQ(handed_over.find({2}, 0, kBytes).size(), 1u);
+  handed_over.keep_only({"m1", "m3"});
+  std::ranges::replace(expected, "m2", "");
+  for (uint64_t at = 0; at < kBytes; ++at) {
+    EXPECT_EQ(handed_over.find(file, at, 1).front().member, expected[at]);
+  }
+  EXPECT_EQ(handed_over.bytes(), kBytes - static_cast<uint64_t>(std::ranges::count(expected, "")));
 }
 
 TEST(HandedOver, IsNoLongerThanItMayBe) {

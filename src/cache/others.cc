@@ -1,6 +1,7 @@
 #include "cache/others.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cache/joint.h"
 #include "cache/pieces.h"
@@ -20,6 +21,8 @@ constexpr uint32_t kInVain = 32;
 // A member that had no room is not asked for room for so long; twice as long each time.
 constexpr int64_t kFullNs = 1'000'000'000;
 constexpr int64_t kFullMostNs = 64 * kFullNs;
+// Members are asked one after the other for so long: whoever asked this machine waits, too.
+constexpr int64_t kSearchNs = 1'000'000'000;
 
 // Whether to leave out this question.
 bool is_hopeless(std::atomic<uint32_t>& in_vain) {
@@ -32,12 +35,10 @@ bool is_hopeless(std::atomic<uint32_t>& in_vain) {
 // The ranges, cut where pieces end.
 std::vector<io::Range> cut_to_pieces(const std::vector<io::Range>& ranges) {
   std::vector<io::Range> cuts;
-  for (io::Range range : ranges) {
-    while (!range.out.empty()) {
-      const uint64_t left = kPieceBytes - range.offset % kPieceBytes;
-      const size_t step = std::min<uint64_t>(range.out.size(), left);
-      cuts.push_back({range.offset, range.out.first(step), range.again});
-      range = {range.offset + step, range.out.subspan(step), range.again};
+  for (const io::Range& range : ranges) {
+    for (uint64_t at = 0; at < range.out.size(); at += cuts.back().out.size()) {
+      const uint64_t left = kPieceBytes - (range.offset + at) % kPieceBytes;
+      cuts.push_back(part_of(range, at, std::min(range.out.size() - at, left)));
     }
   }
   return cuts;
@@ -73,14 +74,18 @@ struct Others::Search {
   File file;
   std::vector<Member> others;
   io::ReadOptions options;
+  int64_t until_ns = 0;
   bool asks_full = false;  // also members that had no room lately
   Rest done;
 };
 
 void Others::hand_over(const File& file, Ranges ranges, const io::ReadOptions& options, Rest done) {
   if (ranges.empty()) return done({});
-  const auto search = std::make_shared<Search>(
-      Search{.file = file, .others = members_(), .options = options, .done = std::move(done)});
+  const auto search = std::make_shared<Search>(Search{.file = file,
+                                                      .others = members_(),
+                                                      .options = options,
+                                                      .until_ns = io::monotonic_ns() + kSearchNs,
+                                                      .done = std::move(done)});
   if (is_successor_ && !is_hopeless(searched_in_vain_)) {
     search->asks_full = true;
     const uint64_t bytes = io::bytes_of(ranges);
@@ -94,6 +99,7 @@ void Others::hand_over(const File& file, Ranges ranges, const io::ReadOptions& o
 
 // The first turn is that of the members that are known to hold ranges.
 void Others::ask_next(const std::shared_ptr<Search>& search, const Ranges& ranges, size_t turn) {
+  if (io::monotonic_ns() >= search->until_ns) return search->done(ranges);
   std::map<size_t, Ranges> parts;
   Ranges others = ranges;
   for (; parts.empty() && turn <= kChoices; ++turn) {
@@ -129,10 +135,14 @@ std::map<size_t, Others::Ranges> Others::whom_to_ask(const Search& search, const
   const int64_t now_ns = io::monotonic_ns();
   MutexLock lock(mutex_);
   if (turn == 0) {
-    for (const auto& [range, id] : handed_over_.find(search.file->id, ranges)) {
-      const auto member = std::ranges::find(members, id, &Member::id);
-      const bool is_known = !id.empty() && member != members.end();
-      (is_known ? parts[static_cast<size_t>(member - members.begin())] : *others).push_back(range);
+    for (const io::Range& range : ranges) {
+      for (const auto& [offset, length, id] :
+           handed_over_.find(search.file->id, range.offset, range.out.size())) {
+        const auto member = std::ranges::find(members, id, &Member::id);
+        const bool is_known = !id.empty() && member != members.end();
+        (is_known ? parts[static_cast<size_t>(member - members.begin())] : *others)
+            .push_back(part_of(range, offset - range.offset, length));
+      }
     }
     return parts;
   }
@@ -177,11 +187,33 @@ void Others::note_answer(const Search& search, const Member& member, const Range
   full.until_ns = now_ns + full.for_ns;
 }
 
-void Others::note_members() {
+void Others::note_members(const std::vector<Member>& members) {
   asked_in_vain_ = 0;
   searched_in_vain_ = 0;
+  std::set<std::string> ids;
+  for (const Member& member : members) ids.insert(member.id);
   MutexLock lock(mutex_);
   full_.clear();
+  handed_over_.keep_only(ids);
+}
+
+void Others::forget(const FileId& file, const std::string& target, uint64_t size,
+                    const std::vector<WantedRange>& ranges) {
+  std::map<std::string, std::vector<WantedRange>> held;  // by members' ids
+  {
+    MutexLock lock(mutex_);
+    for (const WantedRange& range : ranges) {
+      for (const auto& [offset, length, id] : handed_over_.find(file, range.offset, range.length)) {
+        if (!id.empty()) held[id].push_back({offset, length});
+      }
+      handed_over_.remove(file, range.offset, range.length);
+    }
+  }
+  if (held.empty()) return;
+  for (const Member& member : members_()) {
+    const auto found = held.find(member.id);
+    if (found != held.end()) peers_.report_wrong(member, target, size, found->second);
+  }
 }
 
 uint64_t Others::handed_over_bytes() const {

@@ -36,8 +36,11 @@ class Others {
   // hold them from now on. Calls `done` once, in any thread, with what is left.
   void hand_over(const File& file, Ranges ranges, const io::ReadOptions& options, Rest done)
       EXCLUDES(mutex_);
-  // The members have changed.
-  void note_members() EXCLUDES(mutex_);
+  // These are the members from now on.
+  void note_members(const std::vector<Member>& members) EXCLUDES(mutex_);
+  // These bytes turned out to be wrong: whoever holds them for this machine shall forget them.
+  void forget(const FileId& file, const std::string& target, uint64_t size,
+              const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
   uint64_t handed_over_bytes() const EXCLUDES(mutex_);
 
  private:

@@ -195,5 +195,41 @@ TEST_F(OverflowTest, WhatAMachineHeldForAnotherIsFetchedAgainOnceItIsGone) {
   EXPECT_EQ(third.failures, 0u);
 }
 
+TEST_F(OverflowTest, WrongBytesThatAnotherHoldsForAFullMachineAreForgotten) {
+  start(15 * kPieceBytes * 100 / (kMachines * 95), {7, 4, 2, 2});
+  std::vector<Member> members;
+  for (const Machine& machine : job_) members.push_back(machine.cache->machine());
+  std::erase_if(paths_, [&](const std::string& path) {
+    const std::string target = encode_target({path, {.size = kPieceBytes}});
+    return owner_of(base::sha256(base::as_bytes(target)), 0, members) != 0;
+  });
+  const auto read = [&](size_t reader, const std::string& path, io::Copies copies) {
+    const auto file = job_[reader].origin->open(
+        path, {.known = io::Identity{.size = kPieceBytes}, .copies = copies});
+    base::ByteVector out(kReadBytes);
+    EXPECT_TRUE((*file)->read(0, out).ok());
+    return std::memcmp(out.data(), disk_.content(path).data(), out.size()) == 0;
+  };
+  base::ByteVector out(kPieceBytes);
+  for (size_t i = 0; i < 5; ++i) {
+    const auto file = job_[0].origin->open(
+        paths_[i], {.known = io::Identity{.size = kPieceBytes}, .copies = io::Copies::kAny});
+    ASSERT_TRUE((*file)->read(0, out).ok());
+  }
+  ASSERT_GT(job_[0].cache->stats().handed_over_bytes, 0u);
+  for (const size_t reader : {0u, 1u}) {
+    const std::string& path = paths_[5 + reader];
+    far_->damage(path, 1);
+    EXPECT_FALSE(read(reader, path, io::Copies::kAny));
+    EXPECT_TRUE(read(reader, path, io::Copies::kAnew));
+    // What the owner is told by another machine takes a moment.
+    bool is_right = false;
+    for (int tries = 0; !is_right && tries < 1000; ++tries, ::usleep(1000)) {
+      is_right = read(0, path, io::Copies::kAny);
+    }
+    EXPECT_TRUE(is_right);
+  }
+}
+
 }  // namespace
 }  // namespace forebay::cache

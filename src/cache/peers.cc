@@ -218,13 +218,14 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
     flights_.erase(flight.get());
     ++stats_.requests;
     stats_.hit_bytes += io::bytes_of(flight->ranges) - io::bytes_of(rest);
-    if (status.code() != Code::kCancelled) judge(*flight, rest.empty(), outcome);
+    if (status.code() != Code::kCancelled) judge(*flight, rest.empty(), status.code(), outcome);
   }
   flight->done(std::move(status), std::move(rest));
 }
 
 // Whoever answers that it has no such file, or does not hold it, is there.
-void Peers::judge(const Flight& flight, bool is_good, const io::serve::RangeOutcome& outcome) {
+void Peers::judge(const Flight& flight, bool is_good, Code why,
+                  const io::serve::RangeOutcome& outcome) {
   const int code = outcome.head.code;
   if (outcome.sent_ns == 0) return;  // so it says nothing of the member
   const Standings::Request request{.member = flight.member,
@@ -234,23 +235,27 @@ void Peers::judge(const Flight& flight, bool is_good, const io::serve::RangeOutc
   const bool is_there = is_good || code == kNotFound;
   if (!is_good && (!is_there || flight.what == What::kAll)) ++stats_.failures;
   if (is_there) return standings_.succeed(request);
-  if (flight.is_gone) return standings_.spend(request);
+  // The head of what must be read first comes at once, without checksums: the member is there, and
+  // the origin is slow.
+  const bool waits_for_origin =
+      why == Code::kTimedOut && code == kPartialContent && outcome.head.header(kChecksums).empty();
+  if (flight.is_gone || waits_for_origin) return standings_.spend(request);
   standings_.fail(request);
 }
 
 void Peers::report_wrong(const Member& member, const std::string& target, uint64_t size,
-                         const std::vector<io::Range>& ranges) {
+                         const std::vector<WantedRange>& ranges) {
   {
     MutexLock lock(mutex_);
     standings_.distrust(name_of(member), io::monotonic_ns());
   }
   // Whatever it answers goes into memory that nobody uses.
-  const auto memory = std::make_shared<base::ByteVector>(io::bytes_of(ranges));
+  const auto memory = std::make_shared<base::ByteVector>(io::serve::bytes_of(ranges));
   std::vector<io::Range> told;
   size_t at = 0;
-  for (const io::Range& range : ranges) {
-    told.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.out.size())});
-    at += range.out.size();
+  for (const WantedRange& range : ranges) {
+    told.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.length)});
+    at += range.length;
   }
   read(member, What::kWrong, target, size, std::move(told), {},
        [memory](const Status&, const std::vector<io::Range>&) {});
@@ -292,7 +297,7 @@ void Peers::fetch_ahead(const Member& member, const std::string& target,
               MutexLock lock(mutex_);
               ++stats_.requests;
             }
-            done(outcome.status.ok() ? io::serve::ahead_of(outcome.head.code) : io::Ahead::kBusy);
+            done(outcome.status.ok() ? io::serve::ahead_of(outcome.head.code) : io::Ahead::kFull);
           });
 }
 

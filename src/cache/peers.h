@@ -56,7 +56,7 @@ class Peers {
   // Tells a member that what it gave of these ranges turned out to be wrong, although it had the
   // right checksums, and leaves it alone for a while.
   void report_wrong(const Member& member, const std::string& target, uint64_t size,
-                    const std::vector<io::Range>& ranges) EXCLUDES(mutex_);
+                    const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
   // This process has read so many bytes from the origin itself.
   void note_origin(uint64_t bytes, int64_t begin_ns) EXCLUDES(mutex_);
   // Asks the member to fetch these ranges of the file before somebody reads them. Calls `done`
@@ -76,8 +76,8 @@ class Peers {
   void start(std::shared_ptr<Flight> flight) EXCLUDES(mutex_);
   void finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome)
       EXCLUDES(mutex_);
-  void judge(const Flight& flight, bool is_good, const io::serve::RangeOutcome& outcome)
-      REQUIRES(mutex_);
+  void judge(const Flight& flight, bool is_good, base::Code why,
+             const io::serve::RangeOutcome& outcome) REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
@@ -85,9 +85,10 @@ class Peers {
   Standings standings_ GUARDED_BY(mutex_);  // of members' processes
   std::set<Flight*> flights_ GUARDED_BY(mutex_);
   io::serve::RangeClient& client_for(What what);
-  // These end first, because their requests use the others. What members hold is asked for with
-  // connections of its own, on which no answer waits for an origin, and what they shall hold with
-  // others, on which none waits for a member: otherwise members could wait for each other's.
+  // The clients end first, because their requests use the other members of this class. What members
+  // hold is asked for with connections of its own, on which no answer waits for an origin, and what
+  // they shall hold with others, on which none waits for a member: otherwise members could wait for
+  // each other's.
   io::serve::RangeClient client_;
   io::serve::RangeClient held_client_;
   io::serve::RangeClient hold_client_;

@@ -41,6 +41,7 @@ Status Share::serve(const ShareOptions& options) {
   if (!options.everywhere) return {};
   auto local = std::make_unique<Local>(*this);
   local->everywhere = options.everywhere;
+  local->forget_everywhere = options.forget_everywhere;
   ASSIGN_OR_RETURN(local->server,
                    io::serve::RangeServer::start({.wait_ns = options.server.wait_ns}, *local));
   local_ = std::move(local);
@@ -60,8 +61,9 @@ void Share::end() {
   keepers_.wait();
 }
 
-void Share::read(const File& file, Ranges ranges, const io::ReadOptions& options, Done done) {
-  read_for(For::kItself, file, std::move(ranges), options, std::move(done));
+void Share::read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew,
+                 Done done) {
+  read_for(anew ? For::kAnew : For::kItself, file, std::move(ranges), options, std::move(done));
 }
 
 // Whoever wants bytes that are being fetched already waits for them, and looks again then.
@@ -84,6 +86,7 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
             });
           });
       if (!overlaps) continue;
+      other.is_ahead &= whom == For::kAhead;
       count(whom, hits);
       other.waiters.push_back(
           waiter_for(options.stop, done, [this, file, missing, options, whom, done] {
@@ -126,18 +129,18 @@ std::function<void()> Share::waiter_for(const std::stop_token& stop, const Done&
 }
 
 void Share::count(For whom, const TierBytes& hits) const {
-  Hits& counted = whom == For::kItself ? own_hits_ : served_hits_;
+  Hits& counted = whom == For::kItself || whom == For::kAnew ? own_hits_ : served_hits_;
   counted.memory += hits.memory;
   counted.disk += hits.disk;
 }
 
-// What others hold of the ranges comes from them, in both cases; the rest comes from the origin.
+// What others hold of the ranges comes from them, whether this machine has room for it or not; the
+// rest comes from the origin.
 void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::ReadOptions& options,
                   Fetches::iterator fetch, Done done) {
   Plan plan = plan_fetch(whom, ranges);
-  if (whom == For::kFullMember) {
-    Ranges rest = plan.here;
-    return fetch_rest(file, std::move(plan), std::move(rest), options, fetch, std::move(done));
+  if (whom == For::kFullMember || whom == For::kAnew) {
+    return fetch_rest(file, std::move(plan), ranges, options, fetch, std::move(done));
   }
   if (whom == For::kAhead) plan.over.clear();  // nobody misses it yet
   Ranges over = plan.over;
@@ -224,10 +227,6 @@ void Share::finish_fetch(Fetches::iterator fetch) {
   for (auto& waiter : waiters) jobs_.push(std::move(waiter));
 }
 
-void Share::forget(const CachedFile& file, const Ranges& ranges) {
-  for (const io::Range& range : ranges) store_->forget(file.id, range.offset, range.out.size());
-}
-
 std::optional<Share::Named> Share::named(const std::string& target) const {
   {
     MutexLock lock(names_mutex_);
@@ -275,6 +274,7 @@ void Share::forget(const std::string& target, const std::vector<WantedRange>& ra
   const auto name = named(target);
   if (!name) return;
   for (const WantedRange& range : ranges) store_->forget(name->id, range.offset, range.length);
+  others_.forget(name->id, target, name->size, ranges);
 }
 
 // The answer is given by another thread than the origin's, which must not be the last to hold it.

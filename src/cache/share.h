@@ -34,6 +34,9 @@ struct ShareOptions {
   std::function<void(const std::shared_ptr<const CachedFile>& file, std::vector<io::Range> ranges,
                      const io::ReadOptions& options, std::function<void(Status)> done)>
       everywhere = {};
+  // Given with it: these bytes of the target turned out to be wrong, whoever holds them.
+  std::function<void(const std::string& target, const std::vector<WantedRange>& ranges)>
+      forget_everywhere = {};
   // What the share's process tells of itself: kFiguresBytesMax bytes, by the server's threads.
   std::function<std::string()> figures;
 };
@@ -67,17 +70,17 @@ class Share final : private io::serve::ServedFiles {
   using File = std::shared_ptr<const CachedFile>;
   using Ranges = std::vector<io::Range>;
   using Done = std::function<void(Status)>;
-  // Fills the ranges from what is held, and from the origin, from which it is kept. Calls `done`
-  // once, in any thread.
-  void read(const File& file, Ranges ranges, const io::ReadOptions& options, Done done)
+  // Fills the ranges from what is held, and from the origin, from which it is kept. `anew`: nothing
+  // comes from other members, because what was held was wrong. Calls `done` once, in any thread.
+  void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
   // ServedFiles::fetch_ahead(), where nobody waits for the origin, and only while there is room.
   io::Ahead fetch_ahead(const std::string& target,
                         const std::vector<WantedRange>& ranges) const override EXCLUDES(mutex_);
-  // The members have changed.
-  void note_members() { others_.note_members(); }
-  // These bytes turned out to be wrong.
-  void forget(const CachedFile& file, const Ranges& ranges);
+  // These are the members from now on.
+  void note_members(const std::vector<Member>& members) { others_.note_members(members); }
+  // These bytes turned out to be wrong, whether they are held here or for this machine.
+  void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override;
   // Ends the serving, and what is in flight.
   void end() EXCLUDES(mutex_);
   // What is held, or what is on the disk, stays there.
@@ -94,9 +97,9 @@ class Share final : private io::serve::ServedFiles {
     std::vector<std::function<void()>> waiters;
   };
   using Fetches = std::list<Fetch>;
-  // For this process itself, for others, for a member that has no room for what it owns, or before
-  // anybody needs it.
-  enum class For : uint8_t { kItself, kOthers, kFullMember, kAhead };
+  // For this process itself, also because what was held was wrong; for others; for a member that
+  // has no room for what it owns; or before anybody needs it.
+  enum class For : uint8_t { kItself, kAnew, kOthers, kFullMember, kAhead };
   // What a fetch does with its ranges.
   struct Plan {
     For whom = For::kItself;
@@ -114,6 +117,8 @@ class Share final : private io::serve::ServedFiles {
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                 Done done) EXCLUDES(mutex_);
   io::Ahead begin_ahead(uint64_t room, uint32_t most) EXCLUDES(mutex_);
+  void read_ahead(const std::string& target, const std::vector<WantedRange>& ranges)
+      EXCLUDES(mutex_);
   void end_ahead(const Status& status) EXCLUDES(mutex_);
   void wait_for_ahead() EXCLUDES(mutex_);
   std::function<void()> waiter_for(const std::stop_token& stop, const Done& done,
@@ -129,7 +134,6 @@ class Share final : private io::serve::ServedFiles {
   std::optional<uint64_t> size(const std::string& target) const override;
   std::optional<std::vector<io::serve::HeldRange>> find(
       const std::string& target, const std::vector<WantedRange>& ranges) const override;
-  void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override;
   void read(const std::string& target, Ranges ranges, Done done) const override;
   bool has_room(uint64_t bytes) const override;
   void hold(const std::string& target, Ranges ranges, Done done) const override;
@@ -154,12 +158,13 @@ class Share final : private io::serve::ServedFiles {
       return share.find(target, ranges);
     }
     void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override {
-      share.forget(target, ranges);
+      forget_everywhere(target, ranges);
     }
     void read(const std::string& target, Ranges ranges, Done done) const override;
 
     const Share& share;
     decltype(ShareOptions::everywhere) everywhere;
+    decltype(ShareOptions::forget_everywhere) forget_everywhere;
     std::unique_ptr<io::serve::RangeServer> server;
   };
   Status serve(const ShareOptions& options);
@@ -168,7 +173,7 @@ class Share final : private io::serve::ServedFiles {
   const Sources& sources_;
   const std::function<std::string()> figures_;
   const std::unique_ptr<Store> store_;
-  Others others_;
+  mutable Others others_;
   std::stop_source stop_;
   struct Hits {
     std::atomic<uint64_t> memory = 0;
@@ -192,7 +197,7 @@ class Share final : private io::serve::ServedFiles {
   // must not wait for a disk, and must not be the one that ends the origin.
   base::Queue<std::function<void()>> jobs_{SIZE_MAX};
   base::Crew keepers_;
-  // Where an origin makes threads wait, these do.
+  // Where an origin makes threads wait, these do; they also begin what is fetched ahead.
   base::Queue<std::function<void()>> reads_{SIZE_MAX};
   base::Crew readers_;
   std::unique_ptr<io::serve::RangeServer> server_;

@@ -23,39 +23,43 @@ constexpr int64_t kWaitMostNs = 30 * kWaitNs;
 
 }  // namespace
 
-// The file is opened anew, since whoever asks may close it before its bytes have come.
 io::Ahead Share::fetch_ahead(const std::string& target,
                              const std::vector<WantedRange>& ranges) const {
   const auto name = named(target);
-  if (!name) return io::Ahead::kFull;
+  const auto origin = name ? sources_.find(name->path) : nullptr;
+  if (origin == nullptr) return io::Ahead::kFull;
   const std::vector<WantedRange> missing = store_->missing(name->id, ranges);
   if (missing.empty()) return io::Ahead::kKept;
-  const uint64_t bytes = io::serve::bytes_of(missing);
-  if (bytes > kAheadBytes) return io::Ahead::kFull;
+  if (io::serve::bytes_of(missing) > kAheadBytes) return io::Ahead::kFull;
   uint64_t room = 0;
   for (const WantedRange& range : missing) room += Store::room_for(range.length);
-  const auto file = open_served(target);
-  if (!file) return io::Ahead::kFull;
   auto* const self = const_cast<Share*>(this);
-  const io::Ahead answer = self->begin_ahead(room, (*file)->waits ? kAheadWaitingMost : kAheadMost);
-  if (answer != io::Ahead::kComing) return answer;
+  const uint32_t most = origin->is_remote(name->path) ? kAheadMost : kAheadWaitingMost;
+  const io::Ahead answer = self->begin_ahead(room, most);
+  if (answer == io::Ahead::kComing) {
+    self->reads_.push([self, target, missing] { self->read_ahead(target, missing); });
+  }
+  return answer;
+}
+
+// The file is opened anew, since whoever asked may close it before its bytes have come.
+void Share::read_ahead(const std::string& target, const std::vector<WantedRange>& ranges) {
+  const auto file = open_served(target);
+  if (!file) return end_ahead(file.error());
   const auto memory = std::make_shared<base::ByteVector>();
   try {
-    memory->resize(bytes);
+    memory->resize(io::serve::bytes_of(ranges));
   } catch (const std::bad_alloc&) {
-    self->end_ahead(Status(base::Code::kNoMemory, "no memory to fetch ahead"));
-    return io::Ahead::kBusy;
+    return end_ahead(Status(base::Code::kNoMemory, "no memory to fetch ahead"));
   }
   Ranges into;
   size_t at = 0;
-  for (const WantedRange& range : missing) {
+  for (const WantedRange& range : ranges) {
     into.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.length)});
     at += range.length;
   }
-  self->read_for(For::kAhead, *file, std::move(into),
-                 {.deadline_ns = {}, .stop = stop_.get_token()},
-                 [self, memory](const Status& status) { self->end_ahead(status); });
-  return io::Ahead::kComing;
+  read_for(For::kAhead, *file, std::move(into), {.deadline_ns = {}, .stop = stop_.get_token()},
+           [this, memory](const Status& status) { end_ahead(status); });
 }
 
 // kComing where a fetch may begin now; end_ahead() must follow.

@@ -1,19 +1,23 @@
 #include "cache/sources.h"
 
+#include <algorithm>
+
 namespace forebay::cache {
 
 using base::MutexLock;
 
 void Sources::add(const std::string& root, std::shared_ptr<const io::Origin> origin) {
   MutexLock lock(mutex_);
-  origins_[root] = std::move(origin);
+  origins_.emplace(root, std::move(origin));
 }
 
-void Sources::remove(const std::string& root) {
+void Sources::remove(const std::string& root, const io::Origin& origin) {
   std::shared_ptr<const io::Origin> last;  // ends without the lock
   MutexLock lock(mutex_);
-  const auto found = origins_.find(root);
-  if (found == origins_.end()) return;
+  const auto [begin, end] = origins_.equal_range(root);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& one) { return one.second.get() == &origin; });
+  if (found == end) return;
   last = std::move(found->second);
   origins_.erase(found);
 }
@@ -21,7 +25,9 @@ void Sources::remove(const std::string& root) {
 std::vector<std::string> Sources::roots() const {
   MutexLock lock(mutex_);
   std::vector<std::string> roots;
-  for (const auto& [root, origin] : origins_) roots.push_back(root);
+  for (const auto& [root, origin] : origins_) {
+    if (roots.empty() || roots.back() != root) roots.push_back(root);
+  }
   return roots;
 }
 

@@ -16,9 +16,11 @@ constexpr uint64_t kAskedBytes = 1u << 20;  // of a group, in one question
 // How long the thread waits before it asks again where the answer was that others go first.
 constexpr int64_t kWaitNs = 4'000'000;
 constexpr int64_t kWaitMostNs = 256'000'000;
-// After so many answers in a row that all is kept only one load of as many is asked for; after so
-// many that there is no room, nothing more of the epoch.
-constexpr uint32_t kInVain = 16;
+// After so many answers in a row that all is kept only one load of as many is asked for.
+constexpr uint32_t kKeptInVain = 16;
+// After so many in a row that there is no room, nothing more of the epoch is asked for. Some 16 of
+// them may be of one member of a cache.
+constexpr uint32_t kFullInVain = 128;
 constexpr size_t kGroups = 32;  // that slices are planned of at the same time
 
 bool keeps_copies(const store::Dataset& dataset) {
@@ -66,7 +68,7 @@ std::shared_ptr<const EpochPlan> FillAhead::wait_for_turn(size_t* load) {
   MutexLock lock(mutex_);
   while (!stopped_) {
     const bool is_left = plan_ != nullptr && next_ < plan_->loads.size();
-    if (!is_left || !may_ask_ || full_in_a_row_ >= kInVain) {
+    if (!is_left || !may_ask_ || full_in_a_row_ >= kFullInVain) {
       changed_.wait(mutex_);
     } else if (io::monotonic_ns() < from_ns_) {
       io::monotonic_clock().wait_until(mutex_, changed_, from_ns_);
@@ -110,7 +112,7 @@ void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
   full_in_a_row_ = answer == io::Ahead::kFull ? full_in_a_row_ + 1 : 0;
   if (!wanted_.empty()) wanted_.pop_front();
   if (!wanted_.empty() || plan_.get() != &plan || next_ != load_) return;
-  next_ += kept_in_a_row_ > kInVain ? kInVain : 1;
+  next_ += kept_in_a_row_ > kKeptInVain ? kKeptInVain : 1;
 }
 
 Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan, size_t load) {

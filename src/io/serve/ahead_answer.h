@@ -19,12 +19,12 @@ constexpr int code_of(Ahead ahead) {
   return 409;
 }
 
-// kBusy for all other codes.
+// kFull for all other codes.
 constexpr Ahead ahead_of(int code) {
-  for (const Ahead ahead : {Ahead::kKept, Ahead::kComing, Ahead::kFull}) {
+  for (const Ahead ahead : {Ahead::kKept, Ahead::kComing, Ahead::kBusy}) {
     if (code == code_of(ahead)) return ahead;
   }
-  return Ahead::kBusy;
+  return Ahead::kFull;
 }
 
 }  // namespace forebay::io::serve

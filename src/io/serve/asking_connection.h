@@ -35,7 +35,7 @@ struct Flight {
 // Only the loop's thread touches it.
 class AskingConnection final : public std::enable_shared_from_this<AskingConnection> {
  public:
-  // What a connection tells the loop. Both may begin a new request on it.
+  // What a connection tells the loop. After `done` it may be given another request.
   struct Events {
     // The answer is there, or will not come. The connection may be asked again if it is open.
     std::function<void(std::unique_ptr<Flight>)> done;

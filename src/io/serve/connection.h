@@ -74,6 +74,7 @@ class Connection final : public OpenConnection,
 
   void next_request();
   void take_request();
+  std::string_view header(std::string_view name) const;  // empty where the request has none
   void take_file(int64_t deadline_ns);
   void take_ranges();
   void refuse(std::string_view status, std::string_view why);
@@ -163,13 +164,23 @@ void Connection<Stream>::take_request() {
 }
 
 template <class Stream>
+std::string_view Connection<Stream>::header(std::string_view name) const {
+  const auto text = parser_->get()[boost::beast::string_view(name.data(), name.size())];
+  return {text.data(), text.size()};
+}
+
+template <class Stream>
 void Connection<Stream>::take_file(int64_t deadline_ns) {
   const auto size = loop_.files().size(path_);
   if (size) {
     size_ = *size;
     return take_ranges();
   }
-  if (loop_.has_ended() || monotonic_ns() >= deadline_ns) {
+  // These questions are answered at once, because of an unknown file nothing is held.
+  const bool may_wait =
+      header(kHeldHeader).empty() && header(kAheadHeader).empty() && header(kWrongHeader).empty();
+  if (!may_wait || loop_.has_ended() || monotonic_ns() >= deadline_ns) {
+    loop_.count_refused();
     return say("404 Not Found", "no such file");
   }
   deadline_ns_ = INT64_MAX;
@@ -180,36 +191,31 @@ void Connection<Stream>::take_file(int64_t deadline_ns) {
 
 template <class Stream>
 void Connection<Stream>::take_ranges() {
-  const auto& request = parser_->get();
-  const auto value = [&](std::string_view name) {
-    const auto text = request[boost::beast::string_view(name.data(), name.size())];
-    return std::string_view(text.data(), text.size());
-  };
-  auto wanted = parse_range_header(value("Range"), size_);
+  auto wanted = parse_range_header(header("Range"), size_);
   if (!wanted) return refuse("416 Range Not Satisfiable", wanted.error().message());
   wanted_ = std::move(*wanted);
   if (bytes_of(wanted_) > base::kServedAnswerBytesMax) {
     return refuse("416 Range Not Satisfiable", "the ranges have too many bytes");
   }
-  auto cuts = cut_by_again(wanted_, value(kAgainHeader));
+  auto cuts = cut_by_again(wanted_, header(kAgainHeader));
   if (!cuts) return refuse("400 Bad Request", cuts.error().message());
   cuts_ = std::move(*cuts);
-  if (!value(kWrongHeader).empty()) {
+  if (!header(kWrongHeader).empty()) {
     loop_.files().forget(path_, wanted_);
     return say("404 Not Found", "it is not held any more");
   }
-  whom_ = value(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
-  if (!value(kAheadHeader).empty()) {
+  whom_ = header(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
+  if (!header(kAheadHeader).empty()) {
     return say(fmt::format("{} Ahead", code_of(loop_.files().fetch_ahead(path_, wanted_))), {});
   }
-  if (value(kDoubtHeader).empty()) {
+  if (header(kDoubtHeader).empty()) {
     auto held = loop_.files().find(path_, cuts_);
     if (held && loop_.take_room_now(whom_, bytes_in_memory(*held))) {
       room_ = bytes_in_memory(*held);
       return send_held(join_held(wanted_, cuts_, std::move(*held)));
     }
   }
-  if (!value(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
+  if (!header(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
   if (whom_ == Loop::For::kFullMember && !loop_.files().has_room(bytes_of(wanted_))) {
     return say("404 Not Found", "there is no room for it");
   }
@@ -224,13 +230,13 @@ void Connection<Stream>::take_ranges() {
 // The client is told, and must begin a new connection.
 template <class Stream>
 void Connection<Stream>::refuse(std::string_view status, std::string_view why) {
+  loop_.count_refused();
   keep_ = false;
   say(status, why);
 }
 
 template <class Stream>
 void Connection<Stream>::say(std::string_view status, std::string_view why) {
-  if (!status.starts_with('2')) loop_.count_refused();
   texts_ = {fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\nContent-Type: text/plain\r\n{}\r\n{}",
                         status, why.size(), keep_ ? "" : "Connection: close\r\n", why)};
   write({boost::asio::buffer(texts_[0])}, &Connection::finish);

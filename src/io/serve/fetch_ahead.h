@@ -9,11 +9,12 @@
 
 namespace forebay::io {
 
-// What becomes of the wish that copies of bytes are kept before the bytes are read.
+// What becomes of the wish that copies of bytes are kept before the bytes are read. Of several
+// wishes, the last answer in this order counts.
 enum class Ahead : uint8_t {
   kKept,    // they are
+  kFull,    // there is no room for them, or nobody who could keep them
   kComing,  // they are on their way
-  kFull,    // there is no room for all of them
   kBusy,    // what is needed now goes first; the same question may have another answer later
 };
 

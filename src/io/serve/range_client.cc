@@ -137,9 +137,11 @@ Status RangeClient::Loop::begin_thread() try {
 
 Status RangeClient::Loop::make_tls() {
   if (options_.job == nullptr || tls_) return {};
-  RETURN_IF_ERROR(use_job_certificate(tls_.emplace(asio::ssl::context::tls_client), *options_.job));
-  SSL_CTX_set_read_ahead(tls_->native_handle(), 1);
-  SSL_CTX_set_default_read_buffer_len(tls_->native_handle(), kRecordsBytes);
+  asio::ssl::context tls(asio::ssl::context::tls_client);
+  RETURN_IF_ERROR(use_job_certificate(tls, *options_.job));
+  SSL_CTX_set_read_ahead(tls.native_handle(), 1);
+  SSL_CTX_set_default_read_buffer_len(tls.native_handle(), kRecordsBytes);
+  tls_ = std::move(tls);
   return {};
 }
 

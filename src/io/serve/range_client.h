@@ -1,5 +1,5 @@
 // Requests to RangeServers: one thread drives all connections, which are kept and used again.
-// Nothing is tried twice here, but on a kept connection that turns out to be closed.
+// A request is sent again only where it was sent on a kept connection that turns out to be closed.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct RangeRequest {
   // Asked in the client's thread while the request waits for a connection: where it says no, the
   // request ends with kCancelled.
   std::function<bool()> may_send = [] { return true; };
-  // The same at any time, also after drop_unwanted().
+  // Whether the request is still wanted: asked at any time, also because of drop_unwanted().
   std::function<bool()> wanted = [] { return true; };
 };
 

@@ -1,5 +1,5 @@
 // A web server for ranges of files: what one machine of a job has, for the others
-// (docs/decisions/0015-cache.md). It answers GET and HEAD, and nothing else.
+// (docs/decisions/0015-cache.md). It answers GET, and nothing else.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class ServedFiles {
   virtual void read(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const = 0;
   // Begins to fetch these ranges, which ascend, do not overlap and lie inside of the file, before
-  // somebody reads them.
+  // somebody reads them. Waits for nothing.
   virtual Ahead fetch_ahead(const std::string&, const std::vector<WantedRange>&) const {
     return Ahead::kFull;
   }
