@@ -21,7 +21,6 @@ constexpr uint32_t kKeptInVain = 16;
 // After so many in a row that there is no room, nothing more of the epoch is asked for. Some 16 of
 // them may be of one member of a cache.
 constexpr uint32_t kFullInVain = 128;
-constexpr size_t kGroups = 32;  // that slices are planned of at the same time
 
 bool keeps_copies(const store::Dataset& dataset) {
   for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
@@ -85,7 +84,10 @@ void FillAhead::run() {
   size_t load = 0;
   while (const auto plan = wait_for_turn(&load)) {
     if (of_ != plan || load_ != load) {
-      if (of_ != plan) groups_.clear();
+      if (of_ != plan) {
+        groups_.clear();
+        last_loads_.clear();
+      }
       of_ = plan;
       load_ = load;
       auto wanted = wanted_of(*plan, load);
@@ -117,6 +119,11 @@ void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
 
 Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan, size_t load) {
   try {
+    if (last_loads_.empty()) {
+      last_loads_.resize(plan.order.groups().size());
+      for (size_t i = 0; i < plan.loads.size(); ++i) last_loads_[plan.loads[i].group] = i;
+    }
+    std::erase_if(groups_, [&](const auto& one) { return last_loads_[one.first] < load; });
     const Load& of = plan.loads[load];
     if (of.is_slice) return wanted_of_slice(plan, of);
     return wanted_of_group(plan, of);
@@ -127,7 +134,6 @@ Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan
 
 Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of_slice(const EpochPlan& plan,
                                                                  const Load& load) {
-  if (groups_.size() > kGroups) groups_.clear();
   auto& group = groups_[load.group];
   if (group == nullptr) group = slicer_.share(plan, load.group);
   ASSIGN_OR_RETURN(

@@ -70,7 +70,8 @@ class FillAhead {
   std::shared_ptr<const EpochPlan> of_;
   size_t load_ = 0;
   std::deque<Wanted> wanted_;
-  std::map<size_t, std::shared_ptr<SlicedGroup>> groups_;
+  std::map<size_t, std::shared_ptr<SlicedGroup>> groups_;  // those with loads that are left
+  std::vector<size_t> last_loads_;                         // of each group
 };
 
 }  // namespace forebay::feed
