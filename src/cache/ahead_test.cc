@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cache/cached_origin.h"
 #include "cache/file_name.h"
+#include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
@@ -68,7 +69,7 @@ class AheadTest : public ::testing::Test {
   Machine start(int number, uint64_t room = 1u << 30) const {
     auto cache = Cache::open({.folder = folder_ + "/" + std::to_string(number),
                               .disk_bytes_max = room,
-                              .secret = io::Secret("the secret of this job")});
+                              .secret = job_secret()});
     EXPECT_TRUE(cache.has_value()) << base::status_of(cache).message();
     return {*cache, std::make_unique<CachedOrigin>(origin_, *cache, "/set")};
   }

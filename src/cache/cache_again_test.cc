@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cache/cached_origin.h"
+#include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
@@ -29,10 +30,9 @@ TEST(CacheAgain, AnotherMemberIsToldWhatIsNeededSoon) {
   const std::shared_ptr<void> removed_at_the_end(
       nullptr, [&](void*) { std::filesystem::remove_all(folder); });
   const auto start = [&](const std::string& name, uint64_t room) {
-    auto cache = Cache::open({.folder = folder + name,
-                              .disk_bytes_max = room,
-                              .secret = io::Secret("the secret of this job")})
-                     .value();
+    auto cache =
+        Cache::open({.folder = folder + name, .disk_bytes_max = room, .secret = job_secret()})
+            .value();
     return Machine{cache, std::make_unique<CachedOrigin>(far, cache, "/set")};
   };
   const Machine reader = start("/reader", 1);

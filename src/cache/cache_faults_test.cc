@@ -10,6 +10,7 @@
 
 #include "cache/cache.h"
 #include "cache/cached_origin.h"
+#include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr uint64_t kFileBytes = 40'000'000;  // three pieces
 const std::string kPath = "/set/chunks/0.tar";
-const io::Secret kSecret("the secret of this job");
+const io::Secret kSecret = job_secret();
 
 class CacheFaultsTest : public ::testing::Test {
  protected:

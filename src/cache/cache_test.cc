@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "cache/cached_origin.h"
 #include "cache/file_name.h"
+#include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
@@ -75,7 +76,7 @@ class CacheTest : public ::testing::Test {
     return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
   }
   std::vector<Machine> start_job(int machines, uint64_t bytes = 1u << 30) {
-    secret_ = io::Secret("the secret of this job");
+    secret_ = job_secret();
     std::vector<Machine> job;
     std::vector<Member> members;
     for (int i = 0; i < machines; ++i) {
@@ -239,7 +240,7 @@ TEST_F(CacheTest, MembersThatComeAndGoAreNoticed) {
 }
 
 TEST_F(CacheTest, AMemberThatDoesNotAnswerIsBypassed) {
-  secret_ = io::Secret("the secret of this job");
+  secret_ = job_secret();
   const Machine machine = start(0);
   // Nobody is there.
   machine.cache->join(

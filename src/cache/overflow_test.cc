@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cache/cached_origin.h"
 #include "cache/file_name.h"
+#include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
 #include "io/testing/far_origin.h"
@@ -39,7 +40,7 @@ class OverflowTest : public ::testing::Test {
     auto cache = Cache::open({.folder = folder_ + "/" + std::to_string(number),
                               .disk_bytes_max = room_bytes_,
                               .stays = true,
-                              .secret = io::Secret("the secret of this job")});
+                              .secret = job_secret()});
     EXPECT_TRUE(cache.has_value()) << base::status_of(cache).message();
     return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
   }
@@ -136,7 +137,7 @@ class OverflowTest : public ::testing::Test {
 };
 
 TEST_F(OverflowTest, ASetThatFitsTheJobIsFetchedOnceThoughOneShareDoesNotFitItsMachine) {
-  start(15 * kPieceBytes * 100 / (kMachines * 95), {7, 4, 2, 2});
+  ASSERT_NO_FATAL_FAILURE(start(15 * kPieceBytes * 100 / (kMachines * 95), {7, 4, 2, 2}));
   const Counts first = epoch(1);
   RecordProperty("origin_bytes_1", std::to_string(first.origin_bytes));
   EXPECT_LE(first.origin_bytes, set_bytes() * 101 / 100);
@@ -152,7 +153,7 @@ TEST_F(OverflowTest, ASetThatFitsTheJobIsFetchedOnceThoughOneShareDoesNotFitItsM
 }
 
 TEST_F(OverflowTest, WhereAllAreFullNobodyIsAskedInVainForLong) {
-  start(8 * kPieceBytes / kMachines, {4, 4, 4, 4});
+  ASSERT_NO_FATAL_FAILURE(start(8 * kPieceBytes / kMachines, {4, 4, 4, 4}));
   const uint64_t reads = paths_.size() * kFileReads;
   epoch(1);
   for (const uint64_t number : {2u, 3u, 4u}) {
@@ -166,7 +167,7 @@ TEST_F(OverflowTest, WhereAllAreFullNobodyIsAskedInVainForLong) {
 }
 
 TEST_F(OverflowTest, WhatWasHandedOverIsFoundAfterARestart) {
-  start(6 * kPieceBytes * 100 / (kMachines * 90), {3, 1, 1, 1});
+  ASSERT_NO_FATAL_FAILURE(start(6 * kPieceBytes * 100 / (kMachines * 90), {3, 1, 1, 1}));
   epoch(1);
   const uint64_t handed_over = job_[0].cache->stats().handed_over_bytes;
   EXPECT_GE(handed_over, kPieceBytes);
@@ -182,7 +183,7 @@ TEST_F(OverflowTest, WhatWasHandedOverIsFoundAfterARestart) {
 }
 
 TEST_F(OverflowTest, WhatAMachineHeldForAnotherIsFetchedAgainOnceItIsGone) {
-  start(6 * kPieceBytes * 2 / kMachines, {6, 0, 0, 0});
+  ASSERT_NO_FATAL_FAILURE(start(6 * kPieceBytes * 2 / kMachines, {6, 0, 0, 0}));
   epoch(1);
   const uint64_t held = job_[3].cache->stats().store.held.disk;
   EXPECT_GT(job_[1].cache->stats().store.held.disk + job_[2].cache->stats().store.held.disk + held,
@@ -196,7 +197,7 @@ TEST_F(OverflowTest, WhatAMachineHeldForAnotherIsFetchedAgainOnceItIsGone) {
 }
 
 TEST_F(OverflowTest, WrongBytesThatAnotherHoldsForAFullMachineAreForgotten) {
-  start(15 * kPieceBytes * 100 / (kMachines * 95), {7, 4, 2, 2});
+  ASSERT_NO_FATAL_FAILURE(start(15 * kPieceBytes * 100 / (kMachines * 95), {7, 4, 2, 2}));
   std::vector<Member> members;
   for (const Machine& machine : job_) members.push_back(machine.cache->machine());
   std::erase_if(paths_, [&](const std::string& path) {

@@ -1,0 +1,17 @@
+// For tests: the secret of a job of this process alone. Jobs of tests that run beside it may get
+// ports that this one's machines had.
+#pragma once
+
+#include <unistd.h>
+
+#include <string>
+
+#include "io/secret.h"
+
+namespace forebay::cache {
+
+inline io::Secret job_secret() {
+  return io::Secret("the secret of the job of process " + std::to_string(::getpid()));
+}
+
+}  // namespace forebay::cache
