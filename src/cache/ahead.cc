@@ -56,15 +56,7 @@ std::vector<Question> questions_for(const FileId& file, const std::vector<Wanted
 
 void Cache::fetch_ahead(const CachedFile& file, const std::vector<WantedRange>& ranges,
                         const io::ReadOptions& options, std::function<void(io::Ahead)> done) {
-  Members members;
-  std::string own;
-  Share* share = nullptr;
-  {
-    MutexLock lock(mutex_);
-    members = members_;
-    own = machine_.id;
-    share = share_.get();
-  }
+  const auto [members, own, share] = owners();
   const auto questions = questions_for(file.id, ranges, *members);
   if (questions.empty()) return done(io::Ahead::kKept);
   const auto answers = std::make_shared<Answers>(questions.size(), std::move(done));

@@ -147,7 +147,7 @@ TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   }
   ASSERT_TRUE(comes_true(
       [&] { return one.cache->stats().members == 2 && other.cache->stats().members == 2; }));
-  // Of many pieces both own some.
+  // There are so many pieces that both own some.
   std::vector<std::string> paths;
   for (int i = 0; i < 8; ++i) {
     paths.push_back("/set/more" + std::to_string(i) + ".tar");

@@ -275,20 +275,17 @@ void Cache::join(std::vector<Member> members) {
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 
+Cache::Owners Cache::owners() const {
+  MutexLock lock(mutex_);
+  return {members_, machine_.id, share_.get()};
+}
+
 void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew,
                  Done done) {
   std::erase_if(ranges, [](const io::Range& range) { return range.out.empty(); });
   if (ranges.empty()) return done({});
   const io::Range& last = ranges.back();
-  Members members;
-  std::string own;
-  Share* share = nullptr;
-  {
-    MutexLock lock(mutex_);
-    members = members_;
-    own = machine_.id;
-    share = share_.get();
-  }
+  const auto [members, own, share] = owners();
   if (anew) {
     std::vector<WantedRange> wrong;
     for (const io::Range& range : ranges) wrong.push_back({range.offset, range.out.size()});
@@ -319,15 +316,7 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
 
 // One that is left alone already is not told again.
 void Cache::forget(const std::string& target, const std::vector<WantedRange>& ranges) {
-  Members members;
-  std::string own;
-  Share* share = nullptr;
-  {
-    MutexLock lock(mutex_);
-    members = members_;
-    own = machine_.id;
-    share = share_.get();
-  }
+  const auto [members, own, share] = owners();
   if (share != nullptr) share->forget(target, ranges);
   const auto name = decode_target(target);
   if (!name) return;

@@ -120,6 +120,13 @@ class Cache {
   void use_everywhere(ShareOptions& options);
   // Tells whoever holds these bytes of the target that they are wrong.
   void forget(const std::string& target, const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
+  // Who owns what at the moment.
+  struct Owners {
+    Members members;
+    std::string own;         // the id of this machine's member
+    Share* share = nullptr;  // null where another process serves
+  };
+  Owners owners() const EXCLUDES(mutex_);
   std::vector<Member> others() const EXCLUDES(mutex_);
   void read_peer(const Member& member, const File& file, Ranges ranges,
                  const io::ReadOptions& options, Done done);

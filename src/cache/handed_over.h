@@ -29,7 +29,7 @@ class HandedOver {
   bool add(const FileId& file, uint64_t offset, uint64_t length, const std::string& member);
   // Nobody is known to hold this range any more.
   void remove(const FileId& file, uint64_t offset, uint64_t length);
-  // Of what others hold, only what these hold is known from now on.
+  // Forgets what other members than these hold.
   void keep_only(const std::set<std::string>& members);
   uint64_t bytes() const { return bytes_; }
 

@@ -37,7 +37,7 @@ uint64_t Store::free_bytes() const {
   return bytes;
 }
 
-// With the blocks that it begins and ends in, and its entries in the list.
+// The blocks that it begins and ends in count whole, and so do its entries in the list.
 uint64_t Store::room_for(uint64_t length) {
   const uint64_t extents = length / kExtentBytes + 2;
   return length + length / kChecksShare + 2 * kCheckBytes + extents * kEntryBytes;

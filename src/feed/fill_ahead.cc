@@ -18,9 +18,9 @@ constexpr int64_t kWaitNs = 4'000'000;
 constexpr int64_t kWaitMostNs = 256'000'000;
 // After so many answers in a row that all is kept only one load of as many is asked for.
 constexpr uint32_t kKeptInVain = 16;
-// After so many in a row that there is no room, nothing more of the epoch is asked for. Some 16 of
-// them may be of one member of a cache.
-constexpr uint32_t kFullInVain = 128;
+// After so many chunks in a row for which there is no room, nothing more of the epoch is asked for.
+// Many questions are of one chunk, and all of its bytes may belong to one member of a cache.
+constexpr uint32_t kFullChunks = 16;
 
 bool keeps_copies(const store::Dataset& dataset) {
   for (uint32_t chunk = 0; chunk < dataset.chunk_count(); ++chunk) {
@@ -55,7 +55,7 @@ void FillAhead::note(const std::shared_ptr<const EpochPlan>& plan, size_t next, 
   if (plan_ != plan) {
     plan_ = plan;
     next_ = 0;
-    full_in_a_row_ = 0;
+    full_chunks_ = 0;
   }
   next_ = std::max(next_, next);
   may_ask_ = may_ask;
@@ -67,7 +67,7 @@ std::shared_ptr<const EpochPlan> FillAhead::wait_for_turn(size_t* load) {
   MutexLock lock(mutex_);
   while (!stopped_) {
     const bool is_left = plan_ != nullptr && next_ < plan_->loads.size();
-    if (!is_left || !may_ask_ || full_in_a_row_ >= kFullInVain) {
+    if (!is_left || !may_ask_ || full_chunks_ >= kFullChunks) {
       changed_.wait(mutex_);
     } else if (io::monotonic_ns() < from_ns_) {
       io::monotonic_clock().wait_until(mutex_, changed_, from_ns_);
@@ -111,7 +111,12 @@ void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
   }
   wait_ns_ = 0;
   kept_in_a_row_ = answer == io::Ahead::kKept ? kept_in_a_row_ + 1 : 0;
-  full_in_a_row_ = answer == io::Ahead::kFull ? full_in_a_row_ + 1 : 0;
+  if (answer != io::Ahead::kFull) {
+    full_chunks_ = 0;
+  } else if (full_chunks_ == 0 || full_chunk_ != wanted_.front().chunk) {
+    full_chunk_ = wanted_.front().chunk;
+    ++full_chunks_;
+  }
   if (!wanted_.empty()) wanted_.pop_front();
   if (!wanted_.empty() || plan_.get() != &plan || next_ != load_) return;
   next_ += kept_in_a_row_ > kKeptInVain ? kKeptInVain : 1;

@@ -64,7 +64,8 @@ class FillAhead {
   int64_t from_ns_ GUARDED_BY(mutex_) = 0;  // nothing is asked for before
   int64_t wait_ns_ GUARDED_BY(mutex_) = 0;
   uint32_t kept_in_a_row_ GUARDED_BY(mutex_) = 0;  // answers
-  uint32_t full_in_a_row_ GUARDED_BY(mutex_) = 0;
+  uint32_t full_chunks_ GUARDED_BY(mutex_) = 0;    // without room, in a row
+  uint32_t full_chunk_ GUARDED_BY(mutex_) = 0;     // the last one of them
 
   // The thread's own: the plan and the load of what is asked for, and what slices share.
   std::shared_ptr<const EpochPlan> of_;
