@@ -146,9 +146,8 @@ std::map<size_t, Others::Ranges> Others::whom_to_ask(const Search& search, const
     }
     return parts;
   }
-  const bool is_any_free = search.asks_full || std::ranges::any_of(members, [&](const auto& one) {
-                             return !is_full(one, now_ns);
-                           });
+  bool is_any_free = search.asks_full;
+  for (const Member& one : members) is_any_free = is_any_free || !is_full(one, now_ns);
   for (const io::Range& range : ranges) {
     const auto choices = is_any_free
                              ? owners_of(search.file->id, range.offset / kPieceBytes, members, turn)
