@@ -19,7 +19,7 @@ ROOMS = {
     "jpeg": ["format", "kernels", ".", "rewrite"],
     "image": ["codec", "transform", "gpu", "."],
     "store": ["format", "source", ".", "pack", "copy", "check"],
-    "train": ["format", "."],
+    "train": ["format", "sync", "."],
 }
 WITH_TORCH = {"train", "apps"}
 # Headers that ask the operating system for files, sockets, time, processes, memory or randomness.
@@ -94,9 +94,9 @@ def problem_of(path: Path, name: str) -> str | None:
         if same_layer and rooms.index(room_of(other)) > rooms.index(room):
             return f"the room {room} of {layer}/ comes before the room {room_of(other)}"
     elif other.parts[0] in ("torch", "ATen", "c10") and (
-        layer not in WITH_TORCH or room == "format"
+        layer not in WITH_TORCH or room in ("format", "sync")
     ):
-        return "only train/ and apps/ may use libtorch, and no room format/"
+        return "only train/ and apps/ may use libtorch, and not the rooms format/ and sync/"
     elif (
         asks_system(name)
         and layer not in SYSTEM_ALLOWED

@@ -23,6 +23,7 @@ enum class Purpose : uint32_t {
   kDraw = 6,
   kRetry = 7,
   kMembership = 8,
+  kPairs = 9,
   kTest = 100,
   kSimulation = 101,
 };

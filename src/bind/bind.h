@@ -41,6 +41,7 @@ void bind_dataset(nb::module_& m);
 void bind_transforms(nb::module_& m);
 void bind_mix(nb::module_& m);
 void bind_order(nb::module_& m);
+void bind_sync(nb::module_& m);
 void bind_feed(nb::module_& m);
 void bind_batch_decoder(nb::module_& m);
 

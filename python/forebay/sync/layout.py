@@ -1,0 +1,124 @@
+"""A model's weights and gradients as one list of numbers each."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class Layout:
+    """All learned numbers of a model in one tensor, and all their gradients in another.
+
+    The parameters stay the same objects, but their data become views of `weights`. After a backward
+    pass their gradients are views of `gradient`.
+
+    Args:
+        model: Its parameters that require gradients are meant.
+
+    Attributes:
+        weights: float32 [numbers], in the order of model.parameters().
+        gradient: The same for gradients.
+        sizes: How many numbers each parameter has.
+
+    Raises:
+        ValueError: The model has no such parameters, or one that is not dense float32 on a CPU.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        if not named:
+            raise ValueError("sync: the model has no parameters that require gradients")
+        for name, parameter in named:
+            _check(name, parameter)
+        self.parameters = [parameter for _, parameter in named]
+        self.sizes = [parameter.numel() for parameter in self.parameters]
+        total = sum(self.sizes)
+        self.weights = torch.zeros(total)
+        self.gradient = torch.zeros(total)
+        self._views: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._begins: list[int] = []
+        begin = 0
+        for parameter, size in zip(self.parameters, self.sizes, strict=True):
+            weight = _part(self.weights, begin, parameter)
+            weight.copy_(parameter.detach())
+            parameter.data = weight
+            self._views.append((weight, _part(self.gradient, begin, parameter)))
+            self._begins.append(begin)
+            begin += size
+        text = "\n".join(f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}" for n, p in named)
+        self.names = text
+
+    def fingerprint(self) -> str:
+        """A hash of all parameters' names, shapes and memory layouts."""
+        return hashlib.sha256(self.names.encode()).hexdigest()
+
+    def on_gradient(self, ready: Callable[[int, int], None]) -> list[Any]:
+        """Moves each parameter's gradient into `gradient` when a backward pass has made it.
+
+        Args:
+            ready: Called with where the gradient begins in `gradient`, and its size.
+
+        Returns:
+            The handles of the hooks, which end this.
+        """
+        handles = []
+        for index, parameter in enumerate(self.parameters):
+
+            def hook(parameter: torch.Tensor, index: int = index) -> None:
+                self._take(index, parameter)
+                ready(self._begins[index], self.sizes[index])
+
+            handles.append(parameter.register_post_accumulate_grad_hook(hook))
+        return handles
+
+    def _take(self, index: int, parameter: torch.Tensor) -> None:
+        view = self._views[index][1]
+        gradient = parameter.grad
+        if gradient is None:
+            view.zero_()
+        elif gradient.data_ptr() != view.data_ptr():
+            view.copy_(gradient.detach())
+        parameter.grad = view
+
+    def complete(self) -> None:
+        """Makes all gradients views of `gradient`; those that are missing become zero.
+
+        Raises:
+            RuntimeError: The model was moved or converted, so that its weights are elsewhere now.
+        """
+        for index, parameter in enumerate(self.parameters):
+            if parameter.data_ptr() != self._views[index][0].data_ptr():
+                raise RuntimeError(
+                    "sync: the model's weights were moved after forebay.sync.attach(); move or "
+                    "convert the model before"
+                )
+            self._take(index, parameter)
+
+    def drop_gradients(self) -> None:
+        """Leaves the parameters without gradients, so that an optimizer does not change them."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def _check(name: str, parameter: torch.Tensor) -> None:
+    if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+        raise ValueError(
+            f"sync: parameter {name} is {parameter.dtype} on {parameter.device}; only float32 on a "
+            "CPU is supported"
+        )
+    if not any(parameter.is_contiguous(memory_format=order) for order in _orders(parameter)):
+        raise ValueError(
+            f"sync: parameter {name} has strides {parameter.stride()}; only contiguous and "
+            "channels-last ones are supported"
+        )
+
+
+def _orders(parameter: torch.Tensor) -> list[torch.memory_format]:
+    last = {4: [torch.channels_last], 5: [torch.channels_last_3d]}
+    return [torch.contiguous_format, *last.get(parameter.dim(), [])]
+
+
+def _part(flat: torch.Tensor, begin: int, like: torch.Tensor) -> torch.Tensor:
+    """The part of `flat` from `begin`, with the shape and strides of `like`."""
+    return flat.as_strided(like.shape, like.stride(), begin)

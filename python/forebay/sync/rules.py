@@ -1,0 +1,53 @@
+"""The rule of an optimizer, for parameter servers, which apply gradients in its place."""
+
+from typing import Any
+
+import torch
+
+from forebay.sync.layout import Layout
+
+Rule = tuple[int, int, float, float, float, bool]
+
+
+class Rules:
+    """How torch.optim.SGD applies the gradients of each part of a layout.
+
+    Raises:
+        ValueError: The optimizer is another one, or has options that the servers do not know.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
+        if type(optimizer) is not torch.optim.SGD:
+            raise ValueError(
+                f"sync: the strategy ps needs torch.optim.SGD, not {type(optimizer).__name__}"
+            )
+        groups = optimizer.param_groups
+        if any(group["dampening"] != 0 or group["maximize"] for group in groups):
+            raise ValueError("sync: the strategy ps knows neither dampening nor maximize of SGD")
+        self._groups = {id(p): group for group in groups for p in group["params"]}
+        self._layout = layout
+        self._last: list[Rule] = []
+
+    def changed(self) -> bool:
+        """Whether the options are others than at the last call, as after a scheduler's step."""
+        before, self._last = self._last, self.listed()
+        return before != self._last
+
+    def listed(self) -> list[Rule]:
+        """Of each parameter: begin, count, rate, momentum, weight decay, Nesterov's momentum."""
+        rules = []
+        begin = 0
+        for parameter, size in zip(self._layout.parameters, self._layout.sizes, strict=True):
+            options: dict[str, Any] = self._groups[id(parameter)]
+            rules.append(
+                (
+                    begin,
+                    size,
+                    float(options["lr"]),
+                    float(options["momentum"]),
+                    float(options["weight_decay"]),
+                    bool(options["nesterov"]),
+                )
+            )
+            begin += size
+        return rules

@@ -1,0 +1,132 @@
+"""The strategies of `attach`, with their options."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from forebay.checks import whole
+
+_STEPS_MAX = 1 << 40
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """The mean of all gradients in each step, like DistributedDataParallel."""
+
+    name: ClassVar[str] = "allreduce"
+    sums: ClassVar[bool] = True
+
+    def options(self, world_size: int) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Ako:
+    """Partial exchange: each peer gets one part of what gathered for it in each step.
+
+    A part is as large as the link carries in the time of a step. Nobody waits for anybody.
+
+    Args:
+        of: "updates": how far the optimizer has moved the weights; in the end every process has the
+            mean of what all have moved. "gradients": what arrives is added to the next gradient,
+            and the sum is divided by the number of processes, like in the publication.
+        staleness: After how many steps a gradient must have left for all peers; the training waits
+            for links that are slower. 0: it never waits.
+    """
+
+    of: str = "updates"
+    staleness: int = 0
+    name: ClassVar[str] = "ako"
+    sums: ClassVar[bool] = False
+
+    def options(self, world_size: int) -> dict[str, Any]:
+        if self.of not in ("updates", "gradients"):
+            raise ValueError(f"of is {self.of!r}, but must be 'updates' or 'gradients'")
+        whole("staleness", self.staleness, 0, _STEPS_MAX)
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ParameterServers:
+    """Some of the processes hold the model, in parts; all send them gradients and get weights.
+
+    The servers apply gradients as they come, by the rule of torch.optim.SGD and with the options of
+    the optimizer, which itself does nothing.
+
+    Args:
+        servers: The ranks that hold a part. None: all of them.
+        staleness: How many steps old a process's weights may be before it waits for new ones.
+    """
+
+    servers: Sequence[int] | None = None
+    staleness: int = 1
+    name: ClassVar[str] = "ps"
+    sums: ClassVar[bool] = False
+
+    def options(self, world_size: int) -> dict[str, Any]:
+        whole("staleness", self.staleness, 0, _STEPS_MAX)
+        servers = list(range(world_size)) if self.servers is None else list(self.servers)
+        for rank in servers:
+            whole("servers", rank, 0, world_size - 1)
+        if not servers or len(set(servers)) != len(servers):
+            raise ValueError(f"servers is {servers}, but must name at least one rank, each once")
+        return {"servers": servers, "staleness": self.staleness}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Averages the weights with one random peer after another, while the training goes on.
+
+    Args:
+        seed: Draws the peers.
+    """
+
+    seed: int = 0
+    name: ClassVar[str] = "pairs"
+    sums: ClassVar[bool] = False
+
+    def options(self, world_size: int) -> dict[str, Any]:
+        whole("seed", self.seed, 0, (1 << 63) - 1)
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """Local steps, and then the mean of what all processes have moved (DiLoCo).
+
+    An outer SGD with Nesterov's momentum applies that mean. With several fragments (streaming
+    DiLoCo) the parts of the model take turns, so that the link is always used a little.
+
+    Args:
+        steps: Between two exchanges of the same part of the model.
+        fragments: How many parts.
+        delay: How many steps the training goes on while a part is exchanged; fewer than
+            steps / fragments.
+        outer_rate: The outer learning rate.
+        outer_momentum: The outer momentum.
+    """
+
+    steps: int = 100
+    fragments: int = 1
+    delay: int = 0
+    outer_rate: float = 0.7
+    outer_momentum: float = 0.9
+    name: ClassVar[str] = "local"
+    sums: ClassVar[bool] = True
+
+    def options(self, world_size: int) -> dict[str, Any]:
+        whole("steps", self.steps, 1, _STEPS_MAX)
+        whole("fragments", self.fragments, 1, self.steps)
+        whole("delay", self.delay, 0, self.steps // self.fragments - 1)
+        if not self.outer_rate > 0 or not 0 <= self.outer_momentum < 1:
+            raise ValueError(
+                f"outer_rate is {self.outer_rate}, outer_momentum {self.outer_momentum}; but the "
+                "first must be above 0, and the second from 0 to below 1"
+            )
+        return asdict(self)
+
+
+Strategy = AllReduce | Ako | ParameterServers | Pairs | LocalSteps
+STRATEGIES: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (AllReduce, Ako, ParameterServers, Pairs, LocalSteps)
+}

@@ -1,0 +1,211 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+#include "train/sync/ako.h"
+#include "train/sync/all_reduce.h"
+#include "train/sync/exchange.h"
+#include "train/sync/local_steps.h"
+#include "train/sync/pairs.h"
+#include "train/sync/parameter_servers.h"
+
+namespace forebay::bind {
+namespace {
+
+using train::Exchange;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ByteArray = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Buffer = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+
+std::span<float> span(const Floats& floats) { return {floats.data(), floats.size()}; }
+
+base::Bytes bytes(const ByteArray& array) { return {array.data(), array.size()}; }
+
+// An array over memory that stays where it is until the same thread's next call.
+Buffer view(base::Bytes memory, const nb::handle owner) {
+  return Buffer(const_cast<uint8_t*>(memory.data()), {memory.size()}, owner);
+}
+
+// The options are those of python/forebay/sync/strategies.py.
+struct Chosen {
+  const nb::dict& options;
+  uint32_t rank = 0;
+  uint32_t processes = 1;
+  std::span<const float> weights;
+
+  template <class T>
+  T option(const char* name) const {
+    return nb::cast<T>(options[name]);
+  }
+  std::unique_ptr<train::Strategy> make() const;
+};
+
+std::unique_ptr<train::Strategy> Chosen::make() const {
+  const auto name = option<std::string>("name");
+  if (name == "ako") {
+    const bool of_updates = option<std::string>("of") == "updates";
+    return std::make_unique<train::Ako>(
+        train::Ako::Options{
+            .rank = rank,
+            .processes = processes,
+            .of = of_updates ? train::Ako::Of::kUpdates : train::Ako::Of::kGradients,
+            .staleness = option<uint64_t>("staleness")},
+        weights);
+  }
+  if (name == "ps") {
+    return std::make_unique<train::ParameterServers>(
+        train::ParameterServers::Options{.rank = rank,
+                                         .processes = processes,
+                                         .servers = option<std::vector<uint32_t>>("servers"),
+                                         .staleness = option<uint64_t>("staleness")},
+        weights);
+  }
+  if (name == "pairs") {
+    return std::make_unique<train::Pairs>(rank, processes, option<uint64_t>("seed"), weights);
+  }
+  if (name == "local") {
+    return std::make_unique<train::LocalSteps>(
+        train::LocalSteps::Options{.processes = processes,
+                                   .floats = weights.size(),
+                                   .steps = option<uint64_t>("steps"),
+                                   .fragments = option<uint64_t>("fragments"),
+                                   .delay = option<uint64_t>("delay"),
+                                   .outer_rate = option<double>("outer_rate"),
+                                   .outer_momentum = option<double>("outer_momentum")},
+        weights);
+  }
+  FOREBAY_CHECK(name == "allreduce");
+  return std::make_unique<train::AllReduce>(processes, option<std::vector<uint64_t>>("sizes"));
+}
+
+void make(Exchange* self, const nb::dict& options, uint32_t rank, uint32_t processes,
+          const Floats& gradient, const Floats& weights) {
+  const Chosen chosen{options, rank, processes, span(weights)};
+  new (self) Exchange(
+      chosen.make(), io::monotonic_clock(),
+      {.rank = rank, .processes = processes, .wait_s_max = nb::cast<double>(options["wait_s"])},
+      span(gradient), span(weights));
+}
+
+nb::dict to_dict(const train::LinkStats& link) {
+  nb::dict out;
+  out["sent_bytes"] = link.sent_bytes;
+  out["received_bytes"] = link.received_bytes;
+  out["refused"] = link.refused;
+  out["bytes_per_s"] = link.bytes_per_s;
+  out["partitions"] = link.partitions;
+  out["lost"] = text(link.lost);
+  return out;
+}
+
+nb::dict stats(const Exchange& self) {
+  train::ExchangeStats stats;
+  {
+    const WithoutInterpreter released;
+    stats = self.stats();
+  }
+  nb::dict out;
+  out["steps"] = stats.steps;
+  out["steps_per_s"] = stats.steps_per_s;
+  out["waited_s"] = stats.waited_s;
+  out["trouble"] = text(stats.trouble);
+  nb::list links;
+  for (const train::LinkStats& link : stats.links) links.append(to_dict(link));
+  out["links"] = links;
+  out["staleness"] = std::vector<uint64_t>(stats.staleness.begin(), stats.staleness.end());
+  return out;
+}
+
+void set_rules(Exchange& self, const nb::list& rules) {
+  std::vector<train::SgdRule> out;
+  for (const nb::handle rule : rules) {
+    const auto [begin, count, rate, momentum, decay, nesterov] =
+        nb::cast<std::tuple<uint64_t, uint64_t, double, double, double, bool>>(rule);
+    out.push_back({.range = {.begin = begin, .count = count},
+                   .rate = rate,
+                   .momentum = momentum,
+                   .weight_decay = decay,
+                   .nesterov = nesterov});
+  }
+  const WithoutInterpreter released;
+  self.set_rules(std::move(out));
+}
+
+// Calls a function of the exchange that may wait.
+template <class Call>
+auto waiting(const Call& call) {
+  const WithoutInterpreter released;
+  return call();
+}
+
+}  // namespace
+
+void bind_sync(nb::module_& m) {
+  nb::class_<Exchange>(m, "Exchange", "What one process exchanges with the others of its job.")
+      .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
+           nb::arg("gradient"), nb::arg("weights"), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
+      .def(
+          "gradient_ready",
+          [](Exchange& self, uint64_t begin, uint64_t count) {
+            waiting([&] { self.gradient_ready({.begin = begin, .count = count}); });
+          },
+          nb::arg("begin"), nb::arg("count"))
+      .def("before_update",
+           [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
+      .def("after_update",
+           [](Exchange& self) { check(waiting([&] { return self.after_update(); })); })
+      .def("set_rules", &set_rules, nb::arg("rules"),
+           "How the optimiser applies gradients: begin, count, rate, momentum, weight decay and "
+           "whether the momentum is Nesterov's, for all numbers in their order.")
+      .def(
+          "next",
+          [](nb::handle_t<Exchange> self, uint32_t peer) -> nb::object {
+            auto& exchange = nb::cast<Exchange&>(self);
+            if (!waiting([&] { return exchange.next(peer); })) return nb::none();
+            return nb::make_tuple(view(exchange.header(peer), self),
+                                  view(exchange.payload(peer), self));
+          },
+          nb::arg("peer"),
+          "Waits for the next message: its header and numbers as bytes, valid until the next call "
+          "for this peer; None: there will be none.")
+      .def(
+          "room",
+          [](nb::handle_t<Exchange> self, uint32_t peer, const ByteArray& header) {
+            return view(unwrap(nb::cast<Exchange&>(self).room(peer, bytes(header))), self);
+          },
+          nb::arg("peer"), nb::arg("header"))
+      .def(
+          "received",
+          [](Exchange& self, uint32_t peer) {
+            return waiting([&] { return self.received(peer); });
+          },
+          nb::arg("peer"), "False: that was the peer's last message.")
+      .def(
+          "lost",
+          [](Exchange& self, uint32_t peer, const std::string& why) {
+            waiting([&] { self.lost(peer, why); });
+          },
+          nb::arg("peer"), nb::arg("why"))
+      .def("next_reduction",
+           [](nb::handle_t<Exchange> self) -> nb::object {
+             auto& exchange = nb::cast<Exchange&>(self);
+             const auto numbers = waiting([&] { return exchange.next_reduction(); });
+             if (numbers.empty()) return nb::none();
+             return nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<1>>(numbers.data(),
+                                                                        {numbers.size()}, self));
+           })
+      .def("reduced", [](Exchange& self) { waiting([&] { self.reduced(); }); })
+      .def(
+          "fail",
+          [](Exchange& self, const std::string& why) {
+            waiting([&] { self.fail({base::Code::kUnavailable, why}); });
+          },
+          nb::arg("why"))
+      .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
+      .def("stats", &stats);
+  m.attr("SYNC_HEADER_BYTES") = train::kMessageHeaderBytes;
+}
+
+}  // namespace forebay::bind

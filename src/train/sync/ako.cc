@@ -1,0 +1,137 @@
+#include "train/sync/ako.h"
+
+#include <algorithm>
+
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+
+namespace {
+
+// After so many steps the sums begin at zero again, because float32 loses the small beside the
+// large.
+constexpr uint64_t kSumSteps = 1024;
+
+}  // namespace
+
+Ako::Ako(const Options& options, std::span<const float> weights)
+    : options_(options),
+      share_(1 / static_cast<float>(options.processes)),
+      alive_(options.processes),
+      sum_(weights.size()),
+      received_(weights.size()) {
+  if (options.of == Of::kUpdates) last_.assign(weights.begin(), weights.end());
+  FOREBAY_CHECK(options.rank < options.processes);
+  for (uint32_t peer = 0; peer < options.processes; ++peer) {
+    // Peers begin in different places, so that what one process sends at a time differs.
+    Link& link = links_.emplace_back(weights.size(), weights.size() / options.processes * peer);
+    link.is_gone = peer == options.rank;
+    if (!link.is_gone) link.sent_sum.resize(weights.size());
+  }
+}
+
+bool Ako::must_wait() const {
+  if (options_.staleness == 0) return false;
+  return std::any_of(links_.begin(), links_.end(),
+                     [this](const Link& link) { return is_late(link) && !link.is_stuck; });
+}
+
+bool Ako::is_late(const Link& link) const {
+  return !link.is_gone && step_ > link.rounds.last_step() + options_.staleness;
+}
+
+bool Ako::timed_out() {
+  for (Link& link : links_) link.is_stuck = is_late(link);
+  return true;
+}
+
+Status Ako::before_update(std::span<float> gradient) {
+  FOREBAY_CHECK(gradient.size() == sum_.size());
+  if (!all_finite(gradient)) return not_finite(step_);
+  if (options_.of == Of::kUpdates) return {};
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    sum_[i] += gradient[i];
+    gradient[i] = (gradient[i] + received_[i]) * share_;
+    received_[i] = 0;
+  }
+  end_step();
+  return {};
+}
+
+void Ako::after_update(std::span<float> weights) {
+  if (options_.of == Of::kGradients) return;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    sum_[i] += weights[i] - last_[i];
+    weights[i] += received_[i];
+    last_[i] = weights[i];
+    received_[i] = 0;
+  }
+  end_step();
+}
+
+// The step's gradients or updates may be sent.
+void Ako::end_step() {
+  ++step_;
+  for (Link& link : links_) {
+    uint64_t slice = link.partitions.floats_per_step();
+    if (options_.staleness > 0) {
+      slice = std::max(slice, (sum_.size() + options_.staleness - 1) / options_.staleness);
+    }
+    link.rounds.add_due(slice);
+  }
+  if (step_ % kSumSteps == 0) forget_sums();
+}
+
+bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
+  Link& link = links_[peer];
+  if (link.is_gone || link.rounds.due() == 0) return false;
+  link.is_stuck = false;
+  const uint64_t last_step = link.rounds.last_step();
+  const Range slice = link.rounds.take(floats_max, step_);
+  out->header = {.kind = MessageHeader::Kind::kSlice,
+                 .step = step_,
+                 .steps = step_ - last_step,
+                 .begin = slice.begin,
+                 .count = static_cast<uint32_t>(slice.count)};
+  out->floats.resize(slice.count);
+  for (uint64_t i = 0; i < slice.count; ++i) {
+    const float sum = sum_[slice.begin + i];
+    out->floats[i] = sum - link.sent_sum[slice.begin + i];
+    link.sent_sum[slice.begin + i] = sum;
+  }
+  if (options_.of == Of::kUpdates) {
+    for (uint64_t i = 0; i < slice.count; ++i) {
+      out->floats[i] *= share_;
+      received_[slice.begin + i] -= out->floats[i];
+    }
+  }
+  return true;
+}
+
+void Ako::received(const MessageHeader& header, std::span<const float> floats) {
+  float* const to = received_.data() + header.begin;
+  for (size_t i = 0; i < floats.size(); ++i) to[i] += floats[i];
+}
+
+Status Ako::lost(uint32_t peer) {
+  Link& link = links_[peer];
+  if (link.is_gone) return {};
+  link.is_gone = true;
+  link.sent_sum = {};
+  --alive_;
+  share_ = 1 / static_cast<float>(alive_);
+  return {};
+}
+
+void Ako::measured(uint32_t peer, double floats_per_step) {
+  links_[peer].partitions.follow(floats_per_step);
+}
+
+void Ako::forget_sums() {
+  for (Link& link : links_) {
+    for (size_t i = 0; i < link.sent_sum.size(); ++i) link.sent_sum[i] -= sum_[i];
+  }
+  std::fill(sum_.begin(), sum_.end(), 0);
+}
+
+}  // namespace forebay::train

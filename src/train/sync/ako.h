@@ -1,0 +1,73 @@
+// Partial exchange between peers, after Ako (Watcharapichat and others, "Ako: decentralised deep
+// learning with partial gradient exchange", SoCC 2016). In each step a process sends each peer one
+// partition of what it has accumulated for that peer since it last sent that partition, so that all
+// of it reaches each peer exactly once, at most `p` steps later.
+//
+// What is accumulated are gradients, like in the publication, or updates: how far the process's own
+// optimiser has moved the weights. A process applies a gradient with 1/n of its weight and the
+// other processes do so later. An update it applies as a whole, and gives 1/n of it to each peer as
+// it sends it, so that in the end 1/n is left: then all have the mean of what all have moved.
+#pragma once
+
+#include <vector>
+
+#include "train/sync/partitions.h"
+#include "train/sync/rounds.h"
+#include "train/sync/strategy.h"
+
+namespace forebay::train {
+
+class Ako final : public Strategy {
+ public:
+  enum class Of { kGradients, kUpdates };
+  struct Options {
+    uint32_t rank = 0;
+    uint32_t processes = 1;
+    Of of = Of::kUpdates;
+    // How many own steps something may wait here for a link before the training thread waits for
+    // the link; 0 stands for no bound.
+    uint64_t staleness = 0;
+  };
+  // `weights` are the first weights, the same in all processes.
+  Ako(const Options& options, std::span<const float> weights);
+
+  bool must_wait() const override;
+  // Waits no more for links that are too slow until they take something again.
+  bool timed_out() override;
+  // Adds the gradients that have arrived, and divides the sum by the number of processes that are
+  // alive. So the learning rate means what it means with an all-reduce, which takes the mean.
+  Status before_update(std::span<float> gradient) override;
+  // Adds the updates that have arrived, less what was given away.
+  void after_update(std::span<float> weights) override;
+  bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
+  void received(const MessageHeader& header, std::span<const float> floats) override;
+  Status lost(uint32_t peer) override;
+  void measured(uint32_t peer, double floats_per_step) override;
+  uint32_t partitions(uint32_t peer) const override { return links_[peer].partitions.count(); }
+
+ private:
+  struct Link {
+    Link(uint64_t floats, uint64_t first)
+        : partitions(floats), rounds({.begin = 0, .count = floats}, first) {}
+    bool is_gone = false;   // lost, or this process itself
+    bool is_stuck = false;  // has taken nothing for too long
+    Partitions partitions;
+    Rounds rounds;                // what the link shall send next
+    std::vector<float> sent_sum;  // for each float, the value of sum_ when it was last sent
+  };
+
+  bool is_late(const Link& link) const;
+  void end_step();
+  void forget_sums();
+
+  const Options options_;
+  float share_;  // of each process that is alive
+  uint32_t alive_;
+  uint64_t step_ = 0;
+  std::vector<float> sum_;       // of all own gradients or updates
+  std::vector<float> received_;  // what the next step adds
+  std::vector<float> last_;      // the weights after the last step, where updates are exchanged
+  std::vector<Link> links_;
+};
+
+}  // namespace forebay::train

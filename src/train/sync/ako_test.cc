@@ -1,0 +1,166 @@
+// Partial gradient exchange under simulated links and processes of drawn speeds.
+#include "train/sync/ako.h"
+
+#include <gtest/gtest.h>
+
+#include "train/testing/simulated_job.h"
+
+namespace forebay::train {
+namespace {
+
+using testing::SimulatedJob;
+using testing::strategies;
+
+constexpr uint32_t kProcesses = 4;  // a power of two, so that all sums below are exact
+constexpr uint64_t kFloats = 37;
+
+// Gradients of small whole numbers in the first steps, and none after that, so that what is on its
+// way arrives.
+std::vector<float> numbers(uint32_t process, uint64_t step, uint64_t learning_steps) {
+  std::vector<float> gradient(kFloats);
+  if (step >= learning_steps) return gradient;
+  base::Random random(step, base::Purpose::kTest, process);
+  for (float& value : gradient) value = static_cast<float>(random.below(17)) - 8;
+  return gradient;
+}
+
+std::unique_ptr<Ako> make(uint32_t rank, Ako::Of of, uint64_t staleness) {
+  return std::make_unique<Ako>(
+      Ako::Options{.rank = rank, .processes = kProcesses, .of = of, .staleness = staleness},
+      std::vector<float>(kFloats));
+}
+
+Ako::Of draw(sim::Simulator& sim) {
+  return sim.random().below(2) == 0 ? Ako::Of::kGradients : Ako::Of::kUpdates;
+}
+
+TEST(Ako, EachGradientReachesEachPeerOnce) {
+  sim::for_each_seed(100, [](sim::Simulator& sim) {
+    const Ako::Of of = draw(sim);
+    const uint64_t learning_steps = 1 + sim.random().below(40);
+    const uint64_t staleness = sim.random().below(2) * (1 + sim.random().below(10));
+    std::vector<int64_t> step_ns;
+    std::vector<int64_t> float_ns;
+    for (uint32_t i = 0; i < kProcesses; ++i) {
+      step_ns.push_back(100 + static_cast<int64_t>(sim.random().below(2000)));
+      float_ns.push_back(1 + static_cast<int64_t>(sim.random().below(200)));
+    }
+    SimulatedJob::Options options;
+    options.steps = learning_steps + 3000;
+    options.message_floats_max = 1 + sim.random().below(2 * kFloats);
+    options.step_ns = [&](uint32_t process) { return step_ns[process]; };
+    options.link_ns = [&](uint32_t from, uint32_t to, uint64_t floats) {
+      return static_cast<int64_t>(floats) * float_ns[(from + to) % kProcesses];
+    };
+    options.gradient = [&](uint32_t process, uint64_t step, std::span<const float>) {
+      return numbers(process, step, learning_steps);
+    };
+    std::vector<float> all(kFloats);
+    for (uint32_t process = 0; process < kProcesses; ++process) {
+      for (uint64_t step = 0; step < learning_steps; ++step) {
+        const auto gradient = numbers(process, step, learning_steps);
+        for (size_t i = 0; i < kFloats; ++i) all[i] -= gradient[i] / kProcesses;
+      }
+    }
+    SimulatedJob job(sim,
+                     strategies(kProcesses,
+                                [&](uint32_t rank) {
+                                  auto ako = make(rank, of, staleness);
+                                  for (uint32_t peer = 0; peer < kProcesses; ++peer) {
+                                    ako->measured(peer,
+                                                  1 + static_cast<double>(sim.random().below(50)));
+                                  }
+                                  return ako;
+                                }),
+                     std::vector<float>(kFloats), options);
+    ASSERT_TRUE(sim.run(100'000'000).ok());
+    for (uint32_t rank = 0; rank < kProcesses; ++rank) {
+      EXPECT_TRUE(std::ranges::equal(job.weights(rank), all)) << rank;
+    }
+  });
+}
+
+TEST(Ako, AGradientLeavesWithinAsManyStepsAsThereArePartitions) {
+  sim::for_each_seed(20, [](sim::Simulator& sim) {
+    const Ako::Of of = draw(sim);
+    const double rate = 1 + static_cast<double>(sim.random().below(2 * kFloats));
+    SimulatedJob::Options options;
+    options.steps = 300;
+    options.link_ns = [](uint32_t, uint32_t, uint64_t) { return 1; };
+    options.gradient = [](uint32_t process, uint64_t step, std::span<const float>) {
+      return numbers(process, step, 300);
+    };
+    Partitions expected(kFloats);
+    expected.follow(rate);
+    SimulatedJob job(sim,
+                     strategies(kProcesses,
+                                [&](uint32_t rank) {
+                                  auto ako = make(rank, of, 0);
+                                  for (uint32_t peer = 0; peer < kProcesses; ++peer) {
+                                    ako->measured(peer, rate);
+                                  }
+                                  return ako;
+                                }),
+                     std::vector<float>(kFloats), options);
+    ASSERT_TRUE(sim.run(100'000'000).ok());
+    EXPECT_LE(job.steps_in_message_max(), expected.count());
+    EXPECT_GT(job.steps_in_message_max(), 0u);
+  });
+}
+
+TEST(Ako, WaitsForALinkNoLongerThanTheStalenessAllows) {
+  sim::for_each_seed(20, [](sim::Simulator& sim) {
+    const Ako::Of of = draw(sim);
+    const uint64_t staleness = 2 + sim.random().below(20);
+    SimulatedJob::Options options;
+    options.steps = 200;
+    options.step_ns = [](uint32_t) { return 1000; };
+    options.link_ns = [](uint32_t, uint32_t, uint64_t floats) {
+      return static_cast<int64_t>(floats) * 1000;  // a step sees one float leave
+    };
+    options.gradient = [](uint32_t process, uint64_t step, std::span<const float>) {
+      return numbers(process, step, 200);
+    };
+    SimulatedJob job(
+        sim, strategies(kProcesses, [&](uint32_t rank) { return make(rank, of, staleness); }),
+        std::vector<float>(kFloats), options);
+    ASSERT_TRUE(sim.run(100'000'000).ok());
+    EXPECT_LE(job.steps_in_message_max(), staleness + 1);
+    EXPECT_EQ(job.steps(0), 200u);
+  });
+}
+
+TEST(Ako, APeerThatIsGoneCostsItsShareAlone) {
+  sim::for_each_seed(20, [](sim::Simulator& sim) {
+    const Ako::Of of = draw(sim);
+    SimulatedJob::Options options;
+    options.steps = 400;
+    options.gradient = [](uint32_t, uint64_t, std::span<const float> weights) {
+      std::vector<float> gradient(kFloats);
+      for (size_t i = 0; i < kFloats; ++i) gradient[i] = (weights[i] - 1) / 50;
+      return gradient;
+    };
+    SimulatedJob job(sim, strategies(kProcesses, [&](uint32_t rank) { return make(rank, of, 8); }),
+                     std::vector<float>(kFloats), options);
+    const auto victim = static_cast<uint32_t>(sim.random().below(kProcesses));
+    sim.within(300'000'000, [&] { job.kill(victim); });
+    ASSERT_TRUE(sim.run(100'000'000).ok());
+    for (uint32_t rank = 0; rank < kProcesses; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(job.steps(rank), 400u);
+      EXPECT_TRUE(job.status(rank).ok());
+      for (const float weight : job.weights(rank)) EXPECT_NEAR(weight, 1, 0.05);
+    }
+  });
+}
+
+TEST(Ako, AGradientThatIsNotFiniteIsRefused) {
+  Ako ako({.rank = 0, .processes = 2}, std::vector<float>(3));
+  std::vector<float> gradient = {1, std::numeric_limits<float>::quiet_NaN(), 2};
+  EXPECT_EQ(ako.before_update(gradient).code(), base::Code::kInvalid);
+  Outgoing out;
+  EXPECT_FALSE(ako.next(1, 100, &out));
+}
+
+}  // namespace
+}  // namespace forebay::train

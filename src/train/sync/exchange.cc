@@ -1,0 +1,291 @@
+#include "train/sync/exchange.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/checksum.h"
+#include "base/limits.h"
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+
+using base::Bytes;
+using base::Code;
+using base::MutableBytes;
+using base::MutexLock;
+using Kind = MessageHeader::Kind;
+
+namespace {
+
+// Slices on their way to one peer. With several, the link has work while one is confirmed, also by
+// a peer whose processor is busy with training.
+constexpr size_t kOnTheirWayMost = 4;
+// A message takes a link about this long, so that what is sent is fresh and costs little; but no
+// message is so short that a busy peer's answer takes longer than the numbers.
+constexpr double kMessageSeconds = 0.1;
+constexpr uint64_t kMessageFloatsLeast = 32768;
+constexpr int64_t kMeasureNs = 500'000'000;
+constexpr int64_t kBusyNsMin = 50'000'000;  // of a link, for a measurement
+constexpr double kBusyShare = 0.9;          // of the time; below, a link has room for more
+constexpr double kMoreWhenIdle = 1.25;
+constexpr double kNsPerSecond = 1e9;
+
+double smoothed(double before, double now) { return before == 0 ? now : (before + now) / 2; }
+
+}  // namespace
+
+Exchange::Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock,
+                   const Options& options, std::span<float> gradient, std::span<float> weights)
+    : strategy_(std::move(strategy)),
+      clock_(clock),
+      options_(options),
+      gradient_(gradient),
+      weights_(weights),
+      measured_ns_(clock.now_ns()),
+      links_(options.processes) {
+  FOREBAY_CHECK(gradient.size() == weights.size() && options.rank < options.processes);
+}
+
+void Exchange::set_rules(std::vector<SgdRule> rules) {
+  const MutexLock lock(mutex_);
+  strategy_->set_rules(std::move(rules));
+}
+
+void Exchange::gradient_ready(Range range) {
+  const MutexLock lock(mutex_);
+  strategy_->gradient_ready(gradient_, range);
+  reduction_due_.notify_one();
+}
+
+Status Exchange::before_update() {
+  const MutexLock lock(mutex_);
+  strategy_->gradient_done(gradient_);
+  reduction_due_.notify_one();
+  if (const Status status = wait_for_peers(); !status.ok()) return status;
+  return strategy_->before_update(gradient_);
+}
+
+Status Exchange::wait_for_peers() {
+  const int64_t start_ns = clock_.now_ns();
+  const int64_t deadline_ns = start_ns + static_cast<int64_t>(options_.wait_s_max * kNsPerSecond);
+  while (failure_.ok() && strategy_->must_wait()) {
+    if (clock_.wait_until(mutex_, training_changed_, deadline_ns)) continue;
+    if (clock_.now_ns() < deadline_ns || !strategy_->must_wait()) continue;
+    if (strategy_->timed_out()) break;
+    return base::fail(Code::kTimedOut,
+                      "sync: other processes did not do step {} within {:.0f} s; they are slow, "
+                      "have ended or cannot be reached",
+                      stats_.steps, options_.wait_s_max);
+  }
+  waited_ns_ += clock_.now_ns() - start_ns;
+  return failure_;
+}
+
+Status Exchange::after_update() {
+  const MutexLock lock(mutex_);
+  for (Link& link : links_) link.changed.notify_one();
+  if (const Status status = wait_for_peers(); !status.ok()) return status;
+  strategy_->after_update(weights_);
+  ++stats_.steps;
+  measure();
+  for (Link& link : links_) link.changed.notify_one();
+  reduction_due_.notify_one();
+  return {};
+}
+
+void Exchange::measure() {
+  const int64_t now_ns = clock_.now_ns();
+  const int64_t ns = now_ns - measured_ns_;
+  if (ns < kMeasureNs || stats_.steps == measured_steps_) return;
+  const int64_t trained_ns = std::max<int64_t>(1, ns - waited_ns_);
+  const double steps_per_s = static_cast<double>(stats_.steps - measured_steps_) * kNsPerSecond /
+                             static_cast<double>(trained_ns);
+  stats_.steps_per_s = smoothed(stats_.steps_per_s, steps_per_s);
+  stats_.waited_s += static_cast<double>(waited_ns_) / kNsPerSecond;
+  measured_ns_ = now_ns;
+  measured_steps_ = stats_.steps;
+  waited_ns_ = 0;
+  for (uint32_t peer = 0; peer < links_.size(); ++peer) {
+    measure(peer, ns);
+  }
+}
+
+// After `ns` since the last measurement.
+void Exchange::measure(uint32_t peer, int64_t ns) {
+  Link& link = links_[peer];
+  if (!link.on_its_way.empty()) count_busy(link);
+  if (link.busy_bytes == 0 || link.busy_ns < kBusyNsMin) return;
+  const auto busy_ns = static_cast<double>(link.busy_ns);
+  const double rate = static_cast<double>(link.busy_bytes) * kNsPerSecond / busy_ns;
+  const bool is_often_idle = busy_ns < kBusyShare * static_cast<double>(ns);
+  link.busy_ns = 0;
+  link.busy_bytes = 0;
+  link.stats.bytes_per_s = smoothed(link.stats.bytes_per_s, rate);
+  double floats_per_step = link.stats.bytes_per_s / sizeof(float) / stats_.steps_per_s;
+  // Single messages may be slow on a link that carries more of them at once.
+  if (is_often_idle) floats_per_step *= kMoreWhenIdle;
+  strategy_->measured(peer, floats_per_step);
+  link.stats.partitions = strategy_->partitions(peer);
+}
+
+void Exchange::count_busy(Link& link) {
+  const int64_t now_ns = clock_.now_ns();
+  link.busy_ns += now_ns - link.busy_since_ns;
+  link.busy_since_ns = now_ns;
+}
+
+uint64_t Exchange::message_floats(const Link& link) const {
+  const auto floats =
+      static_cast<uint64_t>(link.stats.bytes_per_s * kMessageSeconds / sizeof(float));
+  return std::clamp<uint64_t>(floats, kMessageFloatsLeast, base::kSliceFloatsMax);
+}
+
+bool Exchange::next(uint32_t peer) {
+  const MutexLock lock(mutex_);
+  while (!links_[peer].is_closed) {
+    if (fill(peer)) return true;
+    links_[peer].changed.wait(mutex_);
+  }
+  return false;
+}
+
+bool Exchange::fill(uint32_t peer) {
+  Link& link = links_[peer];
+  Outgoing out;
+  // A peer that has ended confirms nothing more, and needs nothing.
+  if (!link.has_ended && !link.to_confirm.empty()) {
+    out.header.kind = Kind::kTaken;
+    out.header.number = link.to_confirm.front();
+    link.to_confirm.pop_front();
+  } else if (!link.has_ended && link.on_its_way.size() < kOnTheirWayMost &&
+             strategy_->next(peer, message_floats(link), &out)) {
+    out.header.number = ++link.number;
+    const uint64_t bytes = kMessageHeaderBytes + out.floats.size() * sizeof(float);
+    if (link.on_its_way.empty()) link.busy_since_ns = clock_.now_ns();
+    link.on_its_way.push_back({.number = link.number, .bytes = bytes});
+  } else if (!link.has_ended && is_closing_ && !link.has_said_bye) {
+    out.header.kind = Kind::kBye;
+    link.has_said_bye = true;
+  } else if (link.has_ended ||
+             (link.has_said_bye && link.was_said_bye && link.on_its_way.empty())) {
+    out.header.kind = Kind::kEnd;
+    link.is_closed = true;
+  } else {
+    return false;
+  }
+  out.header.sender = options_.rank;
+  out.header.payload_crc32c = base::crc32c(bytes_of(out.floats));
+  link.header = encode_message_header(out.header);
+  link.outgoing = std::move(out.floats);
+  link.stats.sent_bytes += link.header.size() + link.outgoing.size() * sizeof(float);
+  return true;
+}
+
+Bytes Exchange::payload(uint32_t peer) const { return bytes_of(links_[peer].outgoing); }
+
+Result<MutableBytes> Exchange::room(uint32_t peer, Bytes header) {
+  Link& link = links_[peer];
+  ASSIGN_OR_RETURN(link.incoming, decode_message_header(header));
+  const MessageHeader& read = link.incoming;
+  if (read.sender != peer || read.count > base::kSliceFloatsMax ||
+      !base::in_bounds(read.begin, read.count, gradient_.size())) {
+    return base::fail(Code::kCorrupt,
+                      "sync: rank {} sends {} floats from {} as rank {}, which is no part of a "
+                      "model of {}",
+                      peer, read.count, read.begin, read.sender, gradient_.size());
+  }
+  link.arrived.resize(read.count);
+  return MutableBytes{reinterpret_cast<uint8_t*>(link.arrived.data()),
+                      link.arrived.size() * sizeof(float)};
+}
+
+bool Exchange::received(uint32_t peer) {
+  Link& link = links_[peer];
+  const MessageHeader& header = link.incoming;
+  const char* wrong = nullptr;
+  if (base::crc32c(bytes_of(link.arrived)) != header.payload_crc32c) {
+    wrong = "does not agree with its checksum";
+  } else if (!all_finite(link.arrived)) {
+    wrong = "has numbers that are not finite";
+  }
+  const MutexLock lock(mutex_);
+  link.stats.received_bytes += kMessageHeaderBytes + link.arrived.size() * sizeof(float);
+  if (header.kind == Kind::kTaken) {
+    confirm(link, header.number);
+  } else if (header.has_payload()) {
+    if (wrong == nullptr) {
+      const size_t bucket = std::bit_width(std::max<uint64_t>(header.steps, 1) - 1);
+      ++stats_.staleness[std::min(bucket, stats_.staleness.size() - 1)];
+      strategy_->received(header, link.arrived);
+    } else {
+      ++link.stats.refused;
+      stats_.trouble = fmt::format("sync: a message of rank {} from its step {} {}; it was refused",
+                                   peer, header.step, wrong);
+    }
+    link.to_confirm.push_back(header.number);
+  }
+  if (header.kind == Kind::kBye) link.was_said_bye = true;
+  if (header.kind == Kind::kEnd) link.has_ended = true;
+  link.changed.notify_one();
+  training_changed_.notify_one();
+  return header.kind != Kind::kEnd;
+}
+
+void Exchange::confirm(Link& link, uint64_t number) {
+  if (link.on_its_way.empty() || link.on_its_way.front().number != number) return;
+  count_busy(link);
+  link.busy_bytes += link.on_its_way.front().bytes;
+  link.on_its_way.pop_front();
+}
+
+void Exchange::lost(uint32_t peer, const std::string& why) {
+  const MutexLock lock(mutex_);
+  Link& link = links_[peer];
+  if (!link.stats.lost.empty()) return;
+  link.stats.lost = why;
+  link.is_closed = true;
+  const Status status = strategy_->lost(peer);
+  if (failure_.ok()) failure_ = status;
+  link.changed.notify_all();
+  training_changed_.notify_one();
+}
+
+std::span<float> Exchange::next_reduction() {
+  const MutexLock lock(mutex_);
+  while (failure_.ok()) {
+    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) return numbers;
+    // The other processes take part in what is due, so this one must do so before it ends.
+    if (is_closing_) break;
+    reduction_due_.wait(mutex_);
+  }
+  return {};
+}
+
+void Exchange::reduced() {
+  const MutexLock lock(mutex_);
+  strategy_->reduced();
+  training_changed_.notify_one();
+}
+
+void Exchange::fail(const Status& why) {
+  const MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+  training_changed_.notify_one();
+  reduction_due_.notify_all();
+}
+
+void Exchange::close() {
+  const MutexLock lock(mutex_);
+  is_closing_ = true;
+  for (Link& link : links_) link.changed.notify_all();
+  reduction_due_.notify_all();
+}
+
+ExchangeStats Exchange::stats() const {
+  const MutexLock lock(mutex_);
+  ExchangeStats stats = stats_;
+  for (const Link& link : links_) stats.links.push_back(link.stats);
+  return stats;
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,146 @@
+// Drives a strategy in one training process: the training thread, two threads for each peer and one
+// for collectives meet here. What moves the bytes is the caller's (Python's process groups), and so
+// are the threads: each calls one of the functions below in a loop.
+//
+//   training:  before_update ── optimiser's step ── after_update
+//   sender:    next ── send header and numbers ── next …            (one for each peer)
+//   receiver:  receive header ── room ── receive numbers ── received … (one for each peer)
+//   reducer:   next_reduction ── all-reduce ── reduced …            (one)
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+
+#include "io/clock.h"
+#include "train/sync/strategy.h"
+
+namespace forebay::train {
+
+struct LinkStats {
+  uint64_t sent_bytes = 0;      // of messages, with their headers
+  uint64_t received_bytes = 0;  // the same
+  uint64_t refused = 0;         // messages that were damaged or not finite
+  double bytes_per_s = 0;       // while something was on its way; 0 before the first measurement
+  uint32_t partitions = 1;
+  std::string lost;  // why the peer is gone; empty while it is there
+};
+
+// Slices by the number of their sender's steps that they stand for: up to 1, 2, 4, 8, …
+using StalenessHistogram = std::array<uint64_t, 20>;
+
+struct ExchangeStats {
+  uint64_t steps = 0;
+  double steps_per_s = 0;        // 0 before the first measurement
+  double waited_s = 0;           // the training thread, for peers
+  std::vector<LinkStats> links;  // by rank; that of this process stays empty
+  StalenessHistogram staleness = {};
+  std::string trouble;  // the last message that was refused, and why; empty for none
+};
+
+// Any thread may call anything, but each peer has one sender and one receiver.
+class Exchange {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    uint32_t processes = 1;
+    // How long a step waits for peers at most, where the strategy waits at all.
+    double wait_s_max = 30;
+  };
+  // `gradient` and `weights` are the model's, of the same size, and live longer than this. The
+  // strategy is for the same rank, processes and size.
+  Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock, const Options& options,
+           std::span<float> gradient, std::span<float> weights);
+
+  // How the optimiser applies gradients (Strategy::set_rules).
+  void set_rules(std::vector<SgdRule> rules);
+  // The gradient of these numbers is there (only for strategies with reductions).
+  void gradient_ready(Range range);
+  // The gradient is complete: leaves in its place what the optimiser shall apply. Errors: the
+  // strategy's; fail()'s; kTimedOut when peers did not come in time and the strategy cannot go on
+  // without them.
+  Status before_update();
+  // Errors: the same but the strategy's.
+  Status after_update();
+
+  // Waits for the next message to `peer` and returns false when there will be none. Header and
+  // numbers stay as they are until the next call for this peer.
+  bool next(uint32_t peer);
+  base::Bytes header(uint32_t peer) const { return links_[peer].header; }
+  base::Bytes payload(uint32_t peer) const;
+
+  // Gives the place for the numbers that follow this header, empty for none. Errors: kCorrupt; then
+  // nothing more can be read from this peer.
+  Result<base::MutableBytes> room(uint32_t peer, base::Bytes header);
+  // The numbers are there. Returns false when it was the peer's last message.
+  bool received(uint32_t peer);
+  // The peer cannot be reached any more.
+  void lost(uint32_t peer, const std::string& why);
+
+  // Waits for the next numbers to be summed over all processes; none when there will be none.
+  std::span<float> next_reduction();
+  void reduced();
+  // Collectives do not work any more: before_update() returns this.
+  void fail(const Status& why);
+
+  // This process trains no more. Sums that are due are still taken. Each peer gets what is due to
+  // it, and answers until it has said the same.
+  void close();
+
+  ExchangeStats stats() const;
+
+ private:
+  struct OnItsWay {
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+  };
+  // What next() and room() leave for the thread that called them is not under the mutex.
+  struct Link {
+    base::CondVar changed;
+    bool is_closed = false;     // no message follows
+    bool has_said_bye = false;  // this process
+    bool was_said_bye = false;  // by the peer
+    bool has_ended = false;     // the peer has sent its last message
+    std::deque<uint64_t> to_confirm;
+    std::deque<OnItsWay> on_its_way;
+    uint64_t number = 0;  // of the last slice
+    // Time with something on its way, and the bytes that arrived in it, since the last measurement.
+    int64_t busy_since_ns = 0;
+    int64_t busy_ns = 0;
+    uint64_t busy_bytes = 0;
+    LinkStats stats;
+    // The sender's.
+    base::ByteVector header;
+    std::vector<float> outgoing;
+    // The receiver's.
+    MessageHeader incoming;
+    std::vector<float> arrived;
+  };
+
+  bool fill(uint32_t peer) REQUIRES(mutex_);
+  void confirm(Link& link, uint64_t number) REQUIRES(mutex_);
+  Status wait_for_peers() REQUIRES(mutex_);
+  void measure() REQUIRES(mutex_);
+  void measure(uint32_t peer, int64_t ns) REQUIRES(mutex_);
+  void count_busy(Link& link) REQUIRES(mutex_);
+  uint64_t message_floats(const Link& link) const;
+
+  const std::unique_ptr<Strategy> strategy_;
+  const io::Clock& clock_;
+  const Options options_;
+  const std::span<float> gradient_;
+  const std::span<float> weights_;
+
+  mutable base::Mutex mutex_;
+  base::CondVar training_changed_;
+  base::CondVar reduction_due_;
+  bool is_closing_ GUARDED_BY(mutex_) = false;
+  Status failure_ GUARDED_BY(mutex_);
+  ExchangeStats stats_ GUARDED_BY(mutex_);
+  int64_t measured_ns_ GUARDED_BY(mutex_) = 0;
+  uint64_t measured_steps_ GUARDED_BY(mutex_) = 0;
+  int64_t waited_ns_ GUARDED_BY(mutex_) = 0;
+  std::vector<Link> links_;
+};
+
+}  // namespace forebay::train

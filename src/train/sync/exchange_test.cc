@@ -1,0 +1,186 @@
+// Exchanges with real threads: what next() gives one is handed to the other.
+#include "train/sync/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/checksum.h"
+#include "train/sync/ako.h"
+#include "train/sync/all_reduce.h"
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+namespace {
+
+constexpr uint64_t kFloats = 5000;
+
+struct Process {
+  Process(uint32_t rank, uint32_t processes, std::unique_ptr<Strategy> strategy,
+          double wait_s_max = 30)
+      : exchange(std::move(strategy), io::monotonic_clock(),
+                 {.rank = rank, .processes = processes, .wait_s_max = wait_s_max}, gradient,
+                 weights) {}
+  std::vector<float> gradient = std::vector<float>(kFloats);
+  std::vector<float> weights = std::vector<float>(kFloats);
+  Exchange exchange;
+};
+
+std::unique_ptr<Strategy> ako(uint32_t rank, uint32_t processes, uint64_t staleness = 0) {
+  return std::make_unique<Ako>(
+      Ako::Options{
+          .rank = rank, .processes = processes, .of = Ako::Of::kGradients, .staleness = staleness},
+      std::vector<float>(kFloats));
+}
+
+// Hands all that `from` sends to `to`, until the last message.
+void carry(uint32_t from_rank, Exchange& from, uint32_t to_rank, Exchange& to) {
+  while (from.next(to_rank)) {
+    const auto room = to.room(from_rank, from.header(to_rank));
+    ASSERT_TRUE(room.has_value()) << room.error().message();
+    const base::Bytes payload = from.payload(to_rank);
+    ASSERT_EQ(room->size(), payload.size());
+    std::copy(payload.begin(), payload.end(), room->begin());
+    if (!to.received(from_rank)) return;
+  }
+}
+
+TEST(Exchange, ThreeProcessesWithTheirThreads) {
+  constexpr uint32_t kProcesses = 3;
+  std::vector<std::unique_ptr<Process>> processes;
+  for (uint32_t rank = 0; rank < kProcesses; ++rank) {
+    processes.push_back(std::make_unique<Process>(rank, kProcesses, ako(rank, kProcesses, 4)));
+  }
+  std::vector<std::jthread> threads;
+  for (uint32_t from = 0; from < kProcesses; ++from) {
+    for (uint32_t to = 0; to < kProcesses; ++to) {
+      if (from == to) continue;
+      threads.emplace_back([&processes, from, to] {
+        carry(from, processes[from]->exchange, to, processes[to]->exchange);
+      });
+    }
+  }
+  std::vector<std::jthread> training;
+  for (const auto& process : processes) {
+    training.emplace_back([&process] {
+      for (int step = 0; step < 300; ++step) {
+        for (size_t i = 0; i < kFloats; ++i) {
+          process->gradient[i] = (process->weights[i] - 1) / 20;
+        }
+        ASSERT_TRUE(process->exchange.before_update().ok());
+        for (size_t i = 0; i < kFloats; ++i) process->weights[i] -= process->gradient[i];
+        ASSERT_TRUE(process->exchange.after_update().ok());
+      }
+    });
+  }
+  training.clear();
+  for (const auto& process : processes) process->exchange.close();
+  threads.clear();
+  for (uint32_t rank = 0; rank < kProcesses; ++rank) {
+    for (const float weight : processes[rank]->weights) ASSERT_NEAR(weight, 1, 0.01);
+    const ExchangeStats stats = processes[rank]->exchange.stats();
+    EXPECT_EQ(stats.steps, 300u);
+    EXPECT_EQ(stats.trouble, "");
+    for (uint32_t peer = 0; peer < kProcesses; ++peer) {
+      EXPECT_EQ(stats.links[peer].sent_bytes > 0, peer != rank);
+      EXPECT_EQ(stats.links[peer].received_bytes > 0, peer != rank);
+    }
+  }
+}
+
+// The first message of a process with gradients of ones, which `to` has made room for.
+struct FirstMessage {
+  FirstMessage() {
+    std::fill(from.gradient.begin(), from.gradient.end(), 1);
+    EXPECT_TRUE(from.exchange.before_update().ok());
+    EXPECT_TRUE(from.exchange.after_update().ok());
+    EXPECT_TRUE(from.exchange.next(1));
+    header = {from.exchange.header(1).begin(), from.exchange.header(1).end()};
+    payload = {from.exchange.payload(1).begin(), from.exchange.payload(1).end()};
+  }
+  // How much the gradient of `to` changes by the message.
+  float deliver() {
+    const auto room = to.exchange.room(0, header);
+    EXPECT_TRUE(room.has_value());
+    std::copy(payload.begin(), payload.end(), room->begin());
+    EXPECT_TRUE(to.exchange.received(0));
+    std::fill(to.gradient.begin(), to.gradient.end(), 0);
+    EXPECT_TRUE(to.exchange.before_update().ok());
+    float sum = 0;
+    for (const float value : to.gradient) sum += value;
+    return sum;
+  }
+  Process from{0, 2, ako(0, 2)};
+  Process to{1, 2, ako(1, 2)};
+  base::ByteVector header;
+  base::ByteVector payload;
+};
+
+TEST(Exchange, ADamagedMessageIsRefusedAndNamed) {
+  FirstMessage good;
+  EXPECT_GT(good.deliver(), 0);
+  FirstMessage bad;
+  bad.payload[5] ^= 1;
+  EXPECT_EQ(bad.deliver(), 0);
+  const ExchangeStats stats = bad.to.exchange.stats();
+  EXPECT_EQ(stats.links[0].refused, 1u);
+  EXPECT_NE(stats.trouble.find("rank 0"), std::string::npos) << stats.trouble;
+  EXPECT_NE(stats.trouble.find("checksum"), std::string::npos) << stats.trouble;
+}
+
+TEST(Exchange, NumbersThatAreNotFiniteAreRefusedAndNamed) {
+  FirstMessage bad;
+  std::vector<float> floats(bad.payload.size() / sizeof(float));
+  floats[3] = std::numeric_limits<float>::infinity();
+  const base::Bytes bytes = bytes_of(floats);
+  bad.payload = {bytes.begin(), bytes.end()};
+  auto header = decode_message_header(bad.header);
+  ASSERT_TRUE(header.has_value());
+  header->payload_crc32c = base::crc32c(bytes);
+  bad.header = encode_message_header(*header);
+  EXPECT_EQ(bad.deliver(), 0);
+  EXPECT_NE(bad.to.exchange.stats().trouble.find("not finite"), std::string::npos);
+}
+
+TEST(Exchange, AHeaderThatLeavesTheModelIsRefused) {
+  Process process(1, 2, ako(1, 2));
+  const auto code = [&process](const MessageHeader& header) {
+    const auto room = process.exchange.room(0, encode_message_header(header));
+    return room ? base::Code::kOk : room.error().code();
+  };
+  EXPECT_EQ(code({.begin = 0, .count = kFloats}), base::Code::kOk);
+  EXPECT_EQ(code({.begin = 1, .count = kFloats}), base::Code::kCorrupt);
+  EXPECT_EQ(code({.begin = UINT64_MAX, .count = 2}), base::Code::kCorrupt);
+  EXPECT_EQ(code({.sender = 1, .begin = 0, .count = 1}), base::Code::kCorrupt);
+}
+
+TEST(Exchange, AStepWaitsOnlySoLongForALinkThatTakesNothing) {
+  Process process(0, 2, ako(0, 2, 3), 0.05);
+  for (int step = 0; step < 10; ++step) {
+    ASSERT_TRUE(process.exchange.before_update().ok());
+    ASSERT_TRUE(process.exchange.after_update().ok());
+  }
+}
+
+TEST(Exchange, AnAllReduceThatNobodyDoesEndsWithAnError) {
+  Process process(0, 2, std::make_unique<AllReduce>(2, std::vector<uint64_t>{kFloats}), 0.05);
+  EXPECT_EQ(process.exchange.before_update().code(), base::Code::kTimedOut);
+  process.exchange.fail({base::Code::kUnavailable, "the group is gone"});
+  EXPECT_EQ(process.exchange.before_update().message(), "the group is gone");
+  EXPECT_TRUE(process.exchange.next_reduction().empty());
+}
+
+TEST(Exchange, ThePeerThatIsGoneGetsNothingMore) {
+  Process process(0, 2, ako(0, 2));
+  std::jthread sender([&process] {
+    while (process.exchange.next(1)) {
+    }
+  });
+  process.exchange.lost(1, "connection reset");
+  sender.join();
+  EXPECT_EQ(process.exchange.stats().links[1].lost, "connection reset");
+  EXPECT_TRUE(process.exchange.before_update().ok());
+}
+
+}  // namespace
+}  // namespace forebay::train

@@ -1,0 +1,62 @@
+#include "train/sync/local_steps.h"
+
+#include <algorithm>
+
+namespace forebay::train {
+
+LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
+    : options_(options),
+      shared_(weights.begin(), weights.end()),
+      momentum_(weights.size()),
+      started_(weights.size()),
+      moved_(weights.size()) {
+  FOREBAY_CHECK(options.floats == weights.size() && options.fragments > 0 &&
+                options.fragments <= options.steps &&
+                options.delay < options.steps / options.fragments);
+}
+
+Range LocalSteps::fragment(uint64_t number) const {
+  const uint64_t begin = options_.floats * number / options_.fragments;
+  return {.begin = begin, .count = options_.floats * (number + 1) / options_.fragments - begin};
+}
+
+void LocalSteps::after_update(std::span<float> weights) {
+  if (is_due()) apply(weights);
+  ++step_;
+  if (state_ == State::kIdle && step_ % (options_.steps / options_.fragments) == 0) start(weights);
+}
+
+void LocalSteps::start(std::span<const float> weights) {
+  const Range range = fragment(next_fragment_);
+  const auto processes = static_cast<float>(options_.processes);
+  for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
+    started_[i] = weights[i];
+    moved_[i] = (shared_[i] - weights[i]) / processes;
+  }
+  started_step_ = step_;
+  is_summed_ = false;
+  state_ = State::kReady;
+}
+
+std::span<float> LocalSteps::next_reduction() {
+  if (state_ != State::kReady) return {};
+  state_ = State::kInSum;
+  const Range range = fragment(next_fragment_);
+  return std::span<float>(moved_).subspan(range.begin, range.count);
+}
+
+void LocalSteps::apply(std::span<float> weights) {
+  const Range range = fragment(next_fragment_);
+  const auto rate = static_cast<float>(options_.outer_rate);
+  const auto momentum = static_cast<float>(options_.outer_momentum);
+  for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
+    momentum_[i] = momentum * momentum_[i] + moved_[i];
+    shared_[i] -= rate * (moved_[i] + momentum * momentum_[i]);
+    // What this process has learned since the fragment was started stays.
+    weights[i] = shared_[i] + (weights[i] - started_[i]);
+  }
+  next_fragment_ = (next_fragment_ + 1) % options_.fragments;
+  state_ = State::kIdle;
+}
+
+}  // namespace forebay::train

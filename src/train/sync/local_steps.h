@@ -1,0 +1,58 @@
+// Many local steps between exchanges: DiLoCo (Douillard and others, arXiv 2311.08105) in its
+// streaming form (arXiv 2501.18512). Every `steps` local steps, the mean of what all processes have
+// moved since the last time is applied to a model that all of them share, by an outer optimiser:
+// SGD with Nesterov's momentum. The model is cut into fragments, which take turns, so that the
+// link is always used a little; while a fragment is summed, the training goes on.
+#pragma once
+
+#include <vector>
+
+#include "train/sync/strategy.h"
+
+namespace forebay::train {
+
+class LocalSteps final : public Strategy {
+ public:
+  struct Options {
+    uint32_t processes = 1;
+    uint64_t floats = 0;     // the size of the model
+    uint64_t steps = 100;    // between two exchanges of the same fragment
+    uint64_t fragments = 1;  // at most `steps`
+    uint64_t delay = 0;      // local steps that the sum may take, fewer than steps / fragments
+    double outer_rate = 0.7;
+    double outer_momentum = 0.9;
+  };
+  // `weights` are the first weights, the same in all processes.
+  LocalSteps(const Options& options, std::span<const float> weights);
+
+  bool must_wait() const override { return is_due() && !is_summed_; }
+  Status before_update(std::span<float>) override { return {}; }
+  void after_update(std::span<float> weights) override;
+  Status lost(uint32_t /*peer*/) override { return {}; }
+  std::span<float> next_reduction() override;
+  void reduced() override { is_summed_ = true; }
+
+ private:
+  enum class State { kIdle, kReady, kInSum };
+
+  Range fragment(uint64_t number) const;
+  // Whether the fragment in flight shall be applied after the present step.
+  bool is_due() const {
+    return state_ != State::kIdle && step_ + 1 > started_step_ + options_.delay;
+  }
+  void start(std::span<const float> weights);
+  void apply(std::span<float> weights);
+
+  const Options options_;
+  uint64_t step_ = 0;
+  uint64_t next_fragment_ = 0;
+  State state_ = State::kIdle;
+  bool is_summed_ = false;
+  uint64_t started_step_ = 0;
+  std::vector<float> shared_;    // the model that all processes share
+  std::vector<float> momentum_;  // of the outer optimiser
+  std::vector<float> started_;   // the weights when their fragment was last started
+  std::vector<float> moved_;     // shared_ - started_, then the mean of all processes'
+};
+
+}  // namespace forebay::train

@@ -1,0 +1,39 @@
+// The header of a message between two training processes, and its bytes. A message is this header
+// and then `count` float32 numbers.
+#pragma once
+
+#include "base/bytes.h"
+
+namespace forebay::train {
+
+using base::Result;
+using base::Status;
+
+struct MessageHeader {
+  enum class Kind : uint8_t {
+    kSlice,   // values for a range of the model
+    kAnswer,  // values for a range, in answer to a slice
+    kTaken,   // the slice or answer with this number has arrived; no numbers follow
+    kBye,     // the sender has no slices any more, but still answers; no numbers follow
+    kEnd,     // the last message of its sender; no numbers follow
+  };
+  Kind kind = Kind::kSlice;
+  uint32_t sender = 0;  // its rank
+  uint64_t number = 0;  // counts the slices and answers from this sender to this receiver
+  uint64_t step = 0;    // how many steps the sender has made; of an answer: what it answers to
+  uint64_t steps = 0;   // from how many of the sender's steps the values come
+  uint64_t begin = 0;   // the first float of the range
+  uint32_t count = 0;   // how many floats the range has
+  uint32_t payload_crc32c = 0;
+  bool has_payload() const { return kind == Kind::kSlice || kind == Kind::kAnswer; }
+  bool operator==(const MessageHeader&) const = default;
+};
+
+// The bytes of every header.
+inline constexpr size_t kMessageHeaderBytes = 56;
+
+base::ByteVector encode_message_header(const MessageHeader& header);
+// Errors: kCorrupt for bytes that encode_message_header() does not make.
+Result<MessageHeader> decode_message_header(base::Bytes bytes);
+
+}  // namespace forebay::train

@@ -1,0 +1,87 @@
+#include "train/sync/pairs.h"
+
+#include <algorithm>
+
+namespace forebay::train {
+
+Pairs::Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const float> weights)
+    : random_(seed, base::Purpose::kPairs, rank),
+      is_gone_(processes),
+      weights_(weights.begin(), weights.end()),
+      arrived_(weights.size()),
+      answers_(processes) {
+  is_gone_[rank] = true;
+}
+
+void Pairs::after_update(std::span<float> weights) {
+  ++step_;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    weights[i] += arrived_[i];
+    weights_[i] = weights[i];
+    arrived_[i] = 0;
+  }
+  if (!partner_) choose_partner();
+}
+
+void Pairs::choose_partner() {
+  std::vector<uint32_t> others;
+  for (uint32_t peer = 0; peer < is_gone_.size(); ++peer) {
+    if (!is_gone_[peer]) others.push_back(peer);
+  }
+  if (others.empty()) return;
+  partner_ = others[random_.below(others.size())];
+  partner_step_ = step_;
+  sent_ = answered_ = 0;
+}
+
+bool Pairs::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
+  if (!answers_[peer].empty()) {
+    Answer& answer = answers_[peer].front();
+    out->header = {.kind = MessageHeader::Kind::kAnswer,
+                   .step = step_,
+                   .begin = answer.range.begin,
+                   .count = static_cast<uint32_t>(answer.range.count)};
+    out->floats = std::move(answer.moved);
+    answers_[peer].pop_front();
+    return true;
+  }
+  if (partner_ != peer || sent_ == weights_.size()) return false;
+  const uint64_t count = std::min(floats_max, weights_.size() - sent_);
+  const auto from = weights_.begin() + static_cast<ptrdiff_t>(sent_);
+  out->header = {.kind = MessageHeader::Kind::kSlice,
+                 .step = step_,
+                 .steps = step_ - partner_step_ + 1,
+                 .begin = sent_,
+                 .count = static_cast<uint32_t>(count)};
+  out->floats.assign(from, from + static_cast<ptrdiff_t>(count));
+  sent_ += count;
+  return true;
+}
+
+void Pairs::received(const MessageHeader& header, std::span<const float> floats) {
+  const bool is_answer = header.kind == MessageHeader::Kind::kAnswer;
+  Answer answer = {.range = {.begin = header.begin, .count = header.count},
+                   .moved = {floats.begin(), floats.end()}};
+  for (size_t i = 0; i < floats.size(); ++i) {
+    float& own = weights_[header.begin + i];
+    const float by = is_answer ? -floats[i] : (floats[i] - own) / 2;
+    own += by;
+    arrived_[header.begin + i] += by;
+    answer.moved[i] = by;
+  }
+  if (!is_answer) {
+    answers_[header.sender].push_back(std::move(answer));
+    return;
+  }
+  answered_ += header.count;
+  if (answered_ == weights_.size()) partner_.reset();
+}
+
+Status Pairs::lost(uint32_t peer) {
+  is_gone_[peer] = true;
+  answers_[peer].clear();
+  if (partner_ == peer) partner_.reset();
+  return {};
+}
+
+}  // namespace forebay::train

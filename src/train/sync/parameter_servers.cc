@@ -1,0 +1,143 @@
+#include "train/sync/parameter_servers.h"
+
+#include <algorithm>
+
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+
+ParameterServers::ParameterServers(Options options, std::span<const float> weights)
+    : options_(std::move(options)),
+      weights_(weights.begin(), weights.end()),
+      momentum_(weights.size()),
+      pending_(weights.size()),
+      peers_(options_.processes) {
+  const uint64_t parts = options_.servers.size();
+  FOREBAY_CHECK(parts > 0 && parts <= weights.size());
+  for (uint64_t i = 0; i < parts; ++i) {
+    const uint64_t begin = weights.size() * i / parts;
+    const Range part = {.begin = begin, .count = weights.size() * (i + 1) / parts - begin};
+    Peer& server = peers_[options_.servers[i]];
+    server.part = part;
+    server.pushed.emplace(part);
+    server.answered.emplace(part);
+  }
+}
+
+bool ParameterServers::must_wait() const {
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    if (rank == options_.rank || peer.is_gone || !peer.answered) continue;
+    if (step_ > peer.answered->last_step() + options_.staleness) return true;
+  }
+  return false;
+}
+
+Status ParameterServers::before_update(std::span<float> gradient) {
+  if (!all_finite(gradient)) return not_finite(step_);
+  ++step_;
+  const float scale = 1 / static_cast<float>(options_.processes);
+  for (float& value : gradient) value *= scale;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (!peer.part || peer.is_gone) continue;
+    const auto [begin, count] = *peer.part;
+    if (rank == options_.rank) {
+      apply(*peer.part, gradient.subspan(begin, count));
+      continue;
+    }
+    for (uint64_t i = begin; i < begin + count; ++i) pending_[i] += gradient[i];
+    peer.pushed->add_due(count);
+  }
+  return {};
+}
+
+void ParameterServers::after_update(std::span<float> weights) {
+  std::copy(weights_.begin(), weights_.end(), weights.begin());
+}
+
+void ParameterServers::apply(Range range, std::span<const float> gradient) {
+  for (const SgdRule& rule : rules_) {
+    const uint64_t begin = std::max(range.begin, rule.range.begin);
+    const uint64_t end = std::min(range.begin + range.count, rule.range.begin + rule.range.count);
+    if (begin >= end) continue;
+    const Range both = {.begin = begin, .count = end - begin};
+    apply(rule, both, gradient.subspan(begin - range.begin, both.count));
+  }
+}
+
+void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient) {
+  const auto rate = static_cast<float>(rule.rate);
+  const auto decay = static_cast<float>(rule.weight_decay);
+  const auto momentum = static_cast<float>(rule.momentum);
+  float* const weights = weights_.data() + range.begin;
+  float* const moments = momentum_.data() + range.begin;
+  for (uint64_t i = 0; i < range.count; ++i) {
+    const float value = gradient[i] + decay * weights[i];
+    moments[i] = momentum * moments[i] + value;
+    weights[i] -= rate * (rule.nesterov ? value + momentum * moments[i] : moments[i]);
+  }
+}
+
+bool ParameterServers::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
+  Peer& to = peers_[peer];
+  if (to.is_gone) return false;
+  if (!to.to_answer.empty()) {
+    answer(to, floats_max, out);
+    return true;
+  }
+  if (!to.pushed || to.pushed->due() == 0) return false;
+  push(to, floats_max, out);
+  return true;
+}
+
+void ParameterServers::answer(Peer& worker, uint64_t floats_max, Outgoing* out) {
+  auto& [asked, step] = worker.to_answer.front();
+  const Range range = {.begin = asked.begin, .count = std::min(asked.count, floats_max)};
+  const auto from = weights_.begin() + static_cast<ptrdiff_t>(range.begin);
+  out->header = {.kind = MessageHeader::Kind::kAnswer,
+                 .step = step,
+                 .begin = range.begin,
+                 .count = static_cast<uint32_t>(range.count)};
+  out->floats.assign(from, from + static_cast<ptrdiff_t>(range.count));
+  asked = {.begin = range.begin + range.count, .count = asked.count - range.count};
+  if (asked.count == 0) worker.to_answer.pop_front();
+}
+
+void ParameterServers::push(Peer& server, uint64_t floats_max, Outgoing* out) {
+  const uint64_t last_step = server.pushed->last_step();
+  const Range range = server.pushed->take(floats_max, step_);
+  const auto from = pending_.begin() + static_cast<ptrdiff_t>(range.begin);
+  const auto end = from + static_cast<ptrdiff_t>(range.count);
+  out->header = {.kind = MessageHeader::Kind::kSlice,
+                 .step = step_,
+                 .steps = step_ - last_step,
+                 .begin = range.begin,
+                 .count = static_cast<uint32_t>(range.count)};
+  out->floats.assign(from, end);
+  std::fill(from, end, 0);
+}
+
+void ParameterServers::received(const MessageHeader& header, std::span<const float> floats) {
+  const Range range = {.begin = header.begin, .count = header.count};
+  Peer& from = peers_[header.sender];
+  if (header.kind == MessageHeader::Kind::kSlice) {
+    apply(range, floats);
+    from.to_answer.push_back({.range = range, .step = header.step});
+    return;
+  }
+  std::copy(floats.begin(), floats.end(), weights_.begin() + static_cast<ptrdiff_t>(range.begin));
+  from.answered->add_due(range.count);
+  from.answered->take(range.count, header.step);
+}
+
+Status ParameterServers::lost(uint32_t peer) {
+  peers_[peer].is_gone = true;
+  if (!peers_[peer].part) return {};
+  return base::fail(base::Code::kUnavailable,
+                    "sync: rank {} is gone, which held a part of the model; start the job again "
+                    "from a checkpoint",
+                    peer);
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,82 @@
+// What a synchronisation strategy is told and what it answers. A strategy holds the numbers of one
+// training process and decides what goes to whom; it has no threads, clocks or sockets. In a job
+// exchange.h drives it, in tests the simulator does.
+//
+//   training thread:   gradient_done ─ (wait) ─ before_update ─ optimiser ─ (wait) ─ after_update
+//   link to a peer:    next (when the link is free), received
+//   collective thread: next_reduction, reduced
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "train/sync/message_header.h"
+
+namespace forebay::train {
+
+// A message for one peer; the driver fills in sender, number and checksum.
+struct Outgoing {
+  MessageHeader header;
+  std::vector<float> floats;
+};
+
+// A range of the model, as positions in the flat list of all its learned numbers.
+struct Range {
+  uint64_t begin = 0;
+  uint64_t count = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// How torch.optim.SGD applies the gradients of a range.
+struct SgdRule {
+  Range range;
+  double rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+// One thread at a time calls it.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // How the optimiser applies gradients, for all numbers in their order. Only for strategies that
+  // do so in its place; the rules hold for gradients that come after this.
+  virtual void set_rules(std::vector<SgdRule> /*rules*/) {}
+  // The gradient of these numbers is there; the whole gradient follows piece by piece.
+  virtual void gradient_ready(std::span<float> /*gradient*/, Range /*range*/) {}
+  // The gradient of the step is complete.
+  virtual void gradient_done(std::span<float> /*gradient*/) {}
+  // Whether the training thread waits, after gradient_done() and before after_update().
+  virtual bool must_wait() const { return false; }
+  // It has waited for as long as it may. Returns whether the step can go on all the same.
+  virtual bool timed_out() { return false; }
+  // Turns the step's own gradient into the one that the optimiser applies. Errors: kInvalid for a
+  // gradient that must not be sent, because it is not finite.
+  virtual Status before_update(std::span<float> gradient) = 0;
+  // The optimiser has applied it.
+  virtual void after_update(std::span<float> /*weights*/) {}
+
+  // The link to `peer` is free: fills in the next message, of at most `floats_max` numbers, or
+  // returns false when there is nothing to send.
+  virtual bool next(uint32_t /*peer*/, uint64_t /*floats_max*/, Outgoing* /*out*/) { return false; }
+  // A message has arrived; its range lies inside the model and its numbers are finite.
+  virtual void received(const MessageHeader& /*header*/, std::span<const float> /*floats*/) {}
+  // The peer is gone for good. Errors: kUnavailable when nothing works without it.
+  virtual Status lost(uint32_t peer) = 0;
+  // How many floats the link to `peer` carries in the time of one step.
+  virtual void measured(uint32_t /*peer*/, double /*floats_per_step*/) {}
+
+  // The next numbers to be summed over all processes, in an order that is the same in all of them;
+  // none when none are due. They stay in their place until the sum has taken it.
+  virtual std::span<float> next_reduction() { return {}; }
+  // The oldest of these has been summed.
+  virtual void reduced() {}
+
+  // Into how many parts the model is cut for this peer, so that one a step fits the link.
+  virtual uint32_t partitions(uint32_t /*peer*/) const { return 1; }
+};
+
+}  // namespace forebay::train

@@ -1,0 +1,205 @@
+"""A process of a job that trains with forebay.sync; test_sync.py starts it.
+
+usage: python sync_worker.py RESULT SCENARIO …, with the variables of torchrun; writes what each
+scenario found to the file RESULT and the rank.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+import forebay.sync
+
+FEATURES, CLASSES, BATCH = 40, 5, 32
+STRATEGIES = (
+    forebay.sync.AllReduce(),
+    forebay.sync.Ako(),
+    forebay.sync.Ako(of="gradients"),
+    forebay.sync.Ako(staleness=6),
+    forebay.sync.ParameterServers(),
+    forebay.sync.ParameterServers(servers=[1], staleness=0),
+    forebay.sync.Pairs(),
+    forebay.sync.LocalSteps(steps=10),
+    forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+)
+
+
+def make_model() -> nn.Sequential:
+    """The same in every process, with memory layouts of both kinds and a running statistic."""
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 5, 8)), nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Flatten(), nn.Linear(8 * FEATURES, 32), nn.ReLU(), nn.Linear(32, CLASSES),
+    )  # fmt: skip
+    first = model[1].weight
+    first.data = first.data.contiguous(memory_format=torch.channels_last)
+    return model
+
+
+def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples whose class is the largest of five fixed sums of their features."""
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(BATCH, FEATURES, generator=random)
+    truth = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(1))
+    return x, (x @ truth).argmax(1)
+
+
+def sgd(model: nn.Module) -> torch.optim.SGD:
+    return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+
+
+def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0) -> None:
+    for step in range(first, first + steps):
+        x, y = batch(1000 * (step + 1) + dist.get_rank())
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def loss_of(model: nn.Module) -> float:
+    """On samples that no process learns from."""
+    model.eval()
+    with torch.no_grad():
+        losses = [functional.cross_entropy(model(x), y) for x, y in map(batch, range(8))]
+    model.train()
+    return float(torch.stack(losses).mean())
+
+
+def weights_of(model: nn.Module) -> list[float]:
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+
+
+def like_ddp() -> Any:
+    """Weights after the same steps with DistributedDataParallel and with us."""
+    theirs = make_model()
+    wrapped = nn.parallel.DistributedDataParallel(theirs)
+    learn(wrapped, sgd(theirs), 5)
+    ours = make_model()
+    optimizer = sgd(ours)
+    with forebay.sync.attach(ours, optimizer, "allreduce"):
+        learn(ours, optimizer, 5)
+    return weights_of(theirs) == weights_of(ours)
+
+
+def gathered_like_ddp() -> Any:
+    """The same with gradients of two backward passes for each step."""
+
+    def two_passes(model: nn.Module, optimizer: Any, no_sync: Callable[[], Any]) -> None:
+        for step in range(4):
+            optimizer.zero_grad()
+            for part in (0, 1):
+                x, y = batch(10 * step + 2 * part + dist.get_rank())
+                if part == 0:
+                    with no_sync():
+                        functional.cross_entropy(model(x), y).backward()
+                else:
+                    functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+    theirs = make_model()
+    wrapped = nn.parallel.DistributedDataParallel(theirs)
+    two_passes(wrapped, sgd(theirs), wrapped.no_sync)
+    ours = make_model()
+    optimizer = sgd(ours)
+    with forebay.sync.attach(ours, optimizer, "allreduce") as sync:
+        two_passes(ours, optimizer, sync.no_sync)
+    return weights_of(theirs) == weights_of(ours)
+
+
+def all_learn() -> Any:
+    """For each strategy the loss before and after, and what it says of its links."""
+    found = []
+    for strategy in STRATEGIES:
+        model = make_model()
+        optimizer = sgd(model)
+        before = loss_of(model)
+        with forebay.sync.attach(model, optimizer, strategy) as sync:
+            learn(model, optimizer, 150)
+            stats = sync.stats()
+        found.append({"before": before, "after": loss_of(model), "stats": stats})
+        dist.barrier()
+    return found
+
+
+def first_weights() -> Any:
+    """Weights and statistics that differ become those of rank 0."""
+    model = make_model()
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.add_(dist.get_rank())
+    forebay.sync.attach(model, sgd(model), "ako").close()
+    return [weights_of(model)[:50], [float(b.float().sum()) for b in model.buffers()]]
+
+
+def refused(attach: Callable[[], Any]) -> str:
+    try:
+        attach()
+    except (ValueError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def refusals() -> Any:
+    """What is said to arguments and models that make no sense."""
+    attach = forebay.sync.attach
+    model = make_model()
+    half = make_model().double()
+    wider = nn.Linear(3 + dist.get_rank(), 2)
+    kind = forebay.sync.Ako() if dist.get_rank() == 0 else forebay.sync.Pairs()
+    said = {
+        "name": refused(lambda: attach(model, sgd(model), "gossip")),
+        "missing": refused(lambda: attach(model, torch.optim.SGD([model[1].weight], 0.1))),
+        "adam": refused(lambda: attach(model, torch.optim.Adam(model.parameters()), "ps")),
+        "double": refused(lambda: attach(half, sgd(half))),
+        "wider": refused(lambda: attach(wider, sgd(wider))),
+        "strategies": refused(lambda: attach(model, sgd(model), kind)),
+        "server": refused(
+            lambda: attach(model, sgd(model), forebay.sync.ParameterServers(servers=[2]))
+        ),
+        "delay": refused(
+            lambda: attach(model, sgd(model), forebay.sync.LocalSteps(steps=4, delay=4))
+        ),
+    }
+    optimizer = sgd(model)
+    with attach(model, optimizer, "ako"):
+        learn(model, optimizer, 2)
+        model[1].bias.grad[0] = float("nan")
+        said["nan"] = refused(optimizer.step)
+        model[1].weight.data = model[1].weight.data.clone()
+        said["moved"] = refused(lambda: learn(model, optimizer, 1))
+    return said
+
+
+def one_dies() -> Any:
+    """Rank 1 is killed in the middle; the others go on."""
+    model = make_model()
+    optimizer = sgd(model)
+    sync = forebay.sync.attach(model, optimizer, os.environ["STRATEGY"])
+    learn(model, optimizer, 40)
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    learn(model, optimizer, 100, first=40)
+    sync.close()
+    return {"loss": loss_of(model), "stats": sync.stats()}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    path = Path(sys.argv[1])
+    scenarios = [globals()[name] for name in sys.argv[2:]]
+    found = {scenario.__name__: scenario() for scenario in scenarios}
+    path.with_name(f"{path.name}{dist.get_rank()}").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Training in several processes with forebay.sync, under a real launcher."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sync_worker import STRATEGIES
+
+WORKER = Path(__file__).with_name("sync_worker.py")
+PROCESSES = 2
+SCENARIOS = ("like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each rank of a job of torchrun found in all scenarios."""
+    result = tmp_path_factory.mktemp("sync") / "rank"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*launcher, f"--nproc-per-node={PROCESSES}", str(WORKER), str(result), *SCENARIOS],
+        env=environment(), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(Path(f"{result}{rank}").read_text()) for rank in range(PROCESSES)]
+
+
+def test_allreduce_is_ddp_bit_for_bit(found: list[dict[str, Any]]):
+    for rank in found:
+        assert rank["like_ddp"]
+        assert rank["gathered_like_ddp"]
+
+
+@pytest.mark.parametrize("number", range(len(STRATEGIES)), ids=[repr(s) for s in STRATEGIES])
+def test_a_strategy_learns(found: list[dict[str, Any]], number: int):
+    for rank, own in enumerate(found):
+        result = own["all_learn"][number]
+        assert result["before"] > 1.5
+        assert result["after"] < 1
+        stats = result["stats"]
+        assert stats["steps"] == 150
+        assert stats["trouble"] == ""
+        if not STRATEGIES[number].sums:
+            link = stats["links"][1 - rank]
+            assert link["sent_bytes"] > 0
+            assert link["received_bytes"] > 0
+            assert link["lost"] == ""
+            assert sum(stats["staleness"]) > 0
+
+
+def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
+    assert found[0]["first_weights"] == found[1]["first_weights"]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    {
+        "name": "ValueError: sync: strategy is 'gossip', but must be one of",
+        "missing": "ValueError: sync: the optimizer does not hold these parameters: ['1.bias'",
+        "adam": "ValueError: sync: the strategy ps needs torch.optim.SGD, not Adam",
+        "double": "ValueError: sync: parameter 1.weight is torch.float64 on cpu",
+        "wider": "ValueError: sync: ranks [1] differ from rank 0",
+        "strategies": "ValueError: sync: ranks [1] differ from rank 0 in the strategy",
+        "server": "ValueError: servers is 2, but must be from 0 to 1",
+        "delay": "ValueError: delay is 4, but must be from 0 to 3",
+        "nan": "ValueError: sync: the gradient of step 2 is not finite",
+        "moved": "RuntimeError: sync: the model's weights were moved",
+    }.items(),
+)
+def test_what_makes_no_sense_is_refused(found: list[dict[str, Any]], what: str, said: str):
+    for rank in found:
+        assert rank["refusals"][what].startswith(said)
+
+
+@pytest.mark.parametrize("strategy", ["ako", pytest.param("pairs", marks=pytest.mark.nightly)])
+def test_the_others_go_on_when_one_is_killed(tmp_path: Path, strategy: str):
+    with socket.socket() as one:  # torchrun would stop the others
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    variables = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, str(WORKER), str(tmp_path / "rank"), "one_dies"]
+    workers = [
+        subprocess.Popen(
+            command, env=environment(RANK=str(rank), STRATEGY=strategy, **variables),
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(3)
+    ]  # fmt: skip
+    said = [worker.communicate(timeout=200)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, -signal.SIGKILL, 0], said
+    for rank in (0, 2):
+        found = json.loads((tmp_path / f"rank{rank}").read_text())["one_dies"]
+        assert found["loss"] < 1
+        assert found["stats"]["steps"] == 140
+        assert found["stats"]["links"][1]["lost"]
+        assert found["stats"]["links"][2 - rank]["lost"] == ""
