@@ -40,7 +40,7 @@ def make_model() -> nn.Sequential:
         nn.Unflatten(1, (1, 5, 8)), nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
         nn.Flatten(), nn.Linear(8 * FEATURES, 32), nn.ReLU(), nn.Linear(32, CLASSES),
     )  # fmt: skip
-    first = model[1].weight
+    first = next(model.parameters())
     first.data = first.data.contiguous(memory_format=torch.channels_last)
     return model
 
@@ -152,12 +152,13 @@ def refusals() -> Any:
     """What is said to arguments and models that make no sense."""
     attach = forebay.sync.attach
     model = make_model()
+    weights = list(model.parameters())
     half = make_model().double()
     wider = nn.Linear(3 + dist.get_rank(), 2)
     kind = forebay.sync.Ako() if dist.get_rank() == 0 else forebay.sync.Pairs()
     said = {
         "name": refused(lambda: attach(model, sgd(model), "gossip")),
-        "missing": refused(lambda: attach(model, torch.optim.SGD([model[1].weight], 0.1))),
+        "missing": refused(lambda: attach(model, torch.optim.SGD(weights[:1], 0.1))),
         "adam": refused(lambda: attach(model, torch.optim.Adam(model.parameters()), "ps")),
         "double": refused(lambda: attach(half, sgd(half))),
         "wider": refused(lambda: attach(wider, sgd(wider))),
@@ -172,9 +173,9 @@ def refusals() -> Any:
     optimizer = sgd(model)
     with attach(model, optimizer, "ako"):
         learn(model, optimizer, 2)
-        model[1].bias.grad[0] = float("nan")
+        weights[1].grad = torch.full_like(weights[1], float("nan"))
         said["nan"] = refused(optimizer.step)
-        model[1].weight.data = model[1].weight.data.clone()
+        weights[0].data = weights[0].data.clone()
         said["moved"] = refused(lambda: learn(model, optimizer, 1))
     return said
 
