@@ -128,5 +128,6 @@ inline constexpr uint64_t kTrainingEpochsMax = 1'000'000;
 inline constexpr int64_t kModelWidthMax = 1024;        // resnet9: half the channels of a layer
 inline constexpr uint32_t kPartitionsMax = 1u << 16;   // of a model that is exchanged in parts
 inline constexpr uint32_t kSliceFloatsMax = 1u << 20;  // in one message between training processes
+inline constexpr size_t kUnansweredSlicesMax = 1024;   // of a training process by another one
 
 }  // namespace forebay::base

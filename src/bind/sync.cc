@@ -1,4 +1,6 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -18,6 +20,7 @@ using train::Exchange;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ByteArray = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Buffer = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+using Numbers = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
 std::span<float> span(const Floats& floats) { return {floats.data(), floats.size()}; }
 
@@ -161,11 +164,11 @@ void bind_sync(nb::module_& m) {
            "whether the momentum is Nesterov's, for all numbers in their order.")
       .def(
           "next",
-          [](nb::handle_t<Exchange> self, uint32_t peer) -> nb::object {
+          [](nb::handle_t<Exchange> self,
+             uint32_t peer) -> std::optional<std::pair<Buffer, Buffer>> {
             auto& exchange = nb::cast<Exchange&>(self);
-            if (!waiting([&] { return exchange.next(peer); })) return nb::none();
-            return nb::make_tuple(view(exchange.header(peer), self),
-                                  view(exchange.payload(peer), self));
+            if (!waiting([&] { return exchange.next(peer); })) return std::nullopt;
+            return std::pair(view(exchange.header(peer), self), view(exchange.payload(peer), self));
           },
           nb::arg("peer"),
           "Waits for the next message: its header and numbers as bytes, valid until the next call "
@@ -189,12 +192,11 @@ void bind_sync(nb::module_& m) {
           },
           nb::arg("peer"), nb::arg("why"))
       .def("next_reduction",
-           [](nb::handle_t<Exchange> self) -> nb::object {
+           [](nb::handle_t<Exchange> self) -> std::optional<Numbers> {
              auto& exchange = nb::cast<Exchange&>(self);
              const auto numbers = waiting([&] { return exchange.next_reduction(); });
-             if (numbers.empty()) return nb::none();
-             return nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<1>>(numbers.data(),
-                                                                        {numbers.size()}, self));
+             if (numbers.empty()) return std::nullopt;
+             return Numbers(numbers.data(), {numbers.size()}, self);
            })
       .def("reduced", [](Exchange& self) { waiting([&] { self.reduced(); }); })
       .def(

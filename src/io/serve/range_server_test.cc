@@ -119,8 +119,10 @@ TEST_F(RangeServerTest, OneRangeAndManyComeAsTheyAre) {
       }
     }
   }
-  EXPECT_EQ(server_->served().requests, 6u);
-  EXPECT_EQ(server_->served().bytes, 2 * (3 * kSize - 67 * 100));
+  // On a busy machine slow requests are sent again.
+  const Traffic traffic = web.traffic("");
+  EXPECT_EQ(server_->served().requests, 6 + traffic.hedges + traffic.retries);
+  EXPECT_GE(server_->served().bytes, 2 * (3 * kSize - 67 * 100));
 }
 
 TEST_F(RangeServerTest, WhatIsSentAsItIsHasAChecksum) {

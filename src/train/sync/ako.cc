@@ -108,9 +108,11 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
   return true;
 }
 
-void Ako::received(const MessageHeader& header, std::span<const float> floats) {
+Status Ako::received(const MessageHeader& header, std::span<const float> floats) {
+  if (header.kind != MessageHeader::Kind::kSlice) return unexpected();
   float* const to = received_.data() + header.begin;
   for (size_t i = 0; i < floats.size(); ++i) to[i] += floats[i];
+  return {};
 }
 
 Status Ako::lost(uint32_t peer) {

@@ -40,7 +40,7 @@ class Ako final : public Strategy {
   // Adds the updates that have arrived, less what was given away.
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
-  void received(const MessageHeader& header, std::span<const float> floats) override;
+  Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;
   void measured(uint32_t peer, double floats_per_step) override;
   uint32_t partitions(uint32_t peer) const override { return links_[peer].partitions.count(); }

@@ -202,25 +202,25 @@ Result<MutableBytes> Exchange::room(uint32_t peer, Bytes header) {
 bool Exchange::received(uint32_t peer) {
   Link& link = links_[peer];
   const MessageHeader& header = link.incoming;
-  const char* wrong = nullptr;
+  Status status;
   if (base::crc32c(bytes_of(link.arrived)) != header.payload_crc32c) {
-    wrong = "does not agree with its checksum";
+    status = {Code::kCorrupt, "does not agree with its checksum"};
   } else if (!all_finite(link.arrived)) {
-    wrong = "has numbers that are not finite";
+    status = {Code::kCorrupt, "has numbers that are not finite"};
   }
   const MutexLock lock(mutex_);
   link.stats.received_bytes += kMessageHeaderBytes + link.arrived.size() * sizeof(float);
   if (header.kind == Kind::kTaken) {
     confirm(link, header.number);
   } else if (header.has_payload()) {
-    if (wrong == nullptr) {
+    if (status.ok()) status = strategy_->received(header, link.arrived);
+    if (status.ok()) {
       const size_t bucket = std::bit_width(std::max<uint64_t>(header.steps, 1) - 1);
       ++stats_.staleness[std::min(bucket, stats_.staleness.size() - 1)];
-      strategy_->received(header, link.arrived);
     } else {
       ++link.stats.refused;
       stats_.trouble = fmt::format("sync: a message of rank {} from its step {} {}; it was refused",
-                                   peer, header.step, wrong);
+                                   peer, header.step, status.message());
     }
     link.to_confirm.push_back(header.number);
   }

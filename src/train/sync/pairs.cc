@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
+
 namespace forebay::train {
 
 Pairs::Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const float> weights)
@@ -58,8 +60,14 @@ bool Pairs::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
   return true;
 }
 
-void Pairs::received(const MessageHeader& header, std::span<const float> floats) {
+Status Pairs::received(const MessageHeader& header, std::span<const float> floats) {
   const bool is_answer = header.kind == MessageHeader::Kind::kAnswer;
+  if (is_answer && (partner_ != header.sender || answered_ + header.count > sent_)) {
+    return unexpected();
+  }
+  if (!is_answer && answers_[header.sender].size() == base::kUnansweredSlicesMax) {
+    return unexpected();
+  }
   Answer answer = {.range = {.begin = header.begin, .count = header.count},
                    .moved = {floats.begin(), floats.end()}};
   for (size_t i = 0; i < floats.size(); ++i) {
@@ -71,10 +79,11 @@ void Pairs::received(const MessageHeader& header, std::span<const float> floats)
   }
   if (!is_answer) {
     answers_[header.sender].push_back(std::move(answer));
-    return;
+    return {};
   }
   answered_ += header.count;
   if (answered_ == weights_.size()) partner_.reset();
+  return {};
 }
 
 Status Pairs::lost(uint32_t peer) {

@@ -22,7 +22,7 @@ class Pairs final : public Strategy {
   Status before_update(std::span<float>) override { return {}; }
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
-  void received(const MessageHeader& header, std::span<const float> floats) override;
+  Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;
 
  private:

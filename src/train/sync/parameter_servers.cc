@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "train/sync/floats.h"
 
 namespace forebay::train {
@@ -118,17 +119,30 @@ void ParameterServers::push(Peer& server, uint64_t floats_max, Outgoing* out) {
   std::fill(from, end, 0);
 }
 
-void ParameterServers::received(const MessageHeader& header, std::span<const float> floats) {
+namespace {
+
+bool holds(const std::optional<Range>& part, const Range& range) {
+  return part && range.begin >= part->begin &&
+         base::in_bounds(range.begin - part->begin, range.count, part->count);
+}
+
+}  // namespace
+
+Status ParameterServers::received(const MessageHeader& header, std::span<const float> floats) {
   const Range range = {.begin = header.begin, .count = header.count};
   Peer& from = peers_[header.sender];
   if (header.kind == MessageHeader::Kind::kSlice) {
+    if (!holds(peers_[options_.rank].part, range)) return unexpected();
+    if (from.to_answer.size() == base::kUnansweredSlicesMax) return unexpected();
     apply(range, floats);
     from.to_answer.push_back({.range = range, .step = header.step});
-    return;
+    return {};
   }
+  if (!holds(from.part, range)) return unexpected();
   std::copy(floats.begin(), floats.end(), weights_.begin() + static_cast<ptrdiff_t>(range.begin));
   from.answered->add_due(range.count);
   from.answered->take(range.count, header.step);
+  return {};
 }
 
 Status ParameterServers::lost(uint32_t peer) {

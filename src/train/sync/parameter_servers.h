@@ -31,7 +31,7 @@ class ParameterServers final : public Strategy {
   Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
-  void received(const MessageHeader& header, std::span<const float> floats) override;
+  Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;
 
  private:

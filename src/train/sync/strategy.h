@@ -62,8 +62,9 @@ class Strategy {
   // The link to `peer` is free: fills in the next message, of at most `floats_max` numbers, or
   // returns false when there is nothing to send.
   virtual bool next(uint32_t /*peer*/, uint64_t /*floats_max*/, Outgoing* /*out*/) { return false; }
-  // A message has arrived; its range lies inside the model and its numbers are finite.
-  virtual void received(const MessageHeader& /*header*/, std::span<const float> /*floats*/) {}
+  // A message has arrived; its sender is another process, its range lies inside the model and its
+  // numbers are finite. Errors: kCorrupt for one that this strategy does not send.
+  virtual Status received(const MessageHeader& header, std::span<const float> floats);
   // The peer is gone for good. Errors: kUnavailable when nothing works without it.
   virtual Status lost(uint32_t peer) = 0;
   // How many floats the link to `peer` carries in the time of one step.
@@ -77,6 +78,10 @@ class Strategy {
 
   // Into how many parts the model is cut for this peer, so that one a step fits the link.
   virtual uint32_t partitions(uint32_t /*peer*/) const { return 1; }
+
+ protected:
+  // What received() answers to such a message.
+  static Status unexpected();
 };
 
 }  // namespace forebay::train

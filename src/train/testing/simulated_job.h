@@ -123,7 +123,7 @@ class SimulatedJob {
     simulator_.after(options_.link_ns(rank, peer, out->floats.size()), [this, rank, peer, out] {
       processes_[rank].is_sending[peer] = false;
       Process& to = processes_[peer];
-      if (!to.is_dead) to.strategy->received(out->header, out->floats);
+      if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, out->floats).ok());
       go_on(peer);
       go_on(rank);
     });

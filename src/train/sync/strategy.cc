@@ -1,0 +1,13 @@
+#include "train/sync/strategy.h"
+
+namespace forebay::train {
+
+Status Strategy::received(const MessageHeader& /*header*/, std::span<const float> /*floats*/) {
+  return unexpected();
+}
+
+Status Strategy::unexpected() {
+  return {base::Code::kCorrupt, "is not one that the strategy sends"};
+}
+
+}  // namespace forebay::train
