@@ -53,7 +53,7 @@ base::ByteVector sealed(base::ByteVector bytes) {
 TEST(MessageHeader, RefusesWhatNobodySends) {
   const base::ByteVector good = encode_message_header({.kind = Kind::kSlice, .count = 5});
   EXPECT_FALSE(decode_message_header(base::Bytes(good).first(good.size() - 1)).has_value());
-  for (const size_t at : {0, 4, 6}) {  // magic, version, zero
+  for (const size_t at : {0u, 4u, 6u}) {  // magic, version, zero
     base::ByteVector bad = good;
     ++bad[at];
     EXPECT_FALSE(decode_message_header(sealed(bad)).has_value()) << at;
