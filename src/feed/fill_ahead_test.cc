@@ -241,7 +241,7 @@ TEST_F(FillAheadTest, WhereThereIsNoRoomNothingMoreIsAskedForInTheEpoch) {
   ASSERT_TRUE(comes_true([&] { return chunks_in_a_row(front.asked()) >= 16; }));
   rest(*feed);
   EXPECT_EQ(chunks_in_a_row(front.asked()), 16u);
-  // With room, more is asked for.
+  // More is asked for when there is room.
   RemoteOrigin other(*fs_);
   const Front free(other);
   const auto free_set = dataset(free, "/several");

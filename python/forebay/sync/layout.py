@@ -47,11 +47,11 @@ class Layout:
             self._begins.append(begin)
             begin += size
         text = "\n".join(f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}" for n, p in named)
-        self.names = text
+        self._description = text
 
     def fingerprint(self) -> str:
         """A hash of all parameters' names, shapes and memory layouts."""
-        return hashlib.sha256(self.names.encode()).hexdigest()
+        return hashlib.sha256(self._description.encode()).hexdigest()
 
     def on_gradient(self, ready: Callable[[int, int], None]) -> list[Any]:
         """Moves each parameter's gradient into `gradient` when a backward pass has made it.

@@ -34,7 +34,7 @@ class Rules:
         return before != self._last
 
     def listed(self) -> list[Rule]:
-        """Of each parameter: begin, count, rate, momentum, weight decay, Nesterov's momentum."""
+        """Begin, count, rate, momentum, weight decay and Nesterov's momentum of each parameter."""
         rules = []
         begin = 0
         for parameter, size in zip(self._layout.parameters, self._layout.sizes, strict=True):

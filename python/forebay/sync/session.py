@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import datetime
+import sys
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -17,8 +18,11 @@ from forebay.sync.rules import Rules
 from forebay.sync.strategies import STRATEGIES, Strategy
 
 _CLOSE_SECONDS = 30.0
-_EXIT_SECONDS = 5.0  # of a process that ends without having closed
+_FAILED_SECONDS = 5.0  # the same of a process that ends because of an exception
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
+# A peer may have nothing to say for as long as it likes, and Gloo closes all connections when one
+# receive takes longer than this.
+_LINKS_TIMEOUT = datetime.timedelta(days=3650)
 
 
 class Sync:
@@ -57,8 +61,11 @@ class Sync:
         self._hooks = self._layout.on_gradient(self._gradient_ready)
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
-        self._links: Links | None = Links(self._exchange, self._group, sums=strategy.sums)
-        atexit.register(self.close, _EXIT_SECONDS)
+        group = self._group
+        if not strategy.sums:
+            group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
+        self._links: Links | None = Links(self._exchange, group, sums=strategy.sums)
+        atexit.register(self._close_at_exit)
 
     def _agree(self, model: torch.nn.Module) -> None:
         """Checks that all processes have the same model, and gives them the weights of rank 0."""
@@ -123,13 +130,16 @@ class Sync:
         """
         if self._links is None:
             return
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         links, self._links = self._links, None
         for hook in self._hooks:
             hook.remove()
         if seconds_max is None:
             seconds_max = float("inf") if self._rules is not None else _CLOSE_SECONDS
         links.close(seconds_max)
+
+    def _close_at_exit(self) -> None:
+        self.close(_FAILED_SECONDS if hasattr(sys, "last_value") else None)
 
     def __enter__(self) -> "Sync":
         return self

@@ -83,6 +83,7 @@ Status Exchange::wait_for_peers() {
 
 Status Exchange::after_update() {
   const MutexLock lock(mutex_);
+  // before_update() may have made slices due, and the wait may be for their answers.
   for (Link& link : links_) link.changed.notify_one();
   if (const Status status = wait_for_peers(); !status.ok()) return status;
   strategy_->after_update(weights_);

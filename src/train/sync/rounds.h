@@ -14,7 +14,7 @@ class Rounds {
   // `first` says where in the range the first slice begins.
   explicit Rounds(Range range, uint64_t first = 0) : range_(range), at_(first % range.count) {}
 
-  // So many more numbers are due, at most all of them.
+  // Makes `count` more numbers due; at most all numbers of the range are due at a time.
   void add_due(uint64_t count) { due_ = std::min(due_ + count, range_.count); }
   uint64_t due() const { return due_; }
 
