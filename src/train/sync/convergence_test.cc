@@ -172,6 +172,16 @@ TEST(ParameterServers, ApplyMomentumAndDecayLikePyTorch) {
   EXPECT_NEAR(out[1], -3.0, 1e-6);
 }
 
+TEST(Convergence, AGradientThatIsNotFiniteIsRefused) {
+  for (const auto& [name, make] : kStrategies) {
+    if (name == std::string_view("allreduce")) continue;  // spreads it, like PyTorch's
+    std::vector<float> gradient(kFloats);
+    gradient[3] = std::numeric_limits<float>::infinity();
+    const auto strategy = make(0, std::vector<float>(kFloats));
+    EXPECT_EQ(strategy->before_update(gradient).code(), base::Code::kInvalid) << name;
+  }
+}
+
 TEST(ParameterServers, TheJobEndsWhenAServerIsGone) {
   const std::vector<float> weights(4);
   ParameterServers worker({.rank = 0, .processes = 3, .servers = {1}, .staleness = 0}, weights);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "train/sync/floats.h"
+
 namespace forebay::train {
 
 LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
@@ -18,6 +20,10 @@ LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
 Range LocalSteps::fragment(uint64_t number) const {
   const uint64_t begin = options_.floats * number / options_.fragments;
   return {.begin = begin, .count = options_.floats * (number + 1) / options_.fragments - begin};
+}
+
+Status LocalSteps::before_update(std::span<float> gradient) {
+  return all_finite(gradient) ? Status() : not_finite(step_);
 }
 
 void LocalSteps::after_update(std::span<float> weights) {

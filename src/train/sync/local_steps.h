@@ -26,7 +26,7 @@ class LocalSteps final : public Strategy {
   LocalSteps(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override { return is_due() && !is_summed_; }
-  Status before_update(std::span<float>) override { return {}; }
+  Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;

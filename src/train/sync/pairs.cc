@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "train/sync/floats.h"
 
 namespace forebay::train {
 
@@ -13,6 +14,10 @@ Pairs::Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const f
       arrived_(weights.size()),
       answers_(processes) {
   is_gone_[rank] = true;
+}
+
+Status Pairs::before_update(std::span<float> gradient) {
+  return all_finite(gradient) ? Status() : not_finite(step_);
 }
 
 void Pairs::after_update(std::span<float> weights) {

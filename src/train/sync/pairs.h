@@ -19,7 +19,7 @@ class Pairs final : public Strategy {
   // `weights` are the first weights, the same in all processes; peers are drawn by `seed`.
   Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const float> weights);
 
-  Status before_update(std::span<float>) override { return {}; }
+  Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
