@@ -123,7 +123,7 @@ def all_learn() -> Any:
         optimizer = sgd(model)
         before = loss_of(model)
         with forebay.sync.attach(model, optimizer, strategy) as sync:
-            learn(model, optimizer, 150)
+            learn(model, optimizer, 300)
             stats = sync.stats()
         found.append({"before": before, "after": loss_of(model), "stats": stats})
         dist.barrier()
