@@ -1,8 +1,10 @@
 """A job's cache: what its processes and machines hold of their data together."""
 
+import atexit
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 import weakref
@@ -33,8 +35,9 @@ class Cache:
     What is held stays until the job ends: in a shuffled epoch every byte is needed once, so that
     nothing better can be done than to keep what is there. Only of crops, what the next epoch does
     not need makes room for what it needs. Nothing is left when the last process ends. When all were
-    killed, the next one that names the folder removes what they left, unless it is of the same job,
-    which the launcher started again.
+    killed, or the last of a launcher's job ended by an exception, the next one that names the
+    folder removes what they left on the disk, unless it is of the same job, which the launcher
+    started again.
 
     Machines of a job hold one cache together: each piece of a file is held by one of them, which
     serves it to the others. They meet through the store of torch.distributed or of torchrun, so
@@ -120,6 +123,7 @@ class Cache:
             list(machine.listed),
         )
         self._machine = machine
+        _alive.add(self)
 
     def _join(self, machine: Machine) -> None:
         self._machine = machine
@@ -170,6 +174,16 @@ class Cache:
 
 _lock = threading.Lock()
 _opened: "weakref.WeakValueDictionary[tuple[Any, ...], Cache]" = weakref.WeakValueDictionary()
+
+_alive: "weakref.WeakSet[Cache]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stay_after_an_exception() -> None:
+    """When a machine dies, the scripts of the others fail, and the launcher starts them again."""
+    if hasattr(sys, "last_value") and _launcher_job():
+        for cache in _alive:
+            cache.core.stay()
 
 
 def shared_cache(

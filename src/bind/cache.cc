@@ -107,6 +107,9 @@ void bind_cache(nb::module_& m) {
           "join",
           [](Cache& self, std::vector<Member> members) { self.opened->join(std::move(members)); },
           nb::arg("members"), "The machines of the job, as the launcher knows them.")
+      .def(
+          "stay", [](Cache& self) { self.opened->stay(); },
+          "What is on the disk stays there at the end.")
       .def("stats", &stats, "Figures since the cache was opened, by name.");
 }
 

@@ -232,7 +232,7 @@ Cache::~Cache() {
   peers_.reset();
   if (folder_->has_others()) {
     share->stay();  // one of them goes on with what is held
-  } else if (options_.stays) {
+  } else if (stays_) {
     share->stay_on_disk();
   } else {
     folder_->remove_notice();
@@ -247,7 +247,7 @@ void Cache::remove_what_nobody_serves() {
     if (is_ours && *is_ours) {
       if (folder_->has_others()) return;
       static_cast<void>(io::ScratchFiles::open(options_.memory_folder, io::Found::kRemove));
-      if (options_.stays) return;
+      if (stays_) return;
       static_cast<void>(io::ScratchFiles::open(held_folder(), io::Found::kRemove));
       return folder_->remove_notice();
     }

@@ -86,6 +86,8 @@ class Cache {
   using File = Share::File;
   using Ranges = Share::Ranges;
   using Done = Share::Done;
+  // What is on the disk stays there at the end, as with CacheOptions::stays.
+  void stay() { stays_ = true; }
   // Like ReadableFile::start() of the file, which stays until `done`. `anew`: what is held of these
   // ranges is damaged.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
@@ -106,7 +108,7 @@ class Cache {
  private:
   using Members = std::shared_ptr<const std::vector<Member>>;
 
-  explicit Cache(CacheOptions options) : options_(std::move(options)) {}
+  explicit Cache(CacheOptions options) : options_(std::move(options)), stays_(options_.stays) {}
   Status begin();
   Status serve(const std::optional<Notice>& before, io::Found found) EXCLUDES(mutex_);
   Status find_server() EXCLUDES(mutex_);
@@ -133,6 +135,7 @@ class Cache {
   void read_origin(const File& file, Ranges ranges, const io::ReadOptions& options, Done done);
 
   const CacheOptions options_;
+  std::atomic<bool> stays_;
   const int64_t begin_ns_ = io::monotonic_ns();
   std::shared_ptr<const io::serve::JobCertificate> certificate_;  // null without a secret
   Sources sources_;

@@ -22,7 +22,7 @@ import torch.distributed
 import forebay
 from conftest import run_forebay
 from places import epoch
-path, options, folder, epochs, dies = json.loads(sys.argv[1])
+path, options, folder, epochs, ends = json.loads(sys.argv[1])
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 own = pathlib.Path(folder) / os.environ["GROUP_RANK"]
 cache = forebay.Cache(own, disk_bytes="1GB")
@@ -33,9 +33,14 @@ hashes = epoch(dataset, count=epochs, regions="never")
 torch.distributed.barrier()
 result = json.dumps([hashes, cache.stats(), own.stat().st_mode])
 (pathlib.Path(folder) / f"result {rank}").write_text(result)
-torch.distributed.barrier()
-if dies:
-    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    torch.distributed.barrier()
+finally:
+    # A rank whose barrier fails because another one was sooner ends in the same way.
+    if ends == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if ends == "fails":
+        raise RuntimeError("something went wrong")
 torch.distributed.destroy_process_group()
 """
 
@@ -47,16 +52,16 @@ def free_port() -> int:
 
 
 def run_job(
-    place: Place, folder: Path, *, machines: int, ranks: int, job: str = "none", dies: bool = False
+    place: Place, folder: Path, *, machines: int, ranks: int, job: str = "none", ends: str = "well"
 ) -> list[Any]:
     """Runs a job of so many machines with so many ranks each; returns each rank's result.
 
-    Ranks kill themselves at the end where the job shall die.
+    At the end the ranks kill themselves if `ends` is "killed", and raise if it is "fails".
     """
     script = folder / "rank.py"
     script.write_text(RANK)
     port = free_port()
-    arguments = json.dumps([place.url, place.options, str(folder), 3, dies])
+    arguments = json.dumps([place.url, place.options, str(folder), 3, ends])
     agents = [
         subprocess.Popen(
             [
@@ -74,7 +79,7 @@ def run_job(
     try:
         for agent in agents:
             said, _ = agent.communicate(timeout=200)
-            assert (agent.returncode != 0) == dies, said
+            assert (agent.returncode == 0) == (ends == "well"), said
     finally:
         for agent in agents:
             agent.kill()
@@ -109,9 +114,9 @@ def test_a_job_that_starts_again_with_other_machines_goes_on_with_what_is_held(
     web: Place, many_chunks: Path, tmp_path: Path
 ) -> None:
     stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
-    run_job(web, tmp_path, machines=1, ranks=2, job="restarted", dies=True)
+    run_job(web, tmp_path, machines=1, ranks=2, job="restarted", ends="killed")
     # The second machine takes its share from the first.
-    results = run_job(web, tmp_path, machines=2, ranks=1, job="restarted", dies=True)
+    results = run_job(web, tmp_path, machines=2, ranks=1, job="restarted", ends="fails")
     stats = [stats for _, stats, _ in results]
     assert sum(one["origin_bytes"] for one in stats) == 0
     assert sum(one["found_bytes"] for one in stats) > 0.9 * stored
