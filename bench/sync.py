@@ -2,136 +2,285 @@
 
 Workers are processes in network namespaces on this machine. What leaves and enters each of them is
 limited to a rate (`tc tbf`), and each has a part of one core (a quota of cgroup v1), so that they
-compute as fast as each other whatever the others do. They learn CIFAR-10 with a small convolutional
-network of 4.3 million numbers (17 MB), by SGD with momentum, 64 samples a worker and step. Rank 0
-writes its model every few seconds; this program measures it on 2,000 test images meanwhile, on the
-rest of the machine, and ends the job when the accuracy is reached. A job that does not reach it in
-SECONDS counts with SECONDS, so that figures against it are bounds. Each strategy takes the best of
-the same learning rates. Needs root.
+compute as fast as each other whatever the others do. They learn CIFAR-10 or scikit-learn's digits
+with models of 4.3 million numbers (17 MB), by SGD with momentum. Rank 0 writes its model every few
+seconds; this program measures it on test images meanwhile, on the rest of the machine, and ends the
+job when the accuracy is reached. A job that does not reach it counts with the time that it had, so
+that figures against it are bounds. Needs root.
 
-STRATEGY_RATE_s: seconds to the accuracy with links of RATE Mbit/s (null: not reached)
-ako_vs_ps_saving_RATE: the part of the parameter servers' time that ako saves
+Each strategy gets the same search of learning rates with the first seed, and parameter servers then
+one of servers, places and bounds, too (lib/sync_trials.py). Parts:
+
+compare: each strategy at each rate of the links
+changes: the links change after a third of the time
+killed: a worker is killed; strategies that cannot go on are started again by torchrun
+overhead: steps a second of our all-reduce and of DistributedDataParallel, in turns
+
+TASK_STRATEGY_RATE_s: seconds to the accuracy with links of RATE Mbit/s (null: not reached)
+TASK_ako_vs_ps_saving_RATE: the part of the tuned parameter servers' time that ako saves
+TASK_auto_vs_best_RATE: the time of auto in that of the best strategy
+TASK_STRATEGY_kill_cost_s: how much later the accuracy is reached when a worker is killed
+vs_ddp_x, vs_ddp_loopback_x: how much of DistributedDataParallel's steps allreduce makes
 usage: ./dev bench sync CIFAR [options]
 CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each class
 """
 
 import argparse
+import statistics
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lib.comparison import report, show_table
-from lib.program import forebay
+from lib.program import ROOT
 from lib.sync_job import Accuracy, Jobs, Outcome
+from lib.sync_plot import plot
 from lib.sync_program import Settings
+from lib.sync_trials import SIDES, Record, Side, Trial, Trials
+from lib.sync_work import TASKS, pack
 
 WORKERS = 4
 SHARE = 0.4  # of a core, for each worker
-RATES = (50, 100)
+RATES = (10, 50, 100, 1000)
+SEEDS = 3
+RESULTS = ROOT / "bench/results/sync.jsonl"
+PARTS = ("compare", "changes", "killed", "overhead")
+QUICK_RATES = (10, 100)
+QUICK_SIDES = ("ako", "ps", "streaming", "allreduce", "auto")
+CHANGES = ((10, 100), (100, 10))
+CHANGING_SIDES = ("ako", "streaming", "allreduce", "auto")
+KILLED_SIDES = ("ako", "pairs", "ps", "streaming", "allreduce")
+KILLED_RATE = 100
+KILLED_RANK = 2
+OVERHEAD_SECONDS, OVERHEAD_TURNS = 20, 3
 
 
-@dataclass(frozen=True)
-class Side:
-    """A strategy with its options."""
+class Bench:
+    """What all parts work with.
 
-    strategy: str
-    options: dict[str, Any]
+    Args:
+        cifar: The images.
+        stack: Ends what is begun here.
+    """
+
+    def __init__(self, cifar: Path, stack: ExitStack) -> None:
+        self._cifar, self._stack = cifar, stack
+        self._data: dict[str, tuple[Path, Accuracy]] = {}
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Four workers with links."""
+        return self._stack.enter_context(Jobs(WORKERS, SHARE))
+
+    def data(self, task: str) -> tuple[Path, Accuracy]:
+        """The packed images of a task, and what measures models of them."""
+        if task not in self._data:
+            folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="forebay-sync-"))
+            )
+            pack(task, self._cifar, folder)
+            self._data[task] = folder, Accuracy(task, str(folder / "test.forebay"))
+        return self._data[task]
+
+    def settings(self, trial: Trial, side: Side) -> Settings:
+        """What the workers do in a trial."""
+        options = dict(trial.options or side.options(trial.mbit))
+        serves_only = tuple(options.pop("serves_only", ()))
+        return Settings(
+            task=trial.task, data=str(self.data(trial.task)[0] / "train.forebay"), folder="",
+            strategy=side.strategy, options=options, rate=trial.rate, seed=trial.seed,
+            seconds_max=TASKS[trial.task].seconds_max, serves_only=serves_only,
+        )  # fmt: skip
+
+    def run(self, trial: Trial) -> Record:
+        """Runs a trial."""
+        task, side = TASKS[trial.task], SIDES[trial.side]
+        settings = self.settings(trial, side)
+        after = None
+        if trial.event == "killed":
+            # Some time in the first half of the time that the first trials took.
+            instant = task.seconds_max * (0.1 + 0.05 * (trial.seed % 4))
+            after = instant, lambda jobs, folder: jobs.kill(folder, KILLED_RANK)
+        elif trial.event:
+            later = int(trial.event)
+            after = task.seconds_max / 4, lambda jobs, folder: jobs.limit(later)
+        outcome = self.jobs.run(
+            settings, trial.mbit, self.data(trial.task)[1], task.accuracy,
+            after=after, restarts=side.restarts and trial.event == "killed",
+        )  # fmt: skip
+        return record_of(outcome)
 
 
-SIDES = {
-    "ako": Side("ako", {}),
-    "ako_gradients": Side("ako", {"of": "gradients"}),
-    "ps": Side("ps", {"staleness": 1}),
-    "local": Side("local", {"steps": 50}),
-    "streaming": Side("local", {"steps": 48, "fragments": 4, "delay": 8}),
-    "pairs": Side("pairs", {}),
-    "allreduce": Side("allreduce", {}),
-    "ddp": Side("ddp", {}),
-    "powersgd": Side("powersgd", {"matrix_approximation_rank": 2}),
-}
-DEFAULT_SIDES = ("ako", "ps", "streaming", "pairs")
-
-
-def best(outcomes: dict[float, Outcome]) -> float:
-    """The learning rate that reached the accuracy first, or else came nearest to it."""
-
-    def worth(rate: float) -> tuple[float, float]:
-        seconds = outcomes[rate].seconds
-        nearest = max((point.accuracy for point in outcomes[rate].points), default=0.0)
-        return (-seconds if seconds is not None else float("-inf"), nearest)
-
-    return max(outcomes, key=worth)
-
-
-def row(rate: float, outcome: Outcome) -> list[Any]:
-    """What the table shows of a side."""
-    reached = "not" if outcome.seconds is None else f"{outcome.seconds:.1f}"
+def record_of(outcome: Outcome) -> Record:
+    """What is kept of an outcome."""
     own = outcome.reports.get(0, {})
     seconds = own.get("seconds") or float("nan")
-    links = own.get("stats", {}).get("links", [])
-    sent = sum(link["sent_bytes"] for link in links) / seconds / 1e6
-    parts = max((link["partitions"] for link in links), default=1)
-    nearest = max((point.accuracy for point in outcome.points), default=0.0)
-    return [reached, nearest, rate, own.get("steps", 0) / seconds, sent, parts]
+    stats = own.get("stats") or {}
+    links = stats.get("links", [])
+    return Record(
+        seconds=outcome.seconds and round(outcome.seconds, 2),
+        points=outcome.points,
+        steps_per_s=round(own.get("steps", 0) / seconds, 3),
+        mb_per_s=round(sum(link["sent_bytes"] for link in links) / seconds / 1e6, 3),
+        parts=max((link["partitions"] for link in links), default=1),
+        waited=round(stats.get("waited_s", 0.0) / seconds, 3),
+        strategy=own.get("strategy", ""),
+    )
+
+
+def compare(
+    trials: Trials, chosen: dict[tuple[str, int, str], Trial], seeds: int
+) -> dict[str, Any]:
+    """Shows a table for each task and rate; returns the figures.
+
+    Args:
+        trials: Runs what was not run yet.
+        chosen: The trial of each task, rate and side.
+        seeds: How many seeds.
+    """
+    figures: dict[str, Any] = {}
+    for task, mbit in dict.fromkeys((task, mbit) for task, mbit, _ in chosen):
+        most = TASKS[task].seconds_max
+        rows, times = {}, {}
+        for side in [side for t, m, side in chosen if (t, m) == (task, mbit)]:
+            trial = chosen[task, mbit, side]
+            records = [trials.of(replace(trial, seed=seed)) for seed in range(seeds)]
+            times[side] = statistics.mean(record.seconds_or(most) for record in records)
+            reached = sum(record.seconds is not None for record in records)
+            rows[side] = row(trial, records, times[side])
+            figures[f"{task}_{side}_{mbit}_s"] = round(times[side], 2) if reached else None
+        columns = {"seconds": "9.1f", "reached": "9", "accuracy": "10.1%", "rate": "8",
+                   "steps/s": "9.2f", "MB/s sent": "11.2f", "p": "6", "waited": "8.0%"}  # fmt: skip
+        show_table(f"{task}, {mbit} Mbit/s, to {TASKS[task].accuracy:.0%}", columns, rows)
+        if {"ako", "ps"} <= times.keys():
+            figures[f"{task}_ako_vs_ps_saving_{mbit}"] = round(1 - times["ako"] / times["ps"], 3)
+        if "auto" in times:
+            others = min(seconds for side, seconds in times.items() if side != "auto")
+            figures[f"{task}_auto_vs_best_{mbit}"] = round(times["auto"] / others, 3)
+    return figures
+
+
+def row(trial: Trial, records: list[Record], seconds: float) -> list[Any]:
+    """What the table shows of a side; figures of several seeds are means."""
+    reached = f"{sum(record.seconds is not None for record in records)}/{len(records)}"
+
+    def mean(name: str) -> float:
+        return statistics.mean(getattr(record, name) for record in records)
+
+    return [seconds, reached, mean("accuracy"), trial.rate, mean("steps_per_s"),
+            mean("mb_per_s"), records[0].parts, mean("waited")]  # fmt: skip
+
+
+def changes(trials: Trials, task: str, seeds: int) -> dict[str, Any]:
+    """Links that become thinner or wider meanwhile."""
+    figures: dict[str, Any] = {}
+    for before, later in CHANGES:
+        times = {}
+        for side in CHANGING_SIDES:
+            tuned = replace(trials.tuned(task, before, side), event=str(later))
+            times[side] = statistics.mean(
+                trials.of(replace(tuned, seed=seed)).seconds_or(TASKS[task].seconds_max)
+                for seed in range(seeds)
+            )
+            figures[f"{task}_{side}_{before}_then_{later}_s"] = round(times[side], 2)
+        best = min(seconds for side, seconds in times.items() if side != "auto")
+        figures[f"{task}_auto_vs_best_{before}_then_{later}"] = round(times["auto"] / best, 3)
+    return figures
+
+
+def killed(trials: Trials, task: str, sides: Sequence[str], seeds: int) -> dict[str, Any]:
+    """One of the workers is killed."""
+    figures: dict[str, Any] = {}
+    for side in sides:
+        tuned = trials.tuned(task, KILLED_RATE, side)
+        costs = []
+        for seed in range(seeds):
+            calm = trials.of(replace(tuned, seed=seed))
+            hurt = trials.of(replace(tuned, seed=seed, event="killed"))
+            if calm.seconds is not None:
+                costs.append(hurt.seconds_or(TASKS[task].seconds_max) - calm.seconds)
+        name = f"{task}_{side}_kill_cost_s"
+        figures[name] = round(statistics.mean(costs), 1) if costs else None
+    return figures
+
+
+def overhead(bench: Bench, stack: ExitStack) -> dict[str, Any]:
+    """Steps of allreduce in those of DDP, in turns, with wide links and without links."""
+    figures = {}
+    folder, accuracy = bench.data("digits")
+    for name, jobs in {
+        "vs_ddp_x": bench.jobs,
+        "vs_ddp_loopback_x": stack.enter_context(Jobs(2, 0.8, on_loopback=True)),
+    }.items():
+        ratios = []
+        for _ in range(OVERHEAD_TURNS):
+            speeds = {}
+            for strategy in ("allreduce", "ddp"):
+                settings = Settings(
+                    task="digits", data=str(folder / "train.forebay"), folder="",
+                    strategy=strategy, rate=0.01, seconds_max=OVERHEAD_SECONDS,
+                )  # fmt: skip
+                outcome = jobs.run(settings, 1000, accuracy, target=2)
+                (first_s, first, _), (last_s, last, _) = outcome.points[0], outcome.points[-1]
+                speeds[strategy] = (last - first) / (last_s - first_s)
+            ratios.append(speeds["allreduce"] / speeds["ddp"])
+            print(f"{name}: {speeds}", flush=True)
+        figures[name] = round(statistics.median(ratios), 3)
+    return figures
 
 
 def main() -> None:
-    """Prints a table for each rate of the links and, last, one JSON object."""
+    """Prints tables and, last, one JSON object."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cifar", type=Path)
-    parser.add_argument("--rates", type=int, nargs="+", default=RATES, metavar="MBIT")
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=DEFAULT_SIDES)
-    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.05])
-    parser.add_argument("--accuracy", type=float, default=0.6)
-    parser.add_argument("--seconds", type=float, default=180)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, help="digits; with --full all")
+    parser.add_argument("--rates", type=int, nargs="+", metavar="MBIT")
+    parser.add_argument("--sides", nargs="+", choices=SIDES)
+    parser.add_argument("--seeds", type=int, help=f"1; with --full {SEEDS}")
+    parser.add_argument(
+        "--full", action="store_true",
+        help=f"the search, all rates and strategies; goes on with what {RESULTS.name} has",
+    )  # fmt: skip
+    parser.add_argument("--plot", type=Path, help="draws what --full has found as an SVG")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    full = arguments.full
+    tasks = arguments.tasks or (tuple(TASKS) if full else ("digits",))
+    rates = arguments.rates or (RATES if full else QUICK_RATES)
+    sides = arguments.sides or (tuple(SIDES) if full else QUICK_SIDES)
+    seeds = arguments.seeds or (SEEDS if full else 1)
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="forebay-sync-") as folder:
-        for part in ("train", "test"):
-            forebay("pack", arguments.cifar / part, f"{folder}/{part}.forebay")
-        settings = Settings(
-            data=f"{folder}/train.forebay", folder="", strategy="",
-            seconds_max=arguments.seconds, seed=arguments.seed,
-        )  # fmt: skip
-        with Jobs(WORKERS, SHARE, Accuracy(f"{folder}/test.forebay")) as jobs:
-            for rate in arguments.rates:
-                jobs.limit(rate)
-                figures |= compare(jobs, settings, rate, arguments)
+    with ExitStack() as stack:
+        bench = Bench(arguments.cifar, stack)
+        kept = Trials(RESULTS, bench.run)
+        if arguments.plot:
+            plot(kept, arguments.plot)
+            return
+        trials = kept if full else Trials(None, bench.run)
+        for task in tasks:
+            if "compare" in arguments.parts:
+                find = kept.searched if full else kept.tuned
+                chosen = {
+                    (task, mbit, side): find(task, mbit, side) for mbit in rates for side in sides
+                }
+                figures |= compare(trials, chosen, seeds)
+            if "changes" in arguments.parts and full:
+                figures |= changes(trials, task, seeds)
+            if "killed" in arguments.parts:
+                hurt = [side for side in KILLED_SIDES if side in sides]
+                figures |= killed(trials, task, hurt if full else hurt[:2], seeds)
+        if "overhead" in arguments.parts:
+            figures |= overhead(bench, stack)
     report(figures)
-
-
-def compare(
-    jobs: Jobs, settings: Settings, rate: int, arguments: argparse.Namespace
-) -> dict[str, Any]:
-    """Runs all sides at one rate of the links; returns the figures."""
-    figures: dict[str, Any] = {}
-    rows = {}
-    for name in arguments.sides:
-        outcomes = {
-            learning_rate: jobs.run(
-                settings.with_side(SIDES[name].strategy, SIDES[name].options, learning_rate),
-                arguments.accuracy,
-            )
-            for learning_rate in arguments.learning_rates
-        }
-        chosen = best(outcomes)
-        rows[name] = row(chosen, outcomes[chosen])
-        figures[f"{name}_{rate}_s"] = outcomes[chosen].seconds
-        print(f"{rate} Mbit/s  {name}  {rows[name][0]} s  {rows[name][1]:.1%}", flush=True)
-    columns = {"seconds": "9", "accuracy": "10.1%", "rate": "8", "steps/s": "9.2f",
-               "MB/s sent": "11.2f", "p": "6"}  # fmt: skip
-    show_table(f"{rate} Mbit/s", columns, rows)
-    ako, servers = (figures.get(f"{name}_{rate}_s") for name in ("ako", "ps"))
-    if ako is not None and "ps" in rows:
-        figures[f"ako_vs_ps_saving_{rate}"] = 1 - ako / (servers or arguments.seconds)
-    return figures
 
 
 if __name__ == "__main__":

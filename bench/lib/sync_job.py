@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,10 +16,9 @@ from typing import Any
 
 import torch
 
-import forebay
-from forebay import transforms as T
 from lib.program import ROOT
-from lib.sync_program import MEAN, STD, Settings, make_model
+from lib.sync_program import Settings
+from lib.sync_work import make_model, test_batches
 
 sys.path.insert(0, str(ROOT / "tests/python"))
 from servers.links import Network  # noqa: E402
@@ -27,17 +26,7 @@ from servers.links import Network  # noqa: E402
 CGROUPS = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
 PORT = 29_500
-TEST_SAMPLES = 2000
 START_SECONDS_MAX = 120
-
-
-@dataclass(frozen=True)
-class Point:
-    """A snapshot of a job: after so many seconds of training, and how good it is."""
-
-    seconds: float
-    steps: int
-    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -45,14 +34,19 @@ class Outcome:
     """How a job went.
 
     Attributes:
-        points: Its snapshots in their order.
+        points: Its snapshots in their order: seconds of training, steps of rank 0, and accuracy.
         seconds: When it reached the accuracy, by a line between snapshots; None: it did not.
-        reports: What each worker said at its end, by rank.
+        reports: What each worker said at its end, by rank; not of those that were ended.
     """
 
-    points: list[Point]
+    points: list[tuple[float, int, float]]
     seconds: float | None
     reports: dict[int, dict[str, Any]]
+
+    @property
+    def accuracy(self) -> float:
+        """The best of its snapshots."""
+        return max((accuracy for _, _, accuracy in self.points), default=0.0)
 
 
 @contextmanager
@@ -75,28 +69,27 @@ def cpu_share(share: float) -> Iterator[list[str]]:
 
 
 class Accuracy:
-    """Measures snapshots on the first images of each class of the test set.
+    """Measures snapshots of models of a task.
 
     Args:
+        task: A name of TASKS.
         data: The packed test images.
     """
 
-    def __init__(self, data: str) -> None:
-        loader = forebay.Loader(data, 500, shuffle=True, seed=1, transform=[T.Normalize(MEAN, STD)])
-        self._batches = [
-            batch for batch, _ in zip(loader, range(TEST_SAMPLES // 500), strict=False)
-        ]
-        self._model = make_model().eval()
+    def __init__(self, task: str, data: str) -> None:
+        self._batches = test_batches(task, data)
+        self._model = make_model(task).eval()
 
     def of(self, state: dict[str, torch.Tensor]) -> float:
         """The part of the images that a model with this state knows."""
         self._model.load_state_dict(state)
-        right = 0
+        right = total = 0
         with torch.inference_mode():
             for images, labels in self._batches:
                 images = images.contiguous(memory_format=torch.channels_last)
                 right += int((self._model(images).argmax(1) == labels).sum())
-        return right / TEST_SAMPLES
+                total += len(labels)
+        return right / total
 
 
 class Jobs:
@@ -105,13 +98,13 @@ class Jobs:
     Args:
         workers: How many.
         share: The part of a core that each worker has.
-        accuracy: Measures snapshots.
+        on_loopback: Whether they are no machines of their own, with no links.
     """
 
-    def __init__(self, workers: int, share: float, accuracy: Accuracy) -> None:
-        self._share, self._accuracy = share, accuracy
+    def __init__(self, workers: int, share: float, *, on_loopback: bool = False) -> None:
+        self._share = share
         self._stack = ExitStack()
-        self._network = self._stack.enter_context(Network(workers))
+        self._network = None if on_loopback else self._stack.enter_context(Network(workers))
         self.workers = workers
 
     def __enter__(self) -> "Jobs":
@@ -120,20 +113,35 @@ class Jobs:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def limit(self, mbit: int) -> None:
-        """Sets the rate of each worker's link in each direction."""
-        self._network.limit(mbit)
+    def run(
+        self,
+        settings: Settings,
+        mbit: int,
+        accuracy: Accuracy,
+        target: float,
+        *,
+        after: tuple[float, Callable[["Jobs", Path], None]] | None = None,
+        restarts: bool = False,
+    ) -> Outcome:
+        """Trains until the accuracy is reached, or the time is over.
 
-    def run(self, settings: Settings, target: float) -> Outcome:
-        """Trains until the accuracy is reached, or the time is over."""
+        Args:
+            settings: The job; its folder is made here.
+            mbit: The rate of each worker's link in each direction, in Mbit/s.
+            accuracy: Measures its snapshots.
+            target: The accuracy that ends it.
+            after: Called once, with the job's folder, after so many seconds of training.
+            restarts: Whether torchrun starts all workers again when one of them ends.
+        """
+        self.limit(mbit)
         folder = Path(tempfile.mkdtemp(prefix="forebay-sync-", dir="/dev/shm"))
+        settings = replace(settings, folder=str(folder))
         try:
             with ExitStack() as stack:
                 workers = [
-                    self._start(stack, rank, replace(settings, folder=str(folder)))
-                    for rank in range(self.workers)
+                    self._start(stack, rank, settings, restarts) for rank in range(self.workers)
                 ]
-                points, seconds = self._watch(folder, workers, settings, target)
+                points, seconds = self._watch(folder, workers, settings, accuracy, target, after)
             reports = {
                 int(path.stem[4:]): json.loads(path.read_text())
                 for path in folder.glob("rank*.json")
@@ -142,20 +150,42 @@ class Jobs:
             shutil.rmtree(folder)
         return Outcome(points, seconds, reports)
 
-    def _start(self, stack: ExitStack, rank: int, settings: Settings) -> subprocess.Popen[bytes]:
+    def limit(self, mbit: int) -> None:
+        """Sets the rate of each worker's link in each direction, in Mbit/s."""
+        if self._network is not None:
+            self._network.limit(mbit)
+
+    def kill(self, folder: Path, rank: int) -> None:
+        """Ends a worker's process."""
+        os.kill(int((folder / f"process{rank}").read_text()), signal.SIGKILL)
+
+    def _start(
+        self, stack: ExitStack, rank: int, settings: Settings, restarts: bool
+    ) -> subprocess.Popen[bytes]:
         words = stack.enter_context(cpu_share(self._share))
-        command = [
-            *words, *self._network.command(rank),
-            sys.executable, "-m", "lib.sync_program", json.dumps(asdict(settings)),
-        ]  # fmt: skip
+        first, interface = "127.0.0.1", "lo"
+        if self._network is not None:
+            words += self._network.command(rank)
+            first, interface = self._network.address(0), "link0"
+        launcher = ["-m", "lib.sync_program"]
+        if restarts:
+            launcher = [
+                "-m", "torch.distributed.run", f"--nnodes={self.workers}", "--nproc-per-node=1",
+                "--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{PORT}",
+                "--max-restarts=3", "--monitor-interval=0.5", *launcher,
+            ]  # fmt: skip
+        command = [*words, sys.executable, *launcher, json.dumps(asdict(settings))]
         environment = {
             **os.environ,
             "RANK": str(rank), "WORLD_SIZE": str(self.workers), "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": self._network.address(0), "MASTER_PORT": str(PORT),
-            "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "link0",
+            "MASTER_ADDR": first, "MASTER_PORT": str(PORT),
+            "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface,
             "PYTHONPATH": f"{ROOT / 'bench'}:{os.environ.get('PYTHONPATH', '')}",
         }  # fmt: skip
-        worker = subprocess.Popen(command, env=environment, start_new_session=True)
+        log = stack.enter_context((Path(settings.folder) / f"log{rank}").open("wb"))
+        worker = subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=log, stderr=log
+        )
         stack.callback(_end, worker)
         return worker
 
@@ -164,21 +194,27 @@ class Jobs:
         folder: Path,
         workers: list[subprocess.Popen[bytes]],
         settings: Settings,
+        accuracy: Accuracy,
         target: float,
-    ) -> tuple[list[Point], float | None]:
-        points: list[Point] = []
+        after: tuple[float, Callable[["Jobs", Path], None]] | None,
+    ) -> tuple[list[tuple[float, int, float]], float | None]:
+        points: list[tuple[float, int, float]] = []
         reached: float | None = None
         until = time.monotonic() + settings.seconds_max + START_SECONDS_MAX
         while reached is None and time.monotonic() < until:
+            if after is not None and seconds_since_begin(folder) >= after[0]:
+                after[1](self, folder)
+                after = None
             paths = sorted(folder.glob("*.pt"))
             if not paths:
                 if all(worker.poll() is not None for worker in workers):
+                    sys.stderr.buffer.write((folder / "log0").read_bytes())
                     break
-                time.sleep(0.2)
+                time.sleep(0.1)
                 continue
-            points.append(self._measure(paths[0]))
+            points.append(_measure(paths[0], accuracy))
             reached = reach(points, target)
-            if points[-1].seconds >= settings.seconds_max:
+            if points[-1][0] >= settings.seconds_max:
                 break
         (folder / "stop").touch()
         for worker in workers:
@@ -188,20 +224,29 @@ class Jobs:
                 _end(worker)
         return points, reached
 
-    def _measure(self, path: Path) -> Point:
-        saved = torch.load(path)
-        path.unlink()
-        return Point(saved["seconds"], saved["steps"], self._accuracy.of(saved["state"]))
+
+def seconds_since_begin(folder: Path) -> float:
+    """How long a job has been training."""
+    try:
+        return time.time() - float((folder / "begin").read_text())
+    except (OSError, ValueError):  # not yet, or just being written
+        return 0.0
 
 
-def reach(points: list[Point], target: float) -> float | None:
+def _measure(path: Path, accuracy: Accuracy) -> tuple[float, int, float]:
+    saved = torch.load(path)
+    path.unlink()
+    return round(saved["seconds"], 2), saved["steps"], accuracy.of(saved["state"])
+
+
+def reach(points: list[tuple[float, int, float]], target: float) -> float | None:
     """When the last of the points reached the accuracy, on a line from the one before it."""
-    last = points[-1]
-    if last.accuracy < target:
+    seconds, _, accuracy = points[-1]
+    if accuracy < target:
         return None
-    before = points[-2] if len(points) > 1 else Point(0, 0, 0.1)
-    part = (target - before.accuracy) / (last.accuracy - before.accuracy)
-    return before.seconds + max(0.0, part) * (last.seconds - before.seconds)
+    before_s, _, before = points[-2] if len(points) > 1 else (0.0, 0, 0.1)
+    part = (target - before) / (accuracy - before)
+    return before_s + max(0.0, part) * (seconds - before_s)
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

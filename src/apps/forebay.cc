@@ -1,6 +1,7 @@
 // The command line of Forebay. Each command is in cmd_<command>.cc, except two: `forebay train`
-// starts the separate program forebay-train, because training needs libtorch, and `forebay bench`
-// starts Python, because it measures the Python package.
+// starts the separate program forebay-train, because training needs libtorch, or Python with
+// `--sync`, because torch's process groups are Python's; and `forebay bench` starts Python, because
+// it measures the Python package.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,27 +38,6 @@ std::filesystem::path own_path() {
   return self;
 }
 
-// Replaces this process by the program forebay-train in the same folder; returns only on failure.
-int run_train(char** argv) {
-  const auto self = own_path();
-  if (self.empty()) return kExitFailed;
-  const std::string program = (self.parent_path() / "forebay-train").string();
-  // Before PyTorch's threads sleep at a barrier, they spin for this long. By default libgomp lets
-  // them spin for some milliseconds, which takes the processor from the loader's threads, although
-  // these may be what PyTorch waits for.
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
-  argv[1] = argv[0];
-  ::execv(program.c_str(), argv + 1);
-  const int why = errno;
-  std::cerr << "forebay: cannot start " << program << ": " << std::strerror(why) << "\n";
-  if (why == ENOENT) {
-    std::cerr
-        << "forebay: training needs the program forebay-train, which can only be built where "
-           "torch is installed: configure with -DFOREBAY_TORCH=ON (the default) and build it\n";
-  }
-  return kExitFailed;
-}
-
 // Returns the Python that has the package: the one that FOREBAY_PYTHON names, which the package's
 // launcher sets; else the one that a build folder's program was built for; else python3 on PATH.
 std::string python_of_package() {
@@ -73,27 +53,57 @@ std::string python_of_package() {
 #endif
 }
 
-// Replaces this process by the Python package's forebay.bench.
-int run_bench(int argc, char** argv) {
+// Replaces this process by a module of the Python package, with the words after the command;
+// returns only on failure.
+int run_python(const char* module, int argc, char** argv) {
   const auto self = own_path();
   if (self.empty()) return kExitFailed;
   ::setenv("FOREBAY_BIN", self.c_str(), 0);
   const std::string python = python_of_package();
-  std::vector<std::string> words = {python, "-m", "forebay.bench"};
+  std::vector<std::string> words = {python, "-m", module};
   words.insert(words.end(), argv + 2, argv + argc);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp(python.c_str(), arguments.data());
-  std::cerr
-      << "forebay: cannot start " << python << ": " << std::strerror(errno)
-      << "; bench needs the Python package forebay: set FOREBAY_PYTHON to a Python that has it\n";
+  std::cerr << "forebay: cannot start " << python << ": " << std::strerror(errno) << "; " << argv[1]
+            << " needs the Python package forebay: set FOREBAY_PYTHON to a Python that has it\n";
+  return kExitFailed;
+}
+
+// Whether the processes of a job train together, which Python does.
+bool has_sync(int argc, char** argv) {
+  return std::any_of(argv + 2, argv + argc, [](std::string_view word) {
+    return word == "--sync" || word.starts_with("--sync=");
+  });
+}
+
+// Replaces this process by the program forebay-train in the same folder; returns only on failure.
+int run_train(int argc, char** argv) {
+  const auto self = own_path();
+  if (self.empty()) return kExitFailed;
+  const std::string program = (self.parent_path() / "forebay-train").string();
+  // Before PyTorch's threads sleep at a barrier, they spin for this long. By default libgomp lets
+  // them spin for some milliseconds, which takes the processor from the loader's threads, although
+  // these may be what PyTorch waits for.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
+  if (has_sync(argc, argv)) return run_python("forebay.sync.train", argc, argv);
+  argv[1] = argv[0];
+  ::execv(program.c_str(), argv + 1);
+  const int why = errno;
+  std::cerr << "forebay: cannot start " << program << ": " << std::strerror(why) << "\n";
+  if (why == ENOENT) {
+    std::cerr
+        << "forebay: training needs the program forebay-train, which can only be built where "
+           "torch is installed: configure with -DFOREBAY_TORCH=ON (the default) and build it\n";
+  }
   return kExitFailed;
 }
 
 int run(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argv);
-  if (argc > 1 && std::strcmp(argv[1], "bench") == 0) return run_bench(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return run_train(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "bench") == 0)
+    return run_python("forebay.bench", argc, argv);
   CLI::App app("Forebay prepares image datasets for training and trains on them.");
   app.require_subcommand(1);
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);

@@ -117,6 +117,8 @@ nb::dict stats(const Exchange& self) {
   nb::list links;
   for (const train::LinkStats& link : stats.links) links.append(to_dict(link));
   out["links"] = links;
+  out["reduced_bytes"] = stats.reduced_bytes;
+  out["reducing_s"] = stats.reducing_s;
   out["staleness"] = std::vector<uint64_t>(stats.staleness.begin(), stats.staleness.end());
   return out;
 }
@@ -205,6 +207,7 @@ void bind_sync(nb::module_& m) {
             waiting([&] { self.fail({base::Code::kUnavailable, why}); });
           },
           nb::arg("why"))
+      .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
       .def("stats", &stats);
   m.attr("SYNC_HEADER_BYTES") = train::kMessageHeaderBytes;

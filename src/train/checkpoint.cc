@@ -92,26 +92,32 @@ std::string differences(const std::string& saved, const std::string& now) {
   return text;
 }
 
-Result<Progress> load(const io::Origin& origin, const std::string& path, const std::string& options,
-                      const std::vector<Named>& tensors) {
-  ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
+}  // namespace
+
+Result<Progress> decode_checkpoint(Bytes file, const std::string& options,
+                                   const std::vector<Named>& tensors) {
   RETURN_IF_ERROR(check_seal(file));
   ASSIGN_OR_RETURN(const Safetensors content, decode_safetensors(file));
   ASSIGN_OR_RETURN(Progress progress, decode_progress(content.metadata));
   const std::string differing = differences(progress.options, options);
   if (!differing.empty()) {
     return fail(Code::kInvalid,
-                "{} was trained with other options: {}; give the same ones, or another --out", path,
+                "was trained with other options: {}; give the same ones, or another --out",
                 differing);
   }
   RETURN_IF_ERROR(load_tensors(content, tensors));
   return progress;
 }
 
-}  // namespace
+static Result<Progress> load(const io::Origin& origin, const std::string& path,
+                             const std::string& options, const std::vector<Named>& tensors) {
+  ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
+  auto progress = decode_checkpoint(file, options, tensors);
+  if (!progress) return tl::unexpected(progress.error().at(path));
+  return progress;
+}
 
-Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const Progress& progress,
-                        const std::vector<Named>& tensors) {
+Result<ByteVector> encode_checkpoint(const Progress& progress, const std::vector<Named>& tensors) {
   const std::map<std::string, std::string> metadata = {{"crc32c", std::string(kNoSeal)},
                                                        {"feed", feed::encode_state(progress.feed)},
                                                        {"format", "pt"},
@@ -119,6 +125,12 @@ Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const 
                                                        {"step", std::to_string(progress.step)}};
   ASSIGN_OR_RETURN(ByteVector file, encode_tensors(tensors, metadata));
   RETURN_IF_ERROR(seal(&file));
+  return file;
+}
+
+Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const Progress& progress,
+                        const std::vector<Named>& tensors) {
+  ASSIGN_OR_RETURN(const ByteVector file, encode_checkpoint(progress, tensors));
   const std::string name = fmt::format("{}{:0{}}{}", kPrefix, progress.step, kStepDigits, kSuffix);
   RETURN_IF_ERROR(fs.put(io::join_path(directory, name), file).at("checkpoint"));
   ASSIGN_OR_RETURN(const auto all, list_checkpoints(fs, directory));
@@ -161,7 +173,7 @@ Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
     const bool damaged =
         code == Code::kCorrupt || code == Code::kTooBig || code == Code::kUnsupported;
     if (!damaged) return tl::unexpected(progress.error());
-    restored.damaged.push_back(fmt::format("{}: {}", path, progress.error().message()));
+    restored.damaged.push_back(progress.error().message());
   }
   if (paths.empty()) return std::nullopt;
   return fail(Code::kCorrupt, "{}: no checkpoint is whole ({}); start anew with another --out",

@@ -18,6 +18,13 @@ struct Progress {
   std::string options;
 };
 
+// A checkpoint's file, and what decode_checkpoint() makes of it. Errors: kCorrupt for a file that
+// is damaged; kInvalid, naming each option that differs, when it is of other options than
+// `options`.
+Result<ByteVector> encode_checkpoint(const Progress& progress, const std::vector<Named>& tensors);
+Result<Progress> decode_checkpoint(Bytes file, const std::string& options,
+                                   const std::vector<Named>& tensors);
+
 // Writes `directory`/checkpoint-<step>.safetensors atomically, then removes all but the newest two.
 Status write_checkpoint(io::FileSystem& fs, const std::string& directory, const Progress& progress,
                         const std::vector<Named>& tensors);

@@ -17,13 +17,21 @@ struct Feeds {
   std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
 };
 
+// Whether this process is alone or rank 0, which alone measures, says and writes something.
+bool is_first(const Job& job) { return job.together == nullptr || job.together->rank() == 0; }
+
 Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options& options,
                          Precision precision, int64_t classes,
                          const std::shared_ptr<const store::Dataset>& dataset) {
   Feeds feeds;
-  ASSIGN_OR_RETURN(feeds.training,
-                   feed::Feed::open(dataset, training_feed(options, job.loading, precision)));
-  if (job.validation.empty()) return feeds;
+  feed::FeedOptions training = training_feed(options, job.loading, precision);
+  if (job.together != nullptr) {
+    training.rank = static_cast<int>(job.together->rank());
+    training.world_size = static_cast<int>(job.together->processes());
+    training.global_batch *= job.together->processes();
+  }
+  ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
+  if (job.validation.empty() || !is_first(job)) return feeds;
   ASSIGN_OR_RETURN(const auto validation,
                    store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
   RETURN_IF_ERROR(check_same_classes(*dataset, *validation, classes));
@@ -67,7 +75,8 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
 RunOptions run_options(const Job& job, const Options& options) {
   RunOptions run;
   run.epochs = options.epochs;
-  run.global_batch = options.batch;
+  run.together = job.together;
+  run.global_batch = options.batch * (run.together == nullptr ? 1 : run.together->processes());
   run.out = job.out;
   run.resume = job.resume;
   run.checkpoint_steps = job.checkpoint_steps;
@@ -112,7 +121,8 @@ Status report(Log& log, const Summary& summary) {
 }  // namespace
 
 Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
-  ASSIGN_OR_RETURN(Log log, Log::open(fs, job.log));
+  ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job) ? job.log : ""));
+  if (!is_first(job)) log.be_quiet();
   ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision));
   ASSIGN_OR_RETURN(const auto dataset,
                    store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));

@@ -20,6 +20,7 @@ struct Job {
   uint64_t checkpoint_steps = RunOptions{}.checkpoint_steps;
   uint64_t log_steps = RunOptions{}.log_steps;
   feed::Price price;
+  Together* together = nullptr;
   const std::atomic<bool>* stop = nullptr;
   // Number of PyTorch's threads; 0 means io::usable_cores().
   int torch_threads = 0;

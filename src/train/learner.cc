@@ -57,14 +57,43 @@ std::vector<Named> Learner::state() const {
   return all;
 }
 
+FlatNumbers Learner::flatten() {
+  const c10::NoGradGuard no_grad;
+  FlatNumbers out;
+  int64_t total = 0;
+  for (const at::Tensor& weight : sgd_.weights()) {
+    out.sizes.push_back(static_cast<uint64_t>(weight.numel()));
+    total += weight.numel();
+  }
+  flat_weights_ = at::empty(total, at::kFloat);
+  flat_gradient_ = at::zeros(total, at::kFloat);
+  int64_t begin = 0;
+  for (const at::Tensor& weight : sgd_.weights()) {
+    const at::Tensor part = flat_weights_.as_strided(weight.sizes(), weight.strides(), begin);
+    part.copy_(weight);
+    weight.set_data(part);
+    weight.mutable_grad() = flat_gradient_.as_strided(weight.sizes(), weight.strides(), begin);
+    begin += weight.numel();
+  }
+  const auto floats = static_cast<size_t>(total);
+  out.weights = {flat_weights_.mutable_data_ptr<float>(), floats};
+  out.gradient = {flat_gradient_.mutable_data_ptr<float>(), floats};
+  return out;
+}
+
 Result<BatchResult> Learner::gradients(const std::shared_ptr<const feed::Batch>& batch) {
-  has_gradients_ = false;
+  const bool is_flat = flat_gradient_.defined();
+  has_gradients_ = is_flat;
+  if (is_flat) {
+    flat_gradient_.zero_();
+  } else {
+    sgd_.clear();
+  }
   const at::Tensor labels = labels_of(*batch);
   BatchResult result;
   result.samples = count(labels.ne(kNoLabel));
   // The mean over no samples would not be a number.
   if (result.samples == 0) return result;
-  sgd_.clear();
   const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), true);
   const at::Tensor loss = loss_of(logits, labels, at::Reduction::Mean, options_.label_smoothing);
   result.loss = loss.item<double>();

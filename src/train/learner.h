@@ -5,6 +5,7 @@
 #include "feed/feed.h"
 #include "train/precision.h"
 #include "train/sgd.h"
+#include "train/together.h"
 
 namespace forebay::train {
 
@@ -59,6 +60,11 @@ class Learner {
   // Measures the model on one epoch of `feed`, with each valid sample once. Errors are the feed's.
   Result<EvalResult> evaluate(feed::Feed& feed, uint64_t epoch);
 
+  // Moves all weights into one piece of memory and their gradients into another. From then on
+  // apply() may follow every gradients(), also where no sample had a label: the gradient is zero
+  // then.
+  FlatNumbers flatten();
+
   // All tensors that gradients() and apply() change and that later steps depend on.
   std::vector<Named> state() const;
 
@@ -68,6 +74,8 @@ class Learner {
   Model& model_;
   Options options_;
   Sgd sgd_;
+  at::Tensor flat_weights_;  // undefined until flatten()
+  at::Tensor flat_gradient_;
   bool has_gradients_ = false;  // whether there are gradients that apply() has not used yet
 };
 

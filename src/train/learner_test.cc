@@ -52,5 +52,43 @@ TEST(Learner, BatchWithoutLabelsHasNoGradients) {
   EXPECT_FALSE(model->decayed()[0].tensor.grad().defined());
 }
 
+TEST(Learner, FlatNumbersLearnTheSame) {
+  std::vector<std::vector<at::Tensor>> learned;
+  for (const bool is_flat : {false, true}) {
+    const auto model = *make_model({"resnet9", 2, 3, 9});
+    FakeFeed feed({.steps = 3});
+    Learner learner(*model, {});
+    FlatNumbers numbers;
+    if (is_flat) numbers = learner.flatten();
+    while (const auto batch = *feed.next()) {
+      ASSERT_TRUE(learner.gradients(batch));
+      learner.apply(0.1);
+    }
+    std::vector<at::Tensor>& tensors = learned.emplace_back();
+    for (const Named& named : learner.state()) tensors.push_back(named.tensor.detach().clone());
+    if (!is_flat) continue;
+    const auto& weight = model->decayed()[0].tensor;
+    EXPECT_EQ(numbers.sizes[0], static_cast<uint64_t>(weight.numel()));
+    EXPECT_EQ(numbers.weights.data(), weight.const_data_ptr<float>());
+    EXPECT_EQ(numbers.gradient.data(), weight.grad().const_data_ptr<float>());
+    EXPECT_EQ(numbers.gradient.size(), numbers.weights.size());
+  }
+  for (size_t i = 0; i < learned[0].size(); ++i) {
+    EXPECT_TRUE(at::equal(learned[0][i], learned[1][i])) << i;
+  }
+}
+
+TEST(Learner, FlatGradientIsZeroWithoutLabels) {
+  const auto model = *make_model({"resnet9", 2, 3, 9});
+  FakeFeed feed({.steps = 1, .masked = 8});
+  Learner learner(*model, {});
+  const FlatNumbers numbers = learner.flatten();
+  std::fill(numbers.gradient.begin(), numbers.gradient.end(), 1.0F);
+  ASSERT_TRUE(learner.gradients(*feed.next()));
+  EXPECT_TRUE(std::all_of(numbers.gradient.begin(), numbers.gradient.end(),
+                          [](float value) { return value == 0; }));
+  learner.apply(0.1);
+}
+
 }  // namespace
 }  // namespace forebay::train

@@ -24,12 +24,13 @@ Status Log::event(const std::string& event, nlohmann::json fields) {
 }
 
 void Log::say(const std::string& line) {
+  if (is_quiet_) return;
   std::fprintf(stderr, "%s%s\n", open_line_ ? "\r\033[K" : "", line.c_str());
   open_line_ = false;
 }
 
 void Log::progress(const std::string& line) {
-  if (!terminal_) return say(line);
+  if (!terminal_ || is_quiet_) return say(line);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
   open_line_ = true;

@@ -18,6 +18,8 @@ class Log {
 
   // Appends one line {"event": event, …fields, "s": seconds since the log was opened}.
   Status event(const std::string& event, nlohmann::json fields);
+  // Nothing is printed any more.
+  void be_quiet() { is_quiet_ = true; }
   // Prints a line that no later line overwrites.
   void say(const std::string& line);
   // Prints a line that the next one overwrites where standard error is a terminal.
@@ -28,6 +30,7 @@ class Log {
   int64_t start_ns_ = 0;
   bool terminal_ = false;
   bool open_line_ = false;
+  bool is_quiet_ = false;
 };
 
 }  // namespace forebay::train

@@ -91,6 +91,7 @@ class Run {
 
   Result<Summary> go() {
     RETURN_IF_ERROR(begin());
+    RETURN_IF_ERROR(join());
     while (progress_.feed.epoch < options_.epochs && !summary_.reached_target) {
       RETURN_IF_ERROR(epoch());
     }
@@ -99,7 +100,7 @@ class Run {
 
  private:
   Status begin() {
-    if (options_.out.empty() && !options_.resume) return {};
+    if (!is_first() || (options_.out.empty() && !options_.resume)) return {};
     if (options_.out.empty()) return fail(Code::kInvalid, "--resume needs the folder --out");
     ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
     if (options_.resume) return resume();
@@ -131,6 +132,40 @@ class Run {
     return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
   }
 
+  // Whether this process is alone or rank 0.
+  bool is_first() const { return options_.together == nullptr || options_.together->rank() == 0; }
+
+  // All processes go on from where rank 0 is.
+  Status join() {
+    if (options_.together == nullptr) return {};
+    const FlatNumbers numbers = learner_.flatten();
+    progress_.options = options_.fingerprint;
+    ByteVector state;
+    if (is_first()) {
+      ASSIGN_OR_RETURN(state, encode_checkpoint(progress_, learner_.state()));
+    }
+    ASSIGN_OR_RETURN(state, options_.together->from_rank_0(state));
+    auto progress = decode_checkpoint(state, options_.fingerprint, learner_.state());
+    if (!progress) return progress.error().at("rank 0");
+    progress_ = std::move(*progress);
+    RETURN_IF_ERROR(share_target());
+    return options_.together->begin(numbers);
+  }
+
+  // What a model counts, instead of learning it, begins with what rank 0's first images give.
+  Status share_first_counts(const std::shared_ptr<const feed::Batch>& batch) {
+    if (options_.together == nullptr || progress_.step > 0) return {};
+    const auto first = learner_.gradients(batch);
+    if (!first) return came_apart(first.error(), learner_.rate(0));
+    ByteVector counts;
+    if (is_first()) {
+      ASSIGN_OR_RETURN(counts, encode_tensors(model_.buffers(), {}));
+    }
+    ASSIGN_OR_RETURN(counts, options_.together->from_rank_0(counts));
+    ASSIGN_OR_RETURN(const Safetensors tensors, decode_safetensors(counts));
+    return load_tensors(tensors, model_.buffers());
+  }
+
   Status epoch() {
     const uint64_t number = progress_.feed.epoch;
     RETURN_IF_ERROR(training_.start(progress_.feed));
@@ -143,12 +178,14 @@ class Run {
       if (!batch) break;
       RETURN_IF_ERROR(first_batch());
       RETURN_IF_ERROR(show_bad(training_));
+      RETURN_IF_ERROR(share_first_counts(batch));
       const double rate = learner_.rate(progress_.step);
-      ASSIGN_OR_RETURN(const BatchResult result, step(batch, rate));
+      const auto result = step(batch, rate);
+      if (!result) return is_stopped() ? stopped() : result.error();
       ++progress_.step;
       progress_.feed = training_.state();
-      whole.add(result, waited_ns);
-      shown.add(result, waited_ns);
+      whole.add(*result, waited_ns);
+      shown.add(*result, waited_ns);
       if (progress_.step % options_.log_steps == 0) {
         RETURN_IF_ERROR(show(number, batch->step + 1, rate, shown));
         shown = Interval();
@@ -161,7 +198,14 @@ class Run {
   Result<BatchResult> step(const std::shared_ptr<const feed::Batch>& batch, double rate) {
     const auto result = learner_.gradients(batch);
     if (!result) return tl::unexpected(came_apart(result.error(), rate));
-    if (result->samples > 0) learner_.apply(rate);
+    if (options_.together == nullptr) {
+      if (result->samples > 0) learner_.apply(rate);
+      return result;
+    }
+    // Also without a gradient of its own, since the others may wait for this process.
+    RETURN_IF_ERROR(options_.together->before_update());
+    learner_.apply(rate);
+    RETURN_IF_ERROR(options_.together->after_update());
     return result;
   }
 
@@ -197,15 +241,20 @@ class Run {
     return error.at(fmt::format("checkpoints up to now are in {}", options_.out));
   }
 
+  bool is_stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+
+  Status stopped() {
+    if (!is_first()) return {Code::kCancelled, "stopped"};
+    if (options_.out.empty())
+      return {Code::kCancelled, "stopped; nothing was kept, because --out was not given"};
+    RETURN_IF_ERROR(checkpoint());
+    return {
+        Code::kCancelled,
+        fmt::format("stopped at step {}; the same command with --resume goes on", progress_.step)};
+  }
+
   Status after_step() {
-    if (options_.stop != nullptr && options_.stop->load()) {
-      if (options_.out.empty())
-        return {Code::kCancelled, "stopped; nothing was kept, because --out was not given"};
-      RETURN_IF_ERROR(checkpoint());
-      return {Code::kCancelled,
-              fmt::format("stopped at step {}; the same command with --resume goes on",
-                          progress_.step)};
-    }
+    if (is_stopped()) return stopped();
     if (options_.checkpoint_steps == 0 || progress_.step % options_.checkpoint_steps != 0) {
       return {};
     }
@@ -213,7 +262,7 @@ class Run {
   }
 
   Status checkpoint() {
-    if (options_.out.empty()) return {};
+    if (options_.out.empty() || !is_first()) return {};
     progress_.options = options_.fingerprint;
     return write_checkpoint(fs_, options_.out, progress_, learner_.state());
   }
@@ -230,7 +279,8 @@ class Run {
         "{:.1f} %  {:.0f} s left{}",
         epoch + 1, options_.epochs, step, training_.steps(), fields["samples_per_s"].get<double>(),
         100 * fields["wait_share"].get<double>(), fields["loss"].get<double>(),
-        100 * fields["accuracy"].get<double>(), eta_s, link.text()));
+        100 * fields["accuracy"].get<double>(), eta_s,
+        link.text() + (options_.together == nullptr ? "" : "  " + options_.together->describe())));
     link.add_to(&fields);
     fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
     return log_.event("step", fields);
@@ -244,6 +294,9 @@ class Run {
     std::string line =
         fmt::format("epoch {}/{}: {:.0f} samples/s, loss {:.3f}", number + 1, options_.epochs,
                     fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
+    if (options_.together != nullptr && number + 1 == options_.epochs) {
+      RETURN_IF_ERROR(options_.together->end());
+    }
     // The checkpoint comes before validation, so that a loss of power during it costs nothing.
     RETURN_IF_ERROR(checkpoint());
     const bool due =
@@ -255,10 +308,23 @@ class Run {
           fmt::format(", validation {:.2f} % (loss {:.3f})", 100 * result.accuracy(), result.loss);
       fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
     }
+    if (options_.together != nullptr) {
+      if (due) RETURN_IF_ERROR(share_target());
+      fields["sync"] = nlohmann::json::parse(options_.together->stats());
+    }
     const LinkReport link(training_.stats(), options_.price);
     log_.say(line + fmt::format(", {:.0f} s{}", seconds_since(start_ns_), link.text()));
     link.add_to(&fields);
     return log_.event("epoch", fields);
+  }
+
+  // Rank 0 alone has measured.
+  Status share_target() {
+    if (!options_.target_accuracy) return {};
+    ASSIGN_OR_RETURN(const ByteVector reached,
+                     options_.together->from_rank_0({uint8_t{summary_.reached_target}}));
+    summary_.reached_target = !reached.empty() && reached.front() != 0;
+    return {};
   }
 
   Status validate(uint64_t number) {
@@ -273,10 +339,11 @@ class Run {
     if (validation_ != nullptr && !summary_.validation) {
       RETURN_IF_ERROR(validate(options_.epochs));
     }
-    if (!options_.out.empty()) {
+    if (!options_.out.empty() && is_first()) {
       const std::string path = io::join_path(options_.out, "model.safetensors");
       RETURN_IF_ERROR(write_weights(fs_, path, model_));
     }
+    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->end());
     summary_.steps = progress_.step;
     summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
@@ -314,6 +381,9 @@ Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training
                 "nothing to learn from: the dataset has fewer samples than one batch ({}); train "
                 "with a smaller batch",
                 options.global_batch);
+  }
+  if (options.epochs == 0 && options.together != nullptr) {
+    return fail(Code::kInvalid, "measuring alone is one process's work: leave out --sync");
   }
   if (options.epochs == 0 && validation == nullptr) {
     return fail(Code::kInvalid, "nothing to do: no epochs and nothing to measure on");

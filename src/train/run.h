@@ -7,6 +7,7 @@
 #include "train/checkpoint.h"
 #include "train/learner.h"
 #include "train/log.h"
+#include "train/together.h"
 
 namespace forebay::train {
 
@@ -27,6 +28,9 @@ struct RunOptions {
   std::optional<double> target_accuracy;
   // The options that the weights depend on, for Progress::options (checkpoint.h).
   std::string fingerprint;
+  // The other processes that train the same model; null for none. Rank 0 alone writes to `out` and
+  // reads it, and measures.
+  Together* together = nullptr;
   // A signal handler sets it; then a checkpoint is written and the run ends with kCancelled.
   const std::atomic<bool>* stop = nullptr;
   // Called once, when the first batch has arrived.

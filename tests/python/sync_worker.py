@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,8 @@ from torch import nn
 from torch.nn import functional
 
 import forebay.sync
+from forebay.sync import auto
+from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
 STRATEGIES = (
@@ -178,6 +181,56 @@ def refusals() -> Any:
         weights[0].data = weights[0].data.clone()
         said["moved"] = refused(lambda: learn(model, optimizer, 1))
     return said
+
+
+def changes() -> Any:
+    """The strategy changes from each kind to the next one, and then the job ends."""
+    kinds: list[forebay.sync.Strategy] = [
+        forebay.sync.AllReduce(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+        forebay.sync.Ako(), forebay.sync.Pairs(), forebay.sync.AllReduce(),
+    ]  # fmt: skip
+    made: list[list[float]] = []
+
+    def next_kind(self: auto.Choices, seen: list[auto.Seen]) -> forebay.sync.Strategy | None:
+        return kinds.pop(0) if kinds and min(one.steps for one in seen) > 5 else None
+
+    begin = Together._begin
+
+    def begin_and_note(self: Together) -> None:
+        made.append([float(weights.detach().sum()) for weights in model.parameters()])
+        begin(self)
+
+    model = make_model()
+    optimizer = sgd(model)
+    with (
+        mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
+        mock.patch.object(auto.Choices, "next", next_kind),
+        forebay.sync.attach(model, optimizer) as sync,
+        mock.patch.object(Together, "_begin", begin_and_note),
+    ):
+        steps = 0
+        while len(made) < 5 and steps < 5000:
+            learn(model, optimizer, 1, steps)
+            steps += 1
+        learn(model, optimizer, 200, steps)
+        return {
+            "made": made, "steps": steps + 200, "stats": sync.stats(),
+            "strategy": str(sync.strategy), "loss": loss_of(model),
+        }  # fmt: skip
+
+
+def ends_apart() -> Any:
+    """Rank 0 ends sooner, also in the middle of a change."""
+    with (
+        mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
+        mock.patch.object(auto.Choices, "next", return_value=forebay.sync.Pairs()),
+    ):
+        for steps in range(12, 30, 3):
+            model = make_model()
+            optimizer = sgd(model)
+            with forebay.sync.attach(model, optimizer):
+                learn(model, optimizer, steps * (1 + dist.get_rank()))
+    return True
 
 
 def one_dies() -> Any:

@@ -15,7 +15,10 @@ from sync_worker import STRATEGIES
 
 WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
-SCENARIOS = ("like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals")
+SCENARIOS = (
+    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "changes",
+    "ends_apart",
+)  # fmt: skip
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -60,6 +63,19 @@ def test_a_strategy_learns(found: list[dict[str, Any]], number: int):
 
 def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
     assert found[0]["first_weights"] == found[1]["first_weights"]
+
+
+def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
+    changes = [rank["changes"] for rank in found]
+    assert changes[0]["made"] == changes[1]["made"]  # the same weights in all processes
+    for own in changes:
+        assert len(own["made"]) == 5
+        assert own["strategy"] == "AllReduce()"
+        assert own["stats"]["steps"] == own["steps"]
+        assert own["stats"]["trouble"] == ""
+        assert own["stats"]["reduced_bytes"] > 0
+        assert own["loss"] < 0.9
+    assert all(rank["ends_apart"] for rank in found)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Threads that move an exchange's messages through a process group of torch.distributed."""
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ class Links:
 
     def __init__(self, exchange: _core.Exchange, group: Any, *, sums: bool) -> None:
         self._exchange, self._group = exchange, group
+        self._sums: queue.Queue[Any] = queue.Queue()  # that have begun
         # Nothing can end a receive from a peer that says nothing, so no thread may hold up an exit.
         self._threads = [
             threading.Thread(target=job, name="forebay-sync", daemon=True)
@@ -34,7 +36,7 @@ class Links:
 
     def _jobs(self, sums: bool) -> list[Callable[[], None]]:
         if sums:
-            return [self._reduce]
+            return [self._begin_sums, self._end_sums]
         peers = [peer for peer in range(self._group.size()) if peer != self._group.rank()]
         return [partial(call, peer) for peer in peers for call in (self._send, self._receive)]
 
@@ -63,13 +65,26 @@ class Links:
         except (RuntimeError, OSError, ValueError) as error:
             self._exchange.lost(peer, str(error))
 
-    def _reduce(self) -> None:
+    # One sum goes on while the next one begins, as with DistributedDataParallel.
+    def _begin_sums(self) -> None:
         try:
             while (part := self._exchange.next_reduction()) is not None:
-                self._group.allreduce([torch.from_numpy(part)]).wait()
+                self._sums.put(self._group.allreduce([torch.from_numpy(part)]))
+        except RuntimeError as error:
+            self._fail(error)
+        finally:
+            self._sums.put(None)
+
+    def _end_sums(self) -> None:
+        try:
+            while (work := self._sums.get()) is not None:
+                work.wait()
                 self._exchange.reduced()
         except RuntimeError as error:
-            self._exchange.fail(f"sync: an all-reduce failed: {error}")
+            self._fail(error)
+
+    def _fail(self, error: RuntimeError) -> None:
+        self._exchange.fail(f"sync: an all-reduce failed: {error}")
 
     def close(self, seconds_max: float) -> bool:
         """Tells all peers that this process has ended, and waits until they have said so too.

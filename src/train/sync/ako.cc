@@ -60,13 +60,18 @@ Status Ako::before_update(std::span<float> gradient) {
 
 void Ako::after_update(std::span<float> weights) {
   if (options_.of == Of::kGradients) return;
+  for (size_t i = 0; i < weights.size(); ++i) sum_[i] += weights[i] - last_[i];
+  settle(weights);
+  end_step();
+}
+
+void Ako::settle(std::span<float> weights) {
+  if (options_.of == Of::kGradients) return;
   for (size_t i = 0; i < weights.size(); ++i) {
-    sum_[i] += weights[i] - last_[i];
     weights[i] += received_[i];
     last_[i] = weights[i];
     received_[i] = 0;
   }
-  end_step();
 }
 
 // The step's gradients or updates may be sent.

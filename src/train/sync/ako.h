@@ -39,6 +39,7 @@ class Ako final : public Strategy {
   Status before_update(std::span<float> gradient) override;
   // Adds the updates that have arrived, less what was given away.
   void after_update(std::span<float> weights) override;
+  void settle(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;

@@ -254,7 +254,11 @@ void Exchange::lost(uint32_t peer, const std::string& why) {
 std::span<float> Exchange::next_reduction() {
   const MutexLock lock(mutex_);
   while (failure_.ok()) {
-    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) return numbers;
+    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) {
+      if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
+      in_sum_.push_back(numbers.size_bytes());
+      return numbers;
+    }
     // The other processes take part in what is due, so this one must do so before it ends.
     if (is_closing_) break;
     reduction_due_.wait(mutex_);
@@ -264,8 +268,18 @@ std::span<float> Exchange::next_reduction() {
 
 void Exchange::reduced() {
   const MutexLock lock(mutex_);
+  const int64_t now_ns = clock_.now_ns();
+  stats_.reducing_s += static_cast<double>(now_ns - in_sum_since_ns_) / kNsPerSecond;
+  stats_.reduced_bytes += in_sum_.front();
+  in_sum_since_ns_ = now_ns;
+  in_sum_.pop_front();
   strategy_->reduced();
   training_changed_.notify_one();
+}
+
+void Exchange::settle() {
+  const MutexLock lock(mutex_);
+  strategy_->settle(weights_);
 }
 
 void Exchange::fail(const Status& why) {
@@ -285,6 +299,7 @@ void Exchange::close() {
 ExchangeStats Exchange::stats() const {
   const MutexLock lock(mutex_);
   ExchangeStats stats = stats_;
+  stats.waited_s += static_cast<double>(waited_ns_) / kNsPerSecond;
   for (const Link& link : links_) stats.links.push_back(link.stats);
   return stats;
 }

@@ -34,6 +34,8 @@ struct ExchangeStats {
   double steps_per_s = 0;        // 0 before the first measurement
   double waited_s = 0;           // the training thread, for peers
   std::vector<LinkStats> links;  // by rank; that of this process stays empty
+  uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes
+  double reducing_s = 0;         // while such a sum was on its way
   StalenessHistogram staleness = {};
   std::string trouble;  // the last message that was refused, and why; empty for none
 };
@@ -79,7 +81,10 @@ class Exchange {
 
   // Waits for the next numbers to be summed over all processes; none when there will be none.
   std::span<float> next_reduction();
+  // The oldest of these have been summed.
   void reduced();
+  // No thread calls next(), received() or reduced() any more: applies what has arrived.
+  void settle();
   // Collectives do not work any more: before_update() returns this.
   void fail(const Status& why);
 
@@ -140,6 +145,8 @@ class Exchange {
   int64_t measured_ns_ GUARDED_BY(mutex_) = 0;
   uint64_t measured_steps_ GUARDED_BY(mutex_) = 0;
   int64_t waited_ns_ GUARDED_BY(mutex_) = 0;
+  std::deque<uint64_t> in_sum_ GUARDED_BY(mutex_);  // bytes
+  int64_t in_sum_since_ns_ GUARDED_BY(mutex_) = 0;
   std::vector<Link> links_;
 };
 

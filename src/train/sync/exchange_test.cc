@@ -182,5 +182,32 @@ TEST(Exchange, ThePeerThatIsGoneGetsNothingMore) {
   EXPECT_TRUE(process.exchange.before_update().ok());
 }
 
+TEST(Exchange, SettlingAppliesWhatArrivedAfterTheLastStep) {
+  std::vector<std::unique_ptr<Process>> processes;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    processes.push_back(
+        std::make_unique<Process>(rank, 2,
+                                  std::make_unique<Ako>(Ako::Options{.rank = rank, .processes = 2},
+                                                        std::vector<float>(kFloats))));
+    Process& process = *processes.back();
+    ASSERT_TRUE(process.exchange.before_update().ok());
+    process.weights.assign(kFloats, rank == 0 ? 8.0F : 16.0F);  // the optimiser's step
+    ASSERT_TRUE(process.exchange.after_update().ok());
+  }
+  std::vector<std::jthread> threads;
+  for (uint32_t from = 0; from < 2; ++from) {
+    threads.emplace_back([&processes, from] {
+      carry(from, processes[from]->exchange, 1 - from, processes[1 - from]->exchange);
+    });
+  }
+  for (const auto& process : processes) process->exchange.close();
+  threads.clear();
+  for (const auto& process : processes) {
+    process->exchange.settle();
+    // Half of the own update is given away, and half of the other's comes.
+    EXPECT_EQ(process->weights, std::vector<float>(kFloats, 12.0F));
+  }
+}
+
 }  // namespace
 }  // namespace forebay::train

@@ -22,12 +22,16 @@ Status Pairs::before_update(std::span<float> gradient) {
 
 void Pairs::after_update(std::span<float> weights) {
   ++step_;
+  settle(weights);
+  if (!partner_) choose_partner();
+}
+
+void Pairs::settle(std::span<float> weights) {
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] += arrived_[i];
     weights_[i] = weights[i];
     arrived_[i] = 0;
   }
-  if (!partner_) choose_partner();
 }
 
 void Pairs::choose_partner() {

@@ -21,6 +21,7 @@ class Pairs final : public Strategy {
 
   Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;
+  void settle(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;

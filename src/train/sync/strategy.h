@@ -70,6 +70,9 @@ class Strategy {
   // How many floats the link to `peer` carries in the time of one step.
   virtual void measured(uint32_t /*peer*/, double /*floats_per_step*/) {}
 
+  // No message will come or go any more: applies what has arrived since the last step.
+  virtual void settle(std::span<float> /*weights*/) {}
+
   // The next numbers to be summed over all processes, in an order that is the same in all of them;
   // none when none are due. They stay in their place until the sum has taken it.
   virtual std::span<float> next_reduction() { return {}; }

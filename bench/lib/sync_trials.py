@@ -1,0 +1,192 @@
+"""The jobs of bench/sync.py and their outcomes, which a file keeps so that a run can be resumed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lib.sync_work import TASKS
+
+
+@dataclass(frozen=True)
+class Side:
+    """A strategy with its options.
+
+    Attributes:
+        strategy: A name for forebay.sync.attach, or "ddp" or "powersgd".
+        options: Its options, also those that depend on the rate of the links.
+        variants: Other options that are tried with the best learning rate.
+        restarts: Whether the launcher starts all workers again when one dies.
+    """
+
+    strategy: str
+    options: Callable[[int], dict[str, Any]] = lambda mbit: {}
+    variants: tuple[dict[str, Any], ...] = ()
+    restarts: bool = True
+
+
+def _local_steps(mbit: int) -> dict[str, Any]:
+    # A ring takes 210 / mbit seconds for 17 MB, and a worker makes about 2.5 steps in a second.
+    steps = 16
+    while steps < 2.5 / 0.8 * 210 / mbit:
+        steps *= 2
+    return {"steps": steps, "fragments": 4, "delay": steps // 4 - 1}
+
+
+SIDES = {
+    "ako": Side("ako", restarts=False),
+    "ako_gradients": Side("ako", lambda mbit: {"of": "gradients"}, restarts=False),
+    "ps": Side(
+        "ps",
+        lambda mbit: {"staleness": 1},
+        variants=(
+            {"staleness": 4},
+            {"staleness": 1, "servers": [1, 3]},
+            {"staleness": 1, "servers": [3], "serves_only": [3]},
+        ),
+    ),
+    "local": Side("local", lambda mbit: {"steps": _local_steps(mbit)["steps"]}),
+    "streaming": Side("local", _local_steps),
+    "pairs": Side("pairs", restarts=False),
+    "allreduce": Side("allreduce"),
+    "powersgd": Side("powersgd", lambda mbit: {"matrix_approximation_rank": 2}),
+    "auto": Side("auto"),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One job.
+
+    Attributes:
+        task: A name of TASKS.
+        mbit: The rate of the links.
+        side: A name of SIDES.
+        rate: The learning rate.
+        options: In place of the side's.
+        seed: Of weights and order.
+        event: What happens meanwhile: "" for nothing, "killed" for a worker's death, or the rate of
+            the links later, as a text.
+    """
+
+    task: str
+    mbit: int
+    side: str
+    rate: float
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    event: str = ""
+
+    @property
+    def key(self) -> str:
+        """The trial as a text."""
+        return json.dumps(list(asdict(self).values()))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a job's outcome.
+
+    Attributes:
+        seconds: When it reached the task's accuracy; None: it did not in the time that it had.
+        points: Seconds, steps of rank 0, and accuracy.
+        steps_per_s: Of rank 0.
+        mb_per_s: That rank 0 sent, without the sums of collectives.
+        parts: Into how many the model was cut.
+        waited: The part of the time in which rank 0 waited for others.
+        strategy: At the end.
+    """
+
+    seconds: float | None
+    points: list[tuple[float, int, float]]
+    steps_per_s: float = 0.0
+    mb_per_s: float = 0.0
+    parts: int = 1
+    waited: float = 0.0
+    strategy: str = ""
+
+    @property
+    def accuracy(self) -> float:
+        """The best of its snapshots."""
+        return max((accuracy for _, _, accuracy in self.points), default=0.0)
+
+    def seconds_or(self, most: float) -> float:
+        """The time it took, or the least that it would have taken."""
+        return most if self.seconds is None else self.seconds
+
+
+class Trials:
+    """Runs trials that were not run before.
+
+    Args:
+        path: A file of JSON lines with what was run; None: nothing is kept.
+        run: Runs a trial.
+    """
+
+    def __init__(self, path: Path | None, run: Callable[[Trial], Record]) -> None:
+        self._path, self._run = path, run
+        self._records: dict[str, Record] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                key, record = json.loads(line)
+                self._records[json.dumps(key)] = Record(**record)
+
+    def of(self, trial: Trial) -> Record:
+        """The trial's outcome."""
+        if trial.key not in self._records:
+            record = self._run(trial)
+            self._records[trial.key] = record
+            if self._path is not None:
+                self._path.parent.mkdir(exist_ok=True)
+                with self._path.open("a") as out:
+                    out.write(json.dumps([json.loads(trial.key), asdict(record)]) + "\n")
+            reached = "not" if record.seconds is None else f"{record.seconds:.1f} s"
+            print(
+                f"{trial.task} {trial.mbit} Mbit/s {trial.side} rate {trial.rate} "
+                f"{trial.options or ''} seed {trial.seed} {trial.event}: {reached}, "
+                f"{record.accuracy:.1%}, {record.steps_per_s:.2f} steps/s {record.strategy}",
+                flush=True,
+            )
+        return self._records[trial.key]
+
+    def known(self) -> set[tuple[str, int]]:
+        """The tasks and rates of trials that were run."""
+        return {(task, mbit) for task, mbit, *_ in map(json.loads, self._records)}
+
+    def known_best(self, task: str, mbit: int, side: str) -> Record | None:
+        """The outcome of the side's best trial that was run."""
+        trial = self.tuned(task, mbit, side)
+        return self.of(trial) if trial.key in self._records else None
+
+    def tuned(self, task: str, mbit: int, side: str) -> Trial:
+        """The best of the search as far as it was run before, or its beginning."""
+        rates = TASKS[task].learning_rates
+        first = Trial(task, mbit, side, rates[len(rates) // 2])
+        known = [Trial(task, mbit, side, rate) for rate in rates]
+        known += [
+            Trial(task, mbit, side, rate, options)
+            for rate in rates for options in SIDES[side].variants
+        ]  # fmt: skip
+        known = [trial for trial in known if trial.key in self._records]
+        return self.best(known) if known else first
+
+    def best(self, trials: list[Trial]) -> Trial:
+        """The trial that reached the accuracy first, or else came nearest to it."""
+
+        def worth(trial: Trial) -> tuple[float, float]:
+            record = self.of(trial)
+            return -record.seconds_or(float("inf")), record.accuracy
+
+        return max(trials, key=worth)
+
+    def searched(self, task: str, mbit: int, side: str) -> Trial:
+        """The best of the search that every strategy gets, with the first seed.
+
+        All learning rates of the task are tried, and then, for parameter servers, other numbers and
+        places of servers and another bound with the best rate.
+        """
+        rates = [Trial(task, mbit, side, rate) for rate in TASKS[task].learning_rates]
+        best = self.best(rates)
+        others = [Trial(task, mbit, side, best.rate, options) for options in SIDES[side].variants]
+        return self.best([best, *others])

@@ -1,0 +1,107 @@
+"""What the workers of bench/sync.py learn: the models and the prepared samples."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import forebay
+from forebay import transforms as T
+
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set and what is asked of a model of it.
+
+    Attributes:
+        batch: Samples of each worker in a step.
+        warm_up: Samples of all workers while the learning rate rises.
+        accuracy: That ends a job.
+        seconds_max: That a job may take.
+        learning_rates: Each strategy is tried with all of them.
+    """
+
+    batch: int
+    warm_up: int
+    accuracy: float
+    seconds_max: float
+    learning_rates: tuple[float, ...]
+
+
+TASKS = {
+    "cifar": Task(64, 10_000, 0.5, 150, (0.03, 0.06, 0.12)),
+    "digits": Task(32, 1000, 0.95, 60, (0.01, 0.03, 0.1)),
+}
+
+
+def make_model(task: str) -> nn.Module:
+    """Models of 4.3 million numbers (17 MB) that need few operations for them.
+
+    For CIFAR-10 three convolutions and two linear layers, for digits of 8 x 8 pixels linear layers.
+    """
+    if task == "digits":
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(192, 2048), nn.ReLU(), nn.Linear(2048, 1856), nn.ReLU(),
+            nn.Linear(1856, 10),
+        )  # fmt: skip
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(4096, 1024), nn.ReLU(), nn.Dropout(), nn.Linear(1024, 10),
+    )  # fmt: skip
+    for parameter in model.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return model
+
+
+def training_loader(task: str, data: str, seed: int) -> forebay.Loader:
+    """This rank's batches of shuffled epochs, augmented for CIFAR-10."""
+    transform: list[Any] = [T.Normalize((0.3,) * 3, (0.35,) * 3)]
+    if task == "cifar":
+        transform = [
+            T.RandomCrop(32, padding=4, padding_mode="reflect"), T.RandomHorizontalFlip(),
+            T.Normalize(CIFAR_MEAN, CIFAR_STD),
+        ]  # fmt: skip
+    return forebay.Loader(
+        data, TASKS[task].batch, shuffle=True, drop_last=True, num_workers=1, seed=seed,
+        transform=transform,
+    )  # fmt: skip
+
+
+def test_batches(task: str, data: str, samples_max: int = 2000) -> list[Any]:
+    """The first images of a fixed order of the test set, and their labels."""
+    normalize = T.Normalize((0.3,) * 3, (0.35,) * 3)
+    if task == "cifar":
+        normalize = T.Normalize(CIFAR_MEAN, CIFAR_STD)
+    loader = forebay.Loader(data, 100, shuffle=True, seed=1, transform=[normalize])
+    return [batch for batch, _ in zip(loader, range(samples_max // 100), strict=False)]
+
+
+def pack(task: str, source: Path, folder: Path) -> None:
+    """Makes `train.forebay` and `test.forebay`, of CIFAR-10 or of scikit-learn's digits."""
+    from lib.program import forebay as run
+
+    if task == "digits":
+        source = folder / "images"
+        _write_digits(source)
+    for part in ("train", "test"):
+        run("pack", source / part, folder / f"{part}.forebay")
+
+
+def _write_digits(folder: Path) -> None:
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    for number, (image, label) in enumerate(zip(pixels.reshape(-1, 8, 8), labels, strict=True)):
+        part = "test" if number % 5 == 0 else "train"
+        path = folder / part / str(label) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        grey = Image.fromarray((image * (255 / 16)).astype("uint8"))
+        grey.convert("RGB").save(path)

@@ -1,0 +1,350 @@
+"""Chooses the strategy of a job and changes it while the job runs, by what its links carry."""
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from forebay.sync.choice import Conditions, choose, estimates
+from forebay.sync.strategies import STRATEGIES, Ako, Strategy
+
+# Under this strategy links are measured, because it never waits.
+MEASURES = Ako()
+_LOOK_SECONDS = 0.5
+_MEASURE_SECONDS = 3.0
+_MEASURE_STEPS = 10
+# How long what is seen of the job is averaged, and how often in turn it must be off, until the
+# links are measured again.
+_WINDOW_SECONDS = 4.0
+_WINDOWS_OFF = 2
+_OFF = 1.4
+# The time from one choice to the next, which doubles when the choice was the same.
+_CHOICE_SECONDS = 20.0
+# How long all processes have to answer before a change is called off.
+_READY_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a process saw of itself since its strategy was changed last.
+
+    Attributes:
+        changes: How many changes there were.
+        steps: How many since then.
+        seconds: The time since then.
+        steps_per_s: In a second in which it does not wait; 0: not measured yet.
+        bytes_per_s: What its links carry, together; 0: not measured yet.
+        lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
+        sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
+        lost: Whether a process is gone.
+    """
+
+    changes: int
+    steps: int
+    seconds: float
+    steps_per_s: float
+    bytes_per_s: float
+    lately: float
+    sums_per_s: float
+    lost: bool
+
+
+class Window:
+    """Turns counters into rates of the last seconds."""
+
+    def __init__(self) -> None:
+        self._begin: tuple[float, dict[str, Any]] | None = None
+        self._rates = (0.0, 0.0)
+
+    def rates(self, stats: dict[str, Any]) -> tuple[float, float]:
+        """Steps in a second, and bytes in a second of sums."""
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = now, stats
+        since, before = self._begin
+        if now - since >= _WINDOW_SECONDS:
+            spent = stats["reducing_s"] - before["reducing_s"]
+            summed = stats["reduced_bytes"] - before["reduced_bytes"]
+            steps = (stats["steps"] - before["steps"]) / (now - since)
+            self._rates = steps, summed / spent if spent else 0.0
+            self._begin = now, stats
+        return self._rates
+
+
+class Choices:
+    """What rank 0 decides, from what all processes saw.
+
+    Args:
+        model_bytes: The size of all learned numbers.
+        present: The strategy at the beginning.
+    """
+
+    def __init__(self, model_bytes: int, present: Strategy) -> None:
+        self._model_bytes = model_bytes
+        self._present = present
+        self._chosen: Strategy | None = None
+        self._measures = True
+        self._not_before = 0.0  # the next decision
+        self._patience = _CHOICE_SECONDS
+        self._usual: list[Seen] | None = None
+        self._off = 0
+        self._last: list[Seen] = []
+        self.said = ""
+
+    def next(self, seen: list[Seen]) -> Strategy | None:
+        """The strategy to change to, or None for no change. `seen` is by rank."""
+        is_due = all(map(_is_measured, seen)) if self._measures else self._is_off(seen)
+        if any(one.lost for one in seen) or not is_due or time.monotonic() < self._not_before:
+            return None
+        if self._present == MEASURES:
+            return self._choose(seen)
+        self._measures = True
+        return MEASURES
+
+    def changed(self, strategy: Strategy) -> None:
+        """The change has been made."""
+        self._present, self._usual = strategy, None
+
+    def called_off(self) -> None:
+        """The change has not been made."""
+        self._measures = self._present == MEASURES
+        self._not_before = time.monotonic() + _CHOICE_SECONDS
+
+    def _choose(self, seen: list[Seen]) -> Strategy | None:
+        conditions = Conditions(
+            processes=len(seen),
+            model_bytes=self._model_bytes,
+            steps_per_s=min(one.steps_per_s for one in seen),
+            bytes_per_s=min(one.bytes_per_s for one in seen),
+        )
+        strategy = choose(conditions, self._chosen)
+        same = strategy == self._chosen
+        self._patience = self._patience * 2 if same else _CHOICE_SECONDS
+        self._chosen, self._measures = strategy, False
+        self._not_before = time.monotonic() + self._patience
+        self._usual, self._off = None, 0
+        self.said = _describe(conditions, strategy)
+        return None if strategy == self._present else strategy
+
+    def _is_off(self, seen: list[Seen]) -> bool:
+        """Whether the job has been unlike itself for some time."""
+        if seen == self._last or not all(one.lately for one in seen):
+            return False
+        is_new = [one.lately for one in seen] != [one.lately for one in self._last]
+        self._last = seen
+        if not is_new:
+            return False
+        if self._usual is None:
+            self._usual = seen
+            return False
+        pairs = [
+            (
+                min(getattr(one, name) for one in seen),
+                min(getattr(one, name) for one in self._usual),
+            )
+            for name in ("lately", "bytes_per_s", "sums_per_s")
+        ]
+        off = any(a and b and not 1 / _OFF < a / b < _OFF for a, b in pairs)
+        self._off = self._off + 1 if off else 0
+        return self._off >= _WINDOWS_OFF
+
+
+def _is_measured(one: Seen) -> bool:
+    return (
+        one.steps >= _MEASURE_STEPS
+        and one.seconds >= _MEASURE_SECONDS
+        and one.steps_per_s > 0
+        and one.bytes_per_s > 0
+    )
+
+
+def _describe(conditions: Conditions, strategy: Strategy) -> str:
+    found = estimates(conditions)
+    best = found[0].seconds
+    others = ", ".join(f"{one.strategy.name} {one.seconds / best:.2f}" for one in found)
+    return (
+        f"forebay.sync: {strategy} for {conditions.processes} processes, a model of "
+        f"{conditions.model_bytes / 1e6:.1f} MB, {conditions.steps_per_s:.2f} steps/s and links of "
+        f"{conditions.bytes_per_s / 1e6:.2f} MB/s (expected time: {others})"
+    )
+
+
+class Auto:
+    """Follows a job's links in a thread of its own, and changes the strategy of all processes.
+
+    Rank 0 decides. What the processes tell each other goes through a store. A change needs the
+    answer of all of them: each says up to which step it goes on at most, and then rank 0 says at
+    which step all change, or that nobody does. Between strategies that take no sums together, each
+    process changes at a step of its own.
+
+    Args:
+        store: Of torch.distributed; nobody else uses this object.
+        rank: This process's.
+        world_size: How many processes there are.
+        model_bytes: The size of all learned numbers.
+        stats: Gives those of the exchange since the last change.
+        change: Changes the strategy of this process, together with all others.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        world_size: int,
+        model_bytes: int,
+        stats: Callable[[], dict[str, Any]],
+        change: Callable[[Strategy], None],
+    ) -> None:
+        self._store, self._rank, self._world_size = store, rank, world_size
+        self._stats, self._change = stats, change
+        self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
+        self._present: Strategy = MEASURES
+        self._since, self._window = time.monotonic(), Window()
+        self._number = 0  # of changes
+        self._changed = threading.Condition()
+        self._steps = 0
+        self._planned: Strategy | None = None
+        self._pause_at = 0
+        self._change_at: int | None = None
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="forebay-sync", daemon=True)
+        self._thread.start()
+
+    def after_step(self) -> None:
+        """In the training thread: changes the strategy where all processes do."""
+        with self._changed:
+            self._steps += 1
+            if self._planned is None:
+                return
+            while self._planned and self._change_at is None and self._steps >= self._pause_at:
+                self._changed.wait()
+            if self._planned is None or self._change_at is None or self._steps < self._change_at:
+                return
+        self._make_change()
+
+    def close(self) -> None:
+        """Ends the thread; a change that the others count on is made."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join()
+        if self._planned is not None and self._change_at is not None:
+            self._make_change()
+        with contextlib.suppress(RuntimeError):
+            self._store.set(f"ended {self._rank}", "")
+
+    def _make_change(self) -> None:
+        assert self._planned is not None
+        strategy = self._planned
+        self._change(strategy)
+        with self._changed:
+            self._present, self._planned = strategy, None
+            self._since, self._window = time.monotonic(), Window()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while not self._wait(_LOOK_SECONDS):
+                self._tell()
+                if self._choices is not None:
+                    self._decide(self._choices)
+                if self._store.check([f"plan {self._number}"]):
+                    self._take_part()
+        except RuntimeError:  # rank 0 has ended, and its store with it
+            pass
+        finally:
+            with self._changed:
+                if self._change_at is None:
+                    self._planned = None
+                self._changed.notify_all()
+
+    def _wait(self, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ended, seconds)
+
+    def _tell(self) -> None:
+        with self._changed:
+            number, since, window = self._number, self._since, self._window
+            stats = self._stats()
+        lately, sums_per_s = window.rates(stats)
+        seen = Seen(
+            changes=number,
+            steps=stats["steps"],
+            seconds=time.monotonic() - since,
+            steps_per_s=stats["steps_per_s"],
+            bytes_per_s=sum(link["bytes_per_s"] for link in stats["links"]),
+            lately=lately,
+            sums_per_s=sums_per_s,
+            lost=any(link["lost"] for link in stats["links"]),
+        )
+        self._store.set(f"seen {self._rank}", json.dumps(asdict(seen)))
+
+    def _decide(self, choices: Choices) -> None:
+        keys = [f"seen {rank}" for rank in range(self._world_size)]
+        if not self._store.check(keys):
+            return
+        seen = [Seen(**json.loads(text)) for text in self._store.multi_get(keys)]
+        if any(one.changes != self._number for one in seen):
+            return
+        said = choices.said
+        strategy = choices.next(seen)
+        if choices.said != said:
+            print(choices.said, file=sys.stderr, flush=True)
+        if strategy is not None:
+            self._store.set(f"plan {self._number}", json.dumps([strategy.name, asdict(strategy)]))
+
+    def _take_part(self) -> None:
+        """Agrees with all others on the step of a change, and waits until it has been made."""
+        number = self._number
+        name, options = json.loads(self._store.get(f"plan {number}"))
+        strategy = STRATEGIES[name](**options)
+        with self._changed:
+            if self._ended:
+                return
+            self._planned, self._change_at = strategy, None
+            self._pause_at = self._steps + 2
+            pause_at = self._pause_at
+        self._store.set(f"ready {number} {self._rank}", str(pause_at))
+        if self._choices is not None:
+            self._store.set(f"verdict {number}", str(self._verdict(number)))
+        verdict = self._given_verdict(number)
+        with self._changed:
+            self._number += 1
+            if verdict < 0:
+                self._planned = None
+                self._changed.notify_all()
+            else:
+                # Processes that take sums together must do so in the same steps, and end together.
+                common = self._present.sums or strategy.sums
+                self._change_at = verdict if common else pause_at
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._planned is None or self._ended)
+        if self._choices is None:
+            return
+        if verdict < 0:
+            self._choices.called_off()
+        else:
+            self._choices.changed(strategy)
+
+    def _given_verdict(self, number: int) -> int:
+        while not self._store.check([f"verdict {number}"]):
+            # Rank 0 gives no verdict any more once it has ended.
+            if self._store.check(["ended 0"]) and not self._store.check([f"verdict {number}"]):
+                return -1
+            time.sleep(0.02)
+        return int(self._store.get(f"verdict {number}"))
+
+    def _verdict(self, number: int) -> int:
+        """The step of the change, or -1 where not all processes can make it."""
+        keys = [f"ready {number} {rank}" for rank in range(self._world_size)]
+        ended = [f"ended {rank}" for rank in range(self._world_size)]
+        until = time.monotonic() + _READY_SECONDS
+        while not self._store.check(keys):
+            if time.monotonic() > until or any(self._store.check([key]) for key in ended):
+                return -1
+            time.sleep(0.02)
+        return max(int(text) for text in self._store.multi_get(keys))

@@ -1,0 +1,103 @@
+"""Which strategy suits a job's links: what `attach(strategy="auto")` computes from measurements.
+
+For each strategy it is estimated how long a step takes, and how many steps are needed for what
+exact means of all gradients (all-reduce) reach in one. Their product is compared. The first
+follows from the sizes. The second is a formula whose numbers were fitted to the outcomes of
+`./dev bench sync` (docs/decisions/0016-sync.md).
+"""
+
+import math
+from dataclasses import dataclass
+
+from forebay.sync.strategies import Ako, AllReduce, LocalSteps, Strategy
+
+# The part of a step in which gradients are sent while others are still computed.
+_OVERLAP = 0.5
+# What of the time between two exchanges of local steps the link has work, at most.
+_LINK_SHARE = 0.8
+_FRAGMENTS = 4
+_LOCAL_STEPS_LEAST = 16
+# Steps that are needed more: for each doubling of the number of steps after which what one process
+# has learned has reached all others.
+_AKO_MORE = 0.05
+_LOCAL_MORE = 0.06
+# Another strategy is taken only where it is so much better.
+_WORTH = 0.95
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the choice depends on.
+
+    Attributes:
+        processes: How many.
+        model_bytes: The size of all learned numbers.
+        steps_per_s: Steps of the slowest process in a second in which it does not wait.
+        bytes_per_s: What a process sends to all others together: the one that sends least.
+    """
+
+    processes: int
+    model_bytes: int
+    steps_per_s: float
+    bytes_per_s: float
+
+    @property
+    def sum_s(self) -> float:
+        """How long the sum of a whole model over all processes takes, by a ring."""
+        return 2 * (self.processes - 1) / self.processes * self.model_bytes / self.bytes_per_s
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a strategy is expected to do.
+
+    Attributes:
+        strategy: With its options.
+        step_s: The time of a step.
+        more: How many steps stand for one step of all-reduce.
+    """
+
+    strategy: Strategy
+    step_s: float
+    more: float
+
+    @property
+    def seconds(self) -> float:
+        """The time for what all-reduce learns in a step."""
+        return self.step_s * self.more
+
+
+def estimates(conditions: Conditions) -> list[Estimate]:
+    """What each strategy is expected to do, the best one first."""
+    found = [_all_reduce(conditions), _ako(conditions), _local_steps(conditions)]
+    return sorted(found, key=lambda estimate: estimate.seconds)
+
+
+def choose(conditions: Conditions, present: Strategy | None = None) -> Strategy:
+    """The best strategy, or the present one where that is nearly as good."""
+    found = estimates(conditions)
+    for estimate in found:
+        if estimate.strategy == present and estimate.seconds * _WORTH <= found[0].seconds:
+            return estimate.strategy
+    return found[0].strategy
+
+
+def _all_reduce(conditions: Conditions) -> Estimate:
+    compute_s = 1 / conditions.steps_per_s
+    return Estimate(
+        AllReduce(), max(compute_s, compute_s * (1 - _OVERLAP) + conditions.sum_s), more=1
+    )
+
+
+def _ako(conditions: Conditions) -> Estimate:
+    sent_s = (conditions.processes - 1) * conditions.model_bytes / conditions.bytes_per_s
+    late = max(1.0, sent_s * conditions.steps_per_s)
+    return Estimate(Ako(), 1 / conditions.steps_per_s, more=1 + _AKO_MORE * math.log2(1 + late))
+
+
+def _local_steps(conditions: Conditions) -> Estimate:
+    exact = conditions.sum_s * conditions.steps_per_s / _LINK_SHARE
+    # In powers of two, so that noise does not change it.
+    steps = max(_LOCAL_STEPS_LEAST, 1 << math.ceil(math.log2(max(1.0, exact))))
+    strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
+    return Estimate(strategy, 1 / conditions.steps_per_s, more=1 + _LOCAL_MORE * math.log2(steps))

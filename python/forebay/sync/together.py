@@ -1,0 +1,145 @@
+"""What one process exchanges with the others of its job, over flat lists of numbers."""
+
+import datetime
+import itertools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from forebay import _core
+from forebay.sync.auto import MEASURES, Auto
+from forebay.sync.links import Links
+from forebay.sync.rules import Rule
+from forebay.sync.strategies import Strategy
+from forebay.sync.totals import Totals
+
+_GROUP_TIMEOUT = datetime.timedelta(minutes=30)
+# A peer may have nothing to say for as long as it likes, and Gloo closes all connections when one
+# receive takes longer than this.
+_LINKS_TIMEOUT = datetime.timedelta(days=3650)
+_numbers = itertools.count()  # of the stores; every process makes the same ones in the same order
+
+
+class Together:
+    """Joins this process's numbers to those of all others; each process makes one, and the same.
+
+    Args:
+        weights: float32 [numbers] on a CPU; those of rank 0 come into all of them.
+        gradient: The same for gradients.
+        sizes: How many numbers each tensor has of those that follow each other there.
+        strategy: None: what suits the links, and changes with them.
+        wait_seconds: How long a step waits for other processes at most.
+        description: What all processes must have in common.
+
+    Attributes:
+        strategy: The strategy in use.
+        rank: This process's number.
+        world_size: How many processes there are.
+        group: A process group for what all processes do together.
+
+    Raises:
+        ValueError: The strategy's options make no sense, or the processes differ.
+    """
+
+    def __init__(
+        self,
+        weights: torch.Tensor,
+        gradient: torch.Tensor,
+        sizes: list[int],
+        strategy: Strategy | None,
+        wait_seconds: float,
+        description: str,
+    ) -> None:
+        self.strategy = strategy or MEASURES
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        self.strategy.options(self.world_size)  # may refuse
+        self._weights, self._gradient, self._sizes = weights, gradient, sizes
+        self._wait_seconds = wait_seconds
+        self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
+        self._agree(f"{strategy} {description}")
+        self._links_group: Any = None
+        if not self.strategy.sums:
+            self._links_group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
+        self._totals = Totals()
+        self._begin()
+        self._auto: Auto | None = None
+        if strategy is None and self.world_size > 1:
+            self._auto = Auto(
+                _own_store(), self.rank, self.world_size,
+                weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
+            )  # fmt: skip
+
+    def _agree(self, own: str) -> None:
+        said: list[Any] = [None] * self.world_size
+        dist.all_gather_object(said, own, group=self.group)
+        others = [rank for rank, other in enumerate(said) if other != said[0]]
+        if others:
+            raise ValueError(
+                f"sync: ranks {others} differ from rank 0 in the strategy, or in names, shapes or "
+                "memory layouts of the model's parameters"
+            )
+        dist.broadcast(self._weights, 0, group=self.group)
+
+    def _begin(self) -> None:
+        """Begins an exchange by the present strategy."""
+        strategy = self.strategy
+        options = {"name": strategy.name, **strategy.options(self.world_size)}
+        self._exchange = _core.Exchange(
+            {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
+            self.rank, self.world_size, self._gradient.numpy(), self._weights.numpy(),
+        )  # fmt: skip
+        group = self.group if strategy.sums else self._links_group
+        self._links = Links(self._exchange, group, sums=strategy.sums)
+
+    def _change(self, strategy: Strategy) -> None:
+        """Goes on with another strategy and the mean of all weights; all processes do the same."""
+        # Under a strategy that never waits, a process may be busy with something else for long.
+        if not self._links.close(_GROUP_TIMEOUT.total_seconds()):
+            raise TimeoutError(
+                f"sync: other processes did not end their exchange within {_GROUP_TIMEOUT}, when "
+                f"the strategy changed from {self.strategy} to {strategy}"
+            )
+        self._exchange.settle()
+        self._weights /= self.world_size
+        dist.all_reduce(self._weights, group=self.group)
+        self._totals.add(self._exchange.stats())
+        self.strategy = strategy
+        self._begin()
+
+    def gradient_ready(self, begin: int, count: int) -> None:
+        """These numbers of the gradient are complete; the rest of the step's follow."""
+        if self.strategy.name == "allreduce":
+            self._exchange.gradient_ready(begin, count)
+
+    def set_rules(self, rules: list[Rule]) -> None:
+        """Says how the optimizer applies gradients, where others do so in its place."""
+        self._exchange.set_rules(rules)
+
+    def before_update(self) -> None:
+        """The gradient is complete: leaves in its place what the optimizer shall apply."""
+        self._exchange.before_update()
+
+    def after_update(self) -> None:
+        """The optimizer has applied it."""
+        self._exchange.after_update()
+        if self._auto is not None:
+            self._auto.after_step()
+
+    def stats(self) -> dict[str, Any]:
+        """What was exchanged so far; see `Sync.stats`."""
+        return self._totals.with_present(self._exchange.stats())
+
+    def close(self, seconds_max: float) -> None:
+        """Ends the exchange, and waits for the other processes to do so too."""
+        if self._auto is not None:
+            self._auto.close()
+        if self._links.close(seconds_max):
+            self._exchange.settle()
+
+
+def _own_store() -> Any:
+    """The job's store, for a thread of its own and under a prefix that nothing else has."""
+    c10d: Any = dist.distributed_c10d
+    store = c10d._get_default_store().clone()
+    return c10d.PrefixStore(f"forebay-sync-{next(_numbers)}", store)

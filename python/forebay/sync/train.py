@@ -1,0 +1,115 @@
+"""The processes of `forebay train --sync`: each is a run in C++, and Python joins them.
+
+usage: forebay train … --sync STRATEGY, in the processes of torchrun
+"""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
+from forebay.sync.together import Together
+
+_WAIT_SECONDS = 30.0
+_CLOSE_SECONDS = 60.0
+_WRONG_USAGE = 2
+
+
+class Job:
+    """What a run asks of the job's other processes (src/train/together.h).
+
+    Args:
+        strategy: None: what suits the links.
+    """
+
+    def __init__(self, strategy: Strategy | None) -> None:
+        self._strategy = strategy
+        self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self._together: Together | None = None
+
+    def from_rank_0(self, own: bytes) -> bytes:
+        """Gives all processes what rank 0 gives."""
+        given = [own]
+        dist.broadcast_object_list(given, 0)
+        return given[0]
+
+    def begin(self, weights: "np.typing.NDArray[Any]", gradient: Any, sizes: list[int]) -> None:
+        """Joins the numbers, which stay where they are."""
+        self._together = Together(
+            torch.from_numpy(weights), torch.from_numpy(gradient), sizes,
+            self._strategy, _WAIT_SECONDS, str(sizes),
+        )  # fmt: skip
+        self.before_update = self._together.before_update
+        self.after_update = self._together.after_update
+
+    def end(self) -> None:
+        """Ends the exchange."""
+        if self._together is not None:
+            together, self._together = self._together, None
+            self._stats = together.stats()
+            together.close(_CLOSE_SECONDS)
+
+    def stats(self) -> dict[str, Any]:
+        """What was exchanged so far; see `forebay.sync.Sync.stats`."""
+        return self._stats if self._together is None else self._together.stats()
+
+    def describe(self) -> str:
+        """The same for a progress line."""
+        stats = self.stats()
+        links = [link for rank, link in enumerate(stats["links"]) if rank != self.rank]
+        sent = sum(link["sent_bytes"] for link in links) + stats["reduced_bytes"]
+        text = f"sync: {self._name()}, {sent / max(1, stats['steps']) / 1e6:.1f} MB a step"
+        parts = max((link["partitions"] for link in links), default=1)
+        if parts > 1:
+            text += f" (1/{parts} of the model a peer)"
+        return text + f", waited {stats['waited_s']:.0f} s"
+
+    def _name(self) -> str:
+        return "ended" if self._together is None else self._together.strategy.name
+
+    def stats_text(self) -> str:
+        """The statistics as JSON."""
+        return json.dumps(self.stats())
+
+
+def _fail(why: str) -> NoReturn:
+    print(f"forebay: train: {why}", file=sys.stderr)
+    sys.exit(_WRONG_USAGE)
+
+
+def main() -> None:
+    """Runs the command line; ends the process with its exit status."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--sync", required=True)
+    strategy_name = parser.parse_known_args()[0].sync
+    try:
+        strategy = strategy_of(strategy_name)
+    except ValueError as error:
+        _fail(str(error))
+    if isinstance(strategy, ParameterServers):
+        _fail("--sync ps is for forebay.sync.attach() alone; use auto, ako or another strategy")
+    if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
+        _fail("--sync needs a job: torchrun --no-python --nproc-per-node=N forebay train …")
+    try:
+        trainer: Any = importlib.import_module("forebay._train")
+    except ImportError as error:
+        _fail(
+            "--sync needs the module forebay._train, which is built where torch and this Python "
+            f"are ({error})"
+        )
+    dist.init_process_group("gloo")
+    status = trainer.run(sys.argv[1:], Job(strategy))
+    sys.stdout.flush()
+    # Threads of the exchange with a process that is gone would hold up the interpreter's end.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+// The Python module forebay._train: a training run whose process is Python's, because torch's
+// process groups are.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "train_command.h"
+
+namespace forebay::apps {
+namespace {
+
+namespace nb = nanobind;
+using base::ByteVector;
+using base::Result;
+using base::Status;
+
+// Calls methods of a Python object; python/forebay/sync/train.py says which.
+class PythonTogether final : public train::Together {
+ public:
+  explicit PythonTogether(nb::object job)
+      : job_(std::move(job)),
+        rank_(nb::cast<uint32_t>(job_.attr("rank"))),
+        processes_(nb::cast<uint32_t>(job_.attr("processes"))) {}
+
+  uint32_t rank() const override { return rank_; }
+  uint32_t processes() const override { return processes_; }
+
+  Result<ByteVector> from_rank_0(const ByteVector& own) override {
+    ByteVector all;
+    const Status status = call([&] {
+      const auto given =
+          nb::cast<nb::bytes>(job_.attr("from_rank_0")(nb::bytes(own.data(), own.size())));
+      const auto* const begin = static_cast<const uint8_t*>(given.data());
+      all.assign(begin, begin + given.size());
+    });
+    if (!status.ok()) return tl::unexpected(status);
+    return all;
+  }
+  Status begin(const train::FlatNumbers& numbers) override {
+    return call([&] {
+      job_.attr("begin")(array(numbers.weights), array(numbers.gradient), numbers.sizes);
+    });
+  }
+  Status before_update() override {
+    return call([&] { job_.attr("before_update")(); });
+  }
+  Status after_update() override {
+    return call([&] { job_.attr("after_update")(); });
+  }
+  Status end() override {
+    return call([&] { job_.attr("end")(); });
+  }
+  std::string describe() const override { return text("describe"); }
+  std::string stats() const override { return text("stats_text"); }
+
+ private:
+  using Array = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+
+  Array array(std::span<float> numbers) const {
+    return Array(numbers.data(), {numbers.size()}, job_);
+  }
+  std::string text(const char* method) const {
+    const nb::gil_scoped_acquire acquired;
+    return nb::cast<std::string>(job_.attr(method)());
+  }
+  template <class Call>
+  Status call(const Call& what) const {
+    const nb::gil_scoped_acquire acquired;
+    try {
+      what();
+      return {};
+    } catch (const nb::python_error& error) {
+      return {base::Code::kUnavailable, nb::cast<std::string>(nb::str(error.value()))};
+    }
+  }
+
+  const nb::object job_;
+  const uint32_t rank_;
+  const uint32_t processes_;
+};
+
+int run(const std::vector<std::string>& arguments, nb::object job) {
+  std::vector<std::string> words = {"forebay-train"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  PythonTogether together(std::move(job));
+  const nb::gil_scoped_release released;
+  return train_command(static_cast<int>(pointers.size()), pointers.data(), &together);
+}
+
+}  // namespace
+}  // namespace forebay::apps
+
+NB_MODULE(_train, m) {
+  m.def("run", &forebay::apps::run, nanobind::arg("arguments"), nanobind::arg("job"),
+        "Runs a command line of forebay-train together with the job's other processes; returns "
+        "its exit status.");
+}

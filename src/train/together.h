@@ -1,0 +1,50 @@
+// What joins a run to those of other processes that train the same model; forebay.sync implements
+// it (src/apps/train_module.cc).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace forebay::train {
+
+using base::Result;
+using base::Status;
+
+// A learner's numbers in flat memory, which stays where it is.
+struct FlatNumbers {
+  std::span<float> weights;
+  std::span<float> gradient;
+  std::vector<uint64_t> sizes;  // of the tensors that follow each other
+};
+
+// Only the training thread calls it. Every process makes the same calls in the same order. Errors
+// are kUnavailable and say which process is gone, or what else is wrong.
+class Together {
+ public:
+  virtual ~Together() = default;
+
+  virtual uint32_t rank() const = 0;
+  virtual uint32_t processes() const = 0;
+
+  // All processes get what rank 0 gives.
+  virtual Result<base::ByteVector> from_rank_0(const base::ByteVector& own) = 0;
+  // All processes get the weights of rank 0, and steps may follow.
+  virtual Status begin(const FlatNumbers& numbers) = 0;
+  // The gradient is complete: leaves in its place what the optimiser shall apply.
+  virtual Status before_update() = 0;
+  // The optimiser has applied it.
+  virtual Status after_update() = 0;
+  // No step follows; what other processes have sent is in the weights then.
+  virtual Status end() = 0;
+
+  // What was exchanged so far: for a progress line, and as a JSON object.
+  virtual std::string describe() const = 0;
+  virtual std::string stats() const = 0;
+};
+
+}  // namespace forebay::train

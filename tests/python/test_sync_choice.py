@@ -1,0 +1,125 @@
+"""What strategy="auto" chooses, from measurements that are made up."""
+
+from dataclasses import replace
+
+import pytest
+
+from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto
+from forebay.sync.auto import Choices, Seen
+from forebay.sync.choice import Conditions, choose, estimates
+
+MODEL_BYTES = 17_000_000
+FAST, THIN = 1e9, 1e6
+CALM = Seen(
+    changes=0, steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3, sums_per_s=0,
+    lost=False,
+)  # fmt: skip
+
+
+def conditions(bytes_per_s: float, processes: int = 4, steps_per_s: float = 3) -> Conditions:
+    return Conditions(processes, MODEL_BYTES, steps_per_s, bytes_per_s)
+
+
+@pytest.mark.parametrize("processes", [2, 4, 64])
+def test_fast_links_get_exact_means(processes: int):
+    assert choose(conditions(1e12, processes)) == AllReduce()
+
+
+@pytest.mark.parametrize("processes", [2, 4, 64])
+def test_thin_links_get_what_does_not_wait(processes: int):
+    assert choose(conditions(THIN, processes)) != AllReduce()
+
+
+def test_all_reduce_takes_as_long_as_the_wire():
+    found = {one.strategy.name: one for one in estimates(conditions(THIN))}
+    # A ring sends 6/4 of the model, half of it under the computation of a third of a second.
+    assert found["allreduce"].step_s == pytest.approx(1 / 6 + 25.5)
+    assert found["ako"].step_s == pytest.approx(1 / 3)
+
+
+def test_exchanges_of_local_steps_fit_the_link():
+    for rate in (THIN, 1e7, FAST):
+        found = {one.strategy.name: one.strategy for one in estimates(conditions(rate))}
+        local = found["local"]
+        assert isinstance(local, LocalSteps)
+        local.options(4)  # is valid
+        assert local.steps / 3 > conditions(rate).sum_s
+
+
+def test_a_choice_stays_where_another_is_hardly_better():
+    # Looks for two rates of the link that are near each other and have different best strategies.
+    rate = 1e5
+    while choose(conditions(rate)) == choose(conditions(rate * 1.01)):
+        rate *= 1.01
+        assert rate < 1e12
+    before, after = choose(conditions(rate)), choose(conditions(rate * 1.01))
+    assert choose(conditions(rate * 1.01), present=before) == before
+    assert choose(conditions(rate), present=after) == after
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(auto, "time", clock)
+    return clock
+
+
+def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
+    """What is decided while two processes see the same, a little different in each window."""
+    found = []
+    for number in range(count):
+        one = replace(seen, lately=seen.lately * (1 + 0.001 * number))
+        found.append(choices.next([one, one]))
+    return found
+
+
+def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    assert choices.next([CALM, replace(CALM, steps=3)]) is None
+    assert choices.next([CALM, replace(CALM, bytes_per_s=0.0)]) is None
+    assert choices.said == ""
+    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert "2 processes, a model of 17.0 MB, 3.00 steps/s" in choices.said
+
+
+def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    choices.changed(AllReduce())
+    clock.now += 100
+    assert windows(choices, CALM, 5) == [None] * 5
+    # One bad window is not enough.
+    assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
+    assert windows(choices, CALM, 2) == [None] * 2
+    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, auto.MEASURES]
+    choices.changed(auto.MEASURES)
+    found = choices.next([replace(CALM, bytes_per_s=THIN)] * 2)
+    assert found is None or found != AllReduce()
+
+
+def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    choices.changed(AllReduce())
+    windows(choices, CALM, 2)
+    assert windows(choices, replace(CALM, lately=1.0), 5) == [None] * 5
+    clock.now += 100
+    assert windows(choices, replace(CALM, lately=0.9, lost=True), 5) == [None] * 5
+
+
+def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    choices.called_off()
+    fast = replace(CALM, bytes_per_s=1e12)
+    assert windows(choices, fast, 5) == [None] * 5
+    clock.now += 100
+    assert windows(choices, fast, 1) == [AllReduce()]

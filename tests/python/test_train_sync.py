@@ -1,0 +1,108 @@
+"""`forebay train --sync` in two processes of torchrun."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
+STEPS, EPOCHS = 10, 4  # of 2 processes with batches of 6
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packs 120 small JPEGs, whose class is their colour."""
+    root = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for channel, name in enumerate("rgb"):
+        (root / "folder" / name).mkdir(parents=True)
+        for number in range(40):
+            pixels = random.integers(0, 160, (8, 8, 3), dtype=np.uint8)
+            pixels[..., channel] += 90
+            image = Image.fromarray(pixels).resize((32, 32), Image.Resampling.BICUBIC)
+            image.save(root / "folder" / name / f"{number}.jpg")
+    subprocess.run([FOREBAY, "pack", root / "folder", root / "set"], check=True)
+    return root / "set"
+
+
+def command(dataset: Path, strategy: str, *options: object) -> list[str]:
+    run = [
+        FOREBAY, "train", dataset, "--sync", strategy, "--width", 2, "--batch", 6, "--warmup", 0.5,
+        "--epochs", EPOCHS, "--lr", 0.1, "--precision", "fp32", "--threads", 1,
+        "--feed-threads", 1, "--log-steps", 1, *options,
+    ]  # fmt: skip
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python", "--"]
+    return [str(word) for word in (sys.executable, "-m", *launcher, *run)]
+
+
+def train(dataset: Path, strategy: str, *options: object) -> str:
+    """Runs a job to its end; returns what it said."""
+    words = command(dataset, strategy, *options)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("auto", "pairs", "local")]
+
+
+@pytest.mark.parametrize("strategy", ["ako", *NIGHTLY])
+def test_two_processes_learn(dataset: Path, tmp_path: Path, strategy: str):
+    log = tmp_path / "log.jsonl"
+    said = train(dataset, strategy, "--val", dataset, "--out", tmp_path / "out", "--log", log)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [event["event"] for event in events].count("summary") == 1  # rank 0 alone writes
+    assert said.count("done: ") == 1
+    summary = events[-1]
+    assert summary["steps"] == STEPS * EPOCHS
+    assert summary["top1"] > 0.6
+    sync = next(event["sync"] for event in reversed(events) if event["event"] == "epoch")
+    assert sync["steps"] == STEPS * EPOCHS
+    assert sync["trouble"] == ""
+    assert (tmp_path / "out/model.safetensors").exists()
+
+
+def test_a_stopped_job_goes_on_with_the_same_bits(dataset: Path, tmp_path: Path):
+    train(dataset, "allreduce", "--out", tmp_path / "whole")
+    out = tmp_path / "parts"
+    words = command(dataset, "allreduce", "--out", out)
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
+        assert job.stderr is not None
+        for line in job.stderr:
+            if f"step 5/{STEPS}" in line:
+                job.send_signal(signal.SIGTERM)
+                break
+        said = job.stderr.read()
+        job.wait(60)
+    assert list(out.glob("checkpoint-*")), said
+    assert not (out / "model.safetensors").exists()
+    assert "resumed" in train(dataset, "allreduce", "--out", out, "--resume")
+    parts, whole = (folder / "model.safetensors" for folder in (out, tmp_path / "whole"))
+    assert parts.read_bytes() == whole.read_bytes()
+
+
+def test_the_target_ends_all_processes(dataset: Path, tmp_path: Path):
+    said = train(dataset, "allreduce", "--val", dataset, "--target-accuracy", 0.1)
+    assert f"done: 1 epochs, {STEPS} steps" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--sync", "gossip"], "strategy is 'gossip', but must be one of auto, allreduce"),
+        (["--sync=ps"], "--sync ps is for forebay.sync.attach() alone"),
+        (["--sync", "ako"], "--sync needs a job: torchrun --no-python"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(dataset: Path, options: list[str], said: str):
+    words = [str(FOREBAY), "train", str(dataset), *options]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert said in done.stderr
