@@ -1,6 +1,5 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -166,27 +165,22 @@ void bind_sync(nb::module_& m) {
            "whether the momentum is Nesterov's, for all numbers in their order.")
       .def(
           "next",
-          [](nb::handle_t<Exchange> self,
-             uint32_t peer) -> std::optional<std::pair<Buffer, Buffer>> {
+          [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {
             auto& exchange = nb::cast<Exchange&>(self);
-            if (!waiting([&] { return exchange.next(peer); })) return std::nullopt;
-            return std::pair(view(exchange.header(peer), self), view(exchange.payload(peer), self));
+            const base::Bytes message = waiting([&] { return exchange.next(peer); });
+            if (message.empty()) return std::nullopt;
+            return view(message, self);
           },
           nb::arg("peer"),
-          "Waits for the next message: its header and numbers as bytes, valid until the next call "
-          "for this peer; None: there will be none.")
-      .def(
-          "room",
-          [](nb::handle_t<Exchange> self, uint32_t peer, const ByteArray& header) {
-            return view(unwrap(nb::cast<Exchange&>(self).room(peer, bytes(header))), self);
-          },
-          nb::arg("peer"), nb::arg("header"))
+          "Waits for the next message: its bytes, valid until the call after the next one for this "
+          "peer; None: there will be none.")
+      .def_prop_ro("message_bytes_max", &Exchange::message_bytes_max)
       .def(
           "received",
-          [](Exchange& self, uint32_t peer) {
-            return waiting([&] { return self.received(peer); });
+          [](Exchange& self, uint32_t peer, const ByteArray& message) {
+            return unwrap(waiting([&] { return self.received(peer, bytes(message)); }));
           },
-          nb::arg("peer"), "False: that was the peer's last message.")
+          nb::arg("peer"), nb::arg("message"), "False: that was the peer's last message.")
       .def(
           "lost",
           [](Exchange& self, uint32_t peer, const std::string& why) {
@@ -210,7 +204,6 @@ void bind_sync(nb::module_& m) {
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
       .def("stats", &stats);
-  m.attr("SYNC_HEADER_BYTES") = train::kMessageHeaderBytes;
 }
 
 }  // namespace forebay::bind

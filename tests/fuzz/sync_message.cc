@@ -43,6 +43,7 @@ void deliver(base::ByteReader* in, Exchange* exchange) {
   header.kind = static_cast<MessageHeader::Kind>(in->number<uint8_t>() % 5);
   header.sender = in->number<uint8_t>() % 16 == 0 ? kRank : peer;
   header.number = in->number<uint8_t>();
+  header.taken = in->number<uint8_t>();
   header.step = in->number<uint64_t>();
   header.steps = in->number<uint64_t>();
   header.begin = in->number<uint8_t>();
@@ -51,11 +52,9 @@ void deliver(base::ByteReader* in, Exchange* exchange) {
   const base::Bytes given = in->bytes(std::min(in->remaining(), payload.size()));
   std::copy(given.begin(), given.end(), payload.begin());
   header.payload_crc32c = base::crc32c(payload);
-  const auto room = exchange->room(peer, encode_message_header(header));
-  if (!room) return;
-  FOREBAY_CHECK(room->size() == payload.size());
-  std::copy(payload.begin(), payload.end(), room->begin());
-  exchange->received(peer);
+  base::ByteVector message = encode_message_header(header);
+  message.insert(message.end(), payload.begin(), payload.end());
+  static_cast<void>(exchange->received(peer, message));
 }
 
 }  // namespace

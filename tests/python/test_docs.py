@@ -2,7 +2,8 @@
 
 A page's blocks run in the page's order and share their names. Their working directory holds
 photos/train, train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block
-leaves the block out. The page about data elsewhere has Ceph's gateway and nginx.
+leaves the block out, and `<!-- run: torchrun -->` runs it as a script of two processes. The page
+about data elsewhere has Ceph's gateway and nginx.
 """
 
 import io
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import pytest
 import torch
 from PIL import Image
 
+import forebay
 from conftest import FOREBAY, ROOT
 from places import on_web
 from servers.nginx import Nginx
@@ -54,7 +57,9 @@ def blocks_to_run(page: str) -> list[tuple[str, str, int]]:
     for block in BLOCK.finditer(text):
         mark, language, code = block.groups()
         line = text.count("\n", 0, block.start(3))
-        if language == "python":
+        if language == "python" and mark == "run: torchrun":
+            found.append((mark, code, line))
+        elif language == "python":
             left_out = mark is not None and mark.startswith("not run")
             assert not left_out or len(mark) > len("not run: "), f"{page}:{line}: not run, but why?"
             if not left_out:
@@ -116,11 +121,26 @@ def web(s3: S3, nginx: Nginx, data: Path, monkeypatch: pytest.MonkeyPatch) -> st
     return f"{nginx.url}/{on_web(nginx, data)}"
 
 
+def run_by_torchrun(data: Path, code: str, where: str) -> None:
+    """Runs a block in two processes."""
+    (data / "train.py").write_text(code)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    paths = [str(Path(forebay.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [*launcher, "train.py"], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{where}: {done.stderr}"
+
+
 def run_blocks(page: str, data: Path, web: str = "") -> dict[str, Any]:
     """Runs a page's blocks, with `web` as their web server, and returns the names they define."""
     names: dict[str, Any] = {"__name__": page}
     for language, printed, line in blocks_to_run(page):
         code = printed.replace("https://data.example", web)
+        if language == "run: torchrun":
+            run_by_torchrun(data, code, f"{page}:{line}")
+            continue
         if language == "python":
             # The empty lines in front make errors name the page's own lines.
             exec(compile("\n" * line + code, ROOT / page, "exec"), names)

@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,57 +12,89 @@ import torch
 
 from forebay import _core
 
-_HEADER_TAG, _PAYLOAD_TAG = 1, 2
+_TAG = 1
+# Messages of each peer for which there is room before they come, so that a link has work while this
+# process's threads wait for the processor.
+_AHEAD = 3
+
+
+class Mailboxes:
+    """Room for each peer's messages. It outlives an exchange, since no receive can be ended.
+
+    Args:
+        group: A process group of Gloo that nobody else uses.
+        bytes_max: No message has more bytes.
+    """
+
+    def __init__(self, group: Any, bytes_max: int) -> None:
+        self.group = group
+        self.peers = [peer for peer in range(group.size()) if peer != group.rank()]
+        self._bytes_max = bytes_max
+        self._waiting: dict[int, deque[tuple[Any, torch.Tensor]]] = {}
+
+    def receive(self, peer: int) -> torch.Tensor:
+        """Waits for the next message, and gives bytes that begin with it; see `reuse`."""
+        if peer not in self._waiting:
+            self._waiting[peer] = deque()
+            for _ in range(_AHEAD):
+                self.reuse(peer, torch.empty(self._bytes_max, dtype=torch.uint8))
+        work, room = self._waiting[peer].popleft()
+        work.wait()
+        return room
+
+    def reuse(self, peer: int, room: torch.Tensor) -> None:
+        """Nobody reads a message any more that receive() has given."""
+        self._waiting[peer].append((self.group.recv([room], peer, _TAG), room))
 
 
 class Links:
-    """Two threads for each peer, and one for sums over all processes, until `close`.
+    """Two threads for each peer, or two for sums over all processes, until `close`.
 
     Args:
         exchange: What decides about messages.
-        group: A process group of Gloo that nobody else uses.
-        sums: Whether the exchange wants sums at all; else it sends messages.
+        mailboxes: Where messages go through. None: the exchange wants sums.
+        sums_group: The process group of sums.
     """
 
-    def __init__(self, exchange: _core.Exchange, group: Any, *, sums: bool) -> None:
-        self._exchange, self._group = exchange, group
+    def __init__(
+        self, exchange: _core.Exchange, mailboxes: Mailboxes | None, sums_group: Any
+    ) -> None:
+        self._exchange, self._mailboxes, self._sums_group = exchange, mailboxes, sums_group
         self._sums: queue.Queue[Any] = queue.Queue()  # that have begun
         # Nothing can end a receive from a peer that says nothing, so no thread may hold up an exit.
         self._threads = [
-            threading.Thread(target=job, name="forebay-sync", daemon=True)
-            for job in self._jobs(sums)
+            threading.Thread(target=job, name="forebay-sync", daemon=True) for job in self._jobs()
         ]
         for thread in self._threads:
             thread.start()
 
-    def _jobs(self, sums: bool) -> list[Callable[[], None]]:
-        if sums:
+    def _jobs(self) -> list[Callable[[], None]]:
+        boxes = self._mailboxes
+        if boxes is None:
             return [self._begin_sums, self._end_sums]
-        peers = [peer for peer in range(self._group.size()) if peer != self._group.rank()]
-        return [partial(call, peer) for peer in peers for call in (self._send, self._receive)]
+        calls = (self._send, self._receive)
+        return [partial(call, boxes, peer) for peer in boxes.peers for call in calls]
 
-    def _send(self, peer: int) -> None:
+    def _send(self, boxes: Mailboxes, peer: int) -> None:
+        sent: deque[tuple[Any, torch.Tensor]] = deque()
         try:
             while (message := self._exchange.next(peer)) is not None:
-                header, payload = (torch.from_numpy(part) for part in message)
-                works = [self._group.send([header], peer, _HEADER_TAG)]
-                if payload.numel():
-                    works.append(self._group.send([payload], peer, _PAYLOAD_TAG))
-                for work in works:
-                    work.wait()
+                content = torch.from_numpy(message)
+                sent.append((boxes.group.send([content], peer, _TAG), content))
+                if len(sent) == 2:  # the exchange keeps two messages
+                    sent.popleft()[0].wait()
+            while sent:
+                sent.popleft()[0].wait()
         except RuntimeError as error:
             self._exchange.lost(peer, str(error))
 
-    def _receive(self, peer: int) -> None:
-        header = torch.empty(_core.SYNC_HEADER_BYTES, dtype=torch.uint8)
+    def _receive(self, boxes: Mailboxes, peer: int) -> None:
         try:
-            while True:
-                self._group.recv([header], peer, _HEADER_TAG).wait()
-                room = torch.from_numpy(self._exchange.room(peer, header.numpy()))
-                if room.numel():
-                    self._group.recv([room], peer, _PAYLOAD_TAG).wait()
-                if not self._exchange.received(peer):
-                    return
+            goes_on = True
+            while goes_on:
+                message = boxes.receive(peer)
+                goes_on = self._exchange.received(peer, message.numpy())
+                boxes.reuse(peer, message)
         except (RuntimeError, OSError, ValueError) as error:
             self._exchange.lost(peer, str(error))
 
@@ -69,7 +102,7 @@ class Links:
     def _begin_sums(self) -> None:
         try:
             while (part := self._exchange.next_reduction()) is not None:
-                self._sums.put(self._group.allreduce([torch.from_numpy(part)]))
+                self._sums.put(self._sums_group.allreduce([torch.from_numpy(part)]))
         except RuntimeError as error:
             self._fail(error)
         finally:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from forebay import _core
 from forebay.sync.auto import MEASURES, Auto
-from forebay.sync.links import Links
+from forebay.sync.links import Links, Mailboxes
 from forebay.sync.rules import Rule
 from forebay.sync.strategies import Strategy
 from forebay.sync.totals import Totals
@@ -58,9 +58,7 @@ class Together:
         self._wait_seconds = wait_seconds
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
         self._agree(f"{strategy} {description}")
-        self._links_group: Any = None
-        if not self.strategy.sums:
-            self._links_group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
+        self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
         self._begin()
         self._auto: Auto | None = None
@@ -89,8 +87,11 @@ class Together:
             {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
             self.rank, self.world_size, self._gradient.numpy(), self._weights.numpy(),
         )  # fmt: skip
-        group = self.group if strategy.sums else self._links_group
-        self._links = Links(self._exchange, group, sums=strategy.sums)
+        if not strategy.sums and self._mailboxes is None:
+            group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
+            self._mailboxes = Mailboxes(group, self._exchange.message_bytes_max)
+        boxes = None if strategy.sums else self._mailboxes
+        self._links = Links(self._exchange, boxes, self.group)
 
     def _change(self, strategy: Strategy) -> None:
         """Goes on with another strategy and the mean of all weights; all processes do the same."""

@@ -12,6 +12,23 @@ namespace {
 // large.
 constexpr uint64_t kSumSteps = 1024;
 
+// Ranges that do not overlap and have the same numbers.
+std::vector<Range> united(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> out;
+  for (const Range& range : ranges) {
+    if (range.count == 0) continue;
+    if (out.empty() || range.begin > out.back().begin + out.back().count) {
+      out.push_back(range);
+      continue;
+    }
+    Range& last = out.back();
+    last.count = std::max(last.begin + last.count, range.begin + range.count) - last.begin;
+  }
+  return out;
+}
+
 }  // namespace
 
 Ako::Ako(const Options& options, std::span<const float> weights)
@@ -20,7 +37,7 @@ Ako::Ako(const Options& options, std::span<const float> weights)
       alive_(options.processes),
       sum_(weights.size()),
       received_(weights.size()) {
-  if (options.of == Of::kUpdates) last_.assign(weights.begin(), weights.end());
+  if (options.of == Of::kUpdates) base_.assign(weights.begin(), weights.end());
   FOREBAY_CHECK(options.rank < options.processes);
   for (uint32_t peer = 0; peer < options.processes; ++peer) {
     // Peers begin in different places, so that what one process sends at a time differs.
@@ -55,22 +72,44 @@ Status Ako::before_update(std::span<float> gradient) {
     received_[i] = 0;
   }
   end_step();
+  if (step_ % kSumSteps == 0) forget_sums();
   return {};
 }
 
 void Ako::after_update(std::span<float> weights) {
   if (options_.of == Of::kGradients) return;
-  for (size_t i = 0; i < weights.size(); ++i) sum_[i] += weights[i] - last_[i];
   settle(weights);
   end_step();
+  if (step_ % kSumSteps == 0) {
+    for (size_t i = 0; i < weights.size(); ++i) sum_[i] = weights[i] - base_[i];
+    forget_sums();
+    base_.assign(weights.begin(), weights.end());
+  }
+  sum_what_is_due(weights);
 }
 
 void Ako::settle(std::span<float> weights) {
   if (options_.of == Of::kGradients) return;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    weights[i] += received_[i];
-    last_[i] = weights[i];
-    received_[i] = 0;
+  for (const Range& range : united(std::move(touched_))) {
+    for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
+      weights[i] += received_[i];
+      base_[i] += received_[i];
+      received_[i] = 0;
+    }
+  }
+  touched_.clear();
+}
+
+void Ako::sum_what_is_due(std::span<const float> weights) {
+  std::vector<Range> due;
+  for (const Link& link : links_) {
+    if (link.is_gone) continue;
+    for (const Range& range : link.rounds.due_ranges()) due.push_back(range);
+  }
+  for (const Range& range : united(std::move(due))) {
+    for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
+      sum_[i] = weights[i] - base_[i];
+    }
   }
 }
 
@@ -84,7 +123,6 @@ void Ako::end_step() {
     }
     link.rounds.add_due(slice);
   }
-  if (step_ % kSumSteps == 0) forget_sums();
 }
 
 bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
@@ -109,6 +147,7 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
       out->floats[i] *= share_;
       received_[slice.begin + i] -= out->floats[i];
     }
+    touched_.push_back(slice);
   }
   return true;
 }
@@ -117,6 +156,8 @@ Status Ako::received(const MessageHeader& header, std::span<const float> floats)
   if (header.kind != MessageHeader::Kind::kSlice) return unexpected();
   float* const to = received_.data() + header.begin;
   for (size_t i = 0; i < floats.size(); ++i) to[i] += floats[i];
+  if (options_.of == Of::kUpdates)
+    touched_.push_back({.begin = header.begin, .count = header.count});
   return {};
 }
 

@@ -59,15 +59,20 @@ class Ako final : public Strategy {
 
   bool is_late(const Link& link) const;
   void end_step();
+  void sum_what_is_due(std::span<const float> weights);
   void forget_sums();
 
   const Options options_;
   float share_;  // of each process that is alive
   uint32_t alive_;
   uint64_t step_ = 0;
-  std::vector<float> sum_;       // of all own gradients or updates
+  // Of all own gradients. Of updates, the sum is right where it is due for some link: elsewhere it
+  // is the weights less base_. So a step takes time for what is exchanged, and not for the whole
+  // model.
+  std::vector<float> sum_;
+  std::vector<float> base_;      // of updates: the first weights and all that others have added
   std::vector<float> received_;  // what the next step adds
-  std::vector<float> last_;      // the weights after the last step, where updates are exchanged
+  std::vector<Range> touched_;   // where received_ may be other than zero
   std::vector<Link> links_;
 };
 

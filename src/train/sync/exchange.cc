@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/checksum.h"
 #include "base/limits.h"
@@ -11,7 +12,6 @@ namespace forebay::train {
 
 using base::Bytes;
 using base::Code;
-using base::MutableBytes;
 using base::MutexLock;
 using Kind = MessageHeader::Kind;
 
@@ -141,68 +141,86 @@ uint64_t Exchange::message_floats(const Link& link) const {
   return std::clamp<uint64_t>(floats, kMessageFloatsLeast, base::kSliceFloatsMax);
 }
 
-bool Exchange::next(uint32_t peer) {
-  const MutexLock lock(mutex_);
-  while (!links_[peer].is_closed) {
-    if (fill(peer)) return true;
-    links_[peer].changed.wait(mutex_);
-  }
-  return false;
-}
-
-bool Exchange::fill(uint32_t peer) {
+Bytes Exchange::next(uint32_t peer) {
   Link& link = links_[peer];
   Outgoing out;
+  {
+    const MutexLock lock(mutex_);
+    bool is_filled = false;
+    while (!link.is_closed && !is_filled) {
+      is_filled = fill(peer, &out);
+      if (!is_filled) link.changed.wait(mutex_);
+    }
+    if (!is_filled) return {};
+    link.stats.sent_bytes += kMessageHeaderBytes + out.floats.size() * sizeof(float);
+  }
+  return pack(link, std::move(out));
+}
+
+bool Exchange::fill(uint32_t peer, Outgoing* out) {
+  Link& link = links_[peer];
   // A peer that has ended confirms nothing more, and needs nothing.
-  if (!link.has_ended && !link.to_confirm.empty()) {
-    out.header.kind = Kind::kTaken;
-    out.header.number = link.to_confirm.front();
-    link.to_confirm.pop_front();
-  } else if (!link.has_ended && link.on_its_way.size() < kOnTheirWayMost &&
-             strategy_->next(peer, message_floats(link), &out)) {
-    out.header.number = ++link.number;
-    const uint64_t bytes = kMessageHeaderBytes + out.floats.size() * sizeof(float);
+  if (!link.has_ended && link.on_its_way.size() < kOnTheirWayMost &&
+      strategy_->next(peer, message_floats(link), out)) {
+    out->header.number = ++link.number;
+    const uint64_t bytes = kMessageHeaderBytes + out->floats.size() * sizeof(float);
     if (link.on_its_way.empty()) link.busy_since_ns = clock_.now_ns();
     link.on_its_way.push_back({.number = link.number, .bytes = bytes});
+  } else if (!link.has_ended && link.told != link.taken) {
+    out->header.kind = Kind::kTaken;
   } else if (!link.has_ended && is_closing_ && !link.has_said_bye) {
-    out.header.kind = Kind::kBye;
+    out->header.kind = Kind::kBye;
     link.has_said_bye = true;
   } else if (link.has_ended ||
              (link.has_said_bye && link.was_said_bye && link.on_its_way.empty())) {
-    out.header.kind = Kind::kEnd;
+    out->header.kind = Kind::kEnd;
     link.is_closed = true;
   } else {
     return false;
   }
-  out.header.sender = options_.rank;
-  out.header.payload_crc32c = base::crc32c(bytes_of(out.floats));
-  link.header = encode_message_header(out.header);
-  link.outgoing = std::move(out.floats);
-  link.stats.sent_bytes += link.header.size() + link.outgoing.size() * sizeof(float);
+  out->header.sender = options_.rank;
+  out->header.taken = link.told = link.taken;
   return true;
 }
 
-Bytes Exchange::payload(uint32_t peer) const { return bytes_of(links_[peer].outgoing); }
+Bytes Exchange::pack(Link& link, Outgoing out) {
+  const Bytes numbers = bytes_of(out.floats);
+  out.header.payload_crc32c = base::crc32c(numbers);
+  base::ByteVector& message = link.messages[link.messages_made++ % link.messages.size()];
+  message = encode_message_header(out.header);
+  message.insert(message.end(), numbers.begin(), numbers.end());
+  return message;
+}
 
-Result<MutableBytes> Exchange::room(uint32_t peer, Bytes header) {
-  Link& link = links_[peer];
-  ASSIGN_OR_RETURN(link.incoming, decode_message_header(header));
-  const MessageHeader& read = link.incoming;
-  if (read.sender != peer || read.count > base::kSliceFloatsMax ||
-      !base::in_bounds(read.begin, read.count, gradient_.size())) {
+size_t Exchange::message_bytes_max() const {
+  const auto floats = std::min<size_t>(gradient_.size(), base::kSliceFloatsMax);
+  return kMessageHeaderBytes + floats * sizeof(float);
+}
+
+// Leaves the numbers in `arrived`.
+Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes message) {
+  if (message.size() < kMessageHeaderBytes) {
+    return base::fail(Code::kCorrupt, "sync: rank {} sends {} bytes", peer, message.size());
+  }
+  ASSIGN_OR_RETURN(const MessageHeader header,
+                   decode_message_header(message.first(kMessageHeaderBytes)));
+  const Bytes rest = message.subspan(kMessageHeaderBytes);
+  if (header.sender != peer || header.count > rest.size() / sizeof(float) ||
+      !base::in_bounds(header.begin, header.count, gradient_.size())) {
     return base::fail(Code::kCorrupt,
                       "sync: rank {} sends {} floats from {} as rank {}, which is no part of a "
                       "model of {}",
-                      peer, read.count, read.begin, read.sender, gradient_.size());
+                      peer, header.count, header.begin, header.sender, gradient_.size());
   }
-  link.arrived.resize(read.count);
-  return MutableBytes{reinterpret_cast<uint8_t*>(link.arrived.data()),
-                      link.arrived.size() * sizeof(float)};
+  std::vector<float>& arrived = links_[peer].arrived;
+  arrived.resize(header.count);
+  if (!arrived.empty()) std::memcpy(arrived.data(), rest.data(), arrived.size() * sizeof(float));
+  return header;
 }
 
-bool Exchange::received(uint32_t peer) {
+Result<bool> Exchange::received(uint32_t peer, Bytes message) {
+  ASSIGN_OR_RETURN(const MessageHeader header, unpack(peer, message));
   Link& link = links_[peer];
-  const MessageHeader& header = link.incoming;
   Status status;
   if (base::crc32c(bytes_of(link.arrived)) != header.payload_crc32c) {
     status = {Code::kCorrupt, "does not agree with its checksum"};
@@ -211,9 +229,8 @@ bool Exchange::received(uint32_t peer) {
   }
   const MutexLock lock(mutex_);
   link.stats.received_bytes += kMessageHeaderBytes + link.arrived.size() * sizeof(float);
-  if (header.kind == Kind::kTaken) {
-    confirm(link, header.number);
-  } else if (header.has_payload()) {
+  confirm(link, header.taken);
+  if (header.has_payload()) {
     if (status.ok()) status = strategy_->received(header, link.arrived);
     if (status.ok()) {
       const size_t bucket = std::bit_width(std::max<uint64_t>(header.steps, 1) - 1);
@@ -223,7 +240,7 @@ bool Exchange::received(uint32_t peer) {
       stats_.trouble = fmt::format("sync: a message of rank {} from its step {} {}; it was refused",
                                    peer, header.step, status.message());
     }
-    link.to_confirm.push_back(header.number);
+    link.taken = header.number;
   }
   if (header.kind == Kind::kBye) link.was_said_bye = true;
   if (header.kind == Kind::kEnd) link.has_ended = true;
@@ -232,11 +249,13 @@ bool Exchange::received(uint32_t peer) {
   return header.kind != Kind::kEnd;
 }
 
-void Exchange::confirm(Link& link, uint64_t number) {
-  if (link.on_its_way.empty() || link.on_its_way.front().number != number) return;
+void Exchange::confirm(Link& link, uint64_t taken) {
+  if (link.on_its_way.empty() || link.on_its_way.front().number > taken) return;
   count_busy(link);
-  link.busy_bytes += link.on_its_way.front().bytes;
-  link.on_its_way.pop_front();
+  while (!link.on_its_way.empty() && link.on_its_way.front().number <= taken) {
+    link.busy_bytes += link.on_its_way.front().bytes;
+    link.on_its_way.pop_front();
+  }
 }
 
 void Exchange::lost(uint32_t peer, const std::string& why) {

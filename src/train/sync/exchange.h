@@ -3,8 +3,8 @@
 // are the threads: each calls one of the functions below in a loop.
 //
 //   training:  before_update ── optimiser's step ── after_update
-//   sender:    next ── send header and numbers ── next …            (one for each peer)
-//   receiver:  receive header ── room ── receive numbers ── received … (one for each peer)
+//   sender:    next ── send message ── next …            (one for each peer)
+//   receiver:  receive message ── received …             (one for each peer)
 //   reducer:   next_reduction ── all-reduce ── reduced …            (one)
 #pragma once
 
@@ -65,17 +65,15 @@ class Exchange {
   // Errors: the same but the strategy's.
   Status after_update();
 
-  // Waits for the next message to `peer` and returns false when there will be none. Header and
-  // numbers stay as they are until the next call for this peer.
-  bool next(uint32_t peer);
-  base::Bytes header(uint32_t peer) const { return links_[peer].header; }
-  base::Bytes payload(uint32_t peer) const;
+  // Waits for the next message to `peer`, and gives its bytes, which stay as they are until the
+  // call after the next one for this peer; none when there will be none.
+  base::Bytes next(uint32_t peer);
 
-  // Gives the place for the numbers that follow this header, empty for none. Errors: kCorrupt; then
-  // nothing more can be read from this peer.
-  Result<base::MutableBytes> room(uint32_t peer, base::Bytes header);
-  // The numbers are there. Returns false when it was the peer's last message.
-  bool received(uint32_t peer);
+  // No message has more bytes.
+  size_t message_bytes_max() const;
+  // A message has arrived; more bytes may follow it. Returns false when it was the peer's last one.
+  // Errors: kCorrupt; then nothing more can be read from this peer.
+  Result<bool> received(uint32_t peer, base::Bytes message);
   // The peer cannot be reached any more.
   void lost(uint32_t peer, const std::string& why);
 
@@ -99,14 +97,15 @@ class Exchange {
     uint64_t number = 0;
     uint64_t bytes = 0;
   };
-  // What next() and room() leave for the thread that called them is not under the mutex.
+  // What one thread alone uses is not under the mutex.
   struct Link {
     base::CondVar changed;
     bool is_closed = false;     // no message follows
     bool has_said_bye = false;  // this process
     bool was_said_bye = false;  // by the peer
     bool has_ended = false;     // the peer has sent its last message
-    std::deque<uint64_t> to_confirm;
+    uint64_t taken = 0;         // the number of the last slice that has arrived
+    uint64_t told = 0;          // the same as the peer knows it
     std::deque<OnItsWay> on_its_way;
     uint64_t number = 0;  // of the last slice
     // Time with something on its way, and the bytes that arrived in it, since the last measurement.
@@ -114,16 +113,15 @@ class Exchange {
     int64_t busy_ns = 0;
     uint64_t busy_bytes = 0;
     LinkStats stats;
-    // The sender's.
-    base::ByteVector header;
-    std::vector<float> outgoing;
-    // The receiver's.
-    MessageHeader incoming;
-    std::vector<float> arrived;
+    std::array<base::ByteVector, 2> messages;  // the sender's, in turn
+    uint64_t messages_made = 0;
+    std::vector<float> arrived;  // the receiver's
   };
 
-  bool fill(uint32_t peer) REQUIRES(mutex_);
-  void confirm(Link& link, uint64_t number) REQUIRES(mutex_);
+  bool fill(uint32_t peer, Outgoing* out) REQUIRES(mutex_);
+  base::Bytes pack(Link& link, Outgoing out);
+  Result<MessageHeader> unpack(uint32_t peer, base::Bytes message);
+  void confirm(Link& link, uint64_t taken) REQUIRES(mutex_);
   Status wait_for_peers() REQUIRES(mutex_);
   void measure() REQUIRES(mutex_);
   void measure(uint32_t peer, int64_t ns) REQUIRES(mutex_);

@@ -35,13 +35,13 @@ std::unique_ptr<Strategy> ako(uint32_t rank, uint32_t processes, uint64_t stalen
 
 // Hands all that `from` sends to `to`, until the last message.
 void carry(uint32_t from_rank, Exchange& from, uint32_t to_rank, Exchange& to) {
-  while (from.next(to_rank)) {
-    const auto room = to.room(from_rank, from.header(to_rank));
-    ASSERT_TRUE(room.has_value()) << room.error().message();
-    const base::Bytes payload = from.payload(to_rank);
-    ASSERT_EQ(room->size(), payload.size());
-    std::copy(payload.begin(), payload.end(), room->begin());
-    if (!to.received(from_rank)) return;
+  while (true) {
+    const base::Bytes message = from.next(to_rank);
+    if (message.empty()) return;
+    ASSERT_LE(message.size(), to.message_bytes_max());
+    const auto goes_on = to.received(from_rank, message);
+    ASSERT_TRUE(goes_on.has_value()) << goes_on.error().message();
+    if (!*goes_on) return;
   }
 }
 
@@ -88,22 +88,23 @@ TEST(Exchange, ThreeProcessesWithTheirThreads) {
   }
 }
 
-// The first message of a process with gradients of ones, which `to` has made room for.
+// The first message of a process with gradients of ones.
 struct FirstMessage {
   FirstMessage() {
     std::fill(from.gradient.begin(), from.gradient.end(), 1);
     EXPECT_TRUE(from.exchange.before_update().ok());
     EXPECT_TRUE(from.exchange.after_update().ok());
-    EXPECT_TRUE(from.exchange.next(1));
-    header = {from.exchange.header(1).begin(), from.exchange.header(1).end()};
-    payload = {from.exchange.payload(1).begin(), from.exchange.payload(1).end()};
+    const base::Bytes message = from.exchange.next(1);
+    EXPECT_GT(message.size(), kMessageHeaderBytes);
+    header.assign(message.begin(), message.begin() + kMessageHeaderBytes);
+    payload.assign(message.begin() + kMessageHeaderBytes, message.end());
   }
   // How much the gradient of `to` changes by the message.
   float deliver() {
-    const auto room = to.exchange.room(0, header);
-    EXPECT_TRUE(room.has_value());
-    std::copy(payload.begin(), payload.end(), room->begin());
-    EXPECT_TRUE(to.exchange.received(0));
+    base::ByteVector message = header;
+    message.insert(message.end(), payload.begin(), payload.end());
+    message.push_back(7);  // what follows a message does not matter
+    EXPECT_TRUE(to.exchange.received(0, message).value_or(false));
     std::fill(to.gradient.begin(), to.gradient.end(), 0);
     EXPECT_TRUE(to.exchange.before_update().ok());
     float sum = 0;
@@ -145,13 +146,19 @@ TEST(Exchange, NumbersThatAreNotFiniteAreRefusedAndNamed) {
 TEST(Exchange, AHeaderThatLeavesTheModelIsRefused) {
   Process process(1, 2, ako(1, 2));
   const auto code = [&process](const MessageHeader& header) {
-    const auto room = process.exchange.room(0, encode_message_header(header));
-    return room ? base::Code::kOk : room.error().code();
+    base::ByteVector message = encode_message_header(header);
+    message.resize(message.size() + kFloats * sizeof(float));
+    const auto received = process.exchange.received(0, message);
+    return received ? base::Code::kOk : received.error().code();
   };
   EXPECT_EQ(code({.begin = 0, .count = kFloats}), base::Code::kOk);
   EXPECT_EQ(code({.begin = 1, .count = kFloats}), base::Code::kCorrupt);
   EXPECT_EQ(code({.begin = UINT64_MAX, .count = 2}), base::Code::kCorrupt);
   EXPECT_EQ(code({.sender = 1, .begin = 0, .count = 1}), base::Code::kCorrupt);
+  const base::ByteVector cut = encode_message_header({.begin = 0, .count = 1});
+  EXPECT_EQ(process.exchange.received(0, cut).error().code(), base::Code::kCorrupt);
+  EXPECT_EQ(process.exchange.received(0, base::Bytes(cut).first(9)).error().code(),
+            base::Code::kCorrupt);
 }
 
 TEST(Exchange, AStepWaitsOnlySoLongForALinkThatTakesNothing) {
@@ -173,7 +180,7 @@ TEST(Exchange, AnAllReduceThatNobodyDoesEndsWithAnError) {
 TEST(Exchange, ThePeerThatIsGoneGetsNothingMore) {
   Process process(0, 2, ako(0, 2));
   std::jthread sender([&process] {
-    while (process.exchange.next(1)) {
+    while (!process.exchange.next(1).empty()) {
     }
   });
   process.exchange.lost(1, "connection reset");

@@ -10,11 +10,12 @@ using base::ByteWriter;
 using base::Code;
 
 // Little-endian numbers: u32 magic, u8 version, u8 kind, u16 zero, u32 sender, u64 number,
-// u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32 CRC32C of all before it.
+// u64 taken, u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32 CRC32C of all
+// before.
 namespace {
 
 constexpr uint32_t kMagic = 0x59534246;  // "FBSY"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 
 }  // namespace
 
@@ -28,6 +29,7 @@ ByteVector encode_message_header(const MessageHeader& header) {
   to.number(uint16_t{0});
   to.number(header.sender);
   to.number(header.number);
+  to.number(header.taken);
   to.number(header.step);
   to.number(header.steps);
   to.number(header.begin);
@@ -58,6 +60,7 @@ Result<MessageHeader> decode_message_header(base::Bytes bytes) {
   header.kind = static_cast<MessageHeader::Kind>(kind);
   header.sender = in.number<uint32_t>();
   header.number = in.number<uint64_t>();
+  header.taken = in.number<uint64_t>();
   header.step = in.number<uint64_t>();
   header.steps = in.number<uint64_t>();
   header.begin = in.number<uint64_t>();

@@ -13,13 +13,14 @@ struct MessageHeader {
   enum class Kind : uint8_t {
     kSlice,   // values for a range of the model
     kAnswer,  // values for a range, in answer to a slice
-    kTaken,   // the slice or answer with this number has arrived; no numbers follow
+    kTaken,   // says what `taken` says and nothing else; no numbers follow
     kBye,     // the sender has no slices any more, but still answers; no numbers follow
     kEnd,     // the last message of its sender; no numbers follow
   };
   Kind kind = Kind::kSlice;
   uint32_t sender = 0;  // its rank
   uint64_t number = 0;  // counts the slices and answers from this sender to this receiver
+  uint64_t taken = 0;   // the number of the last slice or answer that the sender has received
   uint64_t step = 0;    // how many steps the sender has made; of an answer: what it answers to
   uint64_t steps = 0;   // from how many of the sender's steps the values come
   uint64_t begin = 0;   // the first float of the range
@@ -30,7 +31,7 @@ struct MessageHeader {
 };
 
 // The bytes of every header.
-inline constexpr size_t kMessageHeaderBytes = 56;
+inline constexpr size_t kMessageHeaderBytes = 64;
 
 base::ByteVector encode_message_header(const MessageHeader& header);
 // Errors: kCorrupt for bytes that encode_message_header() does not make.

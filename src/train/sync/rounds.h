@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "train/sync/strategy.h"
@@ -17,6 +18,12 @@ class Rounds {
   // Makes `count` more numbers due; at most all numbers of the range are due at a time.
   void add_due(uint64_t count) { due_ = std::min(due_ + count, range_.count); }
   uint64_t due() const { return due_; }
+  // What is due, in the order in which it will be taken; either may be empty.
+  std::array<Range, 2> due_ranges() const {
+    const uint64_t first = std::min(due_, range_.count - at_);
+    return {Range{.begin = range_.begin + at_, .count = first},
+            Range{.begin = range_.begin, .count = due_ - first}};
+  }
 
   // Takes the next slice of at most `count_max` numbers, when some are due, in the step `step`.
   Range take(uint64_t count_max, uint64_t step) {
