@@ -144,6 +144,17 @@ auto waiting(const Call& call) {
   return call();
 }
 
+nb::dict kept(const Exchange& self) {
+  nb::dict out;
+  for (auto& [name, floats] : waiting([&] { return self.kept(); })) {
+    auto* const owned = new std::vector<float>(std::move(floats));
+    const nb::capsule owner(
+        owned, [](void* memory) noexcept { delete static_cast<std::vector<float>*>(memory); });
+    out[text(name)] = Numbers(owned->data(), {owned->size()}, owner);
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_sync(nb::module_& m) {
@@ -203,7 +214,14 @@ void bind_sync(nb::module_& m) {
           nb::arg("why"))
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
-      .def("stats", &stats);
+      .def("stats", &stats)
+      .def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
+      .def(
+          "restore",
+          [](Exchange& self, const std::string& name, const Floats& floats) {
+            check(waiting([&] { return self.restore(name, span(floats)); }));
+          },
+          nb::arg("name"), nb::arg("floats"));
 }
 
 }  // namespace forebay::bind

@@ -233,6 +233,31 @@ def ends_apart() -> Any:
     return True
 
 
+def resumes() -> Any:
+    """For each strategy: whether what is kept is the same in all, and the loss after a restart."""
+    found = []
+    for strategy in STRATEGIES:
+        model = make_model()
+        optimizer = sgd(model)
+        with forebay.sync.attach(model, optimizer, strategy) as sync:
+            learn(model, optimizer, 60)
+            state = sync.state_dict()
+        saved = (model.state_dict(), optimizer.state_dict(), state)
+        kept = [float(tensor.abs().sum()) for tensor in state["kept"].values()]
+        restarted = make_model()
+        restarted.load_state_dict(saved[0])
+        optimizer = sgd(restarted)
+        optimizer.load_state_dict(saved[1])
+        with forebay.sync.attach(restarted, optimizer, strategy) as sync:
+            sync.load_state_dict(saved[2])
+            again = sync.state_dict()["kept"]
+            same = all(torch.equal(again[name], state["kept"][name]) for name in again)
+            learn(restarted, optimizer, 240, 60)
+        found.append({"kept": kept, "same": same, "loss": loss_of(restarted)})
+        dist.barrier()
+    return found
+
+
 def one_dies() -> Any:
     """Rank 1 is killed in the middle; the others go on."""
     model = make_model()

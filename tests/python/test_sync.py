@@ -17,7 +17,7 @@ WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
     "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "changes",
-    "ends_apart",
+    "ends_apart", "resumes",
 )  # fmt: skip
 
 
@@ -59,6 +59,18 @@ def test_a_strategy_learns(found: list[dict[str, Any]], number: int):
             assert link["received_bytes"] > 0
             assert link["lost"] == ""
             assert sum(stats["staleness"]) > 0
+
+
+@pytest.mark.parametrize("number", range(len(STRATEGIES)), ids=[repr(s) for s in STRATEGIES])
+def test_a_strategy_goes_on_from_a_checkpoint(found: list[dict[str, Any]], number: int):
+    results = [rank["resumes"][number] for rank in found]
+    assert results[0]["kept"] == results[1]["kept"]
+    assert all(amount > 0 for amount in results[0]["kept"])
+    keeps = {"local": 2, "ps": 1}.get(STRATEGIES[number].name, 0)
+    for result in results:
+        assert len(result["kept"]) == keeps
+        assert result["same"]
+        assert result["loss"] < 0.9
 
 
 def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):

@@ -90,6 +90,26 @@ class Sync:
         finally:
             self._holds_back = False
 
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs beside the model's and the optimizer's; each process calls it.
+
+        It is the same in all processes, so rank 0 may write it: the outer momentum and the shared
+        weights of "local", and the momentum of "ps". The other strategies keep nothing.
+        """
+        return self._together.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a checkpoint; each process calls it before its first step.
+
+        Args:
+            state: Of state_dict(). That of another strategy is left out: the model and the
+                optimizer are enough to go on with.
+
+        Raises:
+            ValueError: It is of a model of another size.
+        """
+        self._together.load_state_dict(state)
+
     def stats(self) -> dict[str, Any]:
         """What was exchanged so far.
 

@@ -11,7 +11,7 @@ from forebay import _core
 from forebay.sync.auto import MEASURES, Auto
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.rules import Rule
-from forebay.sync.strategies import Strategy
+from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.totals import Totals
 
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
@@ -126,6 +126,20 @@ class Together:
         self._exchange.after_update()
         if self._auto is not None:
             self._auto.after_step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Sync.state_dict`."""
+        kept = {name: torch.from_numpy(found) for name, found in self._exchange.kept().items()}
+        if isinstance(self.strategy, ParameterServers):  # each has a part
+            for tensor in kept.values():
+                dist.all_reduce(tensor, group=self.group)
+        return {"strategy": self.strategy.name, "kept": kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `Sync.load_state_dict`."""
+        if state["strategy"] == self.strategy.name:
+            for name, tensor in state["kept"].items():
+                self._exchange.restore(name, tensor.numpy())
 
     def stats(self) -> dict[str, Any]:
         """What was exchanged so far; see `Sync.stats`."""

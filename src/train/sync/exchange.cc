@@ -315,6 +315,27 @@ void Exchange::close() {
   reduction_due_.notify_all();
 }
 
+std::vector<std::pair<std::string, std::vector<float>>> Exchange::kept() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::pair<std::string, std::vector<float>>> out;
+  for (const Kept& kept : strategy_->kept()) {
+    out.emplace_back(kept.name, std::vector<float>(kept.floats.begin(), kept.floats.end()));
+  }
+  return out;
+}
+
+Status Exchange::restore(const std::string& name, std::span<const float> floats) {
+  const MutexLock lock(mutex_);
+  for (const Kept& kept : strategy_->kept()) {
+    if (kept.name != name || kept.floats.size() != floats.size()) continue;
+    const auto own = floats.subspan(kept.own.begin, kept.own.count);
+    std::copy(own.begin(), own.end(), kept.floats.subspan(kept.own.begin).begin());
+    return {};
+  }
+  return base::fail(Code::kInvalid, "sync: this strategy keeps no {} numbers named {}",
+                    floats.size(), name);
+}
+
 ExchangeStats Exchange::stats() const {
   const MutexLock lock(mutex_);
   ExchangeStats stats = stats_;

@@ -92,6 +92,11 @@ class Exchange {
 
   ExchangeStats stats() const;
 
+  // Strategy::kept(), copied, and taken from a checkpoint. Errors: kInvalid for other names or
+  // sizes.
+  std::vector<std::pair<std::string, std::vector<float>>> kept() const;
+  Status restore(const std::string& name, std::span<const float> floats);
+
  private:
   struct OnItsWay {
     uint64_t number = 0;

@@ -31,6 +31,11 @@ class LocalSteps final : public Strategy {
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;
   void reduced() override { is_summed_ = true; }
+  // An exchange that is on its way is not kept: the next one of its fragment makes up for it.
+  std::vector<Kept> kept() override {
+    const Range all = {.begin = 0, .count = shared_.size()};
+    return {{"shared", shared_, all}, {"outer_momentum", momentum_, all}};
+  }
 
  private:
   enum class State { kIdle, kReady, kInSum };

@@ -33,6 +33,9 @@ class ParameterServers final : public Strategy {
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;
+  std::vector<Kept> kept() override {
+    return {{"momentum", momentum_, peers_[options_.rank].part.value_or(Range())}};
+  }
 
  private:
   struct Question {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -35,6 +36,13 @@ struct SgdRule {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
+};
+
+// Numbers of a strategy that a checkpoint keeps beside the weights.
+struct Kept {
+  std::string name;
+  std::span<float> floats;  // of the size of the model
+  Range own;                // what this process has of them; the rest is zero
 };
 
 // One thread at a time calls it.
@@ -78,6 +86,10 @@ class Strategy {
   virtual std::span<float> next_reduction() { return {}; }
   // The oldest of these has been summed.
   virtual void reduced() {}
+
+  // Each time the same. Who has read a checkpoint writes into them before
+  // the first step.
+  virtual std::vector<Kept> kept() { return {}; }
 
   // Into how many parts the model is cut for this peer, so that one a step fits the link.
   virtual uint32_t partitions(uint32_t /*peer*/) const { return 1; }

@@ -124,8 +124,14 @@ class SimulatedJob {
       processes_[rank].is_sending[peer] = false;
       Process& to = processes_[peer];
       if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, out->floats).ok());
-      go_on(peer);
-      go_on(rank);
+      for (const auto& [own, other] : {std::pair(peer, rank), std::pair(rank, peer)}) {
+        // A process that waits may do so no more, and then all its links may have something to send.
+        if (processes_[own].waits != Waits::kNo) {
+          go_on(own);
+        } else if (!processes_[own].is_dead) {
+          send(own, other);
+        }
+      }
     });
   }
 

@@ -12,6 +12,9 @@ import subprocess
 from collections.abc import Iterator
 
 BURST_BYTES_MIN = 32 << 10
+# The largest packets that a system hands to a network card, with headers. A bucket cuts what is
+# larger than its burst, which costs the sender processor time that a card would not.
+LARGE_PACKET_BYTES = 66 << 10
 BURST_MS = 2
 QUEUE_MS = 50  # how long a packet waits for its turn at most, before it is dropped
 NUMBERS = itertools.count()  # numbers this process's networks, which may exist at the same time
@@ -28,9 +31,9 @@ def _ip(*words: str) -> str:
     return done.stdout
 
 
-def _limit(command: list[str], name: str, mbit: int) -> None:
+def _limit(command: list[str], name: str, mbit: int, burst_min: int = BURST_BYTES_MIN) -> None:
     """Limits what leaves an interface, in Mbit/s; headers of all layers count too."""
-    burst = max(BURST_BYTES_MIN, mbit * 125 * BURST_MS)
+    burst = max(burst_min, mbit * 125 * BURST_MS)
     bucket = f"tbf rate {mbit}mbit burst {burst} latency {QUEUE_MS}ms".split()
     subprocess.run([*command, "tc", "qdisc", "replace", "dev", name, "root", *bucket], check=True)
 
@@ -157,8 +160,8 @@ class Network:
     def limit(self, mbit: int) -> None:
         """Limits the rate of each machine's link in each direction, in Mbit/s."""
         for machine, name in enumerate(self._links):
-            _limit([], name, mbit)
-            _limit(self.command(machine), "link0", mbit)
+            _limit([], name, mbit, LARGE_PACKET_BYTES)
+            _limit(self.command(machine), "link0", mbit, LARGE_PACKET_BYTES)
 
     @contextlib.contextmanager
     def without(self, machine: int) -> Iterator[None]:
