@@ -12,8 +12,9 @@ Each strategy gets the same search of learning rates with the first seed, and pa
 one of servers, places and bounds, too (lib/sync_trials.py). Parts:
 
 compare: each strategy at each rate of the links
-changes: the links change after a third of the time
-killed: a worker is killed; strategies that cannot go on are started again by torchrun
+changes: the links change after some seconds
+killed: a worker is killed at some instant of the time that the job takes without that; torchrun
+starts those that cannot go on again, from the model and the optimizer that rank 0 had
 overhead: steps a second of our all-reduce and of DistributedDataParallel, in turns
 
 TASK_STRATEGY_RATE_s: seconds to the accuracy with links of RATE Mbit/s (null: not reached)
@@ -54,6 +55,7 @@ PARTS = ("compare", "changes", "killed", "overhead")
 QUICK_RATES = (10, 100)
 QUICK_SIDES = ("ako", "ps", "streaming", "allreduce", "auto")
 CHANGES = ((10, 100), (100, 10))
+CHANGE_SECONDS = {"cifar": 30, "digits": 8}
 CHANGING_SIDES = ("ako", "streaming", "allreduce", "auto")
 KILLED_SIDES = ("ako", "pairs", "ps", "streaming", "allreduce")
 KILLED_RATE = 100
@@ -103,16 +105,15 @@ class Bench:
         task, side = TASKS[trial.task], SIDES[trial.side]
         settings = self.settings(trial, side)
         after = None
-        if trial.event == "killed":
-            # Some time in the first half of the time that the first trials took.
-            instant = task.seconds_max * (0.1 + 0.05 * (trial.seed % 4))
-            after = instant, lambda jobs, folder: jobs.kill(folder, KILLED_RANK)
-        elif trial.event:
-            later = int(trial.event)
-            after = task.seconds_max / 4, lambda jobs, folder: jobs.limit(later)
+        what, *numbers = trial.event.split() or [""]
+        if what == "kill":
+            after = float(numbers[0]), lambda jobs, folder: jobs.kill(folder, KILLED_RANK)
+        elif what == "limit":
+            later = int(numbers[0])
+            after = float(numbers[1]), lambda jobs, folder: jobs.limit(later)
         outcome = self.jobs.run(
             settings, trial.mbit, self.data(trial.task)[1], task.accuracy,
-            after=after, restarts=side.restarts and trial.event == "killed",
+            after=after, restarts=side.restarts and what == "kill",
         )  # fmt: skip
         return record_of(outcome)
 
@@ -131,6 +132,7 @@ def record_of(outcome: Outcome) -> Record:
         parts=max((link["partitions"] for link in links), default=1),
         waited=round(stats.get("waited_s", 0.0) / seconds, 3),
         strategy=own.get("strategy", ""),
+        happened=outcome.happened,
     )
 
 
@@ -160,7 +162,7 @@ def compare(
         show_table(f"{task}, {mbit} Mbit/s, to {TASKS[task].accuracy:.0%}", columns, rows)
         if {"ako", "ps"} <= times.keys():
             figures[f"{task}_ako_vs_ps_saving_{mbit}"] = round(1 - times["ako"] / times["ps"], 3)
-        if "auto" in times:
+        if "auto" in times and len(times) > 1:
             others = min(seconds for side, seconds in times.items() if side != "auto")
             figures[f"{task}_auto_vs_best_{mbit}"] = round(times["auto"] / others, 3)
     return figures
@@ -183,7 +185,8 @@ def changes(trials: Trials, task: str, seeds: int) -> dict[str, Any]:
     for before, later in CHANGES:
         times = {}
         for side in CHANGING_SIDES:
-            tuned = replace(trials.tuned(task, before, side), event=str(later))
+            event = f"limit {later} {CHANGE_SECONDS[task]}"
+            tuned = replace(trials.tuned(task, before, side), event=event)
             times[side] = statistics.mean(
                 trials.of(replace(tuned, seed=seed)).seconds_or(TASKS[task].seconds_max)
                 for seed in range(seeds)
@@ -202,8 +205,11 @@ def killed(trials: Trials, task: str, sides: Sequence[str], seeds: int) -> dict[
         costs = []
         for seed in range(seeds):
             calm = trials.of(replace(tuned, seed=seed))
-            hurt = trials.of(replace(tuned, seed=seed, event="killed"))
-            if calm.seconds is not None:
+            if calm.seconds is None:
+                continue
+            instant = round(calm.seconds * (0.2 + 0.2 * (seed % 4)))
+            hurt = trials.of(replace(tuned, seed=seed, event=f"kill {instant}"))
+            if hurt.happened:
                 costs.append(hurt.seconds_or(TASKS[task].seconds_max) - calm.seconds)
         name = f"{task}_{side}_kill_cost_s"
         figures[name] = round(statistics.mean(costs), 1) if costs else None

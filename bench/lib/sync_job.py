@@ -37,16 +37,13 @@ class Outcome:
         points: Its snapshots in their order: seconds of training, steps of rank 0, and accuracy.
         seconds: When it reached the accuracy, by a line between snapshots; None: it did not.
         reports: What each worker said at its end, by rank; not of those that were ended.
+        happened: Whether what should happen meanwhile did.
     """
 
     points: list[tuple[float, int, float]]
     seconds: float | None
     reports: dict[int, dict[str, Any]]
-
-    @property
-    def accuracy(self) -> float:
-        """The best of its snapshots."""
-        return max((accuracy for _, _, accuracy in self.points), default=0.0)
+    happened: bool
 
 
 @contextmanager
@@ -141,14 +138,16 @@ class Jobs:
                 workers = [
                     self._start(stack, rank, settings, restarts) for rank in range(self.workers)
                 ]
-                points, seconds = self._watch(folder, workers, settings, accuracy, target, after)
+                points, seconds, happened = self._watch(
+                    folder, workers, settings, accuracy, target, after
+                )
             reports = {
                 int(path.stem[4:]): json.loads(path.read_text())
                 for path in folder.glob("rank*.json")
             }
         finally:
             shutil.rmtree(folder)
-        return Outcome(points, seconds, reports)
+        return Outcome(points, seconds, reports, happened)
 
     def limit(self, mbit: int) -> None:
         """Sets the rate of each worker's link in each direction, in Mbit/s."""
@@ -197,7 +196,7 @@ class Jobs:
         accuracy: Accuracy,
         target: float,
         after: tuple[float, Callable[["Jobs", Path], None]] | None,
-    ) -> tuple[list[tuple[float, int, float]], float | None]:
+    ) -> tuple[list[tuple[float, int, float]], float | None, bool]:
         points: list[tuple[float, int, float]] = []
         reached: float | None = None
         until = time.monotonic() + settings.seconds_max + START_SECONDS_MAX
@@ -222,7 +221,7 @@ class Jobs:
                 worker.wait(20)
             except subprocess.TimeoutExpired:
                 _end(worker)
-        return points, reached
+        return points, reached, after is None
 
 
 def seconds_since_begin(folder: Path) -> float:

@@ -66,8 +66,7 @@ class Trial:
         rate: The learning rate.
         options: In place of the side's.
         seed: Of weights and order.
-        event: What happens meanwhile: "" for nothing, "killed" for a worker's death, or the rate of
-            the links later, as a text.
+        event: What happens meanwhile: "", or "kill" or "limit MBIT" and after how many seconds.
     """
 
     task: str
@@ -96,6 +95,7 @@ class Record:
         parts: Into how many the model was cut.
         waited: The part of the time in which rank 0 waited for others.
         strategy: At the end.
+        happened: Whether what should happen meanwhile did, before the job ended.
     """
 
     seconds: float | None
@@ -105,6 +105,7 @@ class Record:
     parts: int = 1
     waited: float = 0.0
     strategy: str = ""
+    happened: bool = True
 
     @property
     def accuracy(self) -> float:

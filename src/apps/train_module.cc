@@ -20,10 +20,12 @@ class PythonTogether final : public train::Together {
   explicit PythonTogether(nb::object job)
       : job_(std::move(job)),
         rank_(nb::cast<uint32_t>(job_.attr("rank"))),
-        processes_(nb::cast<uint32_t>(job_.attr("processes"))) {}
+        processes_(nb::cast<uint32_t>(job_.attr("processes"))),
+        processes_here_(nb::cast<uint32_t>(job_.attr("processes_here"))) {}
 
   uint32_t rank() const override { return rank_; }
   uint32_t processes() const override { return processes_; }
+  uint32_t processes_here() const override { return processes_here_; }
 
   Result<ByteVector> from_rank_0(const ByteVector& own) override {
     ByteVector all;
@@ -38,7 +40,12 @@ class PythonTogether final : public train::Together {
   }
   Status begin(const train::FlatNumbers& numbers) override {
     return call([&] {
-      job_.attr("begin")(array(numbers.weights), array(numbers.gradient), numbers.sizes);
+      // A sum that is on its way when the run fails may still be written.
+      const nb::capsule memory(new std::shared_ptr<void>(numbers.memory), [](void* kept) noexcept {
+        delete static_cast<std::shared_ptr<void>*>(kept);
+      });
+      job_.attr("begin")(array(numbers.weights, memory), array(numbers.gradient, memory),
+                         numbers.sizes);
     });
   }
   Status before_update() override {
@@ -56,8 +63,8 @@ class PythonTogether final : public train::Together {
  private:
   using Array = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
-  Array array(std::span<float> numbers) const {
-    return Array(numbers.data(), {numbers.size()}, job_);
+  static Array array(std::span<float> numbers, const nb::capsule& memory) {
+    return Array(numbers.data(), {numbers.size()}, memory);
   }
   std::string text(const char* method) const {
     const nb::gil_scoped_acquire acquired;
@@ -77,6 +84,7 @@ class PythonTogether final : public train::Together {
   const nb::object job_;
   const uint32_t rank_;
   const uint32_t processes_;
+  const uint32_t processes_here_;
 };
 
 int run(const std::vector<std::string>& arguments, nb::object job) {

@@ -17,8 +17,11 @@ struct Feeds {
   std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
 };
 
-// Whether this process is alone or rank 0, which alone measures, says and writes something.
-bool is_first(const Job& job) { return job.together == nullptr || job.together->rank() == 0; }
+// How many threads a process takes that was not told so.
+int own_cores(const Job& job) {
+  const uint32_t here = job.together == nullptr ? 1 : job.together->processes_here();
+  return std::max(1, io::usable_cores() / static_cast<int>(here));
+}
 
 Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options& options,
                          Precision precision, int64_t classes,
@@ -29,9 +32,10 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
     training.rank = static_cast<int>(job.together->rank());
     training.world_size = static_cast<int>(job.together->processes());
     training.global_batch *= job.together->processes();
+    if (training.threads == 0) training.threads = own_cores(job);
   }
   ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
-  if (job.validation.empty() || !is_first(job)) return feeds;
+  if (job.validation.empty() || !is_first(job.together)) return feeds;
   ASSIGN_OR_RETURN(const auto validation,
                    store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
   RETURN_IF_ERROR(check_same_classes(*dataset, *validation, classes));
@@ -76,6 +80,7 @@ RunOptions run_options(const Job& job, const Options& options) {
   RunOptions run;
   run.epochs = options.epochs;
   run.together = job.together;
+  run.is_measured = !job.validation.empty();
   run.global_batch = options.batch * (run.together == nullptr ? 1 : run.together->processes());
   run.out = job.out;
   run.resume = job.resume;
@@ -121,8 +126,8 @@ Status report(Log& log, const Summary& summary) {
 }  // namespace
 
 Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
-  ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job) ? job.log : ""));
-  if (!is_first(job)) log.be_quiet();
+  ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
+  if (!is_first(job.together)) log.be_quiet();
   ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision));
   ASSIGN_OR_RETURN(const auto dataset,
                    store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
@@ -130,7 +135,7 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   ASSIGN_OR_RETURN(const Options options, settle(job, *dataset, classes));
 
   const int64_t torch_ns = io::monotonic_ns();
-  at::set_num_threads(job.torch_threads > 0 ? job.torch_threads : io::usable_cores());
+  at::set_num_threads(job.torch_threads > 0 ? job.torch_threads : own_cores(job));
   ASSIGN_OR_RETURN(const auto model, open_model(options, classes));
   const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
   ASSIGN_OR_RETURN(const Feeds feeds,
@@ -145,11 +150,13 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
     ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
   }
   RunOptions run = run_options(job, options);
+  // The processes' results differ by what they exchange and when, so their threads may, too.
+  const int threads = job.together == nullptr ? at::get_num_threads() : 0;
   run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
                                                  .classes = classes,
                                                  .precision = choice.precision,
                                                  .init = init,
-                                                 .torch_threads = at::get_num_threads()});
+                                                 .torch_threads = threads});
   RETURN_IF_ERROR(log.event("start", {{"options", nlohmann::json::parse(run.fingerprint)}}));
   run.on_first_batch = [&] {
     return report_first_batch(log, io::monotonic_ns() - job.start_ns - torch_start_ns,

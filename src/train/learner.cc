@@ -78,6 +78,7 @@ FlatNumbers Learner::flatten() {
   const auto floats = static_cast<size_t>(total);
   out.weights = {flat_weights_.mutable_data_ptr<float>(), floats};
   out.gradient = {flat_gradient_.mutable_data_ptr<float>(), floats};
+  out.memory = std::make_shared<std::pair<at::Tensor, at::Tensor>>(flat_weights_, flat_gradient_);
   return out;
 }
 

@@ -1,5 +1,8 @@
 #include "train/run.h"
 
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
 #include <set>
 
 #include "io/machine.h"
@@ -132,8 +135,7 @@ class Run {
     return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
   }
 
-  // Whether this process is alone or rank 0.
-  bool is_first() const { return options_.together == nullptr || options_.together->rank() == 0; }
+  bool is_first() const { return train::is_first(options_.together); }
 
   // All processes go on from where rank 0 is.
   Status join() {
@@ -148,20 +150,23 @@ class Run {
     auto progress = decode_checkpoint(state, options_.fingerprint, learner_.state());
     if (!progress) return progress.error().at("rank 0");
     progress_ = std::move(*progress);
+    has_shared_counts_ = progress_.step > 0;
     RETURN_IF_ERROR(share_target());
     return options_.together->begin(numbers);
   }
 
   // What a model counts, instead of learning it, begins with what rank 0's first images give.
   Status share_first_counts(const std::shared_ptr<const feed::Batch>& batch) {
-    if (options_.together == nullptr || progress_.step > 0) return {};
+    if (options_.together == nullptr || has_shared_counts_) return {};
     const auto first = learner_.gradients(batch);
     if (!first) return came_apart(first.error(), learner_.rate(0));
     ByteVector counts;
-    if (is_first()) {
+    if (is_first() && first->samples > 0) {
       ASSIGN_OR_RETURN(counts, encode_tensors(model_.buffers(), {}));
     }
     ASSIGN_OR_RETURN(counts, options_.together->from_rank_0(counts));
+    has_shared_counts_ = !counts.empty();
+    if (!has_shared_counts_) return {};  // none of rank 0's images has a label
     ASSIGN_OR_RETURN(const Safetensors tensors, decode_safetensors(counts));
     return load_tensors(tensors, model_.buffers());
   }
@@ -179,11 +184,10 @@ class Run {
       RETURN_IF_ERROR(first_batch());
       RETURN_IF_ERROR(show_bad(training_));
       RETURN_IF_ERROR(share_first_counts(batch));
-      const double rate = learner_.rate(progress_.step);
+      // Also right where another number of processes has made the steps before.
+      const double rate = learner_.rate(number * training_.steps() + batch->step);
       const auto result = step(batch, rate);
       if (!result) return is_stopped() ? stopped() : result.error();
-      ++progress_.step;
-      progress_.feed = training_.state();
       whole.add(*result, waited_ns);
       shown.add(*result, waited_ns);
       if (progress_.step % options_.log_steps == 0) {
@@ -196,17 +200,37 @@ class Run {
   }
 
   Result<BatchResult> step(const std::shared_ptr<const feed::Batch>& batch, double rate) {
+    const std::vector<at::Tensor> counts = copied_counts();
     const auto result = learner_.gradients(batch);
     if (!result) return tl::unexpected(came_apart(result.error(), rate));
-    if (options_.together == nullptr) {
-      if (result->samples > 0) learner_.apply(rate);
-      return result;
+    if (options_.together != nullptr) {
+      if (const Status status = options_.together->before_update(); !status.ok()) {
+        put_back(counts);
+        return tl::unexpected(status);
+      }
     }
-    // Also without a gradient of its own, since the others may wait for this process.
-    RETURN_IF_ERROR(options_.together->before_update());
-    learner_.apply(rate);
-    RETURN_IF_ERROR(options_.together->after_update());
+    // In a job also without a gradient of its own, since the others may wait for this process.
+    if (result->samples > 0 || options_.together != nullptr) learner_.apply(rate);
+    ++progress_.step;
+    progress_.feed = training_.state();
+    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->after_update());
     return result;
+  }
+
+  // A step of a job may fail after the forward pass has counted the batch, and be made again by a
+  // run that goes on from here.
+  std::vector<at::Tensor> copied_counts() const {
+    std::vector<at::Tensor> counts;
+    if (options_.together == nullptr) return counts;
+    for (const Named& named : model_.buffers()) counts.push_back(named.tensor.detach().clone());
+    return counts;
+  }
+
+  void put_back(const std::vector<at::Tensor>& counts) const {
+    const c10::NoGradGuard no_grad;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      at::Tensor(model_.buffers()[i].tensor).copy_(counts[i]);
+    }
   }
 
   Status first_batch() {
@@ -309,7 +333,7 @@ class Run {
       fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
     }
     if (options_.together != nullptr) {
-      if (due) RETURN_IF_ERROR(share_target());
+      if (due && options_.is_measured) RETURN_IF_ERROR(share_target());
       fields["sync"] = nlohmann::json::parse(options_.together->stats());
     }
     const LinkReport link(training_.stats(), options_.price);
@@ -318,9 +342,8 @@ class Run {
     return log_.event("epoch", fields);
   }
 
-  // Rank 0 alone has measured.
+  // Rank 0 alone has measured, and the others have waited for it.
   Status share_target() {
-    if (!options_.target_accuracy) return {};
     ASSIGN_OR_RETURN(const ByteVector reached,
                      options_.together->from_rank_0({uint8_t{summary_.reached_target}}));
     summary_.reached_target = !reached.empty() && reached.front() != 0;
@@ -365,6 +388,7 @@ class Run {
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
+  bool has_shared_counts_ = false;
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
 };
 

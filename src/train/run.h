@@ -31,6 +31,8 @@ struct RunOptions {
   // The other processes that train the same model; null for none. Rank 0 alone writes to `out` and
   // reads it, and measures.
   Together* together = nullptr;
+  // Whether rank 0 measures, while the others wait for it.
+  bool is_measured = false;
   // A signal handler sets it; then a checkpoint is written and the run ends with kCancelled.
   const std::atomic<bool>* stop = nullptr;
   // Called once, when the first batch has arrived.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ using base::Status;
 struct FlatNumbers {
   std::span<float> weights;
   std::span<float> gradient;
-  std::vector<uint64_t> sizes;  // of the tensors that follow each other
+  std::vector<uint64_t> sizes;   // of the tensors that follow each other
+  std::shared_ptr<void> memory;  // keeps both
 };
 
 // Only the training thread calls it. Every process makes the same calls in the same order. Errors
@@ -30,6 +32,8 @@ class Together {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t processes() const = 0;
+  // Of this machine.
+  virtual uint32_t processes_here() const = 0;
 
   // All processes get what rank 0 gives.
   virtual Result<base::ByteVector> from_rank_0(const base::ByteVector& own) = 0;
@@ -46,5 +50,10 @@ class Together {
   virtual std::string describe() const = 0;
   virtual std::string stats() const = 0;
 };
+
+// Whether a process is alone or rank 0, which alone measures, says and writes something.
+inline bool is_first(const Together* together) {
+  return together == nullptr || together->rank() == 0;
+}
 
 }  // namespace forebay::train

@@ -118,21 +118,6 @@ def gathered_like_ddp() -> Any:
     return weights_of(theirs) == weights_of(ours)
 
 
-def all_learn() -> Any:
-    """For each strategy the loss before and after, and what it says of its links."""
-    found = []
-    for strategy in STRATEGIES:
-        model = make_model()
-        optimizer = sgd(model)
-        before = loss_of(model)
-        with forebay.sync.attach(model, optimizer, strategy) as sync:
-            learn(model, optimizer, 300)
-            stats = sync.stats()
-        found.append({"before": before, "after": loss_of(model), "stats": stats})
-        dist.barrier()
-    return found
-
-
 def first_weights() -> Any:
     """Weights and statistics that differ become those of rank 0."""
     model = make_model()
@@ -233,17 +218,17 @@ def ends_apart() -> Any:
     return True
 
 
-def resumes() -> Any:
-    """For each strategy: whether what is kept is the same in all, and the loss after a restart."""
+def all_learn() -> Any:
+    """For each strategy a job that goes on from a checkpoint, and what it says of its links."""
     found = []
     for strategy in STRATEGIES:
         model = make_model()
+        before = loss_of(model)
         optimizer = sgd(model)
         with forebay.sync.attach(model, optimizer, strategy) as sync:
             learn(model, optimizer, 60)
             state = sync.state_dict()
         saved = (model.state_dict(), optimizer.state_dict(), state)
-        kept = [float(tensor.abs().sum()) for tensor in state["kept"].values()]
         restarted = make_model()
         restarted.load_state_dict(saved[0])
         optimizer = sgd(restarted)
@@ -251,9 +236,17 @@ def resumes() -> Any:
         with forebay.sync.attach(restarted, optimizer, strategy) as sync:
             sync.load_state_dict(saved[2])
             again = sync.state_dict()["kept"]
-            same = all(torch.equal(again[name], state["kept"][name]) for name in again)
             learn(restarted, optimizer, 240, 60)
-        found.append({"kept": kept, "same": same, "loss": loss_of(restarted)})
+            stats = sync.stats()
+        found.append(
+            {
+                "before": before,
+                "after": loss_of(restarted),
+                "stats": stats,
+                "kept": [float(tensor.abs().sum()) for tensor in state["kept"].values()],
+                "same": all(torch.equal(again[name], state["kept"][name]) for name in again),
+            }
+        )
         dist.barrier()
     return found
 

@@ -11,8 +11,8 @@ from forebay.sync.choice import Conditions, choose, estimates
 MODEL_BYTES = 17_000_000
 FAST, THIN = 1e9, 1e6
 CALM = Seen(
-    changes=0, steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3, sums_per_s=0,
-    lost=False,
+    changes=0, steps=50, all_steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3,
+    sums_per_s=0, lost=False,
 )  # fmt: skip
 
 
@@ -84,6 +84,7 @@ def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
 def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
     assert choices.next([CALM, replace(CALM, steps=3)]) is None
+    assert choices.next([CALM, replace(CALM, all_steps=80)]) is None  # 10 s apart
     assert choices.next([CALM, replace(CALM, bytes_per_s=0.0)]) is None
     assert choices.said == ""
     assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()

@@ -32,19 +32,19 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "set"
 
 
-def command(dataset: Path, strategy: str, *options: object) -> list[str]:
+def command(dataset: Path, strategy: str, *options: object, processes: int = 2) -> list[str]:
     run = [
         FOREBAY, "train", dataset, "--sync", strategy, "--width", 2, "--batch", 6, "--warmup", 0.5,
         "--epochs", EPOCHS, "--lr", 0.1, "--precision", "fp32", "--threads", 1,
         "--feed-threads", 1, "--log-steps", 1, *options,
     ]  # fmt: skip
-    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python", "--"]
-    return [str(word) for word in (sys.executable, "-m", *launcher, *run)]
+    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [str(word) for word in (sys.executable, "-m", *launcher, "--no-python", "--", *run)]
 
 
-def train(dataset: Path, strategy: str, *options: object) -> str:
+def train(dataset: Path, strategy: str, *options: object, processes: int = 2) -> str:
     """Runs a job to its end; returns what it said."""
-    words = command(dataset, strategy, *options)
+    words = command(dataset, strategy, *options, processes=processes)
     done = subprocess.run(words, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -69,9 +69,8 @@ def test_two_processes_learn(dataset: Path, tmp_path: Path, strategy: str):
     assert (tmp_path / "out/model.safetensors").exists()
 
 
-def test_a_stopped_job_goes_on_with_the_same_bits(dataset: Path, tmp_path: Path):
-    train(dataset, "allreduce", "--out", tmp_path / "whole")
-    out = tmp_path / "parts"
+def stopped_job(dataset: Path, out: Path) -> None:
+    """A job of two processes that was stopped in its first epoch."""
     words = command(dataset, "allreduce", "--out", out)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
         assert job.stderr is not None
@@ -83,9 +82,27 @@ def test_a_stopped_job_goes_on_with_the_same_bits(dataset: Path, tmp_path: Path)
         job.wait(60)
     assert list(out.glob("checkpoint-*")), said
     assert not (out / "model.safetensors").exists()
+
+
+def test_a_stopped_job_goes_on_with_the_same_bits(dataset: Path, tmp_path: Path):
+    train(dataset, "allreduce", "--out", tmp_path / "whole")
+    out = tmp_path / "parts"
+    stopped_job(dataset, out)
     assert "resumed" in train(dataset, "allreduce", "--out", out, "--resume")
     parts, whole = (folder / "model.safetensors" for folder in (out, tmp_path / "whole"))
     assert parts.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.nightly
+def test_a_stopped_job_goes_on_with_another_number_of_processes(dataset: Path, tmp_path: Path):
+    stopped_job(dataset, tmp_path / "out")
+    log = tmp_path / "log.jsonl"
+    options = ["--out", tmp_path / "out", "--resume", "--log", log, "--val", dataset]
+    train(dataset, "ako", *options, processes=1)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    rates = [event["lr"] for event in events if event["event"] == "step"]
+    assert 0 < rates[-1] < 0.01 < max(rates)  # the schedule is that of one process's steps
+    assert events[-1]["top1"] > 0.6
 
 
 def test_the_target_ends_all_processes(dataset: Path, tmp_path: Path):

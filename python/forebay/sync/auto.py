@@ -1,12 +1,12 @@
 """Chooses the strategy of a job and changes it while the job runs, by what its links carry."""
 
-import contextlib
 import json
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 from forebay.sync.choice import Conditions, choose, estimates
@@ -22,10 +22,17 @@ _MEASURE_STEPS = 10
 _WINDOW_SECONDS = 4.0
 _WINDOWS_OFF = 2
 _OFF = 1.4
-# The time from one choice to the next, which doubles when the choice was the same.
+# The time from one choice to the next, which doubles when the choice was the same, up to a bound.
 _CHOICE_SECONDS = 20.0
+_CHOICE_SECONDS_MAX = 300.0
 # How long all processes have to answer before a change is called off.
 _READY_SECONDS = 10.0
+# What a process said longer ago does not count.
+_FRESH_SECONDS = 5.0
+# All change at the same step. Where the slowest process would take longer to come there, nothing is
+# changed.
+_CATCH_UP_SECONDS = 5.0
+_CHANGE_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Seen:
     Attributes:
         changes: How many changes there were.
         steps: How many since then.
+        all_steps: How many since the beginning.
         seconds: The time since then.
         steps_per_s: In a second in which it does not wait; 0: not measured yet.
         bytes_per_s: What its links carry, together; 0: not measured yet.
@@ -45,6 +53,7 @@ class Seen:
 
     changes: int
     steps: int
+    all_steps: int
     seconds: float
     steps_per_s: float
     bytes_per_s: float
@@ -92,13 +101,16 @@ class Choices:
         self._patience = _CHOICE_SECONDS
         self._usual: list[Seen] | None = None
         self._off = 0
-        self._last: list[Seen] = []
+        self._last: list[float] = []
         self.said = ""
 
     def next(self, seen: list[Seen]) -> Strategy | None:
         """The strategy to change to, or None for no change. `seen` is by rank."""
         is_due = all(map(_is_measured, seen)) if self._measures else self._is_off(seen)
         if any(one.lost for one in seen) or not is_due or time.monotonic() < self._not_before:
+            return None
+        apart = max(one.all_steps for one in seen) - min(one.all_steps for one in seen)
+        if apart > _CATCH_UP_SECONDS * min(one.steps_per_s for one in seen):
             return None
         if self._present == MEASURES:
             return self._choose(seen)
@@ -123,7 +135,7 @@ class Choices:
         )
         strategy = choose(conditions, self._chosen)
         same = strategy == self._chosen
-        self._patience = self._patience * 2 if same else _CHOICE_SECONDS
+        self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
         self._chosen, self._measures = strategy, False
         self._not_before = time.monotonic() + self._patience
         self._usual, self._off = None, 0
@@ -132,12 +144,11 @@ class Choices:
 
     def _is_off(self, seen: list[Seen]) -> bool:
         """Whether the job has been unlike itself for some time."""
-        if seen == self._last or not all(one.lately for one in seen):
-            return False
-        is_new = [one.lately for one in seen] != [one.lately for one in self._last]
-        self._last = seen
-        if not is_new:
-            return False
+        lately = [one.lately for one in seen]
+        before = self._last or [0.0] * len(seen)
+        if not all(new and new != old for new, old in zip(lately, before, strict=True)):
+            return False  # not every process has had another window
+        self._last = lately
         if self._usual is None:
             self._usual = seen
             return False
@@ -178,8 +189,8 @@ class Auto:
 
     Rank 0 decides. What the processes tell each other goes through a store. A change needs the
     answer of all of them: each says up to which step it goes on at most, and then rank 0 says at
-    which step all change, or that nobody does. Between strategies that take no sums together, each
-    process changes at a step of its own.
+    which step all change, or that nobody does. It is the same step in all processes, since those
+    that take sums together must do so in the same steps, and end together.
 
     Args:
         store: Of torch.distributed; nobody else uses this object.
@@ -187,7 +198,8 @@ class Auto:
         world_size: How many processes there are.
         model_bytes: The size of all learned numbers.
         stats: Gives those of the exchange since the last change.
-        change: Changes the strategy of this process, together with all others.
+        change: Changes the strategy of this process, together with all others, within so many
+            seconds.
     """
 
     def __init__(
@@ -197,14 +209,14 @@ class Auto:
         world_size: int,
         model_bytes: int,
         stats: Callable[[], dict[str, Any]],
-        change: Callable[[Strategy], None],
+        change: Callable[[Strategy, float], None],
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
         self._stats, self._change = stats, change
         self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
-        self._present: Strategy = MEASURES
         self._since, self._window = time.monotonic(), Window()
         self._number = 0  # of changes
+        self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
         self._changed = threading.Condition()
         self._steps = 0
         self._planned: Strategy | None = None
@@ -224,27 +236,27 @@ class Auto:
                 self._changed.wait()
             if self._planned is None or self._change_at is None or self._steps < self._change_at:
                 return
-        self._make_change()
+        self._make_change(_CHANGE_SECONDS)
 
-    def close(self) -> None:
+    def close(self, seconds_max: float) -> None:
         """Ends the thread; a change that the others count on is made."""
+        until = time.monotonic() + seconds_max
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(seconds_max)
         if self._planned is not None and self._change_at is not None:
-            self._make_change()
-        with contextlib.suppress(RuntimeError):
-            self._store.set(f"ended {self._rank}", "")
+            self._make_change(min(_CHANGE_SECONDS, max(0.0, until - time.monotonic())))
 
-    def _make_change(self) -> None:
+    def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
-        strategy = self._planned
-        self._change(strategy)
-        with self._changed:
-            self._present, self._planned = strategy, None
-            self._since, self._window = time.monotonic(), Window()
-            self._changed.notify_all()
+        try:
+            self._change(self._planned, seconds_max)
+        finally:
+            with self._changed:
+                self._planned = None
+                self._since, self._window = time.monotonic(), Window()
+                self._changed.notify_all()
 
     def _run(self) -> None:
         try:
@@ -268,15 +280,20 @@ class Auto:
 
     def _tell(self) -> None:
         with self._changed:
-            number, since, window = self._number, self._since, self._window
+            number, steps = self._number, self._steps
+            since, window = self._since, self._window
             stats = self._stats()
         lately, sums_per_s = window.rates(stats)
+        rates = [
+            link["bytes_per_s"] for rank, link in enumerate(stats["links"]) if rank != self._rank
+        ]
         seen = Seen(
             changes=number,
             steps=stats["steps"],
+            all_steps=steps,
             seconds=time.monotonic() - since,
             steps_per_s=stats["steps_per_s"],
-            bytes_per_s=sum(link["bytes_per_s"] for link in stats["links"]),
+            bytes_per_s=sum(rates) if all(rates) else 0.0,
             lately=lately,
             sums_per_s=sums_per_s,
             lost=any(link["lost"] for link in stats["links"]),
@@ -287,13 +304,18 @@ class Auto:
         keys = [f"seen {rank}" for rank in range(self._world_size)]
         if not self._store.check(keys):
             return
-        seen = [Seen(**json.loads(text)) for text in self._store.multi_get(keys)]
-        if any(one.changes != self._number for one in seen):
+        now = time.monotonic()
+        for rank, text in enumerate(self._store.multi_get(keys)):
+            if rank not in self._heard or self._heard[rank][0] != text:
+                self._heard[rank] = text, now
+        seen = [Seen(**json.loads(self._heard[rank][0])) for rank in range(self._world_size)]
+        is_old = any(now - heard > _FRESH_SECONDS for _, heard in self._heard.values())
+        if is_old or any(one.changes != self._number for one in seen):
             return
         said = choices.said
         strategy = choices.next(seen)
         if choices.said != said:
-            print(choices.said, file=sys.stderr, flush=True)
+            _say(choices.said)
         if strategy is not None:
             self._store.set(f"plan {self._number}", json.dumps([strategy.name, asdict(strategy)]))
 
@@ -309,42 +331,46 @@ class Auto:
             self._pause_at = self._steps + 2
             pause_at = self._pause_at
         self._store.set(f"ready {number} {self._rank}", str(pause_at))
-        if self._choices is not None:
-            self._store.set(f"verdict {number}", str(self._verdict(number)))
-        verdict = self._given_verdict(number)
+        verdict = self._verdict(number)
         with self._changed:
             self._number += 1
             if verdict < 0:
                 self._planned = None
-                self._changed.notify_all()
             else:
-                # Processes that take sums together must do so in the same steps, and end together.
-                common = self._present.sums or strategy.sums
-                self._change_at = verdict if common else pause_at
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._planned is None or self._ended)
+                self._change_at = verdict
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._planned is None or self._ended)
         if self._choices is None:
             return
         if verdict < 0:
             self._choices.called_off()
+            _say(f"forebay.sync: the change to {strategy} was called off: a process did not answer")
         else:
             self._choices.changed(strategy)
 
-    def _given_verdict(self, number: int) -> int:
-        while not self._store.check([f"verdict {number}"]):
-            # Rank 0 gives no verdict any more once it has ended.
-            if self._store.check(["ended 0"]) and not self._store.check([f"verdict {number}"]):
-                return -1
-            time.sleep(0.02)
-        return int(self._store.get(f"verdict {number}"))
-
     def _verdict(self, number: int) -> int:
-        """The step of the change, or -1 where not all processes can make it."""
-        keys = [f"ready {number} {rank}" for rank in range(self._world_size)]
-        ended = [f"ended {rank}" for rank in range(self._world_size)]
-        until = time.monotonic() + _READY_SECONDS
-        while not self._store.check(keys):
-            if time.monotonic() > until or any(self._store.check([key]) for key in ended):
-                return -1
-            time.sleep(0.02)
-        return max(int(text) for text in self._store.multi_get(keys))
+        """The step of the change, or -1 where not all processes can make it.
+
+        Rank 0 says it. Where it does not, the first that has waited long enough calls it off.
+        """
+        key = f"verdict {number}"
+        if self._choices is not None:
+            ready = [f"ready {number} {rank}" for rank in range(self._world_size)]
+            steps = -1
+            if self._is_there(ready, _READY_SECONDS):
+                steps = max(int(text) for text in self._store.multi_get(ready))
+            return int(self._store.compare_set(key, "", str(steps)))
+        if self._is_there([key], 2 * _READY_SECONDS):
+            return int(self._store.get(key))
+        return int(self._store.compare_set(key, "", "-1"))
+
+    def _is_there(self, keys: list[str], seconds_max: float) -> bool:
+        try:
+            self._store.wait(keys, timedelta(seconds=seconds_max))
+        except RuntimeError:
+            return bool(self._store.check(keys))  # raises where the store is gone
+        return True
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

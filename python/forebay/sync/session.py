@@ -82,7 +82,8 @@ class Sync:
     def no_sync(self) -> Iterator[None]:
         """For backward passes that add to gradients and after which no step of the optimizer comes.
 
-        It is the same as DistributedDataParallel's; only the strategy "allreduce" needs it.
+        It is the same as DistributedDataParallel's; the strategies "allreduce" and "auto", which
+        may choose it, need it.
         """
         self._holds_back = True
         try:

@@ -93,17 +93,19 @@ class Together:
         boxes = None if strategy.sums else self._mailboxes
         self._links = Links(self._exchange, boxes, self.group)
 
-    def _change(self, strategy: Strategy) -> None:
+    def _change(self, strategy: Strategy, seconds_max: float) -> None:
         """Goes on with another strategy and the mean of all weights; all processes do the same."""
-        # Under a strategy that never waits, a process may be busy with something else for long.
-        if not self._links.close(_GROUP_TIMEOUT.total_seconds()):
+        if not self._links.close(seconds_max):
             raise TimeoutError(
-                f"sync: other processes did not end their exchange within {_GROUP_TIMEOUT}, when "
-                f"the strategy changed from {self.strategy} to {strategy}"
+                f"sync: other processes did not end their exchange within {seconds_max:.0f} s, "
+                f"when the strategy changed from {self.strategy} to {strategy}"
             )
         self._exchange.settle()
-        self._weights /= self.world_size
-        dist.all_reduce(self._weights, group=self.group)
+        mean = self._weights / self.world_size
+        dist.all_reduce(mean, group=self.group, async_op=True).wait(
+            datetime.timedelta(seconds=max(1.0, seconds_max))
+        )
+        self._weights.copy_(mean)
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
         self._begin()
@@ -145,12 +147,17 @@ class Together:
         """What was exchanged so far; see `Sync.stats`."""
         return self._totals.with_present(self._exchange.stats())
 
-    def close(self, seconds_max: float) -> None:
-        """Ends the exchange, and waits for the other processes to do so too."""
+    def close(self, seconds_max: float) -> bool:
+        """Ends the exchange, and waits for the other processes to do so too.
+
+        Returns:
+            Whether all of them did.
+        """
         if self._auto is not None:
-            self._auto.close()
-        if self._links.close(seconds_max):
-            self._exchange.settle()
+            self._auto.close(seconds_max)
+        have_ended = self._links.close(seconds_max)
+        self._exchange.settle()
+        return have_ended
 
 
 def _own_store() -> Any:

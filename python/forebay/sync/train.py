@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,7 +19,10 @@ from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
 from forebay.sync.together import Together
 
 _WAIT_SECONDS = 30.0
-_CLOSE_SECONDS = 60.0
+# Without sums, processes end apart; those that measure wait for each other after each epoch.
+_CLOSE_SECONDS = 600.0
+# Rank 0 may measure for as long as it likes.
+_GROUP_TIMEOUT = timedelta(days=365)
 _WRONG_USAGE = 2
 
 
@@ -32,6 +36,7 @@ class Job:
     def __init__(self, strategy: Strategy | None) -> None:
         self._strategy = strategy
         self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._together: Together | None = None
 
     def from_rank_0(self, own: bytes) -> bytes:
@@ -54,7 +59,12 @@ class Job:
         if self._together is not None:
             together, self._together = self._together, None
             self._stats = together.stats()
-            together.close(_CLOSE_SECONDS)
+            if not together.close(_CLOSE_SECONDS):
+                print(
+                    f"forebay: train: rank {self.rank} ended alone: other processes did not end "
+                    f"within {_CLOSE_SECONDS:.0f} s, and what they send later is not in its model",
+                    file=sys.stderr,
+                )
 
     def stats(self) -> dict[str, Any]:
         """What was exchanged so far; see `forebay.sync.Sync.stats`."""
@@ -104,7 +114,7 @@ def main() -> None:
             "--sync needs the module forebay._train, which is built where torch and this Python "
             f"are ({error})"
         )
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=_GROUP_TIMEOUT)
     status = trainer.run(sys.argv[1:], Job(strategy))
     sys.stdout.flush()
     # Threads of the exchange with a process that is gone would hold up the interpreter's end.

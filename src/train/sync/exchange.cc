@@ -168,7 +168,8 @@ bool Exchange::fill(uint32_t peer, Outgoing* out) {
     link.on_its_way.push_back({.number = link.number, .bytes = bytes});
   } else if (!link.has_ended && link.told != link.taken) {
     out->header.kind = Kind::kTaken;
-  } else if (!link.has_ended && is_closing_ && !link.has_said_bye) {
+  } else if (!link.has_ended && is_closing_ && !link.has_said_bye &&
+             link.on_its_way.size() < kOnTheirWayMost) {  // so that nothing is left to send
     out->header.kind = Kind::kBye;
     link.has_said_bye = true;
   } else if (link.has_ended ||

@@ -1,11 +1,12 @@
-// Drives a strategy in one training process: the training thread, two threads for each peer and one
+// Drives a strategy in one training process: the training thread, two threads for each peer and two
 // for collectives meet here. What moves the bytes is the caller's (Python's process groups), and so
 // are the threads: each calls one of the functions below in a loop.
 //
 //   training:  before_update ── optimiser's step ── after_update
 //   sender:    next ── send message ── next …            (one for each peer)
 //   receiver:  receive message ── received …             (one for each peer)
-//   reducer:   next_reduction ── all-reduce ── reduced …            (one)
+//   reducers:  next_reduction ── begin all-reduce …      (one)
+//              wait for the oldest ── reduced …          (one)
 #pragma once
 
 #include <array>
@@ -81,7 +82,7 @@ class Exchange {
   std::span<float> next_reduction();
   // The oldest of these have been summed.
   void reduced();
-  // No thread calls next(), received() or reduced() any more: applies what has arrived.
+  // No step follows: applies what has arrived since the last one.
   void settle();
   // Collectives do not work any more: before_update() returns this.
   void fail(const Status& why);

@@ -87,8 +87,7 @@ class Strategy {
   // The oldest of these has been summed.
   virtual void reduced() {}
 
-  // Each time the same. Who has read a checkpoint writes into them before
-  // the first step.
+  // What a checkpoint keeps. When one is read, the numbers are written before the first step.
   virtual std::vector<Kept> kept() { return {}; }
 
   // Into how many parts the model is cut for this peer, so that one a step fits the link.

@@ -125,7 +125,8 @@ class SimulatedJob {
       Process& to = processes_[peer];
       if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, out->floats).ok());
       for (const auto& [own, other] : {std::pair(peer, rank), std::pair(rank, peer)}) {
-        // A process that waits may do so no more, and then all its links may have something to send.
+        // A process that waits may do so no more, and then all its links may have something to
+        // send.
         if (processes_[own].waits != Waits::kNo) {
           go_on(own);
         } else if (!processes_[own].is_dead) {
