@@ -2,8 +2,8 @@
 
 For each strategy it is estimated how long a step takes, and how many steps are needed for what
 exact means of all gradients (all-reduce) reach in one. Their product is compared. The first
-follows from the sizes. The second is a formula whose numbers were fitted to the outcomes of
-`./dev bench sync` (docs/decisions/0016-sync.md).
+follows from the sizes. The second grows with the age of what arrives; its numbers were fitted to
+jobs of `./dev bench sync` (docs/decisions/0016-sync.md).
 """
 
 import math
@@ -17,10 +17,11 @@ _OVERLAP = 0.5
 _LINK_SHARE = 0.8
 _FRAGMENTS = 4
 _LOCAL_STEPS_LEAST = 16
-# Steps that are needed more: for each doubling of the number of steps after which what one process
-# has learned has reached all others.
-_AKO_MORE = 0.05
-_LOCAL_MORE = 0.06
+# Steps that are needed more, when what one process has learned takes a step to all others, and how
+# they grow with the number of steps that it takes.
+_AKO_MORE = 0.038
+_LOCAL_MORE = 0.086
+_GROWTH = 0.65
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95
 
@@ -92,7 +93,7 @@ def _all_reduce(conditions: Conditions) -> Estimate:
 def _ako(conditions: Conditions) -> Estimate:
     sent_s = (conditions.processes - 1) * conditions.model_bytes / conditions.bytes_per_s
     late = max(1.0, sent_s * conditions.steps_per_s)
-    return Estimate(Ako(), 1 / conditions.steps_per_s, more=1 + _AKO_MORE * math.log2(1 + late))
+    return Estimate(Ako(), 1 / conditions.steps_per_s, more=1 + _AKO_MORE * late**_GROWTH)
 
 
 def _local_steps(conditions: Conditions) -> Estimate:
@@ -100,4 +101,4 @@ def _local_steps(conditions: Conditions) -> Estimate:
     # In powers of two, so that noise does not change it.
     steps = max(_LOCAL_STEPS_LEAST, 1 << math.ceil(math.log2(max(1.0, exact))))
     strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
-    return Estimate(strategy, 1 / conditions.steps_per_s, more=1 + _LOCAL_MORE * math.log2(steps))
+    return Estimate(strategy, 1 / conditions.steps_per_s, more=1 + _LOCAL_MORE * steps**_GROWTH)
