@@ -19,9 +19,14 @@ inline std::string exchange(uint16_t port, std::string_view bytes) {
   boost::asio::ip::tcp::socket socket(context);
   // Connections from one address run out of ports when there are very many.
   static std::atomic<uint32_t> number = 0;
-  socket.open(boost::asio::ip::tcp::v4());
-  socket.bind({boost::asio::ip::address_v4(0x7f000001 + number++ % 250), 0});
-  socket.connect({boost::asio::ip::address_v4::loopback(), port});
+  boost::system::error_code error = boost::asio::error::interrupted;
+  while (error == boost::asio::error::interrupted) {  // by a timer's signal, as a fuzzer has one
+    if (socket.is_open()) socket.close();
+    socket.open(boost::asio::ip::tcp::v4());
+    socket.bind({boost::asio::ip::address_v4(0x7f000001 + number++ % 250), 0});
+    socket.connect({boost::asio::ip::address_v4::loopback(), port}, error);
+  }
+  if (error) throw boost::system::system_error(error, "connect");
   boost::system::error_code ignored;
   boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
   socket.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
