@@ -162,15 +162,17 @@ class Jobs:
         self, stack: ExitStack, rank: int, settings: Settings, restarts: bool
     ) -> subprocess.Popen[bytes]:
         words = stack.enter_context(cpu_share(self._share))
-        first, interface = "127.0.0.1", "lo"
+        first, own, interface = "127.0.0.1", "127.0.0.1", "lo"
         if self._network is not None:
             words += self._network.command(rank)
-            first, interface = self._network.address(0), "link0"
+            first, own = self._network.address(0), self._network.address(rank)
+            interface = "link0"
         launcher = ["-m", "lib.sync_program"]
         if restarts:
             launcher = [
                 "-m", "torch.distributed.run", f"--nnodes={self.workers}", "--nproc-per-node=1",
                 "--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{PORT}",
+                f"--rdzv-conf=is_host={int(rank == 0)}", f"--local-addr={own}",
                 "--max-restarts=3", "--monitor-interval=0.5", *launcher,
             ]  # fmt: skip
         command = [*words, sys.executable, *launcher, json.dumps(asdict(settings))]
