@@ -32,7 +32,7 @@ class Together {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t processes() const = 0;
-  // Of this machine.
+  // How many of them this machine has.
   virtual uint32_t processes_here() const = 0;
 
   // All processes get what rank 0 gives.

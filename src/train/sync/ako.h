@@ -66,9 +66,9 @@ class Ako final : public Strategy {
   float share_;  // of each process that is alive
   uint32_t alive_;
   uint64_t step_ = 0;
-  // Of all own gradients. Of updates, the sum is right where it is due for some link: elsewhere it
-  // is the weights less base_. So a step takes time for what is exchanged, and not for the whole
-  // model.
+  // The sum of all own gradients or updates. A sum of updates is the weights less base_, and is
+  // computed only for numbers that are due for some link, so that a step takes time for what is
+  // exchanged and not for the whole model.
   std::vector<float> sum_;
   std::vector<float> base_;      // of updates: the first weights and all that others have added
   std::vector<float> received_;  // what the next step adds
