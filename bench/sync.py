@@ -90,20 +90,20 @@ class Bench:
             self._data[task] = folder, Accuracy(task, str(folder / "test.forebay"))
         return self._data[task]
 
-    def settings(self, trial: Trial, side: Side) -> Settings:
+    def settings(self, trial: Trial, side: Side, seconds_max: float) -> Settings:
         """What the workers do in a trial."""
         options = dict(trial.options or side.options(trial.mbit))
         serves_only = tuple(options.pop("serves_only", ()))
         return Settings(
             task=trial.task, data=str(self.data(trial.task)[0] / "train.forebay"), folder="",
             strategy=side.strategy, options=options, rate=trial.rate, seed=trial.seed,
-            seconds_max=TASKS[trial.task].seconds_max, serves_only=serves_only,
+            seconds_max=seconds_max, serves_only=serves_only,
         )  # fmt: skip
 
-    def run(self, trial: Trial) -> Record:
-        """Runs a trial."""
+    def run(self, trial: Trial, seconds_max: float) -> Record:
+        """Runs a trial for at most so many seconds."""
         task, side = TASKS[trial.task], SIDES[trial.side]
-        settings = self.settings(trial, side)
+        settings = self.settings(trial, side, seconds_max)
         after = None
         what, *numbers = trial.event.split() or [""]
         if what == "kill":

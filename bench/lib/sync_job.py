@@ -181,6 +181,8 @@ class Jobs:
             "RANK": str(rank), "WORLD_SIZE": str(self.workers), "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": first, "MASTER_PORT": str(PORT),
             "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface,
+            # else workers that start again find the addresses of those before them
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
             "PYTHONPATH": f"{ROOT / 'bench'}:{os.environ.get('PYTHONPATH', '')}",
         }  # fmt: skip
         log = stack.enter_context((Path(settings.folder) / f"log{rank}").open("wb"))

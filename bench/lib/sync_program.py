@@ -73,9 +73,7 @@ class Training:
         strategy: Any = settings.strategy
         if settings.options:
             strategy = forebay.sync.strategies.STRATEGIES[settings.strategy](**settings.options)
-        self.sync = forebay.sync.attach(
-            self.model, self.optimizer, strategy, wait_seconds=settings.seconds_max
-        )
+        self.sync = forebay.sync.attach(self.model, self.optimizer, strategy, wait_seconds=600)
 
     def _load_last(self) -> None:
         """Goes on from rank 0's last snapshot, where a launcher has started this process again."""

@@ -122,10 +122,10 @@ class Trials:
 
     Args:
         path: A file of JSON lines with what was run; None: nothing is kept.
-        run: Runs a trial.
+        run: Runs a trial for at most so many seconds.
     """
 
-    def __init__(self, path: Path | None, run: Callable[[Trial], Record]) -> None:
+    def __init__(self, path: Path | None, run: Callable[[Trial, float], Record]) -> None:
         self._path, self._run = path, run
         self._records: dict[str, Record] = {}
         if path is not None and path.exists():
@@ -133,10 +133,10 @@ class Trials:
                 key, record = json.loads(line)
                 self._records[json.dumps(key)] = Record(**record)
 
-    def of(self, trial: Trial) -> Record:
-        """The trial's outcome."""
+    def of(self, trial: Trial, seconds_max: float | None = None) -> Record:
+        """The trial's outcome, in the time that the task has or in less."""
         if trial.key not in self._records:
-            record = self._run(trial)
+            record = self._run(trial, seconds_max or TASKS[trial.task].seconds_max)
             self._records[trial.key] = record
             if self._path is not None:
                 self._path.parent.mkdir(exist_ok=True)
@@ -163,7 +163,7 @@ class Trials:
     def tuned(self, task: str, mbit: int, side: str) -> Trial:
         """The best of the search as far as it was run before, or its beginning."""
         rates = TASKS[task].learning_rates
-        first = Trial(task, mbit, side, rates[len(rates) // 2])
+        first = Trial(task, mbit, side, rates[0])
         known = [Trial(task, mbit, side, rate) for rate in rates]
         known += [
             Trial(task, mbit, side, rate, options)
@@ -185,9 +185,16 @@ class Trials:
         """The best of the search that every strategy gets, with the first seed.
 
         All learning rates of the task are tried, and then, for parameter servers, other numbers and
-        places of servers and another bound with the best rate.
+        places of servers and another bound with the best rate. A trial ends when one before it was
+        faster.
         """
-        rates = [Trial(task, mbit, side, rate) for rate in TASKS[task].learning_rates]
-        best = self.best(rates)
-        others = [Trial(task, mbit, side, best.rate, options) for options in SIDES[side].variants]
-        return self.best([best, *others])
+        best = Trial(task, mbit, side, TASKS[task].learning_rates[0])
+        for rate in TASKS[task].learning_rates[1:]:
+            best = self._better(best, Trial(task, mbit, side, rate))
+        for options in SIDES[side].variants:
+            best = self._better(best, Trial(task, mbit, side, best.rate, options))
+        return best
+
+    def _better(self, best: Trial, other: Trial) -> Trial:
+        self.of(other, self.of(best).seconds)
+        return self.best([best, other])

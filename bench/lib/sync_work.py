@@ -22,7 +22,7 @@ class Task:
         warm_up: Samples of all workers while the learning rate rises.
         accuracy: That ends a job.
         seconds_max: That a job may take.
-        learning_rates: Each strategy is tried with all of them.
+        learning_rates: Each strategy is tried with all of them, in this order.
     """
 
     batch: int
@@ -33,8 +33,8 @@ class Task:
 
 
 TASKS = {
-    "cifar": Task(64, 10_000, 0.5, 150, (0.03, 0.06, 0.12)),
-    "digits": Task(32, 1000, 0.95, 60, (0.01, 0.03, 0.1)),
+    "cifar": Task(64, 10_000, 0.5, 150, (0.06, 0.03, 0.12)),
+    "digits": Task(32, 1000, 0.95, 60, (0.03, 0.01, 0.1)),
 }
 
 

@@ -57,7 +57,7 @@ def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def sgd(model: nn.Module) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    return torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-4)
 
 
 def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0) -> None:
