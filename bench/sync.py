@@ -120,14 +120,16 @@ class Bench:
 
 def record_of(outcome: Outcome) -> Record:
     """What is kept of an outcome."""
-    own = outcome.reports.get(0, {})
-    seconds = own.get("seconds") or float("nan")
+    last_s, last, _ = outcome.points[-1] if outcome.points else (1.0, 0, 0.0)
+    # It has no report where it was ended in the middle of a step that took long.
+    own = outcome.reports.get(0) or {"steps": last, "seconds": last_s}
+    seconds = own["seconds"]
     stats = own.get("stats") or {}
     links = stats.get("links", [])
     return Record(
         seconds=outcome.seconds and round(outcome.seconds, 2),
         points=outcome.points,
-        steps_per_s=round(own.get("steps", 0) / seconds, 3),
+        steps_per_s=round(own["steps"] / seconds, 3),
         mb_per_s=round(sum(link["sent_bytes"] for link in links) / seconds / 1e6, 3),
         parts=max((link["partitions"] for link in links), default=1),
         waited=round(stats.get("waited_s", 0.0) / seconds, 3),

@@ -1,4 +1,7 @@
-"""Jobs of bench/sync.py: workers in network namespaces, each with a part of the processor."""
+"""Jobs of bench/sync.py: workers in network namespaces, each with a part of the processor.
+
+Both the links and the processor are limited from when all workers are ready to train.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,8 @@ from servers.links import Network  # noqa: E402
 CGROUPS = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
 PORT = 29_500
-START_SECONDS_MAX = 120
+START_MBIT = 1000  # the rate of the links until all workers have begun
+END_SECONDS = 8
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,12 @@ class Outcome:
 
 
 @contextmanager
-def cpu_share(share: float) -> Iterator[list[str]]:
-    """A control group that has this part of one core; gives the words before a command."""
+def control_group() -> Iterator[Path]:
+    """A control group for what uses the processor, without a limit."""
     group = CGROUPS / f"forebay-{os.getpid()}-{time.monotonic_ns()}"
     group.mkdir()
     try:
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * share)))
-        enter = f'echo $$ > {group}/cgroup.procs && exec "$@"'
-        yield ["sh", "-c", enter, "sh"]
+        yield group
     finally:
         for _ in range(100):
             try:
@@ -130,14 +131,21 @@ class Jobs:
             after: Called once, with the job's folder, after so many seconds of training.
             restarts: Whether torchrun starts all workers again when one of them ends.
         """
-        self.limit(mbit)
+        self.limit(START_MBIT)
         folder = Path(tempfile.mkdtemp(prefix="forebay-sync-", dir="/dev/shm"))
         settings = replace(settings, folder=str(folder))
         try:
             with ExitStack() as stack:
+                groups = [stack.enter_context(control_group()) for _ in range(self.workers)]
                 workers = [
-                    self._start(stack, rank, settings, restarts) for rank in range(self.workers)
+                    self._start(stack, rank, groups[rank], settings, restarts)
+                    for rank in range(self.workers)
                 ]
+                _wait_for_begin(folder, workers)
+                self.limit(mbit)
+                for group in groups:
+                    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                    (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * self._share)))
                 points, seconds, happened = self._watch(
                     folder, workers, settings, accuracy, target, after
                 )
@@ -159,9 +167,9 @@ class Jobs:
         os.kill(int((folder / f"process{rank}").read_text()), signal.SIGKILL)
 
     def _start(
-        self, stack: ExitStack, rank: int, settings: Settings, restarts: bool
+        self, stack: ExitStack, rank: int, group: Path, settings: Settings, restarts: bool
     ) -> subprocess.Popen[bytes]:
-        words = stack.enter_context(cpu_share(self._share))
+        words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
         first, own, interface = "127.0.0.1", "127.0.0.1", "lo"
         if self._network is not None:
             words += self._network.command(rank)
@@ -203,16 +211,15 @@ class Jobs:
     ) -> tuple[list[tuple[float, int, float]], float | None, bool]:
         points: list[tuple[float, int, float]] = []
         reached: float | None = None
-        until = time.monotonic() + settings.seconds_max + START_SECONDS_MAX
-        while reached is None and time.monotonic() < until:
+        while reached is None:
             if after is not None and seconds_since_begin(folder) >= after[0]:
                 after[1](self, folder)
                 after = None
             paths = sorted(folder.glob("*.pt"))
             if not paths:
-                if all(worker.poll() is not None for worker in workers):
-                    sys.stderr.buffer.write((folder / "log0").read_bytes())
-                    break
+                if seconds_since_begin(folder) > settings.seconds_max + END_SECONDS:
+                    break  # in the middle of a step that takes long
+                _check(folder, workers)
                 time.sleep(0.1)
                 continue
             points.append(_measure(paths[0], accuracy))
@@ -220,12 +227,23 @@ class Jobs:
             if points[-1][0] >= settings.seconds_max:
                 break
         (folder / "stop").touch()
+        until = time.monotonic() + END_SECONDS
         for worker in workers:
-            try:
-                worker.wait(20)
-            except subprocess.TimeoutExpired:
-                _end(worker)
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.1, until - time.monotonic()))
         return points, reached, after is None
+
+
+def _wait_for_begin(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
+    while not (folder / "begin").exists():
+        _check(folder, workers)
+        time.sleep(0.02)
+
+
+def _check(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
+    if all(worker.poll() is not None for worker in workers):
+        log = (folder / "log0").read_text(errors="replace")
+        raise RuntimeError(f"all workers have ended; rank 0 said:\n{log}")
 
 
 def seconds_since_begin(folder: Path) -> float:

@@ -125,8 +125,9 @@ def endless(loader: Any) -> Iterator[Any]:
 
 
 def begin_of(folder: Path, rank: int) -> float:
-    """When the job's first process was ready, also for one that was started again."""
+    """When all of the job's first processes were ready, also for those that were started again."""
     path = folder / "begin"
+    dist.barrier()
     if rank == 0 and not path.exists():
         path.write_text(str(time.time()))
     dist.barrier()

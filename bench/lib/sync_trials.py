@@ -16,38 +16,48 @@ class Side:
     Attributes:
         strategy: A name for forebay.sync.attach, or "ddp" or "powersgd".
         options: Its options, also those that depend on the rate of the links.
-        variants: Other options that are tried with the best learning rate.
+        variants: Other options that are tried with the best learning rate, by the links' rate.
         restarts: Whether the launcher starts all workers again when one dies.
     """
 
     strategy: str
     options: Callable[[int], dict[str, Any]] = lambda mbit: {}
-    variants: tuple[dict[str, Any], ...] = ()
+    variants: Callable[[int], tuple[dict[str, Any], ...]] = lambda mbit: ()
     restarts: bool = True
 
 
-def _local_steps(mbit: int) -> dict[str, Any]:
-    # A ring takes 210 / mbit seconds for 17 MB, and a worker makes about 2.5 steps in a second.
+def _local_steps(mbit: int, factor: int = 1) -> dict[str, Any]:
+    # A ring takes 210 / mbit seconds for 17 MB, and a worker makes about five steps in a second.
     steps = 16
-    while steps < 2.5 / 0.8 * 210 / mbit:
+    while steps < 5 / 0.8 * 210 / mbit:
         steps *= 2
+    return {"steps": steps * factor}
+
+
+def _streaming(mbit: int, factor: int = 1) -> dict[str, Any]:
+    steps = _local_steps(mbit, factor)["steps"]
     return {"steps": steps, "fragments": 4, "delay": steps // 4 - 1}
 
 
 SIDES = {
     "ako": Side("ako", restarts=False),
-    "ako_gradients": Side("ako", lambda mbit: {"of": "gradients"}, restarts=False),
+    "ako_float32": Side("ako", lambda mbit: {"encoding": "float32"}, restarts=False),
+    "ako_gradients": Side(
+        "ako", lambda mbit: {"of": "gradients", "encoding": "float32"}, restarts=False
+    ),
+    "ako_int8": Side("ako", lambda mbit: {"encoding": "int8"}, restarts=False),
+    "ako_top": Side("ako", lambda mbit: {"encoding": "top"}, restarts=False),
     "ps": Side(
         "ps",
         lambda mbit: {"staleness": 1},
-        variants=(
+        variants=lambda mbit: (
             {"staleness": 4},
             {"staleness": 1, "servers": [1, 3]},
             {"staleness": 1, "servers": [3], "serves_only": [3]},
         ),
     ),
-    "local": Side("local", lambda mbit: {"steps": _local_steps(mbit)["steps"]}),
-    "streaming": Side("local", _local_steps),
+    "local": Side("local", _local_steps, lambda mbit: (_local_steps(mbit, 2),)),
+    "streaming": Side("local", _streaming, lambda mbit: (_streaming(mbit, 2),)),
     "pairs": Side("pairs", restarts=False),
     "allreduce": Side("allreduce"),
     "powersgd": Side("powersgd", lambda mbit: {"matrix_approximation_rank": 2}),
@@ -167,7 +177,7 @@ class Trials:
         known = [Trial(task, mbit, side, rate) for rate in rates]
         known += [
             Trial(task, mbit, side, rate, options)
-            for rate in rates for options in SIDES[side].variants
+            for rate in rates for options in SIDES[side].variants(mbit)
         ]  # fmt: skip
         known = [trial for trial in known if trial.key in self._records]
         return self.best(known) if known else first
@@ -184,14 +194,14 @@ class Trials:
     def searched(self, task: str, mbit: int, side: str) -> Trial:
         """The best of the search that every strategy gets, with the first seed.
 
-        All learning rates of the task are tried, and then, for parameter servers, other numbers and
-        places of servers and another bound with the best rate. A trial ends when one before it was
-        faster.
+        All learning rates of the task are tried, and then, with the best rate, for parameter
+        servers other numbers and places of servers and another bound, and for local steps twice as
+        many of them. A trial ends when one before it was faster.
         """
         best = Trial(task, mbit, side, TASKS[task].learning_rates[0])
         for rate in TASKS[task].learning_rates[1:]:
             best = self._better(best, Trial(task, mbit, side, rate))
-        for options in SIDES[side].variants:
+        for options in SIDES[side].variants(mbit):
             best = self._better(best, Trial(task, mbit, side, best.rate, options))
         return best
 

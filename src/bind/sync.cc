@@ -44,6 +44,14 @@ struct Chosen {
   std::unique_ptr<train::Strategy> make() const;
 };
 
+std::optional<train::Encoding> encoding_of(const std::string& name) {
+  using train::Encoding;
+  for (const auto encoding : {Encoding::kFloat32, Encoding::kInt8, Encoding::kTop}) {
+    if (name == train::encoding_name(encoding)) return encoding;
+  }
+  return std::nullopt;
+}
+
 std::unique_ptr<train::Strategy> Chosen::make() const {
   const auto name = option<std::string>("name");
   if (name == "ako") {
@@ -53,7 +61,8 @@ std::unique_ptr<train::Strategy> Chosen::make() const {
             .rank = rank,
             .processes = processes,
             .of = of_updates ? train::Ako::Of::kUpdates : train::Ako::Of::kGradients,
-            .staleness = option<uint64_t>("staleness")},
+            .staleness = option<uint64_t>("staleness"),
+            .encoding = encoding_of(option<std::string>("encoding"))},
         weights);
   }
   if (name == "ps") {
@@ -98,6 +107,7 @@ nb::dict to_dict(const train::LinkStats& link) {
   out["refused"] = link.refused;
   out["bytes_per_s"] = link.bytes_per_s;
   out["partitions"] = link.partitions;
+  out["encoding"] = train::encoding_name(link.encoding);
   out["lost"] = text(link.lost);
   return out;
 }

@@ -48,7 +48,8 @@ void deliver(base::ByteReader* in, Exchange* exchange) {
   header.steps = in->number<uint64_t>();
   header.begin = in->number<uint8_t>();
   header.count = header.has_payload() ? in->number<uint8_t>() : 0;
-  base::ByteVector payload(header.count * sizeof(float));
+  header.encoding = static_cast<Encoding>(in->number<uint8_t>() % 3);
+  base::ByteVector payload(header.payload_bytes());
   const base::Bytes given = in->bytes(std::min(in->remaining(), payload.size()));
   std::copy(given.begin(), given.end(), payload.begin());
   header.payload_crc32c = base::crc32c(payload);

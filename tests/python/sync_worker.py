@@ -28,6 +28,8 @@ STRATEGIES = (
     forebay.sync.Ako(),
     forebay.sync.Ako(of="gradients"),
     forebay.sync.Ako(staleness=6),
+    forebay.sync.Ako(encoding="int8"),
+    forebay.sync.Ako(encoding="top"),
     forebay.sync.ParameterServers(),
     forebay.sync.ParameterServers(servers=[1], staleness=0),
     forebay.sync.Pairs(),
@@ -154,6 +156,7 @@ def refusals() -> Any:
         "server": refused(
             lambda: attach(model, sgd(model), forebay.sync.ParameterServers(servers=[2]))
         ),
+        "encoding": refused(lambda: attach(model, sgd(model), forebay.sync.Ako(encoding="zip"))),
         "delay": refused(
             lambda: attach(model, sgd(model), forebay.sync.LocalSteps(steps=4, delay=4))
         ),

@@ -100,6 +100,7 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
         "strategies": "ValueError: sync: ranks [1] differ from rank 0 in the strategy",
         "server": "ValueError: servers is 2, but must be from 0 to 1",
         "delay": "ValueError: delay is 4, but must be from 0 to 3",
+        "encoding": "ValueError: encoding is 'zip', but must be one of auto, float32, int8, top",
         "nan": "ValueError: sync: the gradient of step 2 is not finite",
         "moved": "RuntimeError: sync: the model's weights were moved",
     }.items(),

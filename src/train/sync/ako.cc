@@ -12,6 +12,22 @@ namespace {
 // large.
 constexpr uint64_t kSumSteps = 1024;
 
+// Fewer bytes a number let the whole model come sooner, but cost time to compute. So each encoding
+// is taken only where the one before it needs more steps than this for the whole model.
+constexpr double kFloat32StepsMost = 8;
+constexpr double kInt8StepsMost = 64;
+constexpr double kTolerance = 1.2;
+
+// `steps` is how many the link needs for the model in float32.
+Encoding suited(Encoding present, double steps) {
+  const auto is_enough = [&](Encoding encoding, double steps_most) {
+    const double needed = steps * bytes_per_number(encoding) / sizeof(float);
+    return needed < steps_most * (present <= encoding ? kTolerance : 1 / kTolerance);
+  };
+  if (is_enough(Encoding::kFloat32, kFloat32StepsMost)) return Encoding::kFloat32;
+  return is_enough(Encoding::kInt8, kInt8StepsMost) ? Encoding::kInt8 : Encoding::kTop;
+}
+
 // Ranges that do not overlap and have the same numbers.
 std::vector<Range> united(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
@@ -44,6 +60,7 @@ Ako::Ako(const Options& options, std::span<const float> weights)
     Link& link = links_.emplace_back(weights.size(), weights.size() / options.processes * peer);
     link.is_gone = peer == options.rank;
     if (!link.is_gone) link.sent_sum.resize(weights.size());
+    link.encoding = options.encoding.value_or(Encoding::kFloat32);
   }
 }
 
@@ -135,21 +152,29 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
                  .step = step_,
                  .steps = step_ - last_step,
                  .begin = slice.begin,
-                 .count = static_cast<uint32_t>(slice.count)};
-  out->floats.resize(slice.count);
-  for (uint64_t i = 0; i < slice.count; ++i) {
-    const float sum = sum_[slice.begin + i];
-    out->floats[i] = sum - link.sent_sum[slice.begin + i];
-    link.sent_sum[slice.begin + i] = sum;
-  }
+                 .count = static_cast<uint32_t>(slice.count),
+                 .encoding = link.encoding};
+  take(slice, link, &out->floats);
   if (options_.of == Of::kUpdates) {
-    for (uint64_t i = 0; i < slice.count; ++i) {
-      out->floats[i] *= share_;
-      received_[slice.begin + i] -= out->floats[i];
-    }
+    for (uint64_t i = 0; i < slice.count; ++i) received_[slice.begin + i] -= out->floats[i];
     touched_.push_back(slice);
   }
   return true;
+}
+
+// Moves what has gathered for a link to a message.
+void Ako::take(Range slice, Link& link, std::vector<float>* out) {
+  const float part = options_.of == Of::kUpdates ? share_ : 1;
+  const float* const sum = sum_.data() + slice.begin;
+  float* const sent = link.sent_sum.data() + slice.begin;
+  out->resize(slice.count);
+  for (uint64_t i = 0; i < slice.count; ++i) (*out)[i] = (sum[i] - sent[i]) * part;
+  if (link.encoding == Encoding::kFloat32) {
+    std::copy(sum, sum + slice.count, sent);
+    return;
+  }
+  round_to(link.encoding, *out);
+  for (uint64_t i = 0; i < slice.count; ++i) sent[i] += (*out)[i] / part;
 }
 
 Status Ako::received(const MessageHeader& header, std::span<const float> floats) {
@@ -172,7 +197,10 @@ Status Ako::lost(uint32_t peer) {
 }
 
 void Ako::measured(uint32_t peer, double floats_per_step) {
-  links_[peer].partitions.follow(floats_per_step);
+  Link& link = links_[peer];
+  const double steps = static_cast<double>(sum_.size()) / floats_per_step;
+  if (!options_.encoding) link.encoding = suited(link.encoding, steps);
+  link.partitions.follow(floats_per_step * sizeof(float) / bytes_per_number(link.encoding));
 }
 
 void Ako::forget_sums() {

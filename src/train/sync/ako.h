@@ -9,6 +9,7 @@
 // it sends it, so that in the end 1/n is left: then all have the mean of what all have moved.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "train/sync/partitions.h"
@@ -27,6 +28,9 @@ class Ako final : public Strategy {
     // How many own steps something may wait here for a link before the training thread waits for
     // the link; 0 stands for no bound.
     uint64_t staleness = 0;
+    // What an encoding leaves out of a slice stays accumulated, and is sent later. None: as many
+    // bytes a number as each link carries.
+    std::optional<Encoding> encoding = Encoding::kFloat32;
   };
   // `weights` are the first weights, the same in all processes.
   Ako(const Options& options, std::span<const float> weights);
@@ -44,6 +48,7 @@ class Ako final : public Strategy {
   Status received(const MessageHeader& header, std::span<const float> floats) override;
   Status lost(uint32_t peer) override;
   void measured(uint32_t peer, double floats_per_step) override;
+  Encoding encoding(uint32_t peer) const override { return links_[peer].encoding; }
   uint32_t partitions(uint32_t peer) const override { return links_[peer].partitions.count(); }
 
  private:
@@ -52,12 +57,14 @@ class Ako final : public Strategy {
         : partitions(floats), rounds({.begin = 0, .count = floats}, first) {}
     bool is_gone = false;   // lost, or this process itself
     bool is_stuck = false;  // has taken nothing for too long
+    Encoding encoding = Encoding::kFloat32;
     Partitions partitions;
     Rounds rounds;                // what the link shall send next
-    std::vector<float> sent_sum;  // for each float, the value of sum_ when it was last sent
+    std::vector<float> sent_sum;  // for each number, how much of sum_ was sent
   };
 
   bool is_late(const Link& link) const;
+  void take(Range slice, Link& link, std::vector<float>* out);
   void end_step();
   void sum_what_is_due(std::span<const float> weights);
   void forget_sums();

@@ -154,6 +154,63 @@ TEST(Ako, APeerThatIsGoneCostsItsShareAlone) {
   });
 }
 
+TEST(Ako, ThinLinksGetFewerBytesANumber) {
+  constexpr uint64_t kMany = 100'000;
+  Ako ako({.rank = 0, .processes = 2, .encoding = std::nullopt}, std::vector<float>(kMany));
+  const auto encoding = [&ako](double steps) {
+    ako.measured(1, kMany / steps);
+    return ako.encoding(1);
+  };
+  EXPECT_EQ(encoding(7), Encoding::kFloat32);
+  EXPECT_EQ(encoding(9), Encoding::kFloat32);  // as before, where it is near
+  EXPECT_EQ(encoding(20), Encoding::kInt8);
+  EXPECT_EQ(ako.partitions(1), 6u);  // 20 steps of four bytes, 65 of which become 260
+  EXPECT_EQ(encoding(9), Encoding::kInt8);
+  EXPECT_EQ(encoding(1000), Encoding::kTop);
+  EXPECT_EQ(ako.partitions(1), 36u);
+  EXPECT_EQ(encoding(240), Encoding::kTop);
+  EXPECT_EQ(encoding(100), Encoding::kInt8);
+  EXPECT_EQ(encoding(2), Encoding::kFloat32);
+}
+
+// What a message leaves out goes with a later one.
+TEST(Ako, NothingIsLostByFewerBytes) {
+  sim::for_each_seed(20, [](sim::Simulator& sim) {
+    const Ako::Of of = draw(sim);
+    const Encoding encoding = sim.random().below(2) == 0 ? Encoding::kInt8 : Encoding::kTop;
+    constexpr uint64_t kLearningSteps = 30;
+    SimulatedJob::Options options;
+    options.steps = kLearningSteps + 3000;
+    options.message_floats_max = 1 + sim.random().below(2 * kFloats);
+    options.gradient = [&](uint32_t process, uint64_t step, std::span<const float>) {
+      return numbers(process, step, kLearningSteps);
+    };
+    std::vector<float> all(kFloats);
+    for (uint32_t process = 0; process < kProcesses; ++process) {
+      for (uint64_t step = 0; step < kLearningSteps; ++step) {
+        const auto gradient = numbers(process, step, kLearningSteps);
+        for (size_t i = 0; i < kFloats; ++i) all[i] -= gradient[i] / kProcesses;
+      }
+    }
+    SimulatedJob job(
+        sim,
+        strategies(kProcesses,
+                   [&](uint32_t rank) {
+                     return std::make_unique<Ako>(
+                         Ako::Options{
+                             .rank = rank, .processes = kProcesses, .of = of, .encoding = encoding},
+                         std::vector<float>(kFloats));
+                   }),
+        std::vector<float>(kFloats), options);
+    ASSERT_TRUE(sim.run(100'000'000).ok());
+    for (uint32_t rank = 0; rank < kProcesses; ++rank) {
+      for (size_t i = 0; i < kFloats; ++i) {
+        EXPECT_NEAR(job.weights(rank)[i], all[i], 1e-3) << rank << ' ' << i;
+      }
+    }
+  });
+}
+
 TEST(Ako, AGradientThatIsNotFiniteIsRefused) {
   Ako ako({.rank = 0, .processes = 2}, std::vector<float>(3));
   std::vector<float> gradient = {1, std::numeric_limits<float>::quiet_NaN(), 2};

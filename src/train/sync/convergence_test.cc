@@ -54,6 +54,12 @@ const std::pair<const char*, Make> kStrategies[] = {
        return std::make_unique<Ako>(
            Ako::Options{.rank = rank, .processes = kProcesses, .of = Ako::Of::kGradients}, weights);
      }},
+    {"ako of int8",
+     [](uint32_t rank, std::span<const float> weights) {
+       return std::make_unique<Ako>(
+           Ako::Options{.rank = rank, .processes = kProcesses, .encoding = Encoding::kInt8},
+           weights);
+     }},
     {"allreduce",
      [](uint32_t, std::span<const float>) {
        return std::make_unique<AllReduce>(kProcesses, std::vector<uint64_t>{3, kFloats - 3});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/checksum.h"
 #include "base/limits.h"
@@ -127,6 +126,7 @@ void Exchange::measure(uint32_t peer, int64_t ns) {
   if (is_often_idle) floats_per_step *= kMoreWhenIdle;
   strategy_->measured(peer, floats_per_step);
   link.stats.partitions = strategy_->partitions(peer);
+  link.stats.encoding = strategy_->encoding(peer);
 }
 
 void Exchange::count_busy(Link& link) {
@@ -135,9 +135,9 @@ void Exchange::count_busy(Link& link) {
   link.busy_since_ns = now_ns;
 }
 
-uint64_t Exchange::message_floats(const Link& link) const {
-  const auto floats =
-      static_cast<uint64_t>(link.stats.bytes_per_s * kMessageSeconds / sizeof(float));
+uint64_t Exchange::message_floats(uint32_t peer) const {
+  const auto floats = static_cast<uint64_t>(links_[peer].stats.bytes_per_s * kMessageSeconds /
+                                            bytes_per_number(strategy_->encoding(peer)));
   return std::clamp<uint64_t>(floats, kMessageFloatsLeast, base::kSliceFloatsMax);
 }
 
@@ -152,7 +152,7 @@ Bytes Exchange::next(uint32_t peer) {
       if (!is_filled) link.changed.wait(mutex_);
     }
     if (!is_filled) return {};
-    link.stats.sent_bytes += kMessageHeaderBytes + out.floats.size() * sizeof(float);
+    link.stats.sent_bytes += kMessageHeaderBytes + out.header.payload_bytes();
   }
   return pack(link, std::move(out));
 }
@@ -161,9 +161,9 @@ bool Exchange::fill(uint32_t peer, Outgoing* out) {
   Link& link = links_[peer];
   // A peer that has ended confirms nothing more, and needs nothing.
   if (!link.has_ended && link.on_its_way.size() < kOnTheirWayMost &&
-      strategy_->next(peer, message_floats(link), out)) {
+      strategy_->next(peer, message_floats(peer), out)) {
     out->header.number = ++link.number;
-    const uint64_t bytes = kMessageHeaderBytes + out->floats.size() * sizeof(float);
+    const uint64_t bytes = kMessageHeaderBytes + out->header.payload_bytes();
     if (link.on_its_way.empty()) link.busy_since_ns = clock_.now_ns();
     link.on_its_way.push_back({.number = link.number, .bytes = bytes});
   } else if (!link.has_ended && link.told != link.taken) {
@@ -185,11 +185,12 @@ bool Exchange::fill(uint32_t peer, Outgoing* out) {
 }
 
 Bytes Exchange::pack(Link& link, Outgoing out) {
-  const Bytes numbers = bytes_of(out.floats);
-  out.header.payload_crc32c = base::crc32c(numbers);
   base::ByteVector& message = link.messages[link.messages_made++ % link.messages.size()];
-  message = encode_message_header(out.header);
-  message.insert(message.end(), numbers.begin(), numbers.end());
+  message.resize(kMessageHeaderBytes);
+  encode(out.header.encoding, out.floats, &message);
+  out.header.payload_crc32c = base::crc32c(Bytes(message).subspan(kMessageHeaderBytes));
+  const base::ByteVector header = encode_message_header(out.header);
+  std::copy(header.begin(), header.end(), message.begin());
   return message;
 }
 
@@ -198,38 +199,38 @@ size_t Exchange::message_bytes_max() const {
   return kMessageHeaderBytes + floats * sizeof(float);
 }
 
-// Leaves the numbers in `arrived`.
-Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes message) {
-  if (message.size() < kMessageHeaderBytes) {
-    return base::fail(Code::kCorrupt, "sync: rank {} sends {} bytes", peer, message.size());
+// Leaves the payload of `message`.
+Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes* message) const {
+  if (message->size() < kMessageHeaderBytes) {
+    return base::fail(Code::kCorrupt, "sync: rank {} sends {} bytes", peer, message->size());
   }
   ASSIGN_OR_RETURN(const MessageHeader header,
-                   decode_message_header(message.first(kMessageHeaderBytes)));
-  const Bytes rest = message.subspan(kMessageHeaderBytes);
-  if (header.sender != peer || header.count > rest.size() / sizeof(float) ||
+                   decode_message_header(message->first(kMessageHeaderBytes)));
+  const Bytes rest = message->subspan(kMessageHeaderBytes);
+  if (header.sender != peer || header.payload_bytes() > rest.size() ||
       !base::in_bounds(header.begin, header.count, gradient_.size())) {
     return base::fail(Code::kCorrupt,
-                      "sync: rank {} sends {} floats from {} as rank {}, which is no part of a "
+                      "sync: rank {} sends {} numbers from {} as rank {}, which is no part of a "
                       "model of {}",
                       peer, header.count, header.begin, header.sender, gradient_.size());
   }
-  std::vector<float>& arrived = links_[peer].arrived;
-  arrived.resize(header.count);
-  if (!arrived.empty()) std::memcpy(arrived.data(), rest.data(), arrived.size() * sizeof(float));
+  *message = rest.first(header.payload_bytes());
   return header;
 }
 
 Result<bool> Exchange::received(uint32_t peer, Bytes message) {
-  ASSIGN_OR_RETURN(const MessageHeader header, unpack(peer, message));
+  ASSIGN_OR_RETURN(const MessageHeader header, unpack(peer, &message));
   Link& link = links_[peer];
+  link.arrived.resize(header.count);
+  decode(header.encoding, message, link.arrived);
   Status status;
-  if (base::crc32c(bytes_of(link.arrived)) != header.payload_crc32c) {
+  if (base::crc32c(message) != header.payload_crc32c) {
     status = {Code::kCorrupt, "does not agree with its checksum"};
   } else if (!all_finite(link.arrived)) {
     status = {Code::kCorrupt, "has numbers that are not finite"};
   }
   const MutexLock lock(mutex_);
-  link.stats.received_bytes += kMessageHeaderBytes + link.arrived.size() * sizeof(float);
+  link.stats.received_bytes += kMessageHeaderBytes + message.size();
   confirm(link, header.taken);
   if (header.has_payload()) {
     if (status.ok()) status = strategy_->received(header, link.arrived);

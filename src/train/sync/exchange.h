@@ -24,6 +24,7 @@ struct LinkStats {
   uint64_t refused = 0;         // messages that were damaged or not finite
   double bytes_per_s = 0;       // while something was on its way; 0 before the first measurement
   uint32_t partitions = 1;
+  Encoding encoding = Encoding::kFloat32;
   std::string lost;  // why the peer is gone; empty while it is there
 };
 
@@ -126,13 +127,13 @@ class Exchange {
 
   bool fill(uint32_t peer, Outgoing* out) REQUIRES(mutex_);
   base::Bytes pack(Link& link, Outgoing out);
-  Result<MessageHeader> unpack(uint32_t peer, base::Bytes message);
+  Result<MessageHeader> unpack(uint32_t peer, base::Bytes* message) const;
   void confirm(Link& link, uint64_t taken) REQUIRES(mutex_);
   Status wait_for_peers() REQUIRES(mutex_);
   void measure() REQUIRES(mutex_);
   void measure(uint32_t peer, int64_t ns) REQUIRES(mutex_);
   void count_busy(Link& link) REQUIRES(mutex_);
-  uint64_t message_floats(const Link& link) const;
+  uint64_t message_floats(uint32_t peer) const REQUIRES(mutex_);
 
   const std::unique_ptr<Strategy> strategy_;
   const io::Clock& clock_;

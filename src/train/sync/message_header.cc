@@ -9,13 +9,13 @@ using base::ByteVector;
 using base::ByteWriter;
 using base::Code;
 
-// Little-endian numbers: u32 magic, u8 version, u8 kind, u16 zero, u32 sender, u64 number,
-// u64 taken, u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32 CRC32C of all
-// before.
+// Little-endian numbers: u32 magic, u8 version, u8 kind, u8 encoding, u8 zero, u32 sender, u64
+// number, u64 taken, u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32 CRC32C of
+// all before.
 namespace {
 
 constexpr uint32_t kMagic = 0x59534246;  // "FBSY"
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kVersion = 3;
 
 }  // namespace
 
@@ -26,7 +26,8 @@ ByteVector encode_message_header(const MessageHeader& header) {
   to.number(kMagic);
   to.number(kVersion);
   to.number(static_cast<uint8_t>(header.kind));
-  to.number(uint16_t{0});
+  to.number(static_cast<uint8_t>(header.encoding));
+  to.number(uint8_t{0});
   to.number(header.sender);
   to.number(header.number);
   to.number(header.taken);
@@ -54,10 +55,13 @@ Result<MessageHeader> decode_message_header(base::Bytes bytes) {
   if (in.number<uint8_t>() != kVersion) return damaged("is of another version of Forebay");
   MessageHeader header;
   const auto kind = in.number<uint8_t>();
-  if (kind > static_cast<uint8_t>(MessageHeader::Kind::kEnd) || in.number<uint16_t>() != 0) {
+  const auto encoding = in.number<uint8_t>();
+  if (kind > static_cast<uint8_t>(MessageHeader::Kind::kEnd) ||
+      encoding > static_cast<uint8_t>(kLastEncoding) || in.number<uint8_t>() != 0) {
     return damaged("has an unknown kind");
   }
   header.kind = static_cast<MessageHeader::Kind>(kind);
+  header.encoding = static_cast<Encoding>(encoding);
   header.sender = in.number<uint32_t>();
   header.number = in.number<uint64_t>();
   header.taken = in.number<uint64_t>();

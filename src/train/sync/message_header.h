@@ -1,8 +1,9 @@
 // The header of a message between two training processes, and its bytes. A message is this header
-// and then `count` float32 numbers.
+// and then `count` numbers in the encoding that it names.
 #pragma once
 
 #include "base/bytes.h"
+#include "train/sync/encoding.h"
 
 namespace forebay::train {
 
@@ -23,10 +24,12 @@ struct MessageHeader {
   uint64_t taken = 0;   // the number of the last slice or answer that the sender has received
   uint64_t step = 0;    // how many steps the sender has made; of an answer: what it answers to
   uint64_t steps = 0;   // from how many of the sender's steps the values come
-  uint64_t begin = 0;   // the first float of the range
-  uint32_t count = 0;   // how many floats the range has
+  uint64_t begin = 0;   // the first number of the range
+  uint32_t count = 0;   // how many numbers the range has
+  Encoding encoding = Encoding::kFloat32;
   uint32_t payload_crc32c = 0;
   bool has_payload() const { return kind == Kind::kSlice || kind == Kind::kAnswer; }
+  size_t payload_bytes() const { return encoded_bytes(encoding, count); }
   bool operator==(const MessageHeader&) const = default;
 };
 

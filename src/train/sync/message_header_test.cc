@@ -18,6 +18,7 @@ MessageHeader header(base::Random& random, Kind kind) {
                        .steps = random.next_u64(),
                        .begin = random.next_u64(),
                        .count = random.next_u32(),
+                       .encoding = static_cast<Encoding>(random.below(3)),
                        .payload_crc32c = random.next_u32()};
   if (!header.has_payload()) header.count = 0;
   return header;
@@ -53,7 +54,7 @@ base::ByteVector sealed(base::ByteVector bytes) {
 TEST(MessageHeader, RefusesWhatNobodySends) {
   const base::ByteVector good = encode_message_header({.kind = Kind::kSlice, .count = 5});
   EXPECT_FALSE(decode_message_header(base::Bytes(good).first(good.size() - 1)).has_value());
-  for (const size_t at : {0u, 4u, 6u}) {  // magic, version, zero
+  for (const size_t at : {0u, 4u, 7u}) {  // magic, version, zero
     base::ByteVector bad = good;
     ++bad[at];
     EXPECT_FALSE(decode_message_header(sealed(bad)).has_value()) << at;
@@ -61,6 +62,9 @@ TEST(MessageHeader, RefusesWhatNobodySends) {
   base::ByteVector kind = good;
   kind[5] = 5;
   EXPECT_FALSE(decode_message_header(sealed(kind)).has_value());
+  base::ByteVector encoding = good;
+  encoding[6] = 3;
+  EXPECT_FALSE(decode_message_header(sealed(encoding)).has_value());
   kind[5] = static_cast<uint8_t>(Kind::kTaken);  // with numbers
   EXPECT_FALSE(decode_message_header(sealed(kind)).has_value());
 }

@@ -75,8 +75,10 @@ class Strategy {
   virtual Status received(const MessageHeader& header, std::span<const float> floats);
   // The peer is gone for good. Errors: kUnavailable when nothing works without it.
   virtual Status lost(uint32_t peer) = 0;
-  // How many floats the link to `peer` carries in the time of one step.
+  // How many float32 numbers the link to `peer` carries in the time of one step.
   virtual void measured(uint32_t /*peer*/, double /*floats_per_step*/) {}
+  // How slices for this peer are written. Their numbers are those that round_to() makes.
+  virtual Encoding encoding(uint32_t /*peer*/) const { return Encoding::kFloat32; }
 
   // No message will come or go any more: applies what has arrived since the last step.
   virtual void settle(std::span<float> /*weights*/) {}

@@ -1,0 +1,204 @@
+#include "train/sync/encoding.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/status.h"
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+
+using base::Bytes;
+
+namespace {
+
+constexpr size_t kBlock = 256;
+constexpr size_t kTopOfBlock = 16;
+constexpr float kCodeMost = 127;
+// Blocks without larger numbers are zeros, so that scales are no subnormal numbers.
+constexpr float kLeast = 1e-30F;
+
+size_t top_of(size_t block) { return std::min(block, kTopOfBlock); }
+
+size_t block_bytes(Encoding encoding, size_t numbers) {
+  if (encoding == Encoding::kFloat32) return numbers * sizeof(float);
+  if (encoding == Encoding::kInt8) return sizeof(float) + numbers;
+  return sizeof(float) + 2 * top_of(numbers);
+}
+
+// Bits that are ordered like the absolute values; whole numbers let the compiler use SIMD.
+int32_t size_bits(float value) {
+  return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+}
+
+// The scale has 16 significant bits, so that its multiples up to 127 are exact, and the scale of
+// rounded numbers is the same again.
+float scale_of(std::span<const float> block) {
+  if (!all_finite(block)) return std::numeric_limits<float>::quiet_NaN();
+  int32_t largest_bits = 0;
+  for (const float value : block) largest_bits = std::max(largest_bits, size_bits(value));
+  const auto largest = std::bit_cast<float>(largest_bits);
+  if (largest < kLeast) return 0;
+  constexpr uint32_t kOthers = 0xff;
+  const auto bits = std::bit_cast<uint32_t>(largest / kCodeMost);
+  return std::bit_cast<float>((bits + kOthers) & ~kOthers);
+}
+
+// The nearest multiple of the block's scale, whose inverse is given.
+int32_t code_of(float value, float inverse) {
+  const float exact = value * inverse;
+  return static_cast<int32_t>(exact + std::copysign(0.5F, exact));
+}
+
+void round_block(std::span<float> block) {
+  const float scale = scale_of(block);
+  if (!(scale > 0)) {
+    std::fill(block.begin(), block.end(), scale);
+    return;
+  }
+  const float inverse = 1 / scale;
+  for (float& value : block) value = static_cast<float>(code_of(value, inverse)) * scale;
+}
+
+// Leaves the largest numbers, and of equal ones the first.
+void keep_top(std::span<float> block) {
+  if (block.size() <= kTopOfBlock || !all_finite(block)) return;
+  std::array<int32_t, kBlock> sizes = {};
+  std::transform(block.begin(), block.end(), sizes.begin(), size_bits);
+  const auto not_below = [&sizes](int32_t bound) {
+    int32_t count = 0;
+    for (const int32_t size : sizes) count += static_cast<int32_t>(size >= bound);
+    return count;
+  };
+  // Of the numbers that are not below `more` there are too many, of those not below `bound` not.
+  constexpr auto kMost = static_cast<int32_t>(kTopOfBlock);
+  int32_t bound = *std::max_element(sizes.begin(), sizes.end()) + 1;
+  constexpr int32_t kTimes256 = 8 << 23;  // of a float's bits
+  int32_t more = bound > kTimes256 && not_below(bound - kTimes256) > kMost ? bound - kTimes256 : 0;
+  int32_t count = 0;
+  while (count < kMost && bound - more > 1) {
+    const int32_t middle = more + (bound - more) / 2;
+    const int32_t found = not_below(middle);
+    (found > kMost ? more : bound) = middle;
+    if (found <= kMost) count = found;
+  }
+  for (size_t i = 0; i < block.size() && count < kMost; ++i) {  // equal ones
+    if (sizes[i] < more || sizes[i] >= bound) continue;
+    sizes[i] = bound;
+    ++count;
+  }
+  for (size_t i = 0; i < block.size(); ++i) block[i] = sizes[i] >= bound ? block[i] : 0;
+}
+
+void encode_block(Encoding encoding, std::span<const float> block, uint8_t* to) {
+  const float scale = scale_of(block);
+  std::memcpy(to, &scale, sizeof scale);
+  to += sizeof scale;
+  if (!(scale > 0)) {
+    std::fill_n(to, block_bytes(encoding, block.size()) - sizeof scale, uint8_t{0});
+    return;
+  }
+  const float inverse = 1 / scale;
+  const auto code = [inverse](float value) {
+    return static_cast<uint8_t>(code_of(value, inverse));
+  };
+  if (encoding == Encoding::kInt8) {
+    std::transform(block.begin(), block.end(), to, code);
+    return;
+  }
+  std::array<uint8_t, kBlock> codes;
+  std::transform(block.begin(), block.end(), codes.begin(), code);
+  std::array<uint8_t, kBlock> places;
+  size_t found = 0;
+  for (size_t i = 0; i < block.size(); ++i) {  // without branches
+    places[found] = static_cast<uint8_t>(i);
+    found += static_cast<size_t>(codes[i] != 0);
+  }
+  const size_t top = top_of(block.size());
+  FOREBAY_CHECK(found <= top);
+  std::fill_n(to, 2 * top, uint8_t{0});
+  for (size_t i = 0; i < found; ++i) {
+    to[i] = places[i];
+    to[top + i] = codes[places[i]];
+  }
+}
+
+void decode_block(Encoding encoding, const uint8_t* from, std::span<float> block) {
+  float scale;
+  std::memcpy(&scale, from, sizeof scale);
+  from += sizeof scale;
+  const auto value = [scale](uint8_t code) {
+    return static_cast<float>(static_cast<int8_t>(code)) * scale;
+  };
+  if (encoding == Encoding::kInt8) {
+    for (size_t i = 0; i < block.size(); ++i) block[i] = value(from[i]);
+    return;
+  }
+  std::fill(block.begin(), block.end(), 0.0F);
+  const size_t top = top_of(block.size());
+  for (size_t i = 0; i < top; ++i) {
+    // A position that the block does not have is of no sender of ours.
+    if (from[i] < block.size()) block[from[i]] += value(from[top + i]);
+  }
+}
+
+}  // namespace
+
+size_t encoded_bytes(Encoding encoding, size_t count) {
+  const size_t rest = count % kBlock;
+  return count / kBlock * block_bytes(encoding, kBlock) +
+         (rest > 0 ? block_bytes(encoding, rest) : 0);
+}
+
+double bytes_per_number(Encoding encoding) {
+  return static_cast<double>(block_bytes(encoding, kBlock)) / kBlock;
+}
+
+const char* encoding_name(Encoding encoding) {
+  if (encoding == Encoding::kFloat32) return "float32";
+  return encoding == Encoding::kInt8 ? "int8" : "top";
+}
+
+void round_to(Encoding encoding, std::span<float> numbers) {
+  if (encoding == Encoding::kFloat32) return;
+  for (size_t at = 0; at < numbers.size(); at += kBlock) {
+    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
+    if (encoding == Encoding::kTop) keep_top(block);
+    round_block(block);
+  }
+}
+
+void encode(Encoding encoding, std::span<const float> numbers, base::ByteVector* out) {
+  if (encoding == Encoding::kFloat32) {
+    const Bytes bytes = bytes_of(numbers);
+    out->insert(out->end(), bytes.begin(), bytes.end());
+    return;
+  }
+  size_t to = out->size();
+  out->resize(to + encoded_bytes(encoding, numbers.size()));
+  for (size_t at = 0; at < numbers.size(); at += kBlock) {
+    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
+    encode_block(encoding, block, out->data() + to);
+    to += block_bytes(encoding, block.size());
+  }
+}
+
+void decode(Encoding encoding, Bytes bytes, std::span<float> numbers) {
+  FOREBAY_CHECK(bytes.size() == encoded_bytes(encoding, numbers.size()));
+  if (encoding == Encoding::kFloat32) {
+    if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return;
+  }
+  const uint8_t* from = bytes.data();
+  for (size_t at = 0; at < numbers.size(); at += kBlock) {
+    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
+    decode_block(encoding, from, block);
+    from += block_bytes(encoding, block.size());
+  }
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,91 @@
+#include "train/sync/encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "train/sync/floats.h"
+
+namespace forebay::train {
+namespace {
+
+std::vector<float> draw(base::Random& random, size_t count) {
+  std::vector<float> numbers(count);
+  const double size = std::pow(10.0, random.uniform() * 80 - 45);  // down to subnormal numbers
+  for (float& value : numbers) value = static_cast<float>((random.uniform() - 0.5) * size);
+  return numbers;
+}
+
+std::vector<float> sent(Encoding encoding, std::span<const float> numbers) {
+  base::ByteVector bytes = {1, 2, 3};
+  encode(encoding, numbers, &bytes);
+  std::vector<float> out(numbers.size(), 7);
+  decode(encoding, base::Bytes(bytes).subspan(3), out);
+  return out;
+}
+
+TEST(Encoding, RoundedNumbersArriveAsTheyAre) {
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    base::Random random(seed, base::Purpose::kTest);
+    const auto encoding = static_cast<Encoding>(seed % 3);
+    std::vector<float> numbers = draw(random, random.below(700));
+    round_to(encoding, numbers);
+    std::vector<float> again = numbers;
+    round_to(encoding, again);
+    EXPECT_EQ(again, numbers) << seed;
+    EXPECT_EQ(sent(encoding, numbers), numbers) << seed;
+  }
+}
+
+TEST(Encoding, RoundingIsWithinHalfAStepOfTheLargest) {
+  base::Random random(1, base::Purpose::kTest);
+  std::vector<float> numbers(1000);
+  for (float& value : numbers) value = static_cast<float>(random.uniform() - 0.5);
+  std::vector<float> rounded = numbers;
+  round_to(Encoding::kInt8, rounded);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_NEAR(rounded[i], numbers[i], 0.5 * 0.5 / 126.9) << i;
+  }
+}
+
+TEST(Encoding, TheLargestOfEachBlockAreKept) {
+  std::vector<float> numbers(256 + 20);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>(i % 256) * (i % 2 == 0 ? 1 : -1);
+  }
+  std::vector<float> rounded = numbers;
+  round_to(Encoding::kTop, rounded);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const bool is_kept = i < 256 ? i >= 240 : i >= 256 + 4;
+    EXPECT_NEAR(rounded[i], is_kept ? numbers[i] : 0, 1.01) << i;
+  }
+  std::vector<float> equal(256, 3);
+  round_to(Encoding::kTop, equal);
+  EXPECT_EQ(std::count(equal.begin(), equal.end(), 0.0F), 256 - 16);
+}
+
+TEST(Encoding, WhatIsNotFiniteStaysSo) {
+  for (const Encoding encoding : {Encoding::kFloat32, Encoding::kInt8, Encoding::kTop}) {
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> numbers(300, 1);
+      numbers[290] = bad;
+      round_to(encoding, numbers);
+      const std::vector<float> arrived = sent(encoding, numbers);
+      EXPECT_FALSE(all_finite(arrived));
+      EXPECT_TRUE(all_finite(std::span(arrived).first(256)));
+    }
+  }
+}
+
+TEST(Encoding, BytesOfANumber) {
+  EXPECT_EQ(encoded_bytes(Encoding::kFloat32, 300), 1200u);
+  EXPECT_EQ(encoded_bytes(Encoding::kInt8, 300), 256u + 4 + 44 + 4);
+  EXPECT_EQ(encoded_bytes(Encoding::kTop, 300), 2 * 36u);
+  EXPECT_EQ(encoded_bytes(Encoding::kTop, 256 + 5), 36u + 4 + 10);
+  EXPECT_EQ(encoded_bytes(Encoding::kTop, 0), 0u);
+}
+
+}  // namespace
+}  // namespace forebay::train
