@@ -219,7 +219,8 @@ class Jobs:
             if not paths:
                 if seconds_since_begin(folder) > settings.seconds_max + END_SECONDS:
                     break  # in the middle of a step that takes long
-                _check(folder, workers)
+                if _have_ended(folder, workers):
+                    break
                 time.sleep(0.1)
                 continue
             points.append(_measure(paths[0], accuracy))
@@ -236,14 +237,17 @@ class Jobs:
 
 def _wait_for_begin(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
     while not (folder / "begin").exists():
-        _check(folder, workers)
+        _have_ended(folder, workers)
         time.sleep(0.02)
 
 
-def _check(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
-    if all(worker.poll() is not None for worker in workers):
+def _have_ended(folder: Path, workers: list[subprocess.Popen[bytes]]) -> bool:
+    if any(worker.poll() is None for worker in workers):
+        return False
+    if not list(folder.glob("rank*.json")):
         log = (folder / "log0").read_text(errors="replace")
         raise RuntimeError(f"all workers have ended; rank 0 said:\n{log}")
+    return True
 
 
 def seconds_since_begin(folder: Path) -> float:

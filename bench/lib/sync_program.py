@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from torch.nn import functional
 import forebay.sync
 from lib.sync_work import TASKS, make_model, training_loader
 
+TURNS, STEPS_OF_TURN = 12, 10
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,7 +31,8 @@ class Settings:
         task: What it learns, a name of TASKS.
         data: The packed training images.
         folder: For snapshots of rank 0's model, and the file "stop", which ends the job.
-        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook.
+        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook, or
+            "turns" for DDP and "allreduce" in turns, whose times are reported.
         options: The strategy's.
         rate: The learning rate.
         seed: Of weights and order.
@@ -134,17 +137,37 @@ def begin_of(folder: Path, rank: int) -> float:
     return float(path.read_text())
 
 
+def take_turns(settings: Settings, batches: Iterator[Any], folder: Path, rank: int) -> None:
+    """Reports the seconds of so many steps of each side, turn by turn."""
+    sides = {name: Training(replace(settings, strategy=name)) for name in ("ddp", "allreduce")}
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    begin_of(folder, rank)
+    for turn in range(1 + TURNS):
+        for name in sorted(sides, reverse=turn % 2 == 0):
+            dist.barrier()
+            begin = time.perf_counter()
+            for _ in range(STEPS_OF_TURN):
+                sides[name].step(*next(batches))
+            if turn > 0:  # DDP arranges its buckets in the first steps
+                seconds[name].append(time.perf_counter() - begin)
+    (folder / f"rank{rank}.json").write_text(json.dumps(seconds))
+    dist.barrier()
+    os._exit(0)
+
+
 def main() -> None:
     """Trains until the file "stop" is there."""
     settings = Settings(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    training = Training(settings)
     rank = dist.get_rank()
     folder = Path(settings.folder)
+    batches = endless(training_loader(settings.task, settings.data, settings.seed))
+    if settings.strategy == "turns":
+        take_turns(settings, batches, folder, rank)
+    training = Training(settings)
     (folder / f"process{rank}").write_text(str(os.getpid()))
     stop = folder / "stop"
-    batches = endless(training_loader(settings.task, settings.data, settings.seed))
     begin = begin_of(folder, rank)
     next_snapshot = settings.snapshot_seconds
     if rank in settings.serves_only:

@@ -62,6 +62,7 @@ std::unique_ptr<train::Strategy> Chosen::make() const {
             .processes = processes,
             .of = of_updates ? train::Ako::Of::kUpdates : train::Ako::Of::kGradients,
             .staleness = option<uint64_t>("staleness"),
+            .partitions_least = option<uint32_t>("parts"),
             .encoding = encoding_of(option<std::string>("encoding"))},
         weights);
   }

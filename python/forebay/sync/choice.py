@@ -17,11 +17,10 @@ _OVERLAP = 0.5
 _LINK_SHARE = 0.8
 _FRAGMENTS = 4
 _LOCAL_STEPS_LEAST = 16
-# Steps that are needed more, when what one process has learned takes a step to all others, and how
-# they grow with the number of steps that it takes.
-_AKO_MORE = 0.038
-_LOCAL_MORE = 0.086
-_GROWTH = 0.65
+# Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
+# delay is that of float32 numbers, also where Ako sends fewer bytes.
+_AKO_MORE, _AKO_GROWTH = 0.065, 0.49
+_LOCAL_MORE, _LOCAL_GROWTH = 0.75, 0.1
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95
 
@@ -68,15 +67,15 @@ class Estimate:
         return self.step_s * self.more
 
 
-def estimates(conditions: Conditions) -> list[Estimate]:
+def estimates(conditions: Conditions, present: Strategy | None = None) -> list[Estimate]:
     """What each strategy is expected to do, the best one first."""
-    found = [_all_reduce(conditions), _ako(conditions), _local_steps(conditions)]
+    found = [_all_reduce(conditions), _ako(conditions), _local_steps(conditions, present)]
     return sorted(found, key=lambda estimate: estimate.seconds)
 
 
 def choose(conditions: Conditions, present: Strategy | None = None) -> Strategy:
     """The best strategy, or the present one where that is nearly as good."""
-    found = estimates(conditions)
+    found = estimates(conditions, present)
     for estimate in found:
         if estimate.strategy == present and estimate.seconds * _WORTH <= found[0].seconds:
             return estimate.strategy
@@ -92,13 +91,17 @@ def _all_reduce(conditions: Conditions) -> Estimate:
 
 def _ako(conditions: Conditions) -> Estimate:
     sent_s = (conditions.processes - 1) * conditions.model_bytes / conditions.bytes_per_s
-    late = max(1.0, sent_s * conditions.steps_per_s)
-    return Estimate(Ako(), 1 / conditions.steps_per_s, more=1 + _AKO_MORE * late**_GROWTH)
+    strategy = Ako()
+    late = max(strategy.parts, sent_s * conditions.steps_per_s)
+    return Estimate(strategy, 1 / conditions.steps_per_s, more=1 + _AKO_MORE * late**_AKO_GROWTH)
 
 
-def _local_steps(conditions: Conditions) -> Estimate:
+def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
     exact = conditions.sum_s * conditions.steps_per_s / _LINK_SHARE
-    # In powers of two, so that noise does not change it.
+    # In powers of two, and the present one where it still fits, so that noise does not change it.
     steps = max(_LOCAL_STEPS_LEAST, 1 << math.ceil(math.log2(max(1.0, exact))))
+    if isinstance(present, LocalSteps) and 0.9 * exact <= present.steps <= 4 * exact:
+        steps = present.steps
     strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
-    return Estimate(strategy, 1 / conditions.steps_per_s, more=1 + _LOCAL_MORE * steps**_GROWTH)
+    more = 1 + _LOCAL_MORE * steps**_LOCAL_GROWTH
+    return Estimate(strategy, 1 / conditions.steps_per_s, more)

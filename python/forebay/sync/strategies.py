@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from forebay.checks import whole
 
 _STEPS_MAX = 1 << 40
+_PARTS_MAX = 1 << 16
 ENCODINGS = ("auto", "float32", "int8", "top")
 
 
@@ -33,6 +34,8 @@ class Ako:
             and the sum is divided by the number of processes, like in the publication.
         staleness: After how many steps a gradient must have left for all peers; the training waits
             for links that are slower. 0: it never waits.
+        parts: Into how many parts the model is cut at least. With more of them a step costs less
+            where links are fast; with fewer, others have what is learned sooner.
         encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
             each as a multiple of a scale of its block of 256. "top": the same of the 16 largest of
             each block, in a 28th of the bytes. What a message leaves out stays in what is
@@ -42,6 +45,7 @@ class Ako:
 
     of: str = "updates"
     staleness: int = 0
+    parts: int = 8
     encoding: str = "auto"
     name: ClassVar[str] = "ako"
     sums: ClassVar[bool] = False
@@ -54,6 +58,7 @@ class Ako:
                 f"encoding is {self.encoding!r}, but must be one of {', '.join(ENCODINGS)}"
             )
         whole("staleness", self.staleness, 0, _STEPS_MAX)
+        whole("parts", self.parts, 1, _PARTS_MAX)
         return asdict(self)
 
 

@@ -57,7 +57,8 @@ Ako::Ako(const Options& options, std::span<const float> weights)
   FOREBAY_CHECK(options.rank < options.processes);
   for (uint32_t peer = 0; peer < options.processes; ++peer) {
     // Peers begin in different places, so that what one process sends at a time differs.
-    Link& link = links_.emplace_back(weights.size(), weights.size() / options.processes * peer);
+    Link& link = links_.emplace_back(weights.size(), options.partitions_least,
+                                     weights.size() / options.processes * peer);
     link.is_gone = peer == options.rank;
     if (!link.is_gone) link.sent_sum.resize(weights.size());
     link.encoding = options.encoding.value_or(Encoding::kFloat32);

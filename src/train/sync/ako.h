@@ -28,6 +28,8 @@ class Ako final : public Strategy {
     // How many own steps something may wait here for a link before the training thread waits for
     // the link; 0 stands for no bound.
     uint64_t staleness = 0;
+    // Into how many parts the model is cut at least, above 0.
+    uint32_t partitions_least = 1;
     // What an encoding leaves out of a slice stays accumulated, and is sent later. None: as many
     // bytes a number as each link carries.
     std::optional<Encoding> encoding = Encoding::kFloat32;
@@ -53,8 +55,8 @@ class Ako final : public Strategy {
 
  private:
   struct Link {
-    Link(uint64_t floats, uint64_t first)
-        : partitions(floats), rounds({.begin = 0, .count = floats}, first) {}
+    Link(uint64_t floats, uint32_t partitions_least, uint64_t first)
+        : partitions(floats, partitions_least), rounds({.begin = 0, .count = floats}, first) {}
     bool is_gone = false;   // lost, or this process itself
     bool is_stuck = false;  // has taken nothing for too long
     Encoding encoding = Encoding::kFloat32;

@@ -11,8 +11,8 @@ namespace forebay::train {
 // evenly it is the same as ceil(γ (n - 1) m / B).
 class Partitions {
  public:
-  // `floats` is the size of the model, above 0.
-  explicit Partitions(uint64_t floats);
+  // `floats` is the size of the model, above 0; `least` is the least p, above 0.
+  explicit Partitions(uint64_t floats, uint32_t least = 1);
 
   // The link carries so many floats in the time of one step, above 0. The number of partitions
   // follows only where it is off by more than a fifth, so that noise does not move it.
@@ -24,8 +24,8 @@ class Partitions {
 
  private:
   uint64_t floats_;
-  // Until the first measurement all that the link takes is sent.
-  uint32_t count_ = 1;
+  uint32_t least_;
+  uint32_t count_;  // until the first measurement as if the link were fast
 };
 
 }  // namespace forebay::train

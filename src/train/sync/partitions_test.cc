@@ -40,6 +40,20 @@ TEST(Partitions, AFastLinkGetsTheWholeModel) {
   EXPECT_EQ(partitions.count(), 1u);
 }
 
+TEST(Partitions, HasALeastNumber) {
+  Partitions partitions(1000, 8);
+  EXPECT_EQ(partitions.count(), 8u);
+  partitions.follow(900);
+  EXPECT_EQ(partitions.count(), 8u);
+  partitions.follow(50);
+  EXPECT_EQ(partitions.count(), 20u);
+  partitions.follow(120);
+  EXPECT_EQ(partitions.count(), 9u);
+  partitions.follow(126);
+  EXPECT_EQ(partitions.count(), 8u);
+  EXPECT_EQ(Partitions(3, 8).count(), 3u);
+}
+
 TEST(Partitions, HasABound) {
   Partitions partitions(uint64_t{1} << 40);
   partitions.follow(1e-3);
