@@ -24,6 +24,18 @@ std::vector<float> numbers(uint32_t process, uint64_t step, uint64_t learning_st
   return gradient;
 }
 
+// The weights of all processes when all gradients have reached all of them.
+std::vector<float> learned(uint64_t learning_steps) {
+  std::vector<float> all(kFloats);
+  for (uint32_t process = 0; process < kProcesses; ++process) {
+    for (uint64_t step = 0; step < learning_steps; ++step) {
+      const auto gradient = numbers(process, step, learning_steps);
+      for (size_t i = 0; i < kFloats; ++i) all[i] -= gradient[i] / kProcesses;
+    }
+  }
+  return all;
+}
+
 std::unique_ptr<Ako> make(uint32_t rank, Ako::Of of, uint64_t staleness) {
   return std::make_unique<Ako>(
       Ako::Options{.rank = rank, .processes = kProcesses, .of = of, .staleness = staleness},
@@ -55,13 +67,7 @@ TEST(Ako, EachGradientReachesEachPeerOnce) {
     options.gradient = [&](uint32_t process, uint64_t step, std::span<const float>) {
       return numbers(process, step, learning_steps);
     };
-    std::vector<float> all(kFloats);
-    for (uint32_t process = 0; process < kProcesses; ++process) {
-      for (uint64_t step = 0; step < learning_steps; ++step) {
-        const auto gradient = numbers(process, step, learning_steps);
-        for (size_t i = 0; i < kFloats; ++i) all[i] -= gradient[i] / kProcesses;
-      }
-    }
+    const std::vector<float> all = learned(learning_steps);
     SimulatedJob job(sim,
                      strategies(kProcesses,
                                 [&](uint32_t rank) {
@@ -185,13 +191,7 @@ TEST(Ako, NothingIsLostByFewerBytes) {
     options.gradient = [&](uint32_t process, uint64_t step, std::span<const float>) {
       return numbers(process, step, kLearningSteps);
     };
-    std::vector<float> all(kFloats);
-    for (uint32_t process = 0; process < kProcesses; ++process) {
-      for (uint64_t step = 0; step < kLearningSteps; ++step) {
-        const auto gradient = numbers(process, step, kLearningSteps);
-        for (size_t i = 0; i < kFloats; ++i) all[i] -= gradient[i] / kProcesses;
-      }
-    }
+    const std::vector<float> all = learned(kLearningSteps);
     SimulatedJob job(
         sim,
         strategies(kProcesses,

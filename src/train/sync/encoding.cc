@@ -74,7 +74,8 @@ void keep_top(std::span<float> block) {
     for (const int32_t size : sizes) count += static_cast<int32_t>(size >= bound);
     return count;
   };
-  // Of the numbers that are not below `more` there are too many, of those not below `bound` not.
+  // Too many numbers are at least `more`, and at most as many as wanted are at least `bound`. The
+  // bounds are halved towards each other.
   constexpr auto kMost = static_cast<int32_t>(kTopOfBlock);
   int32_t bound = *std::max_element(sizes.begin(), sizes.end()) + 1;
   constexpr int32_t kTimes256 = 8 << 23;  // of a float's bits
