@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import re
 import statistics
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -57,7 +56,6 @@ def train(side: str, cifar: str, epochs: int, seed: int, cores: set[int]) -> tup
     """One side's accuracy and seconds, in a process of its own on these cores."""
     os.sched_setaffinity(0, cores)  # PyTorch counts the cores when it is imported
     multiprocessing.set_start_method("fork", force=True)  # the same as in a user's script
-    sys.path.insert(0, str(ROOT / "build/release/python"))
     import torch
 
     code = printed_code()

@@ -59,7 +59,7 @@ CHANGES = ((10, 100), (100, 10))
 CHANGE_SECONDS = {"cifar": 30, "digits": 8}
 CHANGING_SIDES = ("ako", "streaming", "allreduce", "auto")
 KILLED_SIDES = ("ako", "pairs", "ps", "streaming", "allreduce")
-KILLED_RATE = 100
+KILLED_RATE = 1000
 KILLED_RANK = 2
 OVERHEAD_SECONDS = 300  # at most
 
@@ -229,7 +229,7 @@ def overhead(bench: Bench, stack: ExitStack) -> dict[str, Any]:
     }.items():
         settings = Settings(
             task="digits", data=str(folder / "train.forebay"), folder="",
-            strategy="turns", rate=0.01, seconds_max=OVERHEAD_SECONDS,
+            strategy="allreduce", in_turns_with="ddp", rate=0.01, seconds_max=OVERHEAD_SECONDS,
         )  # fmt: skip
         seconds = jobs.run(settings, 1000, accuracy, target=2).reports[0]
         ratios = [ddp / own for ddp, own in zip(seconds["ddp"], seconds["allreduce"], strict=True)]

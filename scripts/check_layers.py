@@ -17,7 +17,7 @@ LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "cache", "feed", "train
 ROOMS = {
     "io": [".", "http", "s3", "remote", "serve"],
     "jpeg": ["format", "kernels", ".", "rewrite"],
-    "image": ["codec", "transform", "gpu", "."],
+    "image": ["codec", "transform", "augment", "gpu", "."],
     "store": ["format", "source", ".", "pack", "copy", "check"],
     "train": ["format", "sync", "."],
 }

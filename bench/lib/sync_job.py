@@ -30,6 +30,7 @@ CGROUPS = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
 PORT = 29_500
 START_MBIT = 1000  # the rate of the links until all workers have begun
+START_SECONDS_MAX = 300
 END_SECONDS = 8
 
 
@@ -236,8 +237,11 @@ class Jobs:
 
 
 def _wait_for_begin(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
+    until = time.monotonic() + START_SECONDS_MAX
     while not (folder / "begin").exists():
         _have_ended(folder, workers)
+        if time.monotonic() > until:
+            raise RuntimeError(f"not all workers are ready; rank 0 said:\n{_said(folder)}")
         time.sleep(0.02)
 
 
@@ -245,9 +249,12 @@ def _have_ended(folder: Path, workers: list[subprocess.Popen[bytes]]) -> bool:
     if any(worker.poll() is None for worker in workers):
         return False
     if not list(folder.glob("rank*.json")):
-        log = (folder / "log0").read_text(errors="replace")
-        raise RuntimeError(f"all workers have ended; rank 0 said:\n{log}")
+        raise RuntimeError(f"all workers have ended; rank 0 said:\n{_said(folder)}")
     return True
+
+
+def _said(folder: Path) -> str:
+    return (folder / "log0").read_text(errors="replace")
 
 
 def seconds_since_begin(folder: Path) -> float:

@@ -31,14 +31,15 @@ class Settings:
         task: What it learns, a name of TASKS.
         data: The packed training images.
         folder: For snapshots of rank 0's model, and the file "stop", which ends the job.
-        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook, or
-            "turns" for DDP and "allreduce" in turns, whose times are reported.
+        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook.
         options: The strategy's.
         rate: The learning rate.
         seed: Of weights and order.
         seconds_max: The job ends after the first snapshot that is so old.
         snapshot_seconds: The time between snapshots.
         serves_only: Ranks that do not train.
+        in_turns_with: A strategy that trains in turns with `strategy`, each a model of its own. The
+            job then ends after some turns, and the times of both are all that it reports.
     """
 
     task: str
@@ -51,6 +52,7 @@ class Settings:
     seconds_max: float = 120
     snapshot_seconds: float = 4
     serves_only: tuple[int, ...] = ()
+    in_turns_with: str = ""
 
 
 class Training:
@@ -139,7 +141,8 @@ def begin_of(folder: Path, rank: int) -> float:
 
 def take_turns(settings: Settings, batches: Iterator[Any], folder: Path, rank: int) -> None:
     """Reports the seconds of so many steps of each side, turn by turn."""
-    sides = {name: Training(replace(settings, strategy=name)) for name in ("ddp", "allreduce")}
+    names = settings.in_turns_with, settings.strategy
+    sides = {name: Training(replace(settings, strategy=name)) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     begin_of(folder, rank)
     for turn in range(1 + TURNS):
@@ -163,7 +166,7 @@ def main() -> None:
     rank = dist.get_rank()
     folder = Path(settings.folder)
     batches = endless(training_loader(settings.task, settings.data, settings.seed))
-    if settings.strategy == "turns":
+    if settings.in_turns_with:
         take_turns(settings, batches, folder, rank)
     training = Training(settings)
     (folder / f"process{rank}").write_text(str(os.getpid()))

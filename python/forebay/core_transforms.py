@@ -1,60 +1,55 @@
 """Turns the user's transforms into the core's, and says which of them the core does not run."""
 
-import math
-from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from forebay import _core
 from forebay import transform_kinds as kinds
+from forebay.arguments import interpolation_of, numbers_of, probability_of
+from forebay.core_steps import is_step, to_step
 
-# The core's interpolations by torchvision's names and Pillow's numbers.
-_INTERPOLATIONS: dict[Any, Any] = {
-    "nearest": _core.Interpolation.NEAREST,
-    "bilinear": _core.Interpolation.BILINEAR,
-    "bicubic": _core.Interpolation.BICUBIC,
-    0: _core.Interpolation.NEAREST,
-    2: _core.Interpolation.BILINEAR,
-    3: _core.Interpolation.BICUBIC,
-}
 _BORDERS = {
     "constant": _core.BorderKind.CONSTANT,
     "edge": _core.BorderKind.EDGE,
     "reflect": _core.BorderKind.REFLECT,
     "symmetric": _core.BorderKind.SYMMETRIC,
 }
-# The order in which the core runs the kinds of transforms; it runs at most one of each kind.
+# The order in which the core runs the kinds of transforms. Of each kind but steps it runs one.
 _PLACES: dict[type, int] = {
     kinds.Resize: 0,
     kinds.RandomResizedCrop: 1,
     kinds.RandomCrop: 1,
     kinds.CenterCrop: 1,
-    kinds.RandomHorizontalFlip: 2,
-    kinds.RandomVerticalFlip: 2,
     kinds.Normalize: 3,
     kinds.RandomErasing: 4,
 }
+_STEP = 2
 ORDER = (
-    "RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, then RandomHorizontalFlip and "
-    "RandomVerticalFlip, then Normalize, then RandomErasing, each if wanted"
+    "RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, then flips and steps of an "
+    "augmentation in any order, then Normalize, then RandomErasing, each if wanted"
 )
+
+
+def _place(one: Any) -> int | None:
+    return _STEP if is_step(one) else _PLACES.get(type(one))
 
 
 def _check_order(transforms: Sequence[Any]) -> None:
     names = ", ".join(type(one).__name__ for one in transforms) or "nothing"
+    places = []
     for one in transforms:
-        if type(one) not in _PLACES:
+        place = _place(one)
+        if place is None:
             raise ValueError(
                 f"transform: Forebay has no {type(one).__name__}; it runs {ORDER} "
                 "(forebay.transforms)"
             )
+        places.append(place)
     present = [type(one) for one in transforms]
-    places = [_PLACES[kind] for kind in present]
-    cuts = places.count(1)
     good = (
         places == sorted(places)
-        and len(set(present)) == len(present)
-        and cuts <= 1
+        and all(places.count(place) <= 1 for place in places if place != _STEP)
         and not (kinds.Resize in present and kinds.RandomResizedCrop in present)
     )
     if not good:
@@ -67,32 +62,9 @@ def _check_order(transforms: Sequence[Any]) -> None:
 def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
     """Whether the transforms give samples of one size whatever the images' sizes are."""
     return any(
-        _PLACES.get(type(one)) == 1 or (isinstance(one, kinds.Resize) and len(_sides(one)) == 2)
+        _place(one) == 1 or (isinstance(one, kinds.Resize) and len(_sides(one)) == 2)
         for one in transforms
     )
-
-
-def numbers_of(
-    one: Any, name: str, counts: tuple[int, ...], kind: Any = Integral
-) -> tuple[Any, ...]:
-    """The numbers of an argument: one number, or a sequence with one of the lengths in `counts`.
-
-    Raises:
-        ValueError: The argument is anything else, or one of the numbers is not finite.
-    """
-    value = getattr(one, name)
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    numbers: tuple[Any, ...] = tuple(value) if several else (value,)
-    if len(numbers) not in counts or any(
-        isinstance(number, bool) or not isinstance(number, kind) or not math.isfinite(number)
-        for number in numbers
-    ):
-        what = "whole number" if kind is Integral else "number"
-        parts = [f"a {what}" if count == 1 else f"{count} {what}s" for count in counts]
-        raise ValueError(
-            f"{type(one).__name__}: {name} is {value!r}, but must be {' or '.join(parts)}"
-        )
-    return numbers
 
 
 def _sides(one: Any) -> tuple[int, ...]:
@@ -114,17 +86,11 @@ def _bounds(one: Any, into: Any) -> None:
 
 
 def _interpolation(one: kinds.RandomResizedCrop | kinds.Resize) -> Any:
-    name = getattr(one.interpolation, "value", one.interpolation)
-    kind = type(one).__name__
-    if not isinstance(name, (str, int)) or name not in _INTERPOLATIONS:
-        raise ValueError(
-            f"{kind}: interpolation is {name!r}, but must be one of 'nearest', 'bilinear' and "
-            "'bicubic'"
-        )
-    found = _INTERPOLATIONS[name]
+    found = interpolation_of(one)
     if one.antialias is not True and found != _core.Interpolation.NEAREST:
         raise ValueError(
-            f"{kind}: antialias is {one.antialias}, but must be True: Forebay has no other kind"
+            f"{type(one).__name__}: antialias is {one.antialias}, but must be True: Forebay has no "
+            "other kind"
         )
     return found
 
@@ -148,7 +114,7 @@ def _random_crop(one: kinds.RandomCrop) -> Any:
 
 
 def _erasing(one: kinds.RandomErasing, into: Any) -> None:
-    into.probability = _probability(one)
+    into.probability = probability_of(one)
     _bounds(one, into)
     if isinstance(one.value, str):
         if one.value != "random":
@@ -156,13 +122,6 @@ def _erasing(one: kinds.RandomErasing, into: Any) -> None:
         into.noise = True
     else:
         into.value = list((numbers_of(one, "value", (1, 3), Real) * 3)[:3])
-
-
-def _probability(one: Any) -> float:
-    (p,) = numbers_of(one, "p", (1,), Real)
-    if not 0 <= p <= 1:
-        raise ValueError(f"{type(one).__name__}: p is {p}, but must be from 0 to 1")
-    return p
 
 
 def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize | None]:
@@ -179,6 +138,7 @@ def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize
     out.crop, out.flip = _core.WholeImage(), 0
     resize = None
     normalize = None
+    steps: list[Any] = []
     for one in transforms:
         match one:
             case kinds.Resize():
@@ -200,16 +160,19 @@ def to_core(transforms: Sequence[kinds.Transform]) -> tuple[Any, kinds.Normalize
                 out.size, out.crop = _size(one), _random_crop(one)
             case kinds.CenterCrop():
                 out.size, out.crop = _size(one), _core.CentreCrop()
-            case kinds.RandomHorizontalFlip():
-                out.flip = _probability(one)
-            case kinds.RandomVerticalFlip():
-                out.vertical_flip = _probability(one)
+            case kinds.RandomHorizontalFlip() if not steps and out.flip == 0:
+                out.flip = probability_of(one)
+            case kinds.RandomVerticalFlip() if not steps and out.vertical_flip == 0:
+                out.vertical_flip = probability_of(one)
             case kinds.Normalize():
                 for name in ("mean", "std"):
                     numbers_of(one, name, (3,), Real)
                 normalize = one
             case kinds.RandomErasing():
                 _erasing(one, out.erasing)
+            case _:
+                steps.append(to_step(one))
+    out.steps = steps
     if resize is not None:
         resized: Any = out.crop
         resized.resize = resize

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay import _core
+from forebay.augmentations import RandomChoice
 from forebay.checks import whole
 
 
@@ -45,19 +46,6 @@ class CutMix:
 
     alpha: float = 1.0
     num_classes: int | None = None
-
-
-@dataclass(frozen=True)
-class RandomChoice:
-    """Applies one of several MixUp and CutMix to each batch.
-
-    Args:
-        transforms: MixUp and CutMix with the same num_classes.
-        p: How often each is chosen, in any proportion; None: all equally often.
-    """
-
-    transforms: Sequence[MixUp | CutMix]
-    p: Sequence[float] | None = None
 
 
 Mixing = MixUp | CutMix | RandomChoice

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from forebay import augmentations
 from forebay import transform_kinds as kinds
-from forebay.core_transforms import numbers_of, to_core
+from forebay.arguments import numbers_of
+from forebay.core_transforms import to_core
 
 _FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
 # The arguments that Forebay's transform takes over from torchvision's of the same name.
@@ -23,6 +25,33 @@ _COPIED: dict[str, tuple[str, ...]] = {
     "Normalize": ("mean", "std"),
     "RandomErasing": ("p", "scale", "ratio"),
 }
+_WARP = ("interpolation", "fill")
+# The same for steps of an augmentation.
+_COPIED_STEPS: dict[str, tuple[str, ...]] = {
+    "ColorJitter": ("brightness", "contrast", "saturation", "hue"),
+    "RandomPhotometricDistort": ("brightness", "contrast", "saturation", "hue", "p"),
+    "Grayscale": ("num_output_channels",),
+    "RandomGrayscale": ("p",),
+    "RandomChannelPermutation": (),
+    "RandomAutocontrast": ("p",),
+    "RandomEqualize": ("p",),
+    "RandomInvert": ("p",),
+    "RandomPosterize": ("bits", "p"),
+    "RandomSolarize": ("threshold", "p"),
+    "RandomAdjustSharpness": ("sharpness_factor", "p"),
+    "GaussianBlur": ("kernel_size", "sigma"),
+    "RandomRotation": ("degrees", "expand", "center", *_WARP),
+    "RandomAffine": ("degrees", "translate", "scale", "shear", "center", *_WARP),
+    "RandomPerspective": ("distortion_scale", "p", *_WARP),
+    "AutoAugment": ("policy", *_WARP),
+    "RandAugment": ("num_ops", "magnitude", "num_magnitude_bins", *_WARP),
+    "TrivialAugmentWide": ("num_magnitude_bins", *_WARP),
+    "AugMix": ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", *_WARP),
+    "RandomApply": ("p",),
+    "RandomChoice": ("p",),
+    "RandomOrder": (),
+}
+_NESTING = ("RandomApply", "RandomChoice", "RandomOrder")
 # These turn bytes into numbers from 0 to 1.
 _SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
 # These change nothing, because samples are RGB tensors from the beginning.
@@ -100,6 +129,8 @@ class CorePart:
                 kinds.CenterCrop(member.crop_size),
                 kinds.Normalize(member.mean, member.std),
             ]
+        if name in _COPIED_STEPS:
+            return [self._step(member)]
         if name not in _COPIED:
             raise NotInCoreError(f"{name} has no counterpart in Forebay's core")
         arguments = {one: getattr(member, one) for one in _COPIED[name]}
@@ -116,6 +147,38 @@ class CorePart:
                 numbers = np.ravel(value).tolist()
                 arguments[key] = numbers * 3 if len(numbers) == 1 else numbers
         return [getattr(kinds, name)(**arguments)]
+
+    def _step(self, member: Any) -> augmentations.Step:
+        name = type(member).__name__
+        if self._scaled:
+            raise NotInCoreError(
+                f"{name} gets numbers from 0 to 1 here; Forebay's core changes bytes, before "
+                "ToTensor or ToDtype"
+            )
+        arguments = {one: getattr(member, one) for one in _COPIED_STEPS[name]}
+        if isinstance(arguments.get("fill"), dict):
+            raise NotInCoreError(
+                f"{name}'s fill by the kind of input has no counterpart in Forebay"
+            )
+        if name in _NESTING:
+            arguments["transforms"] = [self._nested(one, name) for one in member.transforms]
+        made: augmentations.Step = getattr(augmentations, name)(**arguments)
+        return made
+
+    def _nested(self, member: Any, outer: str) -> kinds.Transform:
+        name = type(member).__name__
+        if not is_torchvision(member):
+            raise NotInCoreError(f"{outer} has {name}, which is not torchvision's, among its own")
+        if name == "Compose":
+            return augmentations.RandomApply(
+                [self._nested(one, outer) for one in member.transforms], 1
+            )
+        if name in _COPIED_STEPS:
+            return self._step(member)
+        flips = {kind.__name__: kind for kind in _FLIPS}
+        if name not in flips:
+            raise NotInCoreError(f"{name} within {outer} has no counterpart in Forebay's core")
+        return flips[name](member.p)
 
     def _check_normalize(self) -> None:
         if not self._scaled:

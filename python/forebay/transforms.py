@@ -2,19 +2,43 @@
 
 A loader takes a sequence of these in this order. First come those that cut the sample from its
 image: RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, each if wanted. Without a crop,
-and without a Resize with both sides, all images must come out at one size. Then come
-RandomHorizontalFlip and RandomVerticalFlip, Normalize and RandomErasing, each if wanted. Forebay's
-core runs them in one pass, with the distributions of torchvision.transforms.v2; the random numbers
-depend on the seed, the epoch and the sample alone. Pixels are those of torchvision v2 on uint8
-tensors; resizing is always antialiased. A loader takes torchvision's own objects too:
-from_torchvision() shows what becomes of them.
+and without a Resize with both sides, all images must come out at one size. Then come flips and the
+steps of an augmentation (forebay.augmentations), in any order and number; then Normalize and
+RandomErasing, each if wanted. Forebay's core runs them all, with the distributions of
+torchvision.transforms.v2; the random numbers depend on the seed, the epoch and the sample alone.
+Pixels are those of torchvision v2 on uint8 tensors; resizing is always antialiased. A loader takes
+torchvision's own objects too: from_torchvision() shows what becomes of them.
 
 MixUp, CutMix and a RandomChoice of them act on whole batches (forebay.mixing).
 
 A `size` is (height, width) in pixels, or one number for a square.
 """
 
-from forebay.mixing import CutMix, MixUp, RandomChoice
+from forebay.augmentations import (
+    AugMix,
+    AutoAugment,
+    ColorJitter,
+    GaussianBlur,
+    Grayscale,
+    RandAugment,
+    RandomAdjustSharpness,
+    RandomAffine,
+    RandomApply,
+    RandomAutocontrast,
+    RandomChannelPermutation,
+    RandomChoice,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomOrder,
+    RandomPerspective,
+    RandomPhotometricDistort,
+    RandomPosterize,
+    RandomRotation,
+    RandomSolarize,
+    TrivialAugmentWide,
+)
+from forebay.mixing import CutMix, MixUp
 from forebay.pipelines import from_torchvision
 from forebay.transform_kinds import (
     IMAGENET_MEAN,
@@ -34,20 +58,41 @@ from forebay.transform_kinds import (
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "AugMix",
+    "AutoAugment",
     "CenterCrop",
+    "ColorJitter",
     "CutMix",
+    "GaussianBlur",
+    "Grayscale",
     "MixUp",
     "Normalize",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPerspective",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "Transform",
-    "evaluate",
+    "TrivialAugmentWide",
     "from_torchvision",
+    "evaluate",
     "train",
 ]
 

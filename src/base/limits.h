@@ -12,8 +12,10 @@ inline constexpr uint64_t kImagePixelsMax = 64ull << 20;  // pixels
 inline constexpr uint64_t kImageBytesMax = 64ull << 20;   // an encoded image
 inline constexpr int kJpegScansMax = 100;                 // more scans are a scan bomb
 inline constexpr int kJpegComponentsMax = 4;
-inline constexpr uint32_t kMcuBlocksMax = 10;  // of an interleaved scan (T.81 B.2.3)
-inline constexpr double kAspectRatioMax = 64;  // of a random crop or erased part
+inline constexpr uint32_t kMcuBlocksMax = 10;      // of an interleaved scan (T.81 B.2.3)
+inline constexpr double kAspectRatioMax = 64;      // of a random crop or erased part
+inline constexpr uint32_t kPolicyStepsMax = 1000;  // of an augmentation policy; also its magnitudes
+inline constexpr uint32_t kBlurLengthMax = 1023;   // pixels
 
 // Samples
 inline constexpr size_t kKeyBytesMax = 1024;

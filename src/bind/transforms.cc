@@ -2,6 +2,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstring>
 
@@ -99,6 +100,7 @@ void bind_tensors(nb::module_& m) {
       .def_rw("crop", &Transform::crop)
       .def_rw("flip", &Transform::flip)
       .def_rw("vertical_flip", &Transform::vertical_flip)
+      .def_rw("steps", &Transform::steps)
       .def_rw("erasing", &Transform::erasing)
       .def_rw("interpolation", &Transform::interpolation);
   nb::enum_<DType>(m, "DType")
@@ -122,6 +124,7 @@ void bind_tensors(nb::module_& m) {
 
 void bind_transforms(nb::module_& m) {
   bind_crops(m);
+  bind_steps(m);
   bind_tensors(m);
 }
 

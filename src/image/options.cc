@@ -84,6 +84,7 @@ Status check_options(const Transform& transform, const TensorOptions& tensor) {
   RETURN_IF_ERROR(check_size("size", transform.size));
   RETURN_IF_ERROR(check_range("flip probability", transform.flip, 0.0, 1.0));
   RETURN_IF_ERROR(check_range("vertical flip probability", transform.vertical_flip, 0.0, 1.0));
+  RETURN_IF_ERROR(check_steps(transform.steps, transform.size));
   RETURN_IF_ERROR(check_erasing(transform.erasing, tensor.dtype));
   for (const float std : tensor.std) {
     if (!(std > 0 && std::isfinite(std))) {

@@ -85,6 +85,8 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
   out.size = crop ? crop->size : transform.size;
   out.flip = draw_flip(transform.flip, random);
   out.vertical_flip = draw_flip(transform.vertical_flip, random);
+  if (crop) RETURN_IF_ERROR(check_steps(transform.steps, out.size));
+  out.actions = draw_actions(transform.steps, out.size, random);
   const RandomErasing& erasing = transform.erasing;
   if (erasing.probability > 0) out.erased = draw_erased(erasing, out.size, random);
   if (out.erased && erasing.noise) out.noise = random;
@@ -153,22 +155,37 @@ Status Preparer::prepare(Bytes file, const base::Random& random, uint8_t* out) {
 
 void Preparer::finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out) {
   const Size size = drawn.size;
-  const auto write = [&](uint32_t y, const PlanarRow& row) {
-    const uint32_t place = drawn.vertical_flip ? size.height - 1 - y : y;
-    writer_.write_row(row, place, size, drawn.flip, out);
-  };
-  if (!drawn.outside) {
-    resizer_.resize(decoded, box, drawn.resized, drawn.kept, write);
-  } else {
-    view_.begin(drawn.outside->image, drawn.outside->viewport, drawn.outside->border);
-    view_.each_empty(write);
-    const uint32_t top = view_.part().y;
-    resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
-      view_.each_place(top + y, [&](uint32_t at) { write(at, view_.cut(row)); });
+  const auto place = [&](uint32_t y) { return drawn.vertical_flip ? size.height - 1 - y : y; };
+  if (drawn.actions.empty()) {
+    resize(decoded, box, drawn, [&](uint32_t y, const PlanarRow& row) {
+      writer_.write_row(row, place(y), size, drawn.flip, out);
     });
+  } else {
+    picture_.reset(size);
+    resize(decoded, box, drawn,
+           [&](uint32_t y, const PlanarRow& row) { picture_.set_row(place(y), row, drawn.flip); });
+    performer_.perform(drawn.actions, &picture_);
+    for (uint32_t y = 0; y < size.height; ++y) {
+      writer_.write_row(picture_.rows(y), y, size, false, out);
+    }
   }
   erase(drawn, out);
   TensorWriter::complete();
+}
+
+// Calls take(y, row) for each row of the sample, in any order.
+template <class TakeRow>
+void Preparer::resize(base::Rows& decoded, const Box& box, const Draw& drawn, const TakeRow& take) {
+  if (!drawn.outside) {
+    resizer_.resize(decoded, box, drawn.resized, drawn.kept, take);
+    return;
+  }
+  view_.begin(drawn.outside->image, drawn.outside->viewport, drawn.outside->border);
+  view_.each_empty(take);
+  const uint32_t top = view_.part().y;
+  resizer_.resize(decoded, box, drawn.resized, drawn.kept, [&](uint32_t y, const PlanarRow& row) {
+    view_.each_place(top + y, [&](uint32_t at) { take(at, view_.cut(row)); });
+  });
 }
 
 void Preparer::erase(const Draw& drawn, uint8_t* out) const {

@@ -1,8 +1,10 @@
-// Makes a sample from encoded bytes: decodes, crops, resizes, flips, normalises, erases, and writes
-// to its place in a batch. README.md beside this file has a picture. prepare_gpu.h does the same on
-// a GPU.
+// Makes a sample from encoded bytes: decodes, crops, resizes, flips, takes the steps of an
+// augmentation, normalises, erases, and writes to its place in a batch. README.md beside this file
+// has a picture. prepare_gpu.h does the same on a GPU.
 #pragma once
 
+#include "image/augment/performer.h"
+#include "image/augment/steps.h"
 #include "image/transform/crop.h"
 #include "image/transform/resize.h"
 #include "image/transform/tensor.h"
@@ -15,14 +17,15 @@ namespace forebay::image {
 
 constexpr Size square(uint32_t side) { return {side, side}; }
 
-// How a sample is made from its image: cropped, mirrored and partly erased. The defaults are usual
-// for training on photographs.
+// How a sample is made from its image: cropped, mirrored, changed by steps and partly erased. The
+// defaults are usual for training on photographs.
 struct Transform {
   Size size = square(224);  // the size of the sample
   std::variant<RandomResizedCrop, RandomCrop, CentreCrop, WholeImage> crop = {};
   // The probabilities of mirroring left to right, and top to bottom.
   double flip = 0.5;
   double vertical_flip = 0;
+  std::vector<Step> steps = {};
   RandomErasing erasing = {.probability = 0};
   Interpolation interpolation = Interpolation::kBilinear;
   // Whether JPEGs are made smaller by 2, 4 or 8 while they are decoded, as far as their crop still
@@ -30,8 +33,8 @@ struct Transform {
   bool scaled_decode = false;
 };
 
-// The random choices for a sample: its crop, flips and erased part. They need no pixels, so a
-// reader can know the crop before it fetches the bytes.
+// The random choices for a sample: its crop, flips, actions and erased part. They need no pixels,
+// so a reader can know the crop before it fetches the bytes.
 struct Draw {
   Size size = {};  // the size of the sample
   Rect region;     // the decoded region of the encoded image
@@ -47,6 +50,7 @@ struct Draw {
   std::optional<Outside> outside = {};
   bool flip = false;
   bool vertical_flip = false;
+  std::vector<Action> actions = {};
   std::optional<Rect> erased = {};  // in the sample
   // The random numbers that fill the erased part, when it is filled with noise.
   std::optional<base::Random> noise = {};
@@ -58,7 +62,7 @@ struct FixedCrop {
 };
 // Draws the choices for an image of this size. `crop` replaces the crop and size of the transform.
 // kInvalid and kTooBig when the image does not fit the transform (transform/crop.h); kInvalid when
-// the crop is not inside the image.
+// the crop is not inside the image, or its size does not fit the steps.
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                   const std::optional<FixedCrop>& crop = {});
 
@@ -104,6 +108,8 @@ class Preparer {
 
  private:
   void finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out);
+  template <class TakeRow>
+  void resize(base::Rows& decoded, const Box& box, const Draw& drawn, const TakeRow& take);
   void erase(const Draw& drawn, uint8_t* out) const;
 
   Transform transform_;
@@ -114,6 +120,8 @@ class Preparer {
   std::vector<Draw> draws_;      // the draw of each entry of decodes_
   std::vector<size_t> numbers_;  // the request of each entry of decodes_
   ViewportRows view_;
+  Picture picture_;  // of a sample with actions
+  Performer performer_;
 };
 
 }  // namespace forebay::image

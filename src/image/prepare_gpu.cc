@@ -115,7 +115,8 @@ Result<BegunSample> GpuPreparer::begin_one(const PrepareRequest& request) const 
 GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request,
                                     const BegunSample& begun) {
   const auto& [source, drawn] = begun;
-  if (source.format != Format::kJpeg || decode_scale(transform_, source, drawn) != 1) {
+  if (source.format != Format::kJpeg || decode_scale(transform_, source, drawn) != 1 ||
+      !drawn.actions.empty()) {
     return Added::kNo;
   }
   const auto room = request.stored == nullptr ? round_.lay_out(source, drawn)

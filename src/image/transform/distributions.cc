@@ -43,6 +43,11 @@ double draw_log_gamma(double shape, base::Random& random) {
   }
 }
 
+constexpr double kFar = 700;  // the range of exact_exp()
+
+// Beyond these limits, a distribution's numbers are 0 or 1, or all equal, to any useful precision.
+double useful_shape(double alpha) { return std::clamp(alpha, 1e-12, 1e12); }
+
 }  // namespace
 
 // With x = k ln 2 + r, e^x = 2^k e^r; e^r, |r| < 0.35, is computed by its Taylor series.
@@ -88,14 +93,25 @@ std::array<double, 2> draw_normals(base::Random& random) {
 
 // Returns x / (x + y) of two gamma variables.
 double draw_beta(double alpha, base::Random& random) {
-  // Beyond these limits of alpha, numbers are 0 or 1, or 1/2, to any useful precision.
-  const double shape = std::clamp(alpha, 1e-12, 1e12);
+  const double shape = useful_shape(alpha);
   const double x = draw_log_gamma(shape, random);
   const double y = draw_log_gamma(shape, random);
-  constexpr double kFar = 700;  // the range of exact_exp()
   if (y - x > kFar) return 0;
   if (x - y > kFar) return 1;
   return 1 / (1 + exact_exp(y - x));
+}
+
+// Gamma variables in parts of their sum.
+void draw_dirichlet(double alpha, base::Random& random, std::span<double> to) {
+  const double shape = useful_shape(alpha);
+  for (double& log : to) log = draw_log_gamma(shape, random);
+  const double most = *std::max_element(to.begin(), to.end());
+  double sum = 0;
+  for (double& number : to) {
+    number = most - number > kFar ? 0 : exact_exp(number - most);
+    sum += number;
+  }
+  for (double& number : to) number /= sum;
 }
 
 }  // namespace forebay::image

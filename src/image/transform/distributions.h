@@ -20,4 +20,8 @@ std::array<double, 2> draw_normals(base::Random& random);
 // Draws a number from 0 to 1 of the distribution Beta(alpha, alpha); alpha > 0.
 double draw_beta(double alpha, base::Random& random);
 
+// Draws as many numbers as `to` holds, whose sum is 1, of the symmetric Dirichlet distribution;
+// alpha > 0.
+void draw_dirichlet(double alpha, base::Random& random, std::span<double> to);
+
 }  // namespace forebay::image

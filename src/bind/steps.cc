@@ -1,0 +1,176 @@
+#include "image/augment/steps.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "bind/bind.h"
+#include "image/augment/performer.h"
+
+namespace forebay::bind {
+namespace {
+
+using namespace image;
+
+using Image = nb::ndarray<nb::numpy, uint8_t, nb::shape<-1, -1, 3>, nb::c_contig>;
+using GivenImage = nb::ndarray<const uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb::device::cpu>;
+
+// Returns the image, uint8 [height, width, 3], after actions.
+Image performed(const GivenImage& image, const std::vector<Action>& actions) {
+  Picture picture;
+  picture.reset({static_cast<uint32_t>(image.shape(1)), static_cast<uint32_t>(image.shape(0))});
+  for (uint32_t y = 0; y < picture.size().height; ++y) {
+    for (size_t i = 0; i < size_t{3} * picture.size().width; ++i) {
+      picture.row(i % 3, y)[i / 3] = image.data()[y * image.shape(1) * 3 + i];
+    }
+  }
+  Performer().perform(actions, &picture);
+  const Size size = picture.size();
+  auto* const out = new std::vector<uint8_t>(size_t{3} * size.width * size.height);
+  const nb::capsule owner(out,
+                          [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
+  for (uint32_t y = 0; y < size.height; ++y) {
+    for (size_t i = 0; i < size_t{3} * size.width; ++i) {
+      (*out)[size_t{y} * size.width * 3 + i] = picture.row(i % 3, y)[i / 3];
+    }
+  }
+  return Image(out->data(), {size.height, size.width, 3}, owner);
+}
+
+void bind_tones(nb::module_& m) {
+  nb::class_<Brightness>(m, "Brightness")
+      .def(nb::init<double>(), nb::arg("factor"))
+      .def_ro("factor", &Brightness::factor);
+  nb::class_<Contrast>(m, "Contrast")
+      .def(nb::init<double>(), nb::arg("factor"))
+      .def_ro("factor", &Contrast::factor);
+  nb::class_<Saturation>(m, "Saturation")
+      .def(nb::init<double>(), nb::arg("factor"))
+      .def_ro("factor", &Saturation::factor);
+  nb::class_<Hue>(m, "Hue").def(nb::init<double>(), nb::arg("turn")).def_ro("turn", &Hue::turn);
+  nb::class_<Sharpness>(m, "Sharpness")
+      .def(nb::init<double>(), nb::arg("factor"))
+      .def_ro("factor", &Sharpness::factor);
+  nb::class_<Posterize>(m, "Posterize")
+      .def(nb::init<uint32_t>(), nb::arg("bits"))
+      .def_ro("bits", &Posterize::bits);
+  nb::class_<Solarize>(m, "Solarize")
+      .def(nb::init<double>(), nb::arg("threshold"))
+      .def_ro("threshold", &Solarize::threshold);
+  nb::class_<Invert>(m, "Invert").def(nb::init<>());
+  nb::class_<Autocontrast>(m, "Autocontrast").def(nb::init<>());
+  nb::class_<Equalize>(m, "Equalize").def(nb::init<>());
+  nb::class_<Grey>(m, "Grey").def(nb::init<>());
+  nb::class_<Channels>(m, "Channels")
+      .def(nb::init<std::array<uint8_t, 3>>(), nb::arg("order"))
+      .def_ro("order", &Channels::order);
+}
+
+void bind_geometry(nb::module_& m) {
+  nb::class_<WarpOptions>(m, "WarpOptions")
+      .def(nb::init<Interpolation, std::optional<std::array<float, 3>>>(), nb::arg("interpolation"),
+           nb::arg("fill").none())
+      .def_ro("interpolation", &WarpOptions::interpolation)
+      .def_ro("fill", &WarpOptions::fill);
+  nb::class_<Blur>(m, "Blur")
+      .def(nb::init<std::array<uint32_t, 2>, std::array<double, 2>>(), nb::arg("length"),
+           nb::arg("sigma"))
+      .def_ro("length", &Blur::length)
+      .def_ro("sigma", &Blur::sigma);
+  nb::class_<Flip>(m, "Flip")
+      .def(nb::init<bool, bool>(), nb::arg("across"), nb::arg("down"))
+      .def_ro("across", &Flip::across)
+      .def_ro("down", &Flip::down);
+  nb::class_<Turn>(m, "Turn")
+      .def(nb::init<uint32_t>(), nb::arg("quarters"))
+      .def_ro("quarters", &Turn::quarters);
+  nb::class_<AffineWarp>(m, "AffineWarp")
+      .def_prop_ro("map", [](const AffineWarp& self) { return self.map.m; })
+      .def_ro("options", &AffineWarp::options);
+  nb::class_<Perspective>(m, "Perspective")
+      .def_prop_ro("map", [](const Perspective& self) { return self.map.m; })
+      .def_ro("options", &Perspective::options);
+  nb::class_<Blend::Chain>(m, "Chain")
+      .def_ro("weight", &Blend::Chain::weight)
+      .def_ro("actions", &Blend::Chain::actions);
+  nb::class_<Blend>(m, "Blend").def_ro("own", &Blend::own).def_ro("chains", &Blend::chains);
+}
+
+void bind_random(nb::module_& m) {
+  nb::class_<Range>(m, "Range")
+      .def(nb::init<double, double>(), nb::arg("min"), nb::arg("max"))
+      .def_ro("min", &Range::min)
+      .def_ro("max", &Range::max);
+  using MaybeRange = std::optional<Range>;
+  nb::class_<ColourJitter>(m, "ColourJitter")
+      .def(nb::init<MaybeRange, MaybeRange, MaybeRange, MaybeRange>(), nb::arg("brightness").none(),
+           nb::arg("contrast").none(), nb::arg("saturation").none(), nb::arg("hue").none());
+  nb::class_<PhotometricDistortion>(m, "PhotometricDistortion")
+      .def(nb::init<Range, Range, Range, Range, double>(), nb::arg("brightness"),
+           nb::arg("contrast"), nb::arg("saturation"), nb::arg("hue"), nb::arg("probability"));
+  nb::class_<ChannelPermutation>(m, "ChannelPermutation").def(nb::init<>());
+  nb::class_<GaussianBlur>(m, "GaussianBlur")
+      .def(nb::init<std::array<uint32_t, 2>, Range>(), nb::arg("length"), nb::arg("sigma"));
+  nb::class_<RandomRotation>(m, "RandomRotation")
+      .def(nb::init<Range, WarpOptions, Centre>(), nb::arg("degrees"), nb::arg("options"),
+           nb::arg("centre").none());
+  nb::class_<RandomAffine>(m, "RandomAffine")
+      .def(nb::init<Range, std::optional<std::array<double, 2>>, MaybeRange,
+                    std::optional<std::array<Range, 2>>, WarpOptions, Centre>(),
+           nb::arg("degrees"), nb::arg("translate").none(), nb::arg("scale").none(),
+           nb::arg("shear").none(), nb::arg("options"), nb::arg("centre").none());
+  nb::class_<RandomPerspective>(m, "RandomPerspective")
+      .def(nb::init<double, double, WarpOptions>(), nb::arg("distortion"), nb::arg("probability"),
+           nb::arg("options"));
+  nb::class_<RandomApply>(m, "RandomApply")
+      .def(nb::init<double, std::vector<Step>>(), nb::arg("probability"), nb::arg("steps"));
+  nb::class_<RandomChoice>(m, "RandomChoice")
+      .def(nb::init<std::vector<double>, std::vector<Step>>(), nb::arg("weights"),
+           nb::arg("steps"));
+  nb::class_<RandomOrder>(m, "RandomOrder").def(nb::init<std::vector<Step>>(), nb::arg("steps"));
+}
+
+void bind_policies(nb::module_& m) {
+  nb::enum_<Policy>(m, "Policy")
+      .value("IMAGENET", Policy::kImageNet)
+      .value("CIFAR10", Policy::kCifar10)
+      .value("SVHN", Policy::kSvhn);
+  nb::class_<AutoAugment>(m, "AutoAugment")
+      .def(nb::init<Policy, WarpOptions>(), nb::arg("policy"), nb::arg("options"));
+  nb::class_<RandAugment>(m, "RandAugment")
+      .def(nb::init<uint32_t, uint32_t, uint32_t, WarpOptions>(), nb::arg("count"),
+           nb::arg("magnitude"), nb::arg("bins"), nb::arg("options"));
+  nb::class_<TrivialAugmentWide>(m, "TrivialAugmentWide")
+      .def(nb::init<uint32_t, WarpOptions>(), nb::arg("bins"), nb::arg("options"));
+  nb::class_<AugMix>(m, "AugMix")
+      .def(nb::init<uint32_t, uint32_t, uint32_t, double, bool, WarpOptions>(), nb::arg("severity"),
+           nb::arg("width"), nb::arg("depth"), nb::arg("alpha"), nb::arg("all"),
+           nb::arg("options"));
+}
+
+}  // namespace
+
+void bind_steps(nb::module_& m) {
+  bind_tones(m);
+  bind_geometry(m);
+  bind_random(m);
+  bind_policies(m);
+  m.def(
+      "draw_actions",
+      [](const std::vector<Step>& steps, const Size& size, uint64_t seed, uint64_t epoch,
+         uint64_t sample) {
+        check(check_steps(steps, size));
+        base::Random random(seed, base::Purpose::kAugment, epoch, sample);
+        return draw_actions(steps, size, random);
+      },
+      nb::arg("steps"), nb::arg("size"), nb::arg("seed"), nb::arg("epoch"), nb::arg("sample"),
+      "What steps alone draw for a sample.");
+  m.def("performed", &performed, nb::arg("image"), nb::arg("actions"),
+        "The image, uint8 [height, width, 3], after actions.");
+}
+
+}  // namespace forebay::bind

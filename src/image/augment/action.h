@@ -1,0 +1,76 @@
+// What is done to a picture after the crop, with nothing left to chance. Steps (steps.h) draw
+// actions; performer.h performs them.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "image/augment/warp.h"
+
+namespace forebay::image {
+
+// Each of these is one of torchvision v2's functions with the same parameter.
+struct Brightness {
+  double factor = 1;
+};
+struct Contrast {
+  double factor = 1;
+};
+struct Saturation {
+  double factor = 1;
+};
+struct Hue {
+  double turn = 0;  // of a full turn, from -0.5 to 0.5
+};
+struct Sharpness {
+  double factor = 1;
+};
+struct Posterize {
+  uint32_t bits = 8;
+};
+struct Solarize {
+  double threshold = 256;
+};
+struct Invert {};
+struct Autocontrast {};
+struct Equalize {};
+struct Grey {};
+struct Channels {
+  std::array<uint8_t, 3> order = {0, 1, 2};  // which old channel each new one is
+};
+struct Blur {
+  std::array<uint32_t, 2> length = {1, 1};  // of the weights, across and down; odd
+  std::array<double, 2> sigma = {1, 1};
+};
+struct Flip {
+  bool across = false;  // left to right
+  bool down = false;    // top to bottom
+};
+struct Turn {
+  uint32_t quarters = 0;  // against the clock
+};
+struct AffineWarp {
+  Affine map;
+  WarpOptions options = {};
+};
+struct Perspective {
+  Projection map;
+  WarpOptions options = {};
+};
+
+struct Blend;
+using Action = std::variant<Brightness, Contrast, Saturation, Hue, Sharpness, Posterize, Solarize,
+                            Invert, Autocontrast, Equalize, Grey, Channels, Blur, Flip, Turn,
+                            AffineWarp, Perspective, Blend>;
+
+// The weighted sum of the picture and of what each chain of actions makes of it (AugMix).
+struct Blend {
+  float own = 1;
+  struct Chain {
+    float weight = 0;
+    std::vector<Action> actions = {};
+  };
+  std::vector<Chain> chains = {};
+};
+
+}  // namespace forebay::image

@@ -1,0 +1,195 @@
+// The steps of colour.h. Compiled once for each instruction set by Highway.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "image/augment/colour.cc"
+#include <hwy/foreach_target.h>
+// clang-format off: foreach_target comes first
+#include <hwy/highway.h>
+// clang-format on
+
+#include "image/augment/colour.h"
+#include "image/augment/mul_add-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::image::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors of numbers and of bytes for the same pixels; a row has room for whole vectors.
+using DF = hn::CappedTag<float, 16>;
+using D32 = hn::RebindToSigned<DF>;
+using D8 = hn::Rebind<uint8_t, DF>;
+constexpr DF df;
+constexpr D32 d32;
+constexpr D8 d8;
+using V = hn::Vec<DF>;
+using Rgb = std::array<V, 3>;
+
+HWY_INLINE V set(float value) { return hn::Set(df, value); }
+
+HWY_INLINE Rgb load(const PlanarRow& row, size_t x) {
+  Rgb out;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    out[channel] = hn::ConvertTo(df, hn::PromoteTo(d32, hn::LoadU(d8, row[channel] + x)));
+  }
+  return out;
+}
+
+// Cuts off what is after the point. `value` is at least 0.
+HWY_INLINE void store(V value, uint8_t* to) {
+  hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(d32, value)), d8, to);
+}
+
+HWY_INLINE V grey_of(const Rgb& rgb) {
+  const V sum = mul_add(df, rgb[1], set(0.587F), hn::Mul(rgb[0], set(0.2989F)));
+  return hn::Floor(mul_add(df, rgb[2], set(0.114F), sum));
+}
+
+// Calls change(rgb) for all pixels, whose results are at least 0.
+template <class Change>
+HWY_INLINE void change_all(Picture* picture, const Change& change) {
+  const Size size = picture->size();
+  for (uint32_t y = 0; y < size.height; ++y) {
+    for (size_t x = 0; x < size.width; x += hn::Lanes(df)) {
+      const Rgb made = change(load(picture->rows(y), x));
+      for (size_t c = 0; c < 3; ++c) store(made[c], picture->row(c, y) + x);
+    }
+  }
+}
+
+uint64_t grey_sum(const Picture& picture) {
+  const Size size = picture.size();
+  uint64_t out = 0;
+  for (uint32_t y = 0; y < size.height; ++y) {
+    auto sum = hn::Zero(d32);
+    size_t x = 0;
+    for (; x + hn::Lanes(df) <= size.width; x += hn::Lanes(df)) {
+      sum = hn::Add(sum, hn::ConvertTo(d32, grey_of(load(picture.rows(y), x))));
+    }
+    if (x < size.width) {
+      const auto rest = hn::FirstN(d32, size.width - x);
+      const auto grey = hn::ConvertTo(d32, grey_of(load(picture.rows(y), x)));
+      sum = hn::Add(sum, hn::IfThenElseZero(rest, grey));
+    }
+    out += static_cast<uint64_t>(hn::GetLane(hn::SumOfLanes(d32, sum)));
+  }
+  return out;
+}
+
+void make_grey(Picture* picture) {
+  change_all(picture, [](const Rgb& rgb) {
+    const V grey = grey_of(rgb);
+    return Rgb{grey, grey, grey};
+  });
+}
+
+void saturate(float own, float rest, Picture* picture) {
+  const V by = set(own);
+  const V of_grey = set(rest);
+  change_all(picture, [&](const Rgb& rgb) {
+    const V grey = grey_of(rgb);
+    Rgb out;
+    for (size_t c = 0; c < 3; ++c) {
+      const V sum = mul_add(df, grey, of_grey, hn::Mul(rgb[c], by));
+      out[c] = hn::Min(hn::Max(sum, hn::Zero(df)), set(255));
+    }
+    return out;
+  });
+}
+
+struct Hsv {
+  V h, s, v;  // from 0 to 1
+};
+
+// The operations and their order are torchvision's, so that the roundings are.
+HWY_INLINE Hsv to_hsv(const Rgb& rgb) {
+  const V one = set(1);
+  const V most = hn::Max(hn::Max(rgb[0], rgb[1]), rgb[2]);
+  const V least = hn::Min(hn::Min(rgb[0], rgb[1]), rgb[2]);
+  const auto grey = hn::Eq(most, least);
+  const V range = hn::Sub(most, least);
+  const V divisor = hn::IfThenElse(grey, one, range);
+  Rgb away;  // from the largest channel, in the range
+  for (size_t c = 0; c < 3; ++c) away[c] = hn::Div(hn::Sub(most, rgb[c]), divisor);
+  const V by_red = hn::Sub(away[2], away[1]);
+  const V by_green = hn::Sub(hn::Add(away[0], set(2)), away[2]);
+  const V by_blue = hn::Sub(hn::Add(away[1], set(4)), away[0]);
+  const V sixths = hn::IfThenElse(hn::Eq(most, rgb[0]), by_red,
+                                  hn::IfThenElse(hn::Eq(most, rgb[1]), by_green, by_blue));
+  const V turned = hn::Add(hn::Mul(sixths, set(1.0F / 6)), one);
+  const V h = hn::IfThenElse(hn::Ge(turned, one), hn::Sub(turned, one), turned);
+  return {h, hn::Div(range, hn::IfThenElse(grey, one, most)), most};
+}
+
+HWY_INLINE V zero_to_one(V value) { return hn::Min(hn::Max(value, hn::Zero(df)), set(1)); }
+
+HWY_INLINE Rgb to_rgb(const Hsv& hsv) {
+  const V one = set(1);
+  const V sixths = hn::Mul(hsv.h, set(6));
+  const V whole = hn::Floor(sixths);
+  const V part = hn::Sub(sixths, whole);
+  const V scaled = hn::Mul(hsv.s, part);
+  const V unsaturated = hn::Sub(one, hsv.s);
+  const V falling = zero_to_one(hn::Mul(hn::Sub(one, scaled), hsv.v));
+  const V rising = zero_to_one(hn::Mul(hn::Add(scaled, unsaturated), hsv.v));
+  const V low = zero_to_one(hn::Mul(unsaturated, hsv.v));
+  const V high = hsv.v;
+  const std::array<Rgb, 6> by_sixth{{{high, rising, low},
+                                     {falling, high, low},
+                                     {low, high, rising},
+                                     {low, falling, high},
+                                     {rising, low, high},
+                                     {high, low, falling}}};
+  Rgb out = by_sixth[0];  // also where the hue is a full turn
+  for (size_t i = 1; i < by_sixth.size(); ++i) {
+    const auto here = hn::Eq(whole, set(static_cast<float>(i)));
+    for (size_t c = 0; c < 3; ++c) out[c] = hn::IfThenElse(here, by_sixth[i][c], out[c]);
+  }
+  return out;
+}
+
+void turn_hue(float turn, Picture* picture) {
+  const V by = set(turn);
+  change_all(picture, [&](const Rgb& rgb) {
+    Rgb parts;
+    for (size_t c = 0; c < 3; ++c) parts[c] = hn::Mul(rgb[c], set(1.0F / 255));
+    Hsv hsv = to_hsv(parts);
+    const V turned = hn::Add(hsv.h, by);
+    const V once = hn::IfThenElse(hn::Ge(turned, set(1)), hn::Sub(turned, set(1)), turned);
+    hsv.h = hn::IfThenElse(hn::Lt(once, hn::Zero(df)), hn::Add(once, set(1)), once);
+    Rgb out = to_rgb(hsv);
+    for (V& value : out) value = hn::Mul(value, set(255.999F));
+    return out;
+  });
+}
+
+}  // namespace
+}  // namespace forebay::image::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace forebay::image {
+
+HWY_EXPORT(grey_sum);
+HWY_EXPORT(make_grey);
+HWY_EXPORT(saturate);
+HWY_EXPORT(turn_hue);
+
+float grey_mean(const Picture& picture) {
+  const double pixels = static_cast<double>(picture.size().width) * picture.size().height;
+  return static_cast<float>(static_cast<double>(HWY_DYNAMIC_DISPATCH(grey_sum)(picture)) / pixels);
+}
+
+void make_grey(Picture* picture) { HWY_DYNAMIC_DISPATCH(make_grey)(picture); }
+
+void saturate(double factor, Picture* picture) {
+  HWY_DYNAMIC_DISPATCH(saturate)
+  (static_cast<float>(factor), static_cast<float>(1 - factor), picture);
+}
+
+void turn_hue(double turn, Picture* picture) {
+  HWY_DYNAMIC_DISPATCH(turn_hue)(static_cast<float>(turn), picture);
+}
+
+}  // namespace forebay::image
+#endif  // HWY_ONCE

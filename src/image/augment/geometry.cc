@@ -1,0 +1,91 @@
+#include "image/augment/geometry.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace forebay::image {
+namespace {
+
+// Taylor series, for angles up to an eighth of a turn.
+double sin_of(double x) {
+  double sum = 0;
+  for (int n = 19; n >= 3; n -= 2) sum = -(sum + 1) * (x * x / (n * (n - 1)));
+  return x + x * sum;
+}
+
+double cos_of(double x) {
+  double sum = 0;
+  for (int n = 20; n >= 2; n -= 2) sum = -(sum + 1) * (x * x / (n * (n - 1)));
+  return 1 + sum;
+}
+
+}  // namespace
+
+SinCos sin_cos(double degrees) {
+  const double turned = std::fmod(degrees, 360.0);
+  const double quarters = std::floor(turned / 90 + 0.5);
+  const double x = (turned - quarters * 90) * (std::numbers::pi / 180);
+  const double s = sin_of(x);
+  const double c = cos_of(x);
+  switch ((static_cast<int>(quarters) + 8) % 4) {
+    case 0:
+      return {s, c};
+    case 1:
+      return {c, -s};
+    case 2:
+      return {-s, -c};
+    default:
+      return {-c, s};
+  }
+}
+
+// torchvision's map is T C R S Y X C^-1: the centre C goes to the origin and back, X and Y shear
+// along x and y, S scales, R turns, and T moves. Its inverse says what each place shows.
+Affine affine_map(const AffineParts& parts) {
+  const auto [sin_turn, cos_turn] = sin_cos(parts.degrees);
+  const double tan_x = parts.shear[0];
+  const double tan_y = parts.shear[1];
+  // cos(r - y) / cos(y) and sin(r - y) / cos(y)
+  const double a = cos_turn + sin_turn * tan_y;
+  const double c = sin_turn - cos_turn * tan_y;
+  const double b = -(a * tan_x + sin_turn);
+  const double d = cos_turn - c * tan_x;
+  const auto [x, y] = parts.centre;
+  const double moved_x = x + parts.translate[0];
+  const double moved_y = y + parts.translate[1];
+  Affine out{{d / parts.scale, -b / parts.scale, 0, -c / parts.scale, a / parts.scale, 0}};
+  out.m[2] = x - out.m[0] * moved_x - out.m[1] * moved_y;
+  out.m[5] = y - out.m[3] * moved_x - out.m[4] * moved_y;
+  return out;
+}
+
+// Each corner gives two linear equations for the eight numbers.
+Projection projection_of(const Corners& from, const Corners& to) {
+  constexpr size_t kCount = 8;
+  std::array<std::array<double, kCount + 1>, kCount> rows{};
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto [x, y] = to[i];
+    const auto [u, v] = from[i];
+    rows[2 * i] = {x, y, 1, 0, 0, 0, -u * x, -u * y, u};
+    rows[2 * i + 1] = {0, 0, 0, x, y, 1, -v * x, -v * y, v};
+  }
+  for (size_t column = 0; column < kCount; ++column) {
+    size_t largest = column;
+    for (size_t row = column + 1; row < kCount; ++row) {
+      if (std::abs(rows[row][column]) > std::abs(rows[largest][column])) largest = row;
+    }
+    if (std::abs(rows[largest][column]) < 1e-9) return {};
+    std::swap(rows[column], rows[largest]);
+    for (size_t row = 0; row < kCount; ++row) {
+      if (row == column) continue;
+      const double factor = rows[row][column] / rows[column][column];
+      for (size_t i = column; i <= kCount; ++i) rows[row][i] -= factor * rows[column][i];
+    }
+  }
+  Projection out;
+  for (size_t i = 0; i < kCount; ++i) out.m[i] = rows[i][kCount] / rows[i][i];
+  return out;
+}
+
+}  // namespace forebay::image

@@ -1,0 +1,139 @@
+#include "image/augment/performer.h"
+
+#include <algorithm>
+
+#include "image/augment/colour.h"
+#include "image/augment/filter.h"
+
+namespace forebay::image {
+
+// The actions on one picture. Tables of tones are put together, and applied when a step needs the
+// pixels.
+class Performer::Run {
+ public:
+  Run(Performer& performer, Picture* picture) : performer_(performer), picture_(picture) {}
+
+  void operator()(const Brightness& action) { add(brightness(action.factor)); }
+  void operator()(const Contrast& action) {
+    apply_tone();
+    add(contrast(action.factor, grey_mean(*picture_)));
+  }
+  void operator()(const Saturation& action) {
+    apply_tone();
+    saturate(action.factor, picture_);
+  }
+  void operator()(const Hue& action) {
+    apply_tone();
+    turn_hue(action.turn, picture_);
+  }
+  void operator()(const Sharpness& action) {
+    change([&](Picture* to) { sharpen(*picture_, action.factor, to); });
+  }
+  void operator()(const Posterize& action) { add(posterize(action.bits)); }
+  void operator()(const Solarize& action) { add(solarize(action.threshold)); }
+  void operator()(const Invert&) { add(inverted()); }
+  void operator()(const Autocontrast&) { add(autocontrast(histogram())); }
+  void operator()(const Equalize&) { add(equalize(histogram())); }
+  void operator()(const Grey&) {
+    apply_tone();
+    make_grey(picture_);
+  }
+  void operator()(const Channels& action);
+  void operator()(const Blur& action) {
+    const auto across = blur_weights(action.length[0], action.sigma[0]);
+    const auto down = blur_weights(action.length[1], action.sigma[1]);
+    change([&](Picture* to) { blur(*picture_, across, down, to); });
+  }
+  void operator()(const Flip& action);
+  void operator()(const Turn& action) {
+    change([&](Picture* to) { turn(*picture_, action.quarters, to); });
+  }
+  void operator()(const AffineWarp& action) {
+    change(
+        [&](Picture* to) { performer_.warper_.warp(*picture_, action.map, action.options, to); });
+  }
+  void operator()(const Perspective& action) {
+    change(
+        [&](Picture* to) { performer_.warper_.warp(*picture_, action.map, action.options, to); });
+  }
+  void operator()(const Blend& action);
+
+  void apply_tone() {
+    if (tone_) change_tone(*tone_, picture_);
+    tone_.reset();
+  }
+
+ private:
+  void add(const ToneTable& tone) { tone_ = tone_ ? followed_by(*tone_, tone) : tone; }
+
+  // Of the picture as it will be when the tone is applied.
+  Histogram histogram() const {
+    const Histogram out = histogram_of(*picture_);
+    return tone_ ? changed(out, *tone_) : out;
+  }
+
+  // Replaces the picture by what make() makes from it.
+  template <class Make>
+  void change(const Make& make) {
+    apply_tone();
+    make(&performer_.other_);
+    std::swap(*picture_, performer_.other_);
+  }
+
+  Performer& performer_;
+  Picture* const picture_;
+  std::optional<ToneTable> tone_;
+};
+
+void Performer::Run::operator()(const Channels& action) {
+  change([&](Picture* to) {
+    const Size size = picture_->size();
+    to->reset(size);
+    for (size_t channel = 0; channel < 3; ++channel) {
+      const uint8_t* const from = picture_->row(action.order[channel], 0);
+      std::copy_n(from, picture_->stride() * size.height, to->row(channel, 0));
+    }
+  });
+}
+
+void Performer::Run::operator()(const Flip& action) {
+  change([&](Picture* to) {
+    const Size size = picture_->size();
+    to->reset(size);
+    for (uint32_t y = 0; y < size.height; ++y) {
+      to->set_row(action.down ? size.height - 1 - y : y, picture_->rows(y), action.across);
+    }
+  });
+}
+
+// The products and sums are rounded one by one in float32, as torchvision's are.
+void Performer::Run::operator()(const Blend& action) {
+  apply_tone();
+  const Size size = picture_->size();
+  const size_t count = 3 * picture_->stride() * size.height;
+  if (!performer_.chain_) {
+    performer_.chain_ = std::make_unique<Chain>();
+    performer_.chain_->performer = std::make_unique<Performer>();
+  }
+  Chain& memory = *performer_.chain_;
+  std::vector<float>& sums = performer_.sums_;
+  sums.resize(count);
+  uint8_t* const own = picture_->row(0, 0);
+  for (size_t i = 0; i < count; ++i) sums[i] = static_cast<float>(own[i]) * action.own;
+  for (const Blend::Chain& chain : action.chains) {
+    memory.picture = *picture_;
+    memory.performer->perform(chain.actions, &memory.picture);
+    FOREBAY_CHECK(memory.picture.size() == size);
+    const uint8_t* const made = memory.picture.row(0, 0);
+    for (size_t i = 0; i < count; ++i) sums[i] += static_cast<float>(made[i]) * chain.weight;
+  }
+  for (size_t i = 0; i < count; ++i) own[i] = static_cast<uint8_t>(std::min(sums[i], 255.0F));
+}
+
+void Performer::perform(std::span<const Action> actions, Picture* picture) {
+  Run run(*this, picture);
+  for (const Action& action : actions) std::visit(run, action);
+  run.apply_tone();
+}
+
+}  // namespace forebay::image

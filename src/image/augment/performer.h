@@ -1,0 +1,28 @@
+// Performs actions on a picture, in their order.
+#pragma once
+
+#include "image/augment/action.h"
+#include "image/augment/tone.h"
+
+namespace forebay::image {
+
+// Keeps its buffers between pictures. Used by one thread at a time.
+class Performer {
+ public:
+  void perform(std::span<const Action> actions, Picture* picture);
+
+ private:
+  class Run;
+  // Memory of a chain of a Blend, which has a chain of its own.
+  struct Chain {
+    Picture picture;
+    std::unique_ptr<Performer> performer;
+  };
+
+  Picture other_;  // what a step makes from the picture
+  Warper warper_;
+  std::unique_ptr<Chain> chain_;
+  std::vector<float> sums_;
+};
+
+}  // namespace forebay::image

@@ -1,0 +1,172 @@
+// Actions give the same pixels with every instruction set, one by one or together, and no drawn
+// parameter or size breaks them. tests/python/test_augmentations.py compares them with torchvision.
+#include "image/augment/performer.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "image/augment/geometry.h"
+#include "image/augment/steps.h"
+#include "image/testing/image_samples.h"
+#include "jpeg/testing/keep_to.h"
+
+namespace forebay::image {
+namespace {
+
+Picture picture_of(const Pixels& pixels) {
+  Picture out;
+  out.reset({pixels.width, pixels.height});
+  base::PixelRows rows;
+  rows.pixels = pixels;
+  for (uint32_t y = 0; y < pixels.height; ++y) out.set_row(y, rows.row(y), false);
+  return out;
+}
+
+Pixels pixels_of(const Picture& picture) {
+  Pixels out;
+  out.reset(picture.size().width, picture.size().height);
+  uint8_t* to = out.rgb.data();
+  for (uint32_t y = 0; y < out.height; ++y) {
+    for (uint32_t x = 0; x < out.width; ++x) {
+      for (size_t channel = 0; channel < 3; ++channel) *to++ = picture.row(channel, y)[x];
+    }
+  }
+  return out;
+}
+
+Pixels performed(Performer& performer, const Pixels& pixels, std::span<const Action> actions) {
+  Picture picture = picture_of(pixels);
+  performer.perform(actions, &picture);
+  return pixels_of(picture);
+}
+
+// Steps of all kinds, with odd options too.
+std::vector<Step> all_steps(Size size) {
+  const WarpOptions smooth{Interpolation::kBilinear, std::array<float, 3>{0, 100.5F, 255}};
+  const Range any{0, 3};
+  std::vector<Step> out{
+      ColourJitter{any, any, any, Range{-0.5, 0.5}},
+      PhotometricDistortion{},
+      ChannelPermutation{},
+      RandomRotation{.degrees = {-180, 180}, .options = smooth},
+      RandomRotation{.degrees = {-90, 90}, .options = {}, .centre = {{-40, 7}}},
+      RandomAffine{.degrees = {-9, 9},
+                   .translate = {{1, 1}},
+                   .scale = Range{1e-6, 4},
+                   .shear = {{Range{-89, 89}, Range{0, 0}}},
+                   .options = smooth},
+      RandomPerspective{.distortion = 1, .probability = 1},
+      RandomPerspective{.distortion = 1, .probability = 1, .options = {}},
+      AutoAugment{Policy::kCifar10},
+      RandAugment{.count = 3, .magnitude = 30},
+      TrivialAugmentWide{},
+      AugMix{.severity = 10, .width = 2},
+      Action(Sharpness{0}),
+      Action(Sharpness{9}),
+      Action(Grey{}),
+      Action(Equalize{}),
+      Action(Flip{true, true}),
+  };
+  const auto longest = [](uint32_t side) { return std::min(2 * side - 1, 23U); };
+  out.emplace_back(GaussianBlur{{longest(size.width), longest(size.height)}, {0.05, 9}});
+  out.emplace_back(RandomOrder{{Action(Solarize{100}), RandomApply{0.5, {Action(Invert{})}}}});
+  return out;
+}
+
+struct Case {
+  Pixels pixels;
+  std::vector<Action> actions;
+};
+
+// Random sizes and steps; the case is the same for the same number.
+Case make_case(uint32_t number) {
+  base::Random random(number, base::Purpose::kTest);
+  const auto side = [&] {
+    return 1 + static_cast<uint32_t>(random.below(random.below(4) == 0 ? 4 : 90));
+  };
+  const Size size{side(), side()};
+  const std::vector<Step> all = all_steps(size);
+  std::vector<Step> steps;
+  for (uint64_t count = 1 + random.below(3); count > 0; --count) {
+    steps.push_back(all[random.below(all.size())]);
+  }
+  EXPECT_TRUE(check_steps(steps, size).ok());
+  return {make_image(size.width, size.height, number), draw_actions(steps, size, random)};
+}
+
+TEST(Performer, IsTheSameWithEveryInstructionSet) {
+  Performer performer;
+  for (uint32_t number = 0; number < 2000; ++number) {
+    const Case one = make_case(number);
+    Pixels out[2];
+    for (size_t best = 0; best < 2; ++best) {
+      jpeg::keep_to(best != 0 ? jpeg::EntropyKernel::kAvx512 : jpeg::EntropyKernel::kAvx2);
+      out[best] = performed(performer, one.pixels, one.actions);
+    }
+    ASSERT_EQ(out[0].rgb, out[1].rgb) << "case " << number;
+  }
+}
+
+TEST(Performer, PutsTonesTogetherWithoutChangingThem) {
+  for (uint32_t number = 0; number < 500; ++number) {
+    const Case one = make_case(number);
+    Performer performer;
+    Pixels step_by_step = one.pixels;
+    for (const Action& action : one.actions) {
+      step_by_step = performed(performer, step_by_step, {&action, 1});
+    }
+    ASSERT_EQ(performed(performer, one.pixels, one.actions).rgb, step_by_step.rgb)
+        << "case " << number;
+  }
+}
+
+TEST(Performer, DoesNothingWithoutActions) {
+  Performer performer;
+  const Pixels pixels = make_image(33, 5, 1);
+  EXPECT_EQ(performed(performer, pixels, {}).rgb, pixels.rgb);
+}
+
+TEST(DrawActions, AreTheSameForTheSameStream) {
+  const Size size{64, 48};
+  const std::vector<Step> steps = all_steps(size);
+  base::Random first(7, base::Purpose::kTest, 1, 2);
+  base::Random second = first;
+  const auto actions = draw_actions(steps, size, first);
+  ASSERT_EQ(actions.size(), draw_actions(steps, size, second).size());
+  EXPECT_EQ(first.next_u64(), second.next_u64());
+}
+
+TEST(SinCos, AreThoseOfTheStandardLibrary) {
+  base::Random random(1, base::Purpose::kTest);
+  for (int i = 0; i < 10'000; ++i) {
+    const double degrees = (random.uniform() - 0.5) * (i % 2 == 0 ? 360 : 1e6);
+    const auto [sin, cos] = sin_cos(degrees);
+    const double radians = std::fmod(degrees, 360.0) * (std::numbers::pi / 180);
+    ASSERT_NEAR(sin, std::sin(radians), 1e-14) << degrees;
+    ASSERT_NEAR(cos, std::cos(radians), 1e-14) << degrees;
+  }
+  for (int quarter = -9; quarter < 9; ++quarter) {
+    const auto [sin, cos] = sin_cos(90.0 * quarter);
+    EXPECT_EQ(std::abs(sin) + std::abs(cos), 1) << quarter;
+  }
+}
+
+TEST(Projection, ShowsCornersWhereTheyShouldBe) {
+  const Corners from{{{0, 0}, {99, 0}, {99, 49}, {0, 49}}};
+  const Corners to{{{5, 3}, {90, 1}, {80, 45}, {9, 40}}};
+  const Projection map = projection_of(from, to);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto [x, y] = to[i];
+    const double divisor = map.m[6] * x + map.m[7] * y + 1;
+    EXPECT_NEAR((map.m[0] * x + map.m[1] * y + map.m[2]) / divisor, from[i][0], 1e-9);
+    EXPECT_NEAR((map.m[3] * x + map.m[4] * y + map.m[5]) / divisor, from[i][1], 1e-9);
+  }
+}
+
+TEST(Projection, IsTheIdentityWhereThereIsNone) {
+  const Corners point{};
+  EXPECT_EQ(projection_of(point, point).m, Projection().m);
+}
+
+}  // namespace
+}  // namespace forebay::image

@@ -1,0 +1,37 @@
+// Steps that change each byte of a channel by itself, as tables. They equal torchvision v2's on
+// uint8 tensors.
+#pragma once
+
+#include "image/augment/picture.h"
+
+namespace forebay::image {
+
+// What each byte value becomes, for each channel.
+using ToneTable = std::array<std::array<uint8_t, 256>, 3>;
+// How many pixels have each byte value, for each channel.
+using Histogram = std::array<std::array<uint32_t, 256>, 3>;
+
+Histogram histogram_of(const Picture& picture);
+// The histogram after each byte was replaced by what the table has for it.
+Histogram changed(const Histogram& histogram, const ToneTable& table);
+
+ToneTable unchanged_tone();
+// The table of `first` followed by `second`.
+ToneTable followed_by(const ToneTable& first, const ToneTable& second);
+void change_tone(const ToneTable& table, Picture* picture);
+
+// `factor` is at least 0; 1 leaves the picture as it is.
+ToneTable brightness(double factor);
+// `grey_mean` is the mean of grey_mean() in colour.h.
+ToneTable contrast(double factor, float grey_mean);
+// Keeps the highest `bits` bits, from 0 to 8.
+ToneTable posterize(uint32_t bits);
+// Inverts bytes from `threshold` on.
+ToneTable solarize(double threshold);
+ToneTable inverted();
+// Stretches what each channel has to the range from 0 to 255.
+ToneTable autocontrast(const Histogram& histogram);
+// Makes each channel's values about equally frequent.
+ToneTable equalize(const Histogram& histogram);
+
+}  // namespace forebay::image

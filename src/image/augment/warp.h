@@ -1,0 +1,47 @@
+// Moves the pixels of a picture by an affine or projective map, like torchvision v2's affine(),
+// rotate() and perspective() on uint8 tensors.
+#pragma once
+
+#include <optional>
+
+#include "image/augment/picture.h"
+#include "image/transform/resize.h"
+
+namespace forebay::image {
+
+// Which place of a picture each place of the result shows. Places are pixels from the middle of the
+// picture: (x, y) shows (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
+struct Affine {
+  std::array<double, 6> m = {1, 0, 0, 0, 1, 0};
+};
+// The same with pixels from the top left corner: (x, y) shows (m[0] x + m[1] y + m[2],
+// m[3] x + m[4] y + m[5]), both divided by m[6] x + m[7] y + 1.
+struct Projection {
+  std::array<double, 8> m = {1, 0, 0, 0, 1, 0, 0, 0};
+};
+
+struct WarpOptions {
+  Interpolation interpolation = Interpolation::kNearest;  // or kBilinear
+  // RGB of what lies outside of the picture, from 0 to 255. Unset: black, to which pixels at the
+  // sides fade when they are interpolated.
+  std::optional<std::array<float, 3>> fill = {};
+};
+
+// Keeps its buffers between pictures. Nearest pixels are torchvision's, bit for bit; interpolated
+// ones are within one level.
+class Warper {
+ public:
+  void warp(const Picture& from, const Affine& map, const WarpOptions& options, Picture* to);
+  void warp(const Picture& from, const Projection& map, const WarpOptions& options, Picture* to);
+
+ private:
+  template <class RowOf>
+  void warp_rows(const Picture& from, const WarpOptions& options, const RowOf& row_of, Picture* to);
+
+  std::vector<uint32_t> pixels_;  // the picture, a number for each pixel
+};
+
+// Turns the picture by so many quarters against the clock.
+void turn(const Picture& from, uint32_t quarters, Picture* to);
+
+}  // namespace forebay::image
