@@ -28,7 +28,9 @@ CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each
 """
 
 import argparse
+import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -40,6 +42,7 @@ from typing import Any
 import torch
 
 from lib.comparison import report, show_table
+from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
 from lib.program import ROOT
 from lib.sync_job import Accuracy, Jobs, Outcome
 from lib.sync_plot import plot
@@ -160,7 +163,7 @@ def compare(
             reached = sum(record.seconds is not None for record in records)
             rows[side] = row(trial, records, times[side])
             figures[f"{task}_{side}_{mbit}_s"] = round(times[side], 2) if reached else None
-        columns = {"seconds": "9.1f", "reached": "9", "accuracy": "10.1%", "rate": "8",
+        columns = {"seconds": "9.1f", "reached": ">9", "accuracy": "10.1%", "rate": "8",
                    "steps/s": "9.2f", "MB/s sent": "11.2f", "p": "6", "waited": "8.0%"}  # fmt: skip
         show_table(f"{task}, {mbit} Mbit/s, to {TASKS[task].accuracy:.0%}", columns, rows)
         if {"ako", "ps"} <= times.keys():
@@ -258,6 +261,9 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, help="draws what --full has found as an SVG")
     arguments = parser.parse_args()
+    if arguments.plot and Path(sys.prefix) != ENVIRONMENT:  # which has matplotlib
+        install_peers()
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
     torch.set_num_threads(1)
     full = arguments.full
     tasks = arguments.tasks or (tuple(TASKS) if full else ("digits",))

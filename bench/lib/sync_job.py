@@ -248,7 +248,8 @@ def _wait_for_begin(folder: Path, workers: list[subprocess.Popen[bytes]]) -> Non
 def _have_ended(folder: Path, workers: list[subprocess.Popen[bytes]]) -> bool:
     if any(worker.poll() is None for worker in workers):
         return False
-    if not list(folder.glob("rank*.json")):
+    diverged = "is not finite" in _said(folder)
+    if not diverged and not list(folder.glob("rank*.json")):
         raise RuntimeError(f"all workers have ended; rank 0 said:\n{_said(folder)}")
     return True
 

@@ -19,6 +19,7 @@ def plot(trials: Trials, path: Path) -> None:
 
     matplotlib.use("svg")
     from matplotlib import pyplot
+    from matplotlib.lines import Line2D
 
     matplotlib.rcParams |= {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10}
     known = trials.known()
@@ -31,7 +32,13 @@ def plot(trials: Trials, path: Path) -> None:
     for axes_of_task, task in zip(grid, tasks, strict=True):
         for axes, mbit in zip(axes_of_task, rates, strict=True):
             _draw(axes, trials, task, mbit)
-    grid[0][-1].legend(frameon=False, fontsize=8, labelcolor=TEXT)
+    lines = {
+        line.get_label(): line for line in figure.findobj(Line2D) if line.get_label() in COLOURS
+    }
+    figure.legend(
+        handles=lines.values(), loc="outside upper right", ncols=len(lines), frameon=False,
+        fontsize=8, labelcolor=TEXT,
+    )  # fmt: skip
     figure.savefig(path)
 
 
@@ -42,6 +49,9 @@ def _draw(axes: Any, trials: Trials, task: str, mbit: int) -> None:
         seconds = [0.0] + [point[0] for point in record.points]
         accuracy = [0.1] + [point[2] for point in record.points]
         axes.plot(seconds, accuracy, color=COLOURS[side], label=side, linewidth=1.3)
+    if not axes.lines:
+        axes.set_axis_off()
+        return
     axes.axhline(TASKS[task].accuracy, color=TEXT, linewidth=0.5, linestyle=":")
     axes.set_title(f"{task}, {mbit} Mbit/s", loc="left", color=TEXT, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)

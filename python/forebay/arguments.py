@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -27,18 +28,26 @@ def numbers_of(
         ValueError: The argument is anything else, or one of the numbers is not finite.
     """
     value = getattr(one, name)
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    numbers: tuple[Any, ...] = tuple(value) if several else (value,)
-    if len(numbers) not in counts or any(
-        isinstance(number, bool) or not isinstance(number, kind) or not math.isfinite(number)
-        for number in numbers
-    ):
+    numbers: tuple[Any, ...] = (value,)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        with suppress(TypeError):  # an array without dimensions cannot be iterated
+            numbers = tuple(value)
+    if len(numbers) not in counts or not all(_is_finite(number, kind) for number in numbers):
         what = "whole number" if kind is Integral else "number"
         parts = [f"a {what}" if count == 1 else f"{count} {what}s" for count in counts]
         raise ValueError(
             f"{type(one).__name__}: {name} is {value!r}, but must be {' or '.join(parts)}"
         )
     return numbers
+
+
+def _is_finite(number: Any, kind: Any) -> bool:
+    if isinstance(number, bool) or not isinstance(number, kind):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def interpolation_of(one: Any) -> Any:

@@ -1,9 +1,10 @@
 """Steps of an augmentation that the core runs after the crop; forebay.transforms exports them.
 
 They have the names, parameters, defaults and distributions of torchvision.transforms.v2, and its
-results on uint8 tensors. `interpolation` is "nearest" or "bilinear", or torchvision's
-InterpolationMode. `fill` is the level, from 0 to 255, of what lies outside of the image, or three
-for red, green and blue; None is black, to which bilinear interpolation fades at the sides.
+results on uint8 tensors; but Grayscale always gives three channels. `interpolation` is "nearest" or
+"bilinear", or torchvision's InterpolationMode. `fill` is the level, from 0 to 255, of what lies
+outside of the image, or three for red, green and blue; None is black, to which bilinear
+interpolation fades at the sides.
 """
 
 from collections.abc import Sequence
@@ -44,8 +45,8 @@ class RandomPhotometricDistort(Step):
 
     Args:
         brightness: The least and the largest factor.
-        contrast: Likewise; before the others or after them, equally often.
-        saturation: Likewise.
+        contrast: The least and the largest factor; before the others or after them, equally often.
+        saturation: The least and the largest factor.
         hue: The least and the largest part of a full turn.
         p: From 0 to 1.
     """
@@ -145,12 +146,12 @@ class RandomRotation(Step):
 
     Args:
         degrees: The angle is drawn from -degrees to degrees, or from the first to the second of two
-            numbers; positive is against the clock.
-        interpolation: See above.
+            numbers; positive is counter-clockwise.
+        interpolation: "nearest" or "bilinear".
         expand: False.
         center: The point (x, y) that stays where it is, in pixels from the top left corner; None:
             the middle.
-        fill: See above.
+        fill: The level of what lies outside, or three, or None.
     """
 
     degrees: float | Sequence[float]
@@ -166,13 +167,13 @@ class RandomAffine(Step):
 
     Args:
         degrees: The angle is drawn from -degrees to degrees, or from the first to the second of two
-            numbers; positive is with the clock.
+            numbers; positive is clockwise.
         translate: The largest share of the width and of the height that it is moved by; None: none.
         scale: The least and the largest factor; None: 1.
         shear: Degrees along x from -shear to shear, or from the first to the second of two numbers;
             the third and fourth of four are along y; None: 0.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
         center: The point (x, y) that stays where it is, in pixels from the top left corner; None:
             the middle.
     """
@@ -193,8 +194,8 @@ class RandomPerspective(Step):
     Args:
         distortion_scale: How far at most, in halves of the sides, from 0 to 1.
         p: The probability, from 0 to 1.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
     """
 
     distortion_scale: float = 0.5
@@ -209,8 +210,8 @@ class AutoAugment(Step):
 
     Args:
         policy: "imagenet", "cifar10" or "svhn", or torchvision's AutoAugmentPolicy.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
     """
 
     policy: Any = "imagenet"
@@ -226,8 +227,8 @@ class RandAugment(Step):
         num_ops: How many.
         magnitude: From 0 to num_magnitude_bins - 1.
         num_magnitude_bins: How many magnitudes there are.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
     """
 
     num_ops: int = 2
@@ -243,8 +244,8 @@ class TrivialAugmentWide(Step):
 
     Args:
         num_magnitude_bins: How many magnitudes there are.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
     """
 
     num_magnitude_bins: int = 31
@@ -257,13 +258,13 @@ class AugMix(Step):
     """The weighted mean of the image and of chains of operations on it (Hendrycks et al., 2020).
 
     Args:
-        severity: The largest magnitude of the operations, from 1 to 10.
+        severity: How many of ten magnitudes are drawn from, the smallest first.
         mixture_width: How many chains.
         chain_depth: How many operations each has; below 1: from 1 to 3.
-        alpha: Of the weights' distributions, above 0.
+        alpha: The parameter of the weights' Dirichlet distributions, above 0.
         all_ops: Whether operations may change brightness, contrast, colour and sharpness.
-        interpolation: See above.
-        fill: See above.
+        interpolation: "nearest" or "bilinear".
+        fill: The level of what lies outside, or three, or None.
     """
 
     severity: int = 3

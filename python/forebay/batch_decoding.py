@@ -177,7 +177,8 @@ class BatchDecoder:
                 dimension. They must not change before errors() has returned or the batch is gone,
                 or the process may crash. Or what store() of this decoder returned.
             boxes: Whole numbers [files, 4]: the left, top, width and height of what is cut from
-                each image, in pixels, in place of the transform's crop. Flips and erasing stay.
+                each image, in pixels, in place of the transform's crop. Flips, steps and erasing
+                stay.
             drawn_for: What each file's augmentation is drawn for, with seed and epoch: whole
                 numbers [files] from 0 to 2^48 - 1. The numbers of samples give a Loader's
                 augmentation. None: files are counted from the decoder's first one on.

@@ -1,6 +1,6 @@
 """Turns the user's steps of an augmentation (forebay.augmentations) into the core's."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,7 +19,7 @@ _MOST = 2**31 - 1
 
 def is_step(one: Any) -> bool:
     """Whether this is what to_step() takes."""
-    return isinstance(one, (steps.Step, RandomHorizontalFlip, RandomVerticalFlip))
+    return type(one) in _MAKERS
 
 
 def to_step(one: Any) -> Any:
@@ -28,7 +28,10 @@ def to_step(one: Any) -> Any:
     Raises:
         ValueError: An argument makes no sense, and the message names it.
     """
-    return _MAKERS[type(one)](one)
+    try:
+        return _MAKERS[type(one)](one)
+    except RecursionError:
+        raise ValueError(f"{_name(one)}: its transforms contain themselves") from None
 
 
 def _maybe(one: Any, action: Any) -> Any:
@@ -84,7 +87,13 @@ def _blur(one: steps.GaussianBlur) -> Any:
 
 def _angle(one: Any, name: str) -> Any:
     numbers = numbers_of(one, name, (1, 2), Real)
-    return _core.Range(*(numbers if len(numbers) == 2 else (-abs(numbers[0]), abs(numbers[0]))))
+    return _core.Range(*(numbers if len(numbers) == 2 else _both_ways(one, name, numbers[0])))
+
+
+def _both_ways(one: Any, name: str, most: float) -> tuple[float, float]:
+    if most < 0:
+        raise ValueError(f"{_name(one)}: {name} is {most!r}, but must be at least 0")
+    return (-most, most)
 
 
 def _rotation(one: steps.RandomRotation) -> Any:
@@ -103,7 +112,7 @@ def _affine(one: steps.RandomAffine) -> Any:
     if one.shear is not None:
         numbers = numbers_of(one, "shear", (1, 2, 4), Real)
         if len(numbers) == 1:
-            numbers = (-abs(numbers[0]), abs(numbers[0]))
+            numbers = _both_ways(one, "shear", numbers[0])
         along_y = numbers[2:] or (0.0, 0.0)
         shear = [_core.Range(*numbers[:2]), _core.Range(*along_y)]
     return _core.RandomAffine(
@@ -118,7 +127,7 @@ def _perspective(one: steps.RandomPerspective) -> Any:
 
 def _auto_augment(one: steps.AutoAugment) -> Any:
     name = getattr(one.policy, "value", one.policy)
-    if name not in _POLICIES:
+    if not isinstance(name, str) or name not in _POLICIES:
         raise ValueError(
             f"AutoAugment: policy is {name!r}, but must be one of {', '.join(map(repr, _POLICIES))}"
         )
@@ -159,7 +168,7 @@ def _choice(one: steps.RandomChoice) -> Any:
 
 def _members(one: Any) -> list[Any]:
     members = one.transforms
-    if not isinstance(members, Iterable):
+    if not isinstance(members, Sequence) or isinstance(members, str):
         raise ValueError(f"{_name(one)}: transforms is {members!r}, but must be a list")
     for member in members:
         if not is_step(member):

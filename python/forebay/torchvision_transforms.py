@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from forebay import augmentations
+from forebay import _core, augmentations
 from forebay import transform_kinds as kinds
 from forebay.arguments import numbers_of
-from forebay.core_transforms import to_core
+from forebay.core_transforms import is_cut, to_core
 
 _FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
 # The arguments that Forebay's transform takes over from torchvision's of the same name.
@@ -51,6 +51,7 @@ _COPIED_STEPS: dict[str, tuple[str, ...]] = {
     "RandomChoice": ("p",),
     "RandomOrder": (),
 }
+_LARGEST = 2**14  # pixels of a side
 _NESTING = ("RandomApply", "RandomChoice", "RandomOrder")
 # These turn bytes into numbers from 0 to 1.
 _SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
@@ -106,7 +107,7 @@ class CorePart:
         try:
             own = _flips_after_crop([*self._taken, *made])
             if own:
-                to_core(own)
+                _check(own)
         except ValueError as error:
             reason = str(error).removeprefix("transform: ")
             if len(made) > 1:  # the reason names what the member became
@@ -206,6 +207,14 @@ class CorePart:
                 "ToTensor or ToDtype"
             )
         return value
+
+
+def _check(own: list[kinds.Transform]) -> None:
+    """Raises ValueError where the core does not run these."""
+    transform, _ = to_core(own)
+    # The size of samples that no transform cuts is known later.
+    size = transform.size if is_cut(own) else _core.Size(_LARGEST, _LARGEST)
+    _core.check_steps(transform.steps, size)
 
 
 def _is_scaling(member: Any) -> bool:

@@ -91,8 +91,8 @@ __all__ = [
     "Resize",
     "Transform",
     "TrivialAugmentWide",
-    "from_torchvision",
     "evaluate",
+    "from_torchvision",
     "train",
 ]
 

@@ -6,8 +6,6 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-
 #include "bind/bind.h"
 #include "image/augment/performer.h"
 
@@ -42,16 +40,10 @@ Image performed(const GivenImage& image, const std::vector<Action>& actions) {
 }
 
 void bind_tones(nb::module_& m) {
-  nb::class_<Brightness>(m, "Brightness")
-      .def(nb::init<double>(), nb::arg("factor"))
-      .def_ro("factor", &Brightness::factor);
-  nb::class_<Contrast>(m, "Contrast")
-      .def(nb::init<double>(), nb::arg("factor"))
-      .def_ro("factor", &Contrast::factor);
-  nb::class_<Saturation>(m, "Saturation")
-      .def(nb::init<double>(), nb::arg("factor"))
-      .def_ro("factor", &Saturation::factor);
-  nb::class_<Hue>(m, "Hue").def(nb::init<double>(), nb::arg("turn")).def_ro("turn", &Hue::turn);
+  nb::class_<Brightness>(m, "Brightness").def_ro("factor", &Brightness::factor);
+  nb::class_<Contrast>(m, "Contrast").def_ro("factor", &Contrast::factor);
+  nb::class_<Saturation>(m, "Saturation").def_ro("factor", &Saturation::factor);
+  nb::class_<Hue>(m, "Hue").def_ro("shift", &Hue::shift);
   nb::class_<Sharpness>(m, "Sharpness")
       .def(nb::init<double>(), nb::arg("factor"))
       .def_ro("factor", &Sharpness::factor);
@@ -65,9 +57,7 @@ void bind_tones(nb::module_& m) {
   nb::class_<Autocontrast>(m, "Autocontrast").def(nb::init<>());
   nb::class_<Equalize>(m, "Equalize").def(nb::init<>());
   nb::class_<Grey>(m, "Grey").def(nb::init<>());
-  nb::class_<Channels>(m, "Channels")
-      .def(nb::init<std::array<uint8_t, 3>>(), nb::arg("order"))
-      .def_ro("order", &Channels::order);
+  nb::class_<PermuteChannels>(m, "PermuteChannels").def_ro("order", &PermuteChannels::order);
 }
 
 void bind_geometry(nb::module_& m) {
@@ -76,18 +66,12 @@ void bind_geometry(nb::module_& m) {
            nb::arg("fill").none())
       .def_ro("interpolation", &WarpOptions::interpolation)
       .def_ro("fill", &WarpOptions::fill);
-  nb::class_<Blur>(m, "Blur")
-      .def(nb::init<std::array<uint32_t, 2>, std::array<double, 2>>(), nb::arg("length"),
-           nb::arg("sigma"))
-      .def_ro("length", &Blur::length)
-      .def_ro("sigma", &Blur::sigma);
+  nb::class_<Blur>(m, "Blur").def_ro("length", &Blur::length).def_ro("sigma", &Blur::sigma);
   nb::class_<Flip>(m, "Flip")
       .def(nb::init<bool, bool>(), nb::arg("across"), nb::arg("down"))
       .def_ro("across", &Flip::across)
       .def_ro("down", &Flip::down);
-  nb::class_<Turn>(m, "Turn")
-      .def(nb::init<uint32_t>(), nb::arg("quarters"))
-      .def_ro("quarters", &Turn::quarters);
+  nb::class_<QuarterTurns>(m, "QuarterTurns").def_ro("count", &QuarterTurns::count);
   nb::class_<AffineWarp>(m, "AffineWarp")
       .def_prop_ro("map", [](const AffineWarp& self) { return self.map.m; })
       .def_ro("options", &AffineWarp::options);
@@ -169,6 +153,11 @@ void bind_steps(nb::module_& m) {
       },
       nb::arg("steps"), nb::arg("size"), nb::arg("seed"), nb::arg("epoch"), nb::arg("sample"),
       "What steps alone draw for a sample.");
+  m.def(
+      "check_steps",
+      [](const std::vector<Step>& steps, const Size& size) { check(check_steps(steps, size)); },
+      nb::arg("steps"), nb::arg("size"),
+      "Raises ValueError when steps cannot be drawn for pictures of this size.");
   m.def("performed", &performed, nb::arg("image"), nb::arg("actions"),
         "The image, uint8 [height, width, 3], after actions.");
 }

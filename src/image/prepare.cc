@@ -107,8 +107,8 @@ uint32_t decode_scale(const Transform& transform, const Encoded& source, const D
 
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request) {
   ASSIGN_OR_RETURN(const Encoded source, read_header(request.file));
-  ASSIGN_OR_RETURN(const Draw drawn, draw(transform, source.size, request.random, request.crop));
-  return BegunSample{source, drawn};
+  ASSIGN_OR_RETURN(Draw drawn, draw(transform, source.size, request.random, request.crop));
+  return BegunSample{source, std::move(drawn)};
 }
 
 Preparer::Preparer(const Transform& transform, const TensorOptions& options, Damaged damaged)
@@ -129,13 +129,13 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
     PrepareRequest& request = requests[number];
-    const auto begun = begin_sample(transform_, request);
+    auto begun = begin_sample(transform_, request);
     request.status = base::status_of(begun);
     if (!begun) continue;
-    const auto& [source, drawn] = *begun;
+    auto& [source, drawn] = *begun;
     const uint32_t scale = decode_scale(transform_, source, drawn);
     decodes_.push_back({source, scaled_region(drawn.region, scale), scale});
-    draws_.push_back(drawn);
+    draws_.push_back(std::move(drawn));
     numbers_.push_back(number);
   }
   decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {

@@ -45,8 +45,10 @@ class Input {
   size_t size_;
 };
 
-Step make_step(Input* in) {
-  switch (in->below(14)) {
+std::vector<Step> make_steps(Input* in, int depth);
+
+Step make_step(Input* in, int depth) {
+  switch (in->below(depth > 0 ? 17 : 14)) {
     case 0:
       return ColourJitter{in->range(), in->range(), in->range(), in->range()};
     case 1:
@@ -80,9 +82,23 @@ Step make_step(Input* in) {
       return Action(Solarize{double{in->take<float>()}});
     case 12:
       return Action(Sharpness{double{in->take<float>()}});
-    default:
+    case 13:
       return Action(Equalize{});
+    case 14:
+      return RandomApply{double{in->take<float>()}, make_steps(in, depth - 1)};
+    case 15: {
+      const double first{in->take<float>()};
+      return RandomChoice{{first, double{in->take<float>()}}, make_steps(in, depth - 1)};
+    }
+    default:
+      return RandomOrder{make_steps(in, depth - 1)};
   }
+}
+
+std::vector<Step> make_steps(Input* in, int depth) {
+  std::vector<Step> out;
+  for (uint32_t count = in->below(4); count > 0; --count) out.push_back(make_step(in, depth));
+  return out;
 }
 
 }  // namespace
@@ -90,8 +106,7 @@ Step make_step(Input* in) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input in(data, size);
   const Size picture_size{1 + in.below(40), 1 + in.below(40)};
-  std::vector<Step> steps;
-  for (uint32_t count = in.below(4); count > 0; --count) steps.push_back(make_step(&in));
+  const std::vector<Step> steps = make_steps(&in, 2);
   if (!check_steps(steps, picture_size).ok()) return 0;
   Picture picture;
   picture.reset(picture_size);

@@ -25,7 +25,7 @@ from forebay.core_steps import to_step
 from peer_torchvision import v1, v2
 
 F = v2.functional
-SIZES = [(1, 1), (1, 7), (5, 1), (2, 3), (3, 3), (17, 64), (65, 33), (40, 41), (224, 224)]
+SIZES = [(1, 1), (1, 7), (5, 1), (2, 3), (3, 3), (17, 64), (65, 33), (40, 41), (112, 112)]
 # A test fails when the chance that two distributions are equal is lower. The seeds are fixed.
 CHANCE = 0.001
 Pixels = np.ndarray  # uint8 [height, width, 3]
@@ -155,13 +155,15 @@ def test_pixels_are_torchvisions(own: Any, other: Any, levels: int):
         check_levels(ours(own, picture), theirs(other, picture), levels, (own, picture.shape))
 
 
-@pytest.mark.parametrize("length", [1, 3, (5, 9), 23])
-@pytest.mark.parametrize("sigma", [0.05, 0.7, 2.0, 30.0])
+@pytest.mark.parametrize("length", [1, 3, (5, 9), 23, (201, 3)])
+@pytest.mark.parametrize("sigma", [0.05, 0.7, 2.0, 30.0, 1e5])
 def test_blurs_are_torchvisions(length: Any, sigma: float):
     across, down = (length, length) if isinstance(length, int) else length
-    for picture in PICTURES:
+    edge = np.full((112, 112, 3), 255, np.uint8)
+    edge[40:41] = 0
+    for picture in [*PICTURES, edge]:
         if picture.shape[0] <= down // 2 or picture.shape[1] <= across // 2:
-            with pytest.raises(ValueError, match="a blur has"):
+            with pytest.raises(ValueError, match="kernel_size is"):
                 ours(T.GaussianBlur(length, sigma), picture)
             continue
         other = theirs(v2.GaussianBlur(length, sigma), picture)
@@ -184,7 +186,7 @@ def _again(action: Any, image: torch.Tensor) -> torch.Tensor:
         case _core.Saturation():
             return F.adjust_saturation(image, action.factor)
         case _core.Hue():
-            return F.adjust_hue(image, action.turn)
+            return F.adjust_hue(image, action.shift)
         case _core.Sharpness():
             return F.adjust_sharpness(image, action.factor)
         case _core.Posterize():
@@ -199,12 +201,12 @@ def _again(action: Any, image: torch.Tensor) -> torch.Tensor:
             return F.equalize(image)
         case _core.Grey():
             return F.rgb_to_grayscale(image, 3)
-        case _core.Channels():
+        case _core.PermuteChannels():
             return F.permute_channels(image, list(action.order))
         case _core.Blur():
             return F.gaussian_blur(image, list(action.length), list(action.sigma))
-        case _core.Turn():
-            return torch.rot90(image, action.quarters, (1, 2))
+        case _core.QuarterTurns():
+            return torch.rot90(image, action.count, (1, 2))
         case _core.Blend():
             return _blended(action, image)
         case _core.AffineWarp() | _core.Perspective():
@@ -255,7 +257,7 @@ RANDOM: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("step", "levels"), RANDOM, ids=lambda value: str(value)[:80])
 def test_what_is_drawn_is_done_as_torchvision_does_it(step: Any, levels: int):
-    for sample in range(400):
+    for sample in range(200):
         picture = PICTURES[sample % len(PICTURES)]
         actions = drawn(step, picture, sample)
         made = _core.performed(picture, actions)
@@ -277,6 +279,75 @@ def check_counts(one: Counter, other: Counter) -> None:
     assert stats.chi2_contingency(table).pvalue > CHANCE, dict(zip(kinds, table.T, strict=False))
 
 
+def test_a_long_blur_is_torchvisions():
+    picture = np.random.default_rng(8).integers(0, 256, (300, 500, 3), dtype=np.uint8)
+    other = theirs(v2.GaussianBlur((993, 1), 1e5), picture)
+    check_levels(ours(T.GaussianBlur((993, 1), 1e5), picture), other, 1, "long")
+
+
+def test_distortions_draw_torchvisions_distributions():
+    own, other = T.RandomPhotometricDistort(), v2.RandomPhotometricDistort()
+    image = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    torch.manual_seed(7)
+    done = Counter(
+        tuple(type(one).__name__ for one in drawn(own, PICTURES[0], i)) for i in range(4000)
+    )
+    expected: Counter = Counter()
+    for _ in range(4000):
+        params = other.make_params([image])
+        has = {name: params[f"{name.lower()}_factor"] is not None for name in CHANGES}
+        first = params["contrast_before"]
+        order = [
+            "Brightness",
+            *["Contrast"] * first,
+            "Saturation",
+            "Hue",
+            *["Contrast"] * (not first),
+        ]
+        permutes = params["channel_permutation"] is not None
+        expected[(*[name for name in order if has[name]], *["PermuteChannels"] * permutes)] += 1
+    check_counts(done, expected)
+
+
+def test_orders_and_single_numbers_are_drawn_evenly():
+    order = T.RandomOrder([T.RandomInvert(1), T.RandomEqualize(1), T.RandomAutocontrast(1)])
+    orders = Counter(
+        tuple(type(one).__name__ for one in drawn(order, PICTURES[0], i)) for i in range(3000)
+    )
+    channels = Counter(
+        tuple(drawn(T.RandomChannelPermutation(), PICTURES[0], i)[0].order) for i in range(3000)
+    )
+    for counts in (orders, channels):
+        assert len(counts) == 6 and stats.chisquare(list(counts.values())).pvalue > CHANCE
+    large = PICTURES[-1]
+    sigmas = [drawn(T.GaussianBlur(3, (1, 4)), large, i)[0].sigma[0] for i in range(3000)]
+    assert stats.kstest(sigmas, stats.uniform(1, 3).cdf).pvalue > CHANCE
+    maps = [drawn(T.RandomRotation((20, 60)), large, i)[0].map for i in range(3000)]
+    angles = [math.degrees(math.atan2(one[3], one[0])) for one in maps]
+    assert stats.kstest(np.abs(angles), stats.uniform(20, 40).cdf).pvalue > CHANCE
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        v1.RandomRotation(10, v1.InterpolationMode.BICUBIC),
+        v1.TrivialAugmentWide(interpolation=v1.InterpolationMode.BICUBIC),
+        v1.RandomAffine(0, shear=95),
+        v2.GaussianBlur(33),
+        v2.Grayscale(1),
+        v2.RandomSolarize(cast(Any, torch.tensor(128))),
+        v2.RandomAffine(0, fill={torch.Tensor: 3, "others": 0}),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_the_core_does_not_take_runs_in_python(other: Any, photos: Path):
+    with pytest.warns(UserWarning, match="in Python"):
+        forebay.Loader(photos, 8, transform=[v1.CenterCrop(16), other])
+
+
+CHANGES = ("Brightness", "Contrast", "Saturation", "Hue")
+
+
 def test_jitter_draws_torchvisions_distributions():
     own = T.ColorJitter(0.4, (0.1, 3), 2.0, 0.3)
     other = v2.ColorJitter(0.4, (0.1, 3), 2.0, 0.3)
@@ -284,10 +355,9 @@ def test_jitter_draws_torchvisions_distributions():
     params = [other.make_params([]) for _ in range(3000)]
     actions = [drawn(own, PICTURES[0], sample) for sample in range(3000)]
     order = Counter(tuple(type(one).__name__ for one in each) for each in actions)
-    names = ("Brightness", "Contrast", "Saturation", "Hue")
-    check_counts(order, Counter(tuple(names[i] for i in each["fn_idx"]) for each in params))
-    for name in names:
-        field = "turn" if name == "Hue" else "factor"
+    check_counts(order, Counter(tuple(CHANGES[i] for i in each["fn_idx"]) for each in params))
+    for name in CHANGES:
+        field = "shift" if name == "Hue" else "factor"
         values = [
             getattr(one, field) for each in actions for one in each if type(one).__name__ == name
         ]
@@ -310,8 +380,8 @@ def operation(action: Any, size: tuple[int, int]) -> tuple[str, float]:
             return "AutoContrast", 0
         case _core.Equalize() | _core.Invert():
             return type(action).__name__, 0
-        case _core.Turn():
-            return "Rotate", {1: 90, 2: 180, 3: -90}[action.quarters]
+        case _core.QuarterTurns():
+            return "Rotate", {1: 90, 2: 180, 3: -90}[action.count]
     a, b, x, c, d, y = action.map
     if (a, d) == (1, 1) and b != 0:
         return "ShearX", b
@@ -501,6 +571,16 @@ def test_a_loader_takes_torchvisions_reference_recipe(photos: Path):
         (v2.AutoAugment(v2.AutoAugmentPolicy.SVHN), T.AutoAugment(v2.AutoAugmentPolicy.SVHN)),
         (v2.GaussianBlur(5, (0.1, 2)), T.GaussianBlur((5, 5), (0.1, 2))),
         (v2.RandomRotation(10, fill=3), T.RandomRotation((-10, 10), fill=3)),
+        (v1.RandomRotation((3, 9), v1.InterpolationMode.BILINEAR, center=(1, 2), fill=[1, 2, 3]),
+         T.RandomRotation((3, 9), "bilinear", center=(1, 2), fill=(1, 2, 3))),
+        (v2.RandomAffine(5, (0.1, 0.2), (0.5, 2), 7, v2.InterpolationMode.BILINEAR, 9, (3, 4)),
+         T.RandomAffine((-5, 5), (0.1, 0.2), (0.5, 2), (-7, 7), "bilinear", 9, (3, 4))),
+        (v2.RandomAffine(0, shear=(1, 2, 3, 4)), T.RandomAffine((0, 0), shear=(1, 2, 3, 4))),
+        (v2.RandomPerspective(0.3, 0.9, fill=None), T.RandomPerspective(0.3, 0.9, fill=None)),
+        (v1.TrivialAugmentWide(11, fill=[7.0]), T.TrivialAugmentWide(11, fill=7)),
+        (v2.AugMix(5, 2, 3, 0.5, all_ops=False), T.AugMix(5, 2, 3, 0.5, all_ops=False)),
+        (v2.RandomChoice([v2.RandomInvert(1), v2.Grayscale(3)], [3, 1]),
+         T.RandomChoice([T.RandomInvert(1), T.Grayscale()], [3, 1])),
         (v2.RandomOrder([v2.RandomInvert(), v2.RandomHorizontalFlip(0.2)]),
          T.RandomOrder([T.RandomInvert(), T.RandomHorizontalFlip(0.2)])),
     ],
@@ -519,8 +599,13 @@ def test_from_torchvision(other: Any, own: Any, photos: Path):
 
 
 def repr_of(action: Any) -> tuple[Any, ...]:
-    fields = [name for name in dir(action) if not name.startswith("_") and name != "options"]
-    return (type(action).__name__, *[str(getattr(action, name)) for name in fields])
+    """The kind of an action and all of its numbers."""
+    if isinstance(action, (list, tuple)):
+        return tuple(map(repr_of, action))
+    if not type(action).__module__.startswith("forebay"):
+        return (action,)
+    fields = [name for name in dir(action) if not name.startswith("_")]
+    return (type(action).__name__, *[repr_of(getattr(action, name)) for name in fields])
 
 
 @pytest.mark.parametrize(
@@ -533,23 +618,30 @@ def repr_of(action: Any) -> tuple[Any, ...]:
         (T.RandomPosterize(9), "bits is 9, but must be from 0 to 8"),
         (T.RandomInvert(1.5), "p is 1.5"),
         (T.RandomAdjustSharpness(-0.1), "sharpness is -0.1"),
-        (T.GaussianBlur(4), "a blur has 4 weights"),
-        (T.GaussianBlur(65), "a blur has 65 weights for a side of 32 pixels"),
+        (T.GaussianBlur(4), "kernel_size is 4 "),
+        (T.GaussianBlur(65), "kernel_size is 65 for a side of 32 pixels"),
         (T.GaussianBlur(3, 0), "sigma is from 0 to 0"),
         (T.RandomRotation(10, expand=True), "expand is True"),
         (T.RandomRotation(10, "bicubic"), "bicubic, but must be nearest or bilinear"),
         (T.RandomRotation(10, fill=256), "fill is 256"),
+        (T.RandomRotation(-10), "degrees is -10, but must be at least 0"),
+        (T.RandomRotation(10, center=(1e9, 0)), "center is 1000000000"),
         (T.RandomAffine(0, translate=(2, 0)), "translate is 2"),
         (T.RandomAffine(0, scale=(0, 1)), "scale is from 0 to 1"),
         (T.RandomAffine(0, shear=90), "shear is from -90 to 90"),
-        (T.RandomPerspective(1.1), "distortion is 1.1"),
+        (T.RandomPerspective(1.1), "distortion_scale is 1.1"),
         (T.AutoAugment("imagenette"), "policy is 'imagenette'"),
         (T.RandAugment(magnitude=31), "magnitude is 31, but must be from 0 to 30"),
-        (T.TrivialAugmentWide(0), "magnitude bins is 0"),
+        (T.TrivialAugmentWide(0), "num_magnitude_bins is 0"),
         (T.AugMix(severity=11), "severity is 11"),
-        (T.AugMix(mixture_width=10**7), "mixture width is 10000000"),
+        (T.AugMix(mixture_width=10**7), "mixture_width is 10000000"),
         (T.RandomChoice([]), "a choice of 0 steps"),
         (T.RandomChoice([T.RandomInvert()], [-1]), "weight of a choice is -1"),
+        (T.AutoAugment(["imagenet"]), "policy is"),
+        (T.AugMix(mixture_width=100, chain_depth=100), "chain_depth is 100"),
+        (T.RandomSolarize(cast(Any, np.array(128))), "threshold is"),
+        (T.RandomSolarize(10**400), "threshold is"),
+        (T.RandomApply(cast(Any, (one for one in [T.RandomInvert()]))), "must be a list"),
         (T.RandomApply([T.Normalize()]), "is among its transforms"),
         (T.RandomApply(cast(Any, T.RandomInvert())), "must be a list"),
         (T.Grayscale(1), "num_output_channels is 1"),

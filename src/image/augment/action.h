@@ -20,7 +20,7 @@ struct Saturation {
   double factor = 1;
 };
 struct Hue {
-  double turn = 0;  // of a full turn, from -0.5 to 0.5
+  double shift = 0;  // of a full turn, from -0.5 to 0.5
 };
 struct Sharpness {
   double factor = 1;
@@ -35,7 +35,7 @@ struct Invert {};
 struct Autocontrast {};
 struct Equalize {};
 struct Grey {};
-struct Channels {
+struct PermuteChannels {
   std::array<uint8_t, 3> order = {0, 1, 2};  // which old channel each new one is
 };
 struct Blur {
@@ -46,8 +46,8 @@ struct Flip {
   bool across = false;  // left to right
   bool down = false;    // top to bottom
 };
-struct Turn {
-  uint32_t quarters = 0;  // against the clock
+struct QuarterTurns {
+  uint32_t count = 0;  // counter-clockwise
 };
 struct AffineWarp {
   Affine map;
@@ -60,8 +60,8 @@ struct Perspective {
 
 struct Blend;
 using Action = std::variant<Brightness, Contrast, Saturation, Hue, Sharpness, Posterize, Solarize,
-                            Invert, Autocontrast, Equalize, Grey, Channels, Blur, Flip, Turn,
-                            AffineWarp, Perspective, Blend>;
+                            Invert, Autocontrast, Equalize, Grey, PermuteChannels, Blur, Flip,
+                            QuarterTurns, AffineWarp, Perspective, Blend>;
 
 // The weighted sum of the picture and of what each chain of actions makes of it (AugMix).
 struct Blend {

@@ -7,7 +7,6 @@
 // clang-format on
 
 #include "image/augment/colour.h"
-#include "image/augment/mul_add-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace forebay::image::HWY_NAMESPACE {
@@ -41,8 +40,8 @@ HWY_INLINE void store(V value, uint8_t* to) {
 }
 
 HWY_INLINE V grey_of(const Rgb& rgb) {
-  const V sum = mul_add(df, rgb[1], set(0.587F), hn::Mul(rgb[0], set(0.2989F)));
-  return hn::Floor(mul_add(df, rgb[2], set(0.114F), sum));
+  const V sum = hn::MulAdd(rgb[1], set(0.587F), hn::Mul(rgb[0], set(0.2989F)));
+  return hn::Floor(hn::MulAdd(rgb[2], set(0.114F), sum));
 }
 
 // Calls change(rgb) for all pixels, whose results are at least 0.
@@ -90,7 +89,7 @@ void saturate(float own, float rest, Picture* picture) {
     const V grey = grey_of(rgb);
     Rgb out;
     for (size_t c = 0; c < 3; ++c) {
-      const V sum = mul_add(df, grey, of_grey, hn::Mul(rgb[c], by));
+      const V sum = hn::MulAdd(grey, of_grey, hn::Mul(rgb[c], by));
       out[c] = hn::Min(hn::Max(sum, hn::Zero(df)), set(255));
     }
     return out;
@@ -109,13 +108,15 @@ HWY_INLINE Hsv to_hsv(const Rgb& rgb) {
   const auto grey = hn::Eq(most, least);
   const V range = hn::Sub(most, least);
   const V divisor = hn::IfThenElse(grey, one, range);
-  Rgb away;  // from the largest channel, in the range
-  for (size_t c = 0; c < 3; ++c) away[c] = hn::Div(hn::Sub(most, rgb[c]), divisor);
-  const V by_red = hn::Sub(away[2], away[1]);
-  const V by_green = hn::Sub(hn::Add(away[0], set(2)), away[2]);
-  const V by_blue = hn::Sub(hn::Add(away[1], set(4)), away[0]);
-  const V sixths = hn::IfThenElse(hn::Eq(most, rgb[0]), by_red,
-                                  hn::IfThenElse(hn::Eq(most, rgb[1]), by_green, by_blue));
+  const auto red = hn::Eq(most, rgb[0]);
+  const auto green = hn::Eq(most, rgb[1]);
+  const auto choose = [&](V for_red, V for_green, V for_blue) HWY_ATTR {
+    return hn::IfThenElse(red, for_red, hn::IfThenElse(green, for_green, for_blue));
+  };
+  // How far the two other channels are from the largest one, in the range.
+  const V first = hn::Div(hn::Sub(most, choose(rgb[2], rgb[0], rgb[1])), divisor);
+  const V second = hn::Div(hn::Sub(most, choose(rgb[1], rgb[2], rgb[0])), divisor);
+  const V sixths = hn::Sub(hn::Add(first, choose(hn::Zero(df), set(2), set(4))), second);
   const V turned = hn::Add(hn::Mul(sixths, set(1.0F / 6)), one);
   const V h = hn::IfThenElse(hn::Ge(turned, one), hn::Sub(turned, one), turned);
   return {h, hn::Div(range, hn::IfThenElse(grey, one, most)), most};
@@ -148,8 +149,8 @@ HWY_INLINE Rgb to_rgb(const Hsv& hsv) {
   return out;
 }
 
-void turn_hue(float turn, Picture* picture) {
-  const V by = set(turn);
+void shift_hue(float shift, Picture* picture) {
+  const V by = set(shift);
   change_all(picture, [&](const Rgb& rgb) {
     Rgb parts;
     for (size_t c = 0; c < 3; ++c) parts[c] = hn::Mul(rgb[c], set(1.0F / 255));
@@ -173,7 +174,7 @@ namespace forebay::image {
 HWY_EXPORT(grey_sum);
 HWY_EXPORT(make_grey);
 HWY_EXPORT(saturate);
-HWY_EXPORT(turn_hue);
+HWY_EXPORT(shift_hue);
 
 float grey_mean(const Picture& picture) {
   const double pixels = static_cast<double>(picture.size().width) * picture.size().height;
@@ -187,8 +188,8 @@ void saturate(double factor, Picture* picture) {
   (static_cast<float>(factor), static_cast<float>(1 - factor), picture);
 }
 
-void turn_hue(double turn, Picture* picture) {
-  HWY_DYNAMIC_DISPATCH(turn_hue)(static_cast<float>(turn), picture);
+void shift_hue(double shift, Picture* picture) {
+  HWY_DYNAMIC_DISPATCH(shift_hue)(static_cast<float>(shift), picture);
 }
 
 }  // namespace forebay::image

@@ -12,7 +12,7 @@ void make_grey(Picture* picture);
 // Moves the colours away from the pixels' grey. `factor` is at least 0: 0 makes the picture grey,
 // and 1 leaves it as it is.
 void saturate(double factor, Picture* picture);
-// Turns the hue of HSV by a part of a full turn, from -0.5 to 0.5.
-void turn_hue(double turn, Picture* picture);
+// Shifts the hue of HSV by a part of a full turn, from -0.5 to 0.5.
+void shift_hue(double shift, Picture* picture);
 
 }  // namespace forebay::image

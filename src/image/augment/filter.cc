@@ -8,10 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "image/augment/filter.h"
-#include "image/augment/mul_add-inl.h"
 #include "image/transform/distributions.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -53,7 +51,7 @@ void sharpen_row(const std::array<const uint8_t*, 3>& rows, size_t width, float 
         hn::BitCast(d16, hn::ShiftRight<4>(hn::MulHigh(doubled, hn::Set(du16, 40330))));
     const auto own = hn::ConvertTo(df, hn::PromoteTo(d32, own16));
     const auto away = hn::ConvertTo(df, hn::PromoteTo(d32, hn::Sub(blurred16, own16)));
-    const auto made = mul_add(df, away, by, own);
+    const auto made = hn::MulAdd(away, by, own);
     const auto byte = hn::Min(hn::Max(made, hn::Zero(df)), hn::Set(df, 255));
     const auto out = hn::DemoteTo(d8, hn::ConvertTo(d32, byte));
     if (x + hn::Lanes(df) < width) {
@@ -209,13 +207,17 @@ std::vector<int16_t> blur_weights(uint32_t length, double sigma) {
     exact[away] = exact_exp(std::max(-deviations * deviations / 2, -700.0));
     total += exact[away] * (away == 0 ? 1 : 2);
   }
+  // Sums from the end on are rounded, and not the weights, so that no errors add up.
   std::vector<int16_t> out(exact.size());
-  int left = 1 << kBlurBits;
-  for (size_t away = 1; away < exact.size(); ++away) {
-    out[away] = static_cast<int16_t>(std::floor(exact[away] / total * (1 << kBlurBits) + 0.5));
-    left -= 2 * out[away];
+  double sum = 0;
+  int before = 0;
+  for (size_t away = exact.size() - 1; away > 0; --away) {
+    sum += exact[away];
+    const auto rounded = static_cast<int>(std::floor(sum / total * (1 << kBlurBits) + 0.5));
+    out[away] = static_cast<int16_t>(rounded - before);
+    before = rounded;
   }
-  out[0] = static_cast<int16_t>(left);
+  out[0] = static_cast<int16_t>((1 << kBlurBits) - 2 * before);
   while (out.back() == 0) out.pop_back();
   return out;
 }

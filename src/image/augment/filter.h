@@ -15,8 +15,8 @@ inline constexpr int kBlurBits = 14;
 std::vector<int16_t> blur_weights(uint32_t length, double sigma);
 
 // torchvision v2's gaussian_blur on uint8 tensors, within one level, by such weights. The picture
-// is mirrored at its sides without repeating the last pixel; each of its sides is longer than the
-// weights. `to` becomes the result.
+// is mirrored at its sides without repeating the last pixel; each side has at least as many pixels
+// as there are such weights. `to` becomes the result.
 void blur(const Picture& from, std::span<const int16_t> across, std::span<const int16_t> down,
           Picture* to);
 

@@ -12,7 +12,7 @@ struct SinCos {
 // Accurate to some units in the last place, for any finite angle.
 SinCos sin_cos(double degrees);
 
-// A picture that is sheared, turned with the clock, scaled and moved, in this order.
+// A picture that is sheared, turned clockwise, scaled and moved, in this order.
 struct AffineParts {
   double degrees = 0;
   std::array<double, 2> translate = {0, 0};  // pixels to the right and down

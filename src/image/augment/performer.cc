@@ -24,7 +24,7 @@ class Performer::Run {
   }
   void operator()(const Hue& action) {
     apply_tone();
-    turn_hue(action.turn, picture_);
+    shift_hue(action.shift, picture_);
   }
   void operator()(const Sharpness& action) {
     change([&](Picture* to) { sharpen(*picture_, action.factor, to); });
@@ -38,15 +38,15 @@ class Performer::Run {
     apply_tone();
     make_grey(picture_);
   }
-  void operator()(const Channels& action);
+  void operator()(const PermuteChannels& action);
   void operator()(const Blur& action) {
     const auto across = blur_weights(action.length[0], action.sigma[0]);
     const auto down = blur_weights(action.length[1], action.sigma[1]);
     change([&](Picture* to) { blur(*picture_, across, down, to); });
   }
   void operator()(const Flip& action);
-  void operator()(const Turn& action) {
-    change([&](Picture* to) { turn(*picture_, action.quarters, to); });
+  void operator()(const QuarterTurns& action) {
+    change([&](Picture* to) { turn(*picture_, action.count, to); });
   }
   void operator()(const AffineWarp& action) {
     change(
@@ -66,7 +66,7 @@ class Performer::Run {
  private:
   void add(const ToneTable& tone) { tone_ = tone_ ? followed_by(*tone_, tone) : tone; }
 
-  // Of the picture as it will be when the tone is applied.
+  // Returns the histogram that the picture will have after the pending table.
   Histogram histogram() const {
     const Histogram out = histogram_of(*picture_);
     return tone_ ? changed(out, *tone_) : out;
@@ -85,7 +85,7 @@ class Performer::Run {
   std::optional<ToneTable> tone_;
 };
 
-void Performer::Run::operator()(const Channels& action) {
+void Performer::Run::operator()(const PermuteChannels& action) {
   change([&](Picture* to) {
     const Size size = picture_->size();
     to->reset(size);

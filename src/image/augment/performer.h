@@ -13,7 +13,7 @@ class Performer {
 
  private:
   class Run;
-  // Memory of a chain of a Blend, which has a chain of its own.
+  // What performs a chain of actions of a Blend, and the picture that it changes.
   struct Chain {
     Picture picture;
     std::unique_ptr<Performer> performer;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "image/augment/filter.h"
 #include "image/augment/geometry.h"
 #include "image/augment/steps.h"
 #include "image/testing/image_samples.h"
@@ -117,6 +118,36 @@ TEST(Performer, PutsTonesTogetherWithoutChangingThem) {
     }
     ASSERT_EQ(performed(performer, one.pixels, one.actions).rgb, step_by_step.rgb)
         << "case " << number;
+  }
+}
+
+TEST(ChangeTone, ReplacesEachByteByItsTable) {
+  base::Random random(5, base::Purpose::kTest);
+  ToneTable table;
+  for (auto& channel : table) {
+    for (uint8_t& byte : channel) byte = static_cast<uint8_t>(random.below(256));
+  }
+  const Pixels pixels = make_image(130, 9, 2);
+  Picture picture = picture_of(pixels);
+  change_tone(table, &picture);
+  const Pixels changed = pixels_of(picture);
+  for (size_t i = 0; i < pixels.rgb.size(); ++i) {
+    ASSERT_EQ(changed.rgb[i], table[i % 3][pixels.rgb[i]]) << i;
+  }
+}
+
+TEST(BlurWeights, AreAGaussianWhoseSumIsOne) {
+  for (const uint32_t length : {1U, 5U, 201U, 295U, 1023U}) {
+    for (const double sigma : {0.01, 1.0, 30.0, 1e5}) {
+      const std::vector<int16_t> weights = blur_weights(length, sigma);
+      int sum = weights[0];
+      for (size_t away = 1; away < weights.size(); ++away) {
+        EXPECT_GE(weights[away], 0);
+        EXPECT_LE(weights[away], weights[away - 1] + 1);
+        sum += 2 * weights[away];
+      }
+      EXPECT_EQ(sum, 1 << kBlurBits) << length << " " << sigma;
+    }
   }
 }
 

@@ -20,7 +20,7 @@ class Picture {
   uint8_t* row(size_t channel, uint32_t y) { return bytes_.data() + at(channel, y); }
   const uint8_t* row(size_t channel, uint32_t y) const { return bytes_.data() + at(channel, y); }
   PlanarRow rows(uint32_t y) const { return {row(0, y), row(1, y), row(2, y)}; }
-  // Copies a row of as many pixels, mirrored left to right when `flip`.
+  // Copies a row of the picture's width, mirrored left to right when `flip`.
   void set_row(uint32_t y, const PlanarRow& from, bool flip);
 
  private:

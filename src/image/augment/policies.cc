@@ -8,6 +8,24 @@
 namespace forebay::image {
 namespace {
 
+enum class Operation : uint8_t {
+  kIdentity,
+  kShearX,
+  kShearY,
+  kTranslateX,
+  kTranslateY,
+  kRotate,
+  kBrightness,
+  kColour,
+  kContrast,
+  kSharpness,
+  kPosterize,
+  kSolarize,
+  kAutocontrast,
+  kEqualize,
+  kInvert,
+};
+
 // How far the operations of a policy go at their largest magnitude.
 struct Space {
   double shear;
@@ -142,13 +160,19 @@ const std::array<Pair, 25>& pairs_of(Policy policy) {
   return kSvhnPairs;
 }
 
-// Which of `bins` magnitudes, from the smallest.
+// Which of `bins` magnitudes, which are evenly spaced.
 struct Magnitude {
   uint32_t bin;
   uint32_t bins;
 
-  double of(double smallest, double largest) const {
-    return bins < 2 ? smallest : smallest + (largest - smallest) * bin / (bins - 1);
+  // Computes in float32, from the nearer end, like torch.linspace().
+  double of(double first, double last) const {
+    if (bins < 2) return first;
+    const auto begin = static_cast<float>(first);
+    const auto end = static_cast<float>(last);
+    const float step = (end - begin) / static_cast<float>(bins - 1);
+    if (bin < bins / 2) return begin + step * static_cast<float>(bin);
+    return end - step * static_cast<float>(bins - 1 - bin);
   }
 };
 

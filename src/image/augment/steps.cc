@@ -1,10 +1,8 @@
 #include "image/augment/steps.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "base/limits.h"
 #include "image/augment/geometry.h"
 #include "image/augment/policies.h"
 
@@ -49,7 +47,9 @@ class Drawer {
   void operator()(const Action& action) { to_->push_back(action); }
   void operator()(const ColourJitter& step);
   void operator()(const PhotometricDistortion& step);
-  void operator()(const ChannelPermutation&) { to_->push_back(Channels{draw_order<3>(random_)}); }
+  void operator()(const ChannelPermutation&) {
+    to_->push_back(PermuteChannels{draw_order<3>(random_)});
+  }
   void operator()(const GaussianBlur& step) {
     const double sigma = draw(step.sigma, random_);
     to_->push_back(Blur{step.length, {sigma, sigma}});
@@ -116,7 +116,7 @@ void Drawer::operator()(const PhotometricDistortion& step) {
   if (saturation) to_->push_back(Saturation{*saturation});
   if (hue) to_->push_back(Hue{*hue});
   if (contrast && !contrast_first) to_->push_back(Contrast{*contrast});
-  if (happens(step.probability, random_)) to_->push_back(Channels{draw_order<3>(random_)});
+  if (happens(step.probability, random_)) to_->push_back(PermuteChannels{draw_order<3>(random_)});
 }
 
 void Drawer::operator()(const RandomAffine& step) {
@@ -188,7 +188,7 @@ void add_rotation(double degrees, const Centre& centre, Size size, const WarpOpt
   const bool keeps_size = quarters % 2 == 0 || size.width == size.height;
   if (!centre && rest == 0 && keeps_size) {
     const auto turns = static_cast<uint32_t>((quarters + 4) % 4);
-    if (turns != 0) to->push_back(Turn{turns});
+    if (turns != 0) to->push_back(QuarterTurns{turns});
     return;
   }
   const AffineParts parts{.degrees = -degrees, .centre = from_middle(centre, size)};

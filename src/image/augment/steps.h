@@ -1,6 +1,6 @@
 // The random steps of an augmentation after the crop, with torchvision v2's parameters and
-// distributions (and timm's, where a step says so). A step draws actions for a sample from the
-// picture's size alone, without its pixels.
+// distributions. A step draws actions for a sample from the picture's size alone, without its
+// pixels.
 #pragma once
 
 #include "base/random.h"
@@ -42,13 +42,13 @@ struct GaussianBlur {
 using Centre = std::optional<std::array<double, 2>>;
 
 struct RandomRotation {
-  Range degrees;  // against the clock
+  Range degrees;  // counter-clockwise
   WarpOptions options = {};
   Centre centre = {};
 };
 
 struct RandomAffine {
-  Range degrees;                                        // with the clock
+  Range degrees;                                        // clockwise
   std::optional<std::array<double, 2>> translate = {};  // at most, in widths and heights
   std::optional<Range> scale = {};
   std::optional<std::array<Range, 2>> shear = {};  // degrees along x and y
@@ -56,7 +56,7 @@ struct RandomAffine {
   Centre centre = {};
 };
 
-// Moves each corner inwards by up to half of `distortion` of the sides.
+// Moves each corner inwards by up to `distortion` times half of each side.
 struct RandomPerspective {
   double distortion = 0.5;
   double probability = 0.5;
@@ -114,7 +114,7 @@ struct RandomOrder {
 // Draws what is done to a picture of this size.
 std::vector<Action> draw_actions(std::span<const Step> steps, Size size, base::Random& random);
 
-// Appends a turn by this angle against the clock, without pixels in between where there are none.
+// Appends a rotation by this angle, counter-clockwise; by whole quarters where that is the same.
 void add_rotation(double degrees, const Centre& centre, Size size, const WarpOptions& options,
                   std::vector<Action>* to);
 

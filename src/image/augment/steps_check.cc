@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "base/limits.h"
 #include "image/augment/steps.h"
 
@@ -61,6 +59,7 @@ struct Checker {
   }
   Status operator()(const RandomRotation& step) const {
     RETURN_IF_ERROR(check_degrees("degrees", step.degrees));
+    RETURN_IF_ERROR(check_centre(step.centre));
     return check_warp(step.options);
   }
   Status operator()(const RandomAffine& step) const {
@@ -72,28 +71,30 @@ struct Checker {
     for (const Range& degrees : step.shear.value_or(std::array<Range, 2>{})) {
       RETURN_IF_ERROR(check_range("shear", degrees, -89, 89));
     }
+    RETURN_IF_ERROR(check_centre(step.centre));
     return check_warp(step.options);
   }
   Status operator()(const RandomPerspective& step) const {
-    RETURN_IF_ERROR(check_number("distortion", step.distortion, 0.0, 1.0));
+    RETURN_IF_ERROR(check_number("distortion_scale", step.distortion, 0.0, 1.0));
     RETURN_IF_ERROR(check_number("probability", step.probability, 0.0, 1.0));
     return check_warp(step.options);
   }
   Status operator()(const AutoAugment& step) const { return check_warp(step.options); }
   Status operator()(const RandAugment& step) const {
-    RETURN_IF_ERROR(check_number("operations", step.count, 0U, base::kPolicyStepsMax));
-    RETURN_IF_ERROR(check_number("magnitude bins", step.bins, 1U, base::kPolicyStepsMax));
+    RETURN_IF_ERROR(check_number("num_ops", step.count, 0U, base::kPolicyStepsMax));
+    RETURN_IF_ERROR(check_number("num_magnitude_bins", step.bins, 1U, base::kPolicyStepsMax));
     RETURN_IF_ERROR(check_number("magnitude", step.magnitude, 0U, step.bins - 1));
     return check_warp(step.options);
   }
   Status operator()(const TrivialAugmentWide& step) const {
-    RETURN_IF_ERROR(check_number("magnitude bins", step.bins, 1U, base::kPolicyStepsMax));
+    RETURN_IF_ERROR(check_number("num_magnitude_bins", step.bins, 1U, base::kPolicyStepsMax));
     return check_warp(step.options);
   }
   Status operator()(const AugMix& step) const {
     RETURN_IF_ERROR(check_number("severity", step.severity, 1U, 10U));
-    RETURN_IF_ERROR(check_number("mixture width", step.width, 1U, base::kPolicyStepsMax));
-    RETURN_IF_ERROR(check_number("chain depth", step.depth, 0U, base::kPolicyStepsMax));
+    RETURN_IF_ERROR(check_number("mixture_width", step.width, 1U, base::kPolicyStepsMax));
+    const uint32_t depth_most = base::kPolicyStepsMax / step.width;
+    RETURN_IF_ERROR(check_number("chain_depth", step.depth, 0U, depth_most));
     RETURN_IF_ERROR(check_number("alpha", step.alpha, 1e-6, 1e6));
     return check_warp(step.options);
   }
@@ -126,7 +127,14 @@ struct Checker {
     return check_range(name, range, -1e6, 1e6);
   }
 
-  // What users write as an action, and needs no check but these.
+  static Status check_centre(const Centre& centre) {
+    for (const double pixels : centre.value_or(std::array<double, 2>{})) {
+      RETURN_IF_ERROR(check_number("center", pixels, -1e6, 1e6));
+    }
+    return {};
+  }
+
+  // Of the actions that users may write, only those below can make no sense.
   template <class Any>
   Status check(const Any&) const {
     return {};
@@ -145,8 +153,8 @@ struct Checker {
       if (length % 2 == 1 && length / 2 < sides[i] && length <= base::kBlurLengthMax) continue;
       return fail(
           Code::kInvalid,
-          "a blur has {} weights for a side of {} pixels, but must have an odd number up to "
-          "{}, and less than half of it beyond the side",
+          "kernel_size is {} for a side of {} pixels, but must be odd, at most {}, and its half, "
+          "rounded down, below the side",
           length, sides[i], base::kBlurLengthMax);
     }
     return {};

@@ -23,9 +23,9 @@ void look_up(const std::array<uint8_t, 256>& table, size_t count, uint8_t* bytes
     const auto value = hn::LoadU(d, bytes + i);
     auto found = hn::Zero(d);
     for (size_t part = 0; part < 256; part += 16) {
-      // Values of this part keep their last four bits, and all others have the highest bit set.
+      // Values of this part become their last four bits, and all others get the highest bit.
       const auto place = hn::Xor(value, hn::Set(d, static_cast<uint8_t>(part)));
-      const auto marked = hn::SaturatedAdd(place, hn::Set(d, 0x70));
+      const auto marked = hn::And(hn::SaturatedAdd(place, hn::Set(d, 0x70)), hn::Set(d, 0x8f));
       found =
           hn::Or(found, hn::TableLookupBytesOr0(hn::LoadDup128(d, table.data() + part), marked));
     }
@@ -53,6 +53,10 @@ ToneTable same_for_all(const Make& make) {
   for (size_t value = 0; value < 256; ++value) out[0][value] = make(static_cast<uint32_t>(value));
   out[1] = out[2] = out[0];
   return out;
+}
+
+ToneTable unchanged_tone() {
+  return same_for_all([](uint32_t value) { return static_cast<uint8_t>(value); });
 }
 
 // Cuts off what is after the point, as PyTorch does.
@@ -90,10 +94,6 @@ Histogram changed(const Histogram& histogram, const ToneTable& table) {
     }
   }
   return out;
-}
-
-ToneTable unchanged_tone() {
-  return same_for_all([](uint32_t value) { return static_cast<uint8_t>(value); });
 }
 
 ToneTable followed_by(const ToneTable& first, const ToneTable& second) {

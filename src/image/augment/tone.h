@@ -15,7 +15,6 @@ Histogram histogram_of(const Picture& picture);
 // The histogram after each byte was replaced by what the table has for it.
 Histogram changed(const Histogram& histogram, const ToneTable& table);
 
-ToneTable unchanged_tone();
 // The table of `first` followed by `second`.
 ToneTable followed_by(const ToneTable& first, const ToneTable& second);
 void change_tone(const ToneTable& table, Picture* picture);

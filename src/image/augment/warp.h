@@ -41,7 +41,7 @@ class Warper {
   std::vector<uint32_t> pixels_;  // the picture, a number for each pixel
 };
 
-// Turns the picture by so many quarters against the clock.
+// Turns the picture by so many quarters counter-clockwise.
 void turn(const Picture& from, uint32_t quarters, Picture* to);
 
 }  // namespace forebay::image

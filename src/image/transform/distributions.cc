@@ -101,7 +101,7 @@ double draw_beta(double alpha, base::Random& random) {
   return 1 / (1 + exact_exp(y - x));
 }
 
-// Gamma variables in parts of their sum.
+// Divides gamma variables by their sum.
 void draw_dirichlet(double alpha, base::Random& random, std::span<double> to) {
   const double shape = useful_shape(alpha);
   for (double& log : to) log = draw_log_gamma(shape, random);
