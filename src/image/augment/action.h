@@ -68,9 +68,9 @@ struct Blend {
   float own = 1;
   struct Chain {
     float weight = 0;
-    std::vector<Action> actions = {};
+    std::vector<Action> actions;  // without an initialiser, as Action is not complete here
   };
-  std::vector<Chain> chains = {};
+  std::vector<Chain> chains;
 };
 
 }  // namespace forebay::image

@@ -296,9 +296,11 @@ void draw_policy(const AugMix& policy, Size size, base::Random& random, std::vec
   draw_dirichlet(policy.alpha, random, shares);
   std::vector<double> weights(policy.width);
   draw_dirichlet(policy.alpha, random, weights);
-  Blend blend{.own = static_cast<float>(shares[0])};
+  Blend blend;
+  blend.own = static_cast<float>(shares[0]);
   for (const double weight : weights) {
-    Blend::Chain chain{.weight = static_cast<float>(weight) * static_cast<float>(shares[1])};
+    Blend::Chain chain;
+    chain.weight = static_cast<float>(weight) * static_cast<float>(shares[1]);
     const uint64_t depth = policy.depth > 0 ? policy.depth : 1 + random.below(3);
     for (uint64_t i = 0; i < depth; ++i) {
       const Operation operation = draw_mixed(policy.all, random);

@@ -97,18 +97,20 @@ using Step =
                  RandomRotation, RandomAffine, RandomPerspective, AutoAugment, RandAugment,
                  TrivialAugmentWide, AugMix, RandomApply, RandomChoice, RandomOrder>;
 
+// The lists below have no initialisers, as Step is not complete where they are declared.
+
 // All of the steps, or none of them.
 struct RandomApply {
   double probability = 0.5;
-  std::vector<Step> steps = {};
+  std::vector<Step> steps;
 };
 // One of the steps, by weights.
 struct RandomChoice {
-  std::vector<double> weights = {};
-  std::vector<Step> steps = {};
+  std::vector<double> weights;
+  std::vector<Step> steps;
 };
 struct RandomOrder {
-  std::vector<Step> steps = {};
+  std::vector<Step> steps;
 };
 
 // Draws what is done to a picture of this size.
