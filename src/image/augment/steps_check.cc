@@ -134,7 +134,7 @@ struct Checker {
     return {};
   }
 
-  // Of the actions that users may write, only those below can make no sense.
+  // Most actions that users may write make sense with any value. The others have a check below.
   template <class Any>
   Status check(const Any&) const {
     return {};
