@@ -7,7 +7,8 @@ from forebay import transforms
 from forebay._core import DataError, StoredFile
 from forebay.batch_decoding import BatchDecoder, DecodedBatch
 from forebay.cache import Cache
-from forebay.dataset import Dataset, concat
+from forebay.concatenation import concat
+from forebay.dataset import Dataset
 from forebay.decoding import decode
 from forebay.loader import Loader
 from forebay.monitor import BottleneckWarning

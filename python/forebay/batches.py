@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from forebay.mixing import mix, no_labels
 from forebay.options import Options
 from forebay.pytorch import load_torch
+from forebay.target_fields import TargetFields, of_each
 from forebay.user_functions import Occasion, UserFunction
 
 
@@ -32,7 +33,15 @@ class Assembler:
         self._batch_transform = options.batch
         self._mixing = options.mixing
         self._seed = options.seed
-        self._whole = options.recipe is None  # images come one by one, each of its own size
+        self._whole = options.has_own_sizes  # images come one by one
+        self._made = options.recipe is not None
+        self._target_fields = options.target_fields
+        self._targets: TargetFields | None = None
+        if self._target_fields:
+            assert options.recipe is not None and options.dataset.objects is not None
+            self._targets = TargetFields(
+                options.dataset.objects, options.recipe.boxes, pads=options.pad_targets
+            )
         self._channels_last = options.channels_last
         self._as_tensors = load_torch() is not None
 
@@ -53,7 +62,11 @@ class Assembler:
         numbers = samples.astype(np.int64)
         step = batch.step + steps_before
         names = dict.fromkeys(self._fields)  # each once, in their order
-        made = {name: self._value(name, batch, kept, numbers, stop) for name in names}
+        moved = self._moved(batch, kept)
+        made = {
+            name: moved[name] if name in moved else self._value(name, batch, kept, numbers, stop)
+            for name in names
+        }
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
         occasion = Occasion(self._seed, batch.epoch, drawn_for, step)
         if self._collate_fn is not None:
@@ -122,6 +135,30 @@ class Assembler:
             column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
 
+    def _moved(self, batch: Any, kept: NDArray[np.int64] | None) -> dict[str, Any]:
+        """The fields that moved with the images, as tensors."""
+        if self._targets is None:
+            return {}
+        places = np.arange(len(batch.samples)) if kept is None else kept
+        if self._whole:
+            shapes = [batch.whole_sizes[place] for place in places]
+            sizes = np.array(shapes, np.int64).reshape(-1, 2)
+        else:
+            sizes = np.tile(np.array(batch.image_size, np.int64), (len(places), 1))
+        values = self._targets.values(self._target_fields, batch, places, sizes)
+        out = {name: self._tensors(value) for name, value in values.items()}
+        if not self._whole and "mask" in out:
+            out["mask"] = _stacked(out["mask"]) if out["mask"] else out["mask"]
+        if "target" in self._target_fields:
+            out["target"] = of_each(out, len(places))
+        return {name: out[name] for name in self._target_fields if name in out}
+
+    def _tensors(self, value: Any) -> Any:
+        """An array, or each array of a list, as a tensor; anything else as it is."""
+        if isinstance(value, list):
+            return [self._tensors(one) for one in value]
+        return self._array(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
+
     def _images(self, batch: Any, kept: NDArray[np.int64] | None) -> Any:
         images: Any
         if self._whole:
@@ -156,8 +193,10 @@ class Assembler:
             made.append(value)
         return made
 
-    def _whole_image(self, image: NDArray[np.uint8]) -> Any:
-        own = self._array(image)
+    def _whole_image(self, image: Any) -> Any:
+        own = self._tensor(image)
+        if self._made:  # in the batch's layout
+            return own
         if self._channels_last:
             return own
         return own.permute(2, 0, 1) if self._as_tensors else own.transpose(2, 0, 1)

@@ -1,12 +1,23 @@
-"""Turns the user's steps of an augmentation (forebay.augmentations) into the core's."""
+"""Turns the user's steps of an augmentation into the core's."""
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from forebay import _core
+from forebay import _core, transform_kinds
 from forebay import augmentations as steps
+from forebay import size_transforms as sizes
 from forebay.arguments import interpolation_of, numbers_of, probability_of
+from forebay.core_crops import (
+    border_of,
+    both_sides,
+    cropping_of,
+    levels_of,
+    padding_of,
+    resizing_of,
+    sides_of,
+)
+from forebay.timm_policies import TimmAugment, TimmOps, to_timm_step
 from forebay.transform_kinds import RandomHorizontalFlip, RandomVerticalFlip
 
 _POLICIES = {
@@ -23,7 +34,7 @@ def is_step(one: Any) -> bool:
 
 
 def to_step(one: Any) -> Any:
-    """The core's step for a step of forebay.augmentations or a flip.
+    """The core's step for a step of an augmentation, a flip or a crop.
 
     Raises:
         ValueError: An argument makes no sense, and the message names it.
@@ -125,6 +136,42 @@ def _perspective(one: steps.RandomPerspective) -> Any:
     return _core.RandomPerspective(distortion, probability_of(one), _warp(one))
 
 
+def _zoom_out(one: sizes.RandomZoomOut) -> Any:
+    return _core.RandomZoomOut(_range(one, "side_range"), levels_of(one), probability_of(one))
+
+
+def _iou_crop(one: sizes.RandomIoUCrop) -> Any:
+    names = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
+    least, most, narrowest, widest = (numbers_of(one, name, (1,), Real)[0] for name in names)
+    overlaps = one.sampler_options
+    if overlaps is None:
+        overlaps = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    else:
+        overlaps = numbers_of(one, "sampler_options", (len(overlaps),), Real)
+    return _core.RandomIouCrop(
+        _core.Range(least, most), _core.Range(narrowest, widest), list(overlaps),
+        _count(one, "trials"),
+    )  # fmt: skip
+
+
+def _scale_jitter(one: sizes.ScaleJitter) -> Any:
+    target = both_sides((sides_of(one, "target_size") * 2)[:2])
+    return _core.ScaleJitter(target, _range(one, "scale_range"), resizing_of(one))
+
+
+def _shortest_size(one: sizes.RandomShortestSize) -> Any:
+    count = len(one.min_size) if isinstance(one.min_size, Sequence) else 1
+    lengths = numbers_of(one, "min_size", (count,))
+    if any(not 0 < length <= _MOST for length in lengths):
+        raise ValueError(f"{_name(one)}: min_size is {one.min_size!r}, but must be above 0")
+    longest = None if one.max_size is None else _count(one, "max_size")
+    return _core.RandomShortestSize(list(lengths), longest, resizing_of(one))
+
+
+def _random_resize(one: sizes.RandomResize) -> Any:
+    return _core.RandomResize(_count(one, "min_size"), _count(one, "max_size"), resizing_of(one))
+
+
 def _auto_augment(one: steps.AutoAugment) -> Any:
     name = getattr(one.policy, "value", one.policy)
     if not isinstance(name, str) or name not in _POLICIES:
@@ -173,8 +220,8 @@ def _members(one: Any) -> list[Any]:
     for member in members:
         if not is_step(member):
             raise ValueError(
-                f"{_name(one)}: {member!r} is among its transforms, but only flips and steps of an "
-                "augmentation can be"
+                f"{_name(one)}: {member!r} is among its transforms, but only crops, flips and "
+                "steps of an augmentation can be"
             )
     return [to_step(member) for member in members]
 
@@ -231,6 +278,18 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
     steps.RandAugment: _rand_augment,
     steps.TrivialAugmentWide: _trivial_augment,
     steps.AugMix: _aug_mix,
+    transform_kinds.Resize: cropping_of,
+    transform_kinds.RandomResizedCrop: cropping_of,
+    transform_kinds.RandomCrop: cropping_of,
+    transform_kinds.CenterCrop: cropping_of,
+    sizes.Pad: lambda one: _core.Pad(padding_of(one), border_of(one)),
+    sizes.RandomZoomOut: _zoom_out,
+    sizes.RandomIoUCrop: _iou_crop,
+    sizes.ScaleJitter: _scale_jitter,
+    sizes.RandomShortestSize: _shortest_size,
+    sizes.RandomResize: _random_resize,
+    TimmAugment: to_timm_step,
+    TimmOps: to_timm_step,
     steps.RandomApply: _apply,
     steps.RandomChoice: _choice,
     steps.RandomOrder: lambda one: _core.RandomOrder(_members(one)),

@@ -1,7 +1,8 @@
-"""Datasets: those that `forebay pack` wrote, images in place, selections and concatenations."""
+"""Datasets: those that `forebay pack` wrote, images in place, and selections."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, overload
@@ -12,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from forebay import _core
 from forebay.cache import Cache, shared_cache
 from forebay.checks import whole
+from forebay.coco import read_coco
 from forebay.decoding import Pixels, decode
+from forebay.objects import Objects, mask_numbers
 from forebay.storage import flat, index_cache_folder
 
 # Columns that every dataset has without reading an index.
@@ -54,6 +57,10 @@ class Dataset:
             same share it (docs/cache.md). None: nothing is held.
         cache_bytes: How many bytes the folder or the memory may take: an int, or a text like
             "200GB" or "64GiB".
+        annotations: A JSON file on this machine with annotations in COCO's format: boxes, labels,
+            outlines, keypoints, captions (docs/targets.md).
+        masks: Where each image's mask is, a map of labels in a PNG with the image's key: another
+            Dataset, or what one is opened from.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -66,6 +73,9 @@ class Dataset:
     weights: NDArray[np.float64] | None = None
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
+    objects: Objects | None = None
+    """What moves with the images: boxes, outlines, keypoints, masks; None: nothing."""
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -73,6 +83,8 @@ class Dataset:
         index_cache: str | os.PathLike[str] | None = None,
         cache: Cache | str | os.PathLike[str] | None = None,
         cache_bytes: int | str | None = None,
+        annotations: str | os.PathLike[str] | None = None,
+        masks: "Dataset | str | os.PathLike[str] | None" = None,
     ) -> None:
         try:
             name = os.fsdecode(path)
@@ -88,6 +100,13 @@ class Dataset:
         self.cache = shared_cache(cache, cache_bytes)
         core = None if self.cache is None else self.cache.core
         self.core = _core.Dataset.open(name, pairs, folder, core)
+        if annotations is not None:
+            self.objects = read_coco(annotations, self.keys())
+        if masks is not None:
+            own = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
+            numbers = mask_numbers(self.keys(), own.keys(), own.path)
+            known = self.objects or Objects(np.zeros(len(self), np.int64))
+            self.objects = replace(known, maps=own, map_of=numbers)
 
     def __len__(self) -> int:
         return len(self.core)
@@ -109,7 +128,8 @@ class Dataset:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self._storage_options, self._index_cache, self.cache)
+        opened = (self.path, self._storage_options, self._index_cache, self.cache)
+        return Dataset, opened, {"objects": self.objects}
 
     @property
     def path(self) -> str:
@@ -307,6 +327,8 @@ class _Selection(Dataset):
         self._numbers = numbers
         if base.weights is not None:
             self.weights = base.weights[numbers]
+        if base.objects is not None:
+            self.objects = base.objects.take(numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Selection, (self._base, self._numbers), {"weights": self.weights}
@@ -319,78 +341,6 @@ class _Selection(Dataset):
         if name == "index":
             return super()._read_columns(name)
         return {name: self._base.column(name)[self._numbers]}
-
-
-class _Concatenation(Dataset):
-    """A dataset made of several, one after the other."""
-
-    def __init__(self, parts: list[Dataset]) -> None:
-        self.cache = next((part.cache for part in parts if part.cache is not None), None)
-        self.core = _core.Dataset.concat([part.core for part in parts])
-        self._parts = parts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Concatenation, (self._parts,), {"weights": self.weights}
-
-    @cached_property
-    def columns(self) -> list[str]:
-        first, *others = (part.columns for part in self._parts)
-        return [name for name in first if all(name in other for other in others)]
-
-    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
-        if name in ("index", "label"):
-            return super()._read_columns(name)
-        ends = np.cumsum([len(part) for part in self._parts])[:-1]
-        labels = np.split(self.targets, ends)  # the classes have other numbers in the parts
-        columns = [
-            own if name == part.core.class_field else part.column(name)
-            for part, own in zip(self._parts, labels, strict=True)
-        ]
-        return {name: np.concatenate(columns)}
-
-
-def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
-    """One dataset made of several, one after the other; nothing is copied.
-
-    It has the classes of all, by name: a class that two of them have is one class. It has the
-    columns that all of them have.
-
-    Args:
-        datasets: At least one dataset.
-        weights: How often samples of each are drawn where a loader shuffles, in any proportion,
-            whatever their sizes: `concat([photos, drawings], weights=[3, 1])` gives one drawing
-            for three photos (Dataset.weighted). None: each sample comes once.
-
-    Raises:
-        ValueError: There is no dataset, or not one weight for each; or one dataset has classes'
-            names and another one only numbers.
-    """
-    if isinstance(datasets, Dataset):
-        raise ValueError(f"concat: {datasets!r} alone; give a list of datasets")
-    parts = list(datasets)
-    if not parts:
-        raise ValueError("concat: no datasets")
-    for part in parts:
-        if not isinstance(part, Dataset):
-            raise ValueError(f"concat: {part!r} is not a Dataset; forebay.Dataset(path) opens one")
-    joined = _Concatenation(parts)
-    if weights is None:
-        if any(part.weights is not None for part in parts):
-            raise ValueError("concat: one of the datasets has weights; give weights for all")
-        return joined
-    try:
-        weights = [float(weight) for weight in weights]
-    except (TypeError, ValueError):
-        raise ValueError(f"concat: weights are {weights!r}, but must be numbers") from None
-    if len(weights) != len(parts):
-        raise ValueError(f"concat: {len(weights)} weights for {len(parts)} datasets")
-    shares = []
-    for place, (part, weight) in enumerate(zip(parts, weights, strict=True)):
-        own = np.ones(len(part)) if part.weights is None else part.weights
-        if len(part) and not own.any():
-            raise ValueError(f"concat: all samples of dataset {place} have the weight 0")
-        shares.append(own * (weight / own.sum()) if len(part) else own)
-    return joined.weighted(np.concatenate(shares))
 
 
 def without_labels(dataset: Dataset) -> str | None:

@@ -49,15 +49,21 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
         out.images = _core.Images.NONE
     else:
         out.images = _core.Images.WHOLE if recipe is None else _core.Images.TENSOR
+    if options.has_own_sizes and recipe is not None:
+        out.images = _core.Images.OWN_SIZE
     if recipe is None:
+        out.tensor.dtype, out.tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
         return None
     out.transform = recipe.transform
-    if options.wants("image") and not recipe.is_cut:
+    if options.target_fields:
+        assert options.dataset.objects is not None
+        out.targets = options.dataset.objects.core(options.target_fields)
+    if options.wants("image") and not recipe.is_cut and not options.has_own_sizes:
         crop: Any = recipe.transform.crop  # a WholeImage, as nothing is cut
         out.transform.size = _core.resized_size(crop.resize, first_size(options.dataset))
     out.tensor = recipe.tensor
     fields = options.places("image")
-    if not (may_defer and fields and recipe.ends_with_normalize):
+    if not (may_defer and fields and recipe.ends_with_normalize) or options.has_own_sizes:
         return None
     out.tensor.dtype = _core.DType.UINT8
     mean, std = recipe.tensor.mean, recipe.tensor.std

@@ -85,7 +85,9 @@ class Loader:
             datasets. Its results become one tensor where they are numbers, or arrays of one shape,
             else a list; a collate_fn gets them as they are.
         fields: What a batch consists of: "image", "label", "index" (the sample's number), "key"
-            (its name), "file" (its image file's bytes) or any of Dataset.columns. A sequence gives
+            (its name), "file" (its image file's bytes), any of Dataset.columns, or what moves with
+            the images of a Dataset with `annotations` or `masks`: "boxes", "labels", "masks",
+            "keypoints", "area", "iscrowd", "mask", "target" (docs/targets.md). A sequence gives
             tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}. Without "image"
             nothing is decoded. Numbers are tensors; texts and bytes are lists.
         collate_fn: Makes a batch from a list of samples, each a tuple or dict of fields, like
@@ -144,6 +146,9 @@ class Loader:
             "gpu": as far as it can (baseline JPEGs with restart markers or small ones, as packed
             datasets have them), and the CPU decodes the rest. "auto": both decode, the GPU as
             little as keeps the loop from waiting. The pixels are the same everywhere.
+        pad_targets: Whether boxes, labels, masks and keypoints are one tensor for the batch, as
+            long as its sample with the most objects needs (after a sample's own objects labels are
+            -1, and the others 0). Else each is a list of tensors, one for each sample.
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
             the next call waits for the same batch again. 0: without limit.
@@ -191,6 +196,7 @@ class Loader:
         pin_memory: bool = False,
         device: Any = None,
         decode: str = "cpu",
+        pad_targets: bool = False,
         progress: bool = False,
         timeout: float = 0,
         storage_options: Mapping[str, Any] | None = None,

@@ -13,7 +13,7 @@ from forebay.dataset import Dataset, without_labels
 from forebay.decoding import check_damaged
 from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_device
 from forebay.mixing import Mixing, check_mixing
-from forebay.pipelines import split
+from forebay.pipelines import Pipeline, split
 from forebay.ranks import check_world, own_world, threads_of
 from forebay.recipes import Recipe, recipe_of
 from forebay.user_functions import UserFunction
@@ -79,6 +79,7 @@ class Options:
     memory_bytes_max: int
     regions: _core.Regions
     progress: bool
+    pad_targets: bool
     told: tuple[str, ...]
 
     def wants(self, field: str) -> bool:
@@ -89,6 +90,19 @@ class Options:
         """Where batches have this field: indexes of the tuple, or names of the dict."""
         names: Sequence[Any] = self.names or range(len(self.fields))
         return [name for name, one in zip(names, self.fields, strict=True) if one == field]
+
+    @property
+    def target_fields(self) -> set[str]:
+        """The fields that move with the images."""
+        objects = self.dataset.objects
+        return set() if objects is None else set(self.fields) & set(objects.fields)
+
+    @property
+    def has_own_sizes(self) -> bool:
+        """Whether each image has a size of its own."""
+        if self.recipe is None:
+            return True
+        return not self.recipe.is_cut and (self.recipe.draws_size or bool(self.target_fields))
 
     @property
     def uses_images(self) -> bool:
@@ -256,6 +270,8 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
     if pipeline.in_python is not None:
         told.append(f"forebay.Loader: transform: {pipeline.in_python}")
     fields, names = _fields(given.fields, dataset)
+    pad_targets = flag("pad_targets", given.pad_targets)
+    _check_targets(fields, dataset, pipeline)
     if pipeline.functions and "image" not in fields:
         raise ValueError(
             f"transform: it has functions of images, but the fields {fields} have none"
@@ -281,6 +297,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         "batch": None if mixing else _user_function("batch_transform", given.batch_transform),
         "mixing": mixing,
         "channels_last": channels_last,
+        "pad_targets": pad_targets,
         "device": device,
         "gpu": gpu,
         "decode": check_decode(given.decode, gpu),
@@ -292,13 +309,26 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
     if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
         raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
     wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
+    moving = [] if dataset.objects is None else dataset.objects.fields
     for field in wanted:
-        if field not in _CORE_FIELDS and field not in dataset.columns:
-            known = [*_CORE_FIELDS[:2], *dataset.columns]
+        if field not in (*_CORE_FIELDS, *moving) and field not in dataset.columns:
+            known = [*_CORE_FIELDS[:2], *moving, *dataset.columns]
             raise ValueError(f"fields: there is no {field!r}; there are {known}")
     if not wanted:
         raise ValueError("fields is empty: a batch would have nothing")
     return wanted, list(fields) if isinstance(fields, Mapping) else None
+
+
+def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> None:
+    """Raises ValueError where fields are to move with images, and nothing can move them."""
+    known = [] if dataset.objects is None else dataset.objects.fields
+    moving = [one for one in fields if one in known]
+    if moving and "image" not in fields:
+        raise ValueError(f"fields: {moving[0]!r} moves with 'image', which {fields} have not")
+    if moving and pipeline.in_python is not None:
+        raise ValueError(
+            f"transform: {pipeline.in_python}, where {moving[0]!r} cannot move with the image"
+        )
 
 
 def _check_mixing(mixing: Mixing, fields: list[str], *, is_whole: bool, collates: bool) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forebay import _core
-from forebay.core_transforms import is_cut, to_core
+from forebay.core_boxes import BoxOptions
+from forebay.core_transforms import to_core
 from forebay.transform_kinds import Normalize, RandomErasing, Transform
 
 # Loader's and PyTorch's names of the types that a sample may have.
@@ -25,6 +26,8 @@ class Recipe:
         tensor: The sample's type and layout, and how its pixels are normalised.
         dtype: The type's name, a key of DTYPES.
         is_cut: Whether samples have one size whatever the sizes of their images are.
+        draws_size: Whether samples have sizes of their own even where their images have one.
+        boxes: What is done to boxes at the end.
         ends_with_normalize: Whether Normalize is there and nothing comes after it.
     """
 
@@ -32,6 +35,8 @@ class Recipe:
     tensor: _core.TensorOptions
     dtype: str
     is_cut: bool
+    draws_size: bool
+    boxes: BoxOptions
     ends_with_normalize: bool
 
 
@@ -52,7 +57,8 @@ def recipe_of(
         if dtype not in (None, "uint8"):
             raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
         return None
-    transform, normalize = to_core(transforms)
+    core = to_core(transforms)
+    normalize = core.normalize
     dtype = dtype or ("uint8" if normalize is None else "float32")
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}, but must be one of {list(DTYPES)}")
@@ -62,11 +68,15 @@ def recipe_of(
             "(or torchvision's ToTensor or ToDtype) in Forebay's core"
         )
     return Recipe(
-        transform=transform,
+        transform=core.transform,
         tensor=tensor_options(normalize, dtype, channels_last=channels_last),
         dtype=dtype,
-        is_cut=is_cut(transforms),
-        ends_with_normalize=normalize is not None and not isinstance(transforms[-1], RandomErasing),
+        is_cut=core.is_cut,
+        draws_size=core.draws_size,
+        boxes=core.boxes,
+        ends_with_normalize=(
+            normalize is not None and not any(isinstance(one, RandomErasing) for one in transforms)
+        ),
     )
 
 

@@ -3,15 +3,17 @@
 Forebay does not import torchvision, but recognises its objects by the module of their type.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from forebay import _core, augmentations
+from forebay import _core, augmentations, box_transforms, size_transforms
 from forebay import transform_kinds as kinds
 from forebay.arguments import numbers_of
-from forebay.core_transforms import is_cut, to_core
+from forebay.core_transforms import to_core
+from forebay.timm_policies import from_timm, is_timm
 
 _FLIPS = (kinds.RandomHorizontalFlip, kinds.RandomVerticalFlip)
 # The arguments that Forebay's transform takes over from torchvision's of the same name.
@@ -51,7 +53,27 @@ _COPIED_STEPS: dict[str, tuple[str, ...]] = {
     "RandomChoice": ("p",),
     "RandomOrder": (),
 }
-_LARGEST = 2**14  # pixels of a side
+# The same for steps that change sizes.
+_COPIED_SIZES: dict[str, tuple[str, ...]] = {
+    "Pad": ("padding", "fill", "padding_mode"),
+    "RandomZoomOut": ("fill", "side_range", "p"),
+    "RandomIoUCrop": (
+        "min_scale",
+        "max_scale",
+        "min_aspect_ratio",
+        "max_aspect_ratio",
+        "trials",
+    ),
+    "ScaleJitter": ("target_size", "scale_range", "interpolation", "antialias"),
+    "RandomShortestSize": ("min_size", "max_size", "interpolation", "antialias"),
+    "RandomResize": ("min_size", "max_size", "interpolation", "antialias"),
+}
+# And for those of boxes.
+_COPIED_BOXES: dict[str, tuple[str, ...]] = {
+    "SanitizeBoundingBoxes": ("min_size", "min_area"),
+    "ClampBoundingBoxes": (),
+    "ConvertBoundingBoxFormat": ("format",),
+}
 _NESTING = ("RandomApply", "RandomChoice", "RandomOrder")
 # These turn bytes into numbers from 0 to 1.
 _SCALING = ("ToTensor", "ConvertImageDtype", "ToDtype")
@@ -66,9 +88,13 @@ class NotInCoreError(Exception):
 
 
 def is_torchvision(one: Any) -> bool:
-    """Whether an object is one of torchvision's transforms."""
+    """Whether an object is one of torchvision's transforms, or of timm's policies among them."""
     module = type(one).__module__
-    return module == "torchvision.transforms" or module.startswith("torchvision.transforms.")
+    return (
+        is_timm(one)
+        or module == "torchvision.transforms"
+        or module.startswith("torchvision.transforms.")
+    )
 
 
 class CorePart:
@@ -121,6 +147,13 @@ class CorePart:
     def _converted(self, member: Any, later: Sequence[Any]) -> list[kinds.Transform]:
         """The transforms of Forebay that do the same as one of torchvision's."""
         name = type(member).__name__
+        if is_timm(member):
+            if self._scaled:
+                raise NotInCoreError(f"timm's {name} gets numbers from 0 to 1 here")
+            try:
+                return [from_timm(member)]
+            except ValueError as error:
+                raise NotInCoreError(str(error)) from None
         if name in _IGNORED or name in _SCALING:
             _scales(member, self._scaled)
             return []
@@ -130,7 +163,10 @@ class CorePart:
                 kinds.CenterCrop(member.crop_size),
                 kinds.Normalize(member.mean, member.std),
             ]
-        if name in _COPIED_STEPS:
+        if name in _COPIED_BOXES:
+            values = {one: getattr(member, one) for one in _COPIED_BOXES[name]}
+            return [getattr(box_transforms, name)(**values)]
+        if name in _COPIED_STEPS or name in _COPIED_SIZES:
             return [self._step(member)]
         if name not in _COPIED:
             raise NotInCoreError(f"{name} has no counterpart in Forebay's core")
@@ -156,11 +192,17 @@ class CorePart:
                 f"{name} gets numbers from 0 to 1 here; Forebay's core changes bytes, before "
                 "ToTensor or ToDtype"
             )
-        arguments = {one: getattr(member, one) for one in _COPIED_STEPS[name]}
+        copied = _COPIED_STEPS.get(name) or _COPIED_SIZES.get(name, ())
+        arguments = {one: getattr(member, one) for one in copied}
         if isinstance(arguments.get("fill"), dict):
-            raise NotInCoreError(
-                f"{name}'s fill by the kind of input has no counterpart in Forebay"
-            )
+            arguments["fill"] = _image_fill(arguments["fill"], name)
+        if name == "RandomIoUCrop":
+            arguments["sampler_options"] = member.options
+        if name in _COPIED_SIZES:
+            if self.conversion is None and "antialias" in arguments:
+                arguments["antialias"] = True  # Pillow, which would resize here, always does
+            sized: augmentations.Step = getattr(size_transforms, name)(**arguments)
+            return sized
         if name in _NESTING:
             arguments["transforms"] = [self._nested(one, name) for one in member.transforms]
         made: augmentations.Step = getattr(augmentations, name)(**arguments)
@@ -174,7 +216,7 @@ class CorePart:
             return augmentations.RandomApply(
                 [self._nested(one, outer) for one in member.transforms], 1
             )
-        if name in _COPIED_STEPS:
+        if name in _COPIED_STEPS or name in _COPIED_SIZES:
             return self._step(member)
         flips = {kind.__name__: kind for kind in _FLIPS}
         if name not in flips:
@@ -211,10 +253,25 @@ class CorePart:
 
 def _check(own: list[kinds.Transform]) -> None:
     """Raises ValueError where the core does not run these."""
-    transform, _ = to_core(own)
+    transform = to_core(own).transform
+    size = transform.size if transform.crop_size is None else transform.crop_size
     # The size of samples that no transform cuts is known later.
-    size = transform.size if is_cut(own) else _core.Size(_LARGEST, _LARGEST)
-    _core.check_steps(transform.steps, size)
+    _core.check_steps(transform.steps, size if size.width > 0 else None)
+
+
+def _image_fill(fill: Any, name: str) -> Any:
+    """The colour of images in a `fill` by the kind of input."""
+    by_kind = {getattr(kind, "__name__", kind): value for kind, value in fill.items()}
+    if not by_kind.keys() <= {"Image", "Mask", "BoundingBoxes", "KeyPoints", "others"}:
+        raise NotInCoreError(f"{name}'s fill by the kind of input has no counterpart in Forebay")
+    if by_kind.get("Mask") not in (None, 0):
+        raise NotInCoreError(f"{name}'s fill for masks must be 0 in Forebay's core")
+    for kind in ("Image", "others"):
+        if kind in by_kind:
+            return by_kind[kind]
+    if isinstance(fill, defaultdict) and fill.default_factory is not None:
+        return fill.default_factory()
+    raise NotInCoreError(f"{name}'s fill says nothing of images")
 
 
 def _is_scaling(member: Any) -> bool:

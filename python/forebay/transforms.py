@@ -1,11 +1,11 @@
 """Transforms of samples and batches, with torchvision v2's names and parameters.
 
-A loader takes a sequence of these in this order. First come those that cut the sample from its
-image: RandomResizedCrop; or Resize, then RandomCrop or CenterCrop, each if wanted. Without a crop,
-and without a Resize with both sides, all images must come out at one size. Then come flips and the
-steps of an augmentation (forebay.augmentations), in any order and number; then Normalize and
-RandomErasing, each if wanted. Forebay's core runs them all, with the distributions of
-torchvision.transforms.v2; the random numbers depend on the seed, the epoch and the sample alone.
+A loader takes a sequence of these: crops, flips and the steps of an augmentation, in any order and
+number; then Normalize and RandomErasing, each if wanted. What lies outside of a crop is not decoded
+where the crop comes first. Without a crop, and without a Resize with both sides, all images must
+come out at one size, unless a step draws their sizes or boxes and masks move with them: then each
+has its own. Forebay's core runs them all, with the distributions of torchvision.transforms.v2; the
+random numbers depend on the seed, the epoch and the sample alone.
 Pixels are those of torchvision v2 on uint8 tensors; resizing is always antialiased. A loader takes
 torchvision's own objects too: from_torchvision() shows what becomes of them.
 
@@ -38,8 +38,22 @@ from forebay.augmentations import (
     RandomSolarize,
     TrivialAugmentWide,
 )
+from forebay.box_transforms import (
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    SanitizeBoundingBoxes,
+)
 from forebay.mixing import CutMix, MixUp
 from forebay.pipelines import from_torchvision
+from forebay.size_transforms import (
+    Pad,
+    RandomIoUCrop,
+    RandomResize,
+    RandomShortestSize,
+    RandomZoomOut,
+    ScaleJitter,
+)
+from forebay.timm_policies import TimmAugment
 from forebay.transform_kinds import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -61,12 +75,15 @@ __all__ = [
     "AugMix",
     "AutoAugment",
     "CenterCrop",
+    "ClampBoundingBoxes",
     "ColorJitter",
+    "ConvertBoundingBoxFormat",
     "CutMix",
     "GaussianBlur",
     "Grayscale",
     "MixUp",
     "Normalize",
+    "Pad",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
@@ -80,15 +97,22 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
+    "ScaleJitter",
+    "TimmAugment",
     "Transform",
     "TrivialAugmentWide",
     "evaluate",

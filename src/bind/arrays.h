@@ -19,4 +19,14 @@ Array<T> to_array(std::vector<T>&& values) {
   return Array<T>(out->data(), {out->size()}, owner);
 }
 
+// A row for each of the structs, which consist of numbers of the type.
+template <class T, class Struct>
+nb::ndarray<nb::numpy, T> to_rows(std::vector<Struct>&& values) {
+  auto* const out = new std::vector<Struct>(std::move(values));
+  const nb::capsule owner(out,
+                          [](void* p) noexcept { delete static_cast<std::vector<Struct>*>(p); });
+  return nb::ndarray<nb::numpy, T>(reinterpret_cast<T*>(out->data()),
+                                   {out->size(), sizeof(Struct) / sizeof(T)}, owner);
+}
+
 }  // namespace forebay::bind

@@ -43,6 +43,7 @@ void bind_steps(nb::module_& m);
 void bind_mix(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_sync(nb::module_& m);
+void bind_targets(nb::module_& m);
 void bind_feed(nb::module_& m);
 void bind_batch_decoder(nb::module_& m);
 

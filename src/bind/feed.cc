@@ -5,7 +5,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include "bind/bind.h"
+#include "bind/arrays.h"
 #include "bind/dataset.h"
 #include "feed/starting.h"
 #include "feed/traffic_since.h"
@@ -93,16 +93,77 @@ nb::ndarray<nb::array_api> images(const Batch& self) {
                                               dlpack_dtype(self.tensor.dtype), self.where);
 }
 
-// Returns an array [height, width, 3] for each sample, or None if the sample is not valid.
+// Returns an array for each sample, or None if the sample is not valid.
 nb::list whole(const Batch& self) {
   nb::list out;
-  for (const base::Pixels& pixels : self.batch().whole) {
-    if (pixels.rgb.empty()) {
+  for (const image::OwnSize& image : self.batch().whole) {
+    if (image.bytes.empty()) {
       out.append(nb::none());
       continue;
     }
+    std::vector<size_t> shape{image.size.height, image.size.width};
+    shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() : shape.end(), 3);
+    out.append(array_of<nb::ndarray<nb::array_api>>(self, image.bytes.data(), shape,
+                                                    dlpack_dtype(self.tensor.dtype)));
+  }
+  return out;
+}
+
+nb::list whole_sizes(const Batch& self) {
+  nb::list out;
+  for (const image::OwnSize& image : self.batch().whole) {
+    out.append(nb::make_tuple(image.size.height, image.size.width));
+  }
+  return out;
+}
+
+// Returns the boxes of all samples: float32 [objects, 4].
+nb::ndarray<nb::numpy, float> boxes(const Batch& self) {
+  std::vector<image::Bounds> all;
+  for (const feed::SampleTargets& targets : self.batch().targets) {
+    all.insert(all.end(), targets.objects.boxes.begin(), targets.objects.boxes.end());
+  }
+  return to_rows<float>(std::move(all));
+}
+nb::ndarray<nb::numpy, float> points(const Batch& self) {
+  std::vector<image::Point> all;
+  for (const feed::SampleTargets& targets : self.batch().targets) {
+    all.insert(all.end(), targets.objects.points.begin(), targets.objects.points.end());
+  }
+  return to_rows<float>(std::move(all));
+}
+
+// Returns for each sample the number of its first object in Targets, and how many it has.
+nb::tuple objects(const Batch& self) {
+  std::vector<int64_t> first;
+  std::vector<int64_t> count;
+  for (const feed::SampleTargets& targets : self.batch().targets) {
+    first.push_back(static_cast<int64_t>(targets.first_object));
+    count.push_back(static_cast<int64_t>(targets.objects.boxes.size()));
+  }
+  return nb::make_tuple(to_array(std::move(first)), to_array(std::move(count)));
+}
+
+nb::list masks(const Batch& self) {
+  nb::list out;
+  for (const feed::SampleTargets& targets : self.batch().targets) {
+    const image::OwnSize& masks = targets.masks;
     out.append(array_of<nb::ndarray<nb::numpy>>(
-        self, pixels.rgb.data(), {pixels.height, pixels.width, 3}, nb::dtype<uint8_t>()));
+        self, masks.bytes.data(),
+        {targets.objects.boxes.size(), masks.size.height, masks.size.width}, nb::dtype<uint8_t>()));
+  }
+  return out;
+}
+
+// Maps of labels have one byte a label, or two.
+nb::list maps(const Batch& self) {
+  nb::list out;
+  for (const feed::SampleTargets& targets : self.batch().targets) {
+    const auto& [size, bytes] = targets.labels;
+    const bool is_wide = bytes.size() > size_t{size.width} * size.height;
+    out.append(
+        array_of<nb::ndarray<nb::numpy>>(self, bytes.data(), {size.height, size.width},
+                                         is_wide ? nb::dtype<uint16_t>() : nb::dtype<uint8_t>()));
   }
   return out;
 }
@@ -200,6 +261,7 @@ void bind_options(nb::module_& m) {
   nb::enum_<feed::Images>(m, "Images")
       .value("NONE", feed::Images::kNone)
       .value("TENSOR", feed::Images::kTensor)
+      .value("OWN_SIZE", feed::Images::kOwnSize)
       .value("WHOLE", feed::Images::kWhole);
   m.def("usable_cores", &io::usable_cores, "How many threads of this process can run at once.");
   nb::enum_<feed::Decode>(m, "Decode")
@@ -213,6 +275,7 @@ void bind_options(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("images", &FeedOptions::images)
       .def_rw("files", &FeedOptions::files)
+      .def_rw("targets", &FeedOptions::targets, nb::arg().none())
       .def_rw("transform", &FeedOptions::transform)
       .def_rw("tensor", &FeedOptions::tensor)
       .def_rw("damaged", &FeedOptions::damaged)
@@ -244,7 +307,24 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("images", &images, nb::rv_policy::automatic,
                    "[samples, 3, height, width] or [samples, height, width, 3].")
       .def_prop_ro("whole", &whole,
-                   "With Images.WHOLE: uint8 [height, width, 3] for each sample, or None.")
+                   "With Images.WHOLE and OWN_SIZE: an image for each sample, or None.")
+      .def_prop_ro("whole_sizes", &whole_sizes,
+                   "Height and width of each of `whole`; 0 and 0 for None.")
+      .def_prop_ro(
+          "image_size",
+          [](const Batch& self) {
+            return nb::make_tuple(self.batch().size.height, self.batch().size.width);
+          },
+          "Height and width of the images of one tensor.")
+      .def_prop_ro("boxes", &boxes, nb::rv_policy::automatic,
+                   "With targets: float32 [objects of all samples, 4].")
+      .def_prop_ro("points", &points, nb::rv_policy::automatic,
+                   "With targets: float32 [keypoints of all objects, 2].")
+      .def_prop_ro("objects", &objects,
+                   "With targets: the number of each sample's first object, and their count.")
+      .def_prop_ro("masks", &masks, "With targets: uint8 [objects, height, width] each sample.")
+      .def_prop_ro("maps", &maps,
+                   "With targets: uint8 or uint16 [height, width] of labels for each sample.")
       .def_prop_ro("files", &files, "Each sample's file; empty if the sample is not valid.")
       .def_prop_ro(
           "labels", [](const Batch& self) { return column(self, self.batch().labels); },

@@ -27,16 +27,11 @@ Image performed(const GivenImage& image, const std::vector<Action>& actions) {
     }
   }
   Performer().perform(actions, &picture);
-  const Size size = picture.size();
-  auto* const out = new std::vector<uint8_t>(size_t{3} * size.width * size.height);
-  const nb::capsule owner(out,
-                          [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
-  for (uint32_t y = 0; y < size.height; ++y) {
-    for (size_t i = 0; i < size_t{3} * size.width; ++i) {
-      (*out)[size_t{y} * size.width * 3 + i] = picture.row(i % 3, y)[i / 3];
-    }
-  }
-  return Image(out->data(), {size.height, size.width, 3}, owner);
+  base::Pixels made;
+  PictureRows(picture, whole(picture.size())).move_to(&made);
+  auto* const out = new base::ByteVector(std::move(made.rgb));
+  const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<base::ByteVector*>(p); });
+  return Image(out->data(), {made.height, made.width, 3}, owner);
 }
 
 void bind_tones(nb::module_& m) {
@@ -53,6 +48,9 @@ void bind_tones(nb::module_& m) {
   nb::class_<Solarize>(m, "Solarize")
       .def(nb::init<double>(), nb::arg("threshold"))
       .def_ro("threshold", &Solarize::threshold);
+  nb::class_<SolarizeAdd>(m, "SolarizeAdd")
+      .def_ro("added", &SolarizeAdd::added)
+      .def_ro("threshold", &SolarizeAdd::threshold);
   nb::class_<Invert>(m, "Invert").def(nb::init<>());
   nb::class_<Autocontrast>(m, "Autocontrast").def(nb::init<>());
   nb::class_<Equalize>(m, "Equalize").def(nb::init<>());
@@ -78,6 +76,26 @@ void bind_geometry(nb::module_& m) {
   nb::class_<Perspective>(m, "Perspective")
       .def_prop_ro("map", [](const Perspective& self) { return self.map.m; })
       .def_ro("options", &Perspective::options);
+  nb::class_<Cut::Outside>(m, "Outside")
+      .def_ro("border", &Cut::Outside::border)
+      .def_prop_ro(
+          "image",
+          [](const Cut::Outside& self) { return std::array{self.image.width, self.image.height}; })
+      .def_prop_ro("viewport", [](const Cut::Outside& self) {
+        const Viewport& shown = self.viewport;
+        return std::array<int64_t, 4>{shown.x, shown.y, shown.size.width, shown.size.height};
+      });
+  const auto numbers = [](const Rect& rect) {
+    return std::array{rect.x, rect.y, rect.width, rect.height};
+  };
+  nb::class_<Cut>(m, "Cut")
+      .def_prop_ro("region", [=](const Cut& self) { return numbers(self.region); })
+      .def_prop_ro(
+          "resized",
+          [](const Cut& self) { return std::array{self.resized.width, self.resized.height}; })
+      .def_prop_ro("kept", [=](const Cut& self) { return numbers(self.kept); })
+      .def_ro("outside", &Cut::outside)
+      .def_ro("interpolation", &Cut::interpolation);
   nb::class_<Blend::Chain>(m, "Chain")
       .def_ro("weight", &Blend::Chain::weight)
       .def_ro("actions", &Blend::Chain::actions);
@@ -110,11 +128,33 @@ void bind_random(nb::module_& m) {
   nb::class_<RandomPerspective>(m, "RandomPerspective")
       .def(nb::init<double, double, WarpOptions>(), nb::arg("distortion"), nb::arg("probability"),
            nb::arg("options"));
+  nb::class_<Cropping>(m, "Cropping")
+      .def(nb::init<Crop, Size, Interpolation>(), nb::arg("crop"), nb::arg("size"),
+           nb::arg("interpolation"));
+  nb::class_<Pad>(m, "Pad").def(nb::init<Padding, Border>(), nb::arg("padding"), nb::arg("border"));
+  nb::class_<RandomZoomOut>(m, "RandomZoomOut")
+      .def(nb::init<Range, std::array<uint8_t, 3>, double>(), nb::arg("factor"), nb::arg("fill"),
+           nb::arg("probability"));
+  nb::class_<RandomIouCrop>(m, "RandomIouCrop")
+      .def(nb::init<Range, Range, std::vector<double>, uint32_t>(), nb::arg("scale"),
+           nb::arg("ratio"), nb::arg("overlaps"), nb::arg("trials"));
+  nb::class_<ScaleJitter>(m, "ScaleJitter")
+      .def(nb::init<Size, Range, Interpolation>(), nb::arg("target"), nb::arg("scale"),
+           nb::arg("interpolation"));
+  nb::class_<RandomShortestSize>(m, "RandomShortestSize")
+      .def(nb::init<std::vector<uint32_t>, std::optional<uint32_t>, Interpolation>(),
+           nb::arg("sizes"), nb::arg("longest").none(), nb::arg("interpolation"));
+  nb::class_<RandomResize>(m, "RandomResize")
+      .def(nb::init<uint32_t, uint32_t, Interpolation>(), nb::arg("min"), nb::arg("max"),
+           nb::arg("interpolation"));
   nb::class_<RandomApply>(m, "RandomApply")
       .def(nb::init<double, std::vector<Step>>(), nb::arg("probability"), nb::arg("steps"));
   nb::class_<RandomChoice>(m, "RandomChoice")
-      .def(nb::init<std::vector<double>, std::vector<Step>>(), nb::arg("weights"),
-           nb::arg("steps"));
+      .def(nb::init<std::vector<double>, std::vector<Step>, uint32_t, bool>(), nb::arg("weights"),
+           nb::arg("steps"), nb::arg("count") = 1, nb::arg("may_repeat") = true);
+  nb::class_<ChainMixture>(m, "ChainMixture")
+      .def(nb::init<uint32_t, uint32_t, double, std::vector<Step>>(), nb::arg("width"),
+           nb::arg("depth"), nb::arg("alpha"), nb::arg("steps"));
   nb::class_<RandomOrder>(m, "RandomOrder").def(nb::init<std::vector<Step>>(), nb::arg("steps"));
 }
 
@@ -130,6 +170,40 @@ void bind_policies(nb::module_& m) {
            nb::arg("magnitude"), nb::arg("bins"), nb::arg("options"));
   nb::class_<TrivialAugmentWide>(m, "TrivialAugmentWide")
       .def(nb::init<uint32_t, WarpOptions>(), nb::arg("bins"), nb::arg("options"));
+  nb::enum_<Operation>(m, "Operation")
+      .value("AUTOCONTRAST", Operation::kAutocontrast)
+      .value("EQUALIZE", Operation::kEqualize)
+      .value("INVERT", Operation::kInvert)
+      .value("ROTATE", Operation::kRotate)
+      .value("POSTERIZE", Operation::kPosterize)
+      .value("SOLARIZE", Operation::kSolarize)
+      .value("SOLARIZE_ADD", Operation::kSolarizeAdd)
+      .value("COLOUR", Operation::kColour)
+      .value("CONTRAST", Operation::kContrast)
+      .value("BRIGHTNESS", Operation::kBrightness)
+      .value("SHARPNESS", Operation::kSharpness)
+      .value("SHEAR_X", Operation::kShearX)
+      .value("SHEAR_Y", Operation::kShearY)
+      .value("TRANSLATE_X", Operation::kTranslateX)
+      .value("TRANSLATE_Y", Operation::kTranslateY)
+      .value("TRANSLATE_X_SHARE", Operation::kTranslateXShare)
+      .value("TRANSLATE_Y_SHARE", Operation::kTranslateYShare)
+      .value("BLUR", Operation::kBlur)
+      .value("BLUR_UP_TO", Operation::kBlurUpTo);
+  nb::class_<AugmentOp>(m, "AugmentOp")
+      .def(nb::init<>())
+      .def_rw("operation", &AugmentOp::operation)
+      .def_rw("probability", &AugmentOp::probability)
+      .def_rw("magnitude", &AugmentOp::magnitude)
+      .def_rw("deviation", &AugmentOp::deviation, nb::arg().none())
+      .def_rw("magnitude_most", &AugmentOp::magnitude_most)
+      .def_rw("base", &AugmentOp::base)
+      .def_rw("slope", &AugmentOp::slope)
+      .def_rw("either_sign", &AugmentOp::either_sign)
+      .def_rw("whole", &AugmentOp::whole)
+      .def_rw("least", &AugmentOp::least)
+      .def_rw("most", &AugmentOp::most)
+      .def_rw("options", &AugmentOp::options);
   nb::class_<AugMix>(m, "AugMix")
       .def(nb::init<uint32_t, uint32_t, uint32_t, double, bool, WarpOptions>(), nb::arg("severity"),
            nb::arg("width"), nb::arg("depth"), nb::arg("alpha"), nb::arg("all"),
@@ -146,18 +220,25 @@ void bind_steps(nb::module_& m) {
   m.def(
       "draw_actions",
       [](const std::vector<Step>& steps, const Size& size, uint64_t seed, uint64_t epoch,
-         uint64_t sample) {
+         uint64_t sample, const std::vector<std::array<float, 4>>& boxes) {
         check(check_steps(steps, size));
         base::Random random(seed, base::Purpose::kAugment, epoch, sample);
-        return draw_actions(steps, size, random);
+        Objects objects;
+        for (const auto& [left, top, right, bottom] : boxes) {
+          objects.boxes.push_back({left, top, right, bottom});
+        }
+        return unwrap(draw_actions(steps, size, random, &objects));
       },
       nb::arg("steps"), nb::arg("size"), nb::arg("seed"), nb::arg("epoch"), nb::arg("sample"),
-      "What steps alone draw for a sample.");
+      nb::arg("boxes") = std::vector<std::array<float, 4>>(),
+      "What steps alone draw for a sample with such boxes.");
   m.def(
       "check_steps",
-      [](const std::vector<Step>& steps, const Size& size) { check(check_steps(steps, size)); },
-      nb::arg("steps"), nb::arg("size"),
-      "Raises ValueError when steps cannot be drawn for pictures of this size.");
+      [](const std::vector<Step>& steps, const std::optional<Size>& size) {
+        check(check_steps(steps, size));
+      },
+      nb::arg("steps"), nb::arg("size").none(),
+      "Raises ValueError when steps cannot be drawn for pictures of this size, or of any.");
   m.def("performed", &performed, nb::arg("image"), nb::arg("actions"),
         "The image, uint8 [height, width, 3], after actions.");
 }

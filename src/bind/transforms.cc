@@ -100,6 +100,7 @@ void bind_tensors(nb::module_& m) {
       .def_rw("crop", &Transform::crop)
       .def_rw("flip", &Transform::flip)
       .def_rw("vertical_flip", &Transform::vertical_flip)
+      .def_rw("crop_size", &Transform::crop_size, nb::arg().none())
       .def_rw("steps", &Transform::steps)
       .def_rw("erasing", &Transform::erasing)
       .def_rw("interpolation", &Transform::interpolation);

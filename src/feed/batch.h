@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/pixels.h"
-#include "image/codec/decode.h"
+#include "feed/targets.h"
 
 namespace forebay::feed {
 
@@ -19,8 +18,11 @@ struct Batch {
   uint8_t* images = nullptr;
   size_t images_bytes = 0;
   image::Size size;  // pixels
-  // Images::kWhole: one for each sample; empty where `valid` is 0.
-  std::vector<base::Pixels> whole;
+  // Images::kOwnSize, and kWhole (bytes of height x width x 3): one for each sample; empty where
+  // `valid` is 0.
+  std::vector<image::OwnSize> whole;
+  // FeedOptions::targets: one for each sample; empty where `valid` is 0.
+  std::vector<SampleTargets> targets;
   // FeedOptions::files: one for each sample; empty where `valid` is 0.
   std::vector<base::ByteVector> files;
   std::vector<int32_t> labels;  // one for each sample; -1: it has none

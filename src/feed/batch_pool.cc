@@ -24,6 +24,7 @@ std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   batch->size = shape_.size;
   if (shape_.whole) batch->whole.resize(shape_.samples);
   if (shape_.files) batch->files.resize(shape_.samples);
+  if (shape_.targets) batch->targets.resize(shape_.samples);
   batch->labels.resize(shape_.samples);
   batch->samples.resize(shape_.samples);
   batch->drawn_for.resize(shape_.samples);
@@ -64,7 +65,8 @@ size_t BatchPool::in_use() {
 
 // Frees images and files now, because those of the next batch have other sizes.
 void BatchPool::give_back(std::unique_ptr<Pooled> batch) {
-  for (base::Pixels& pixels : batch->whole) pixels = {};
+  for (image::OwnSize& image : batch->whole) image = {};
+  for (SampleTargets& targets : batch->targets) targets = {};
   for (base::ByteVector& file : batch->files) file = {};
   MutexLock lock(mutex_);
   --in_use_;

@@ -31,10 +31,11 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     std::shared_ptr<image::gpu::Device> device = {};  // has the memory; null: the host has it
     bool whole = false;
     bool files = false;
+    bool targets = false;
     // Bytes of the tensor, the same for all batches.
     uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
     // Whether batches have more than the tensor, of different sizes.
-    bool varies() const { return whole || files; }
+    bool varies() const { return whole || files || targets; }
     bool operator==(const Shape&) const = default;
   };
 

@@ -79,8 +79,9 @@ BatchPool::Shape FeedImpl::shape() const {
           .sample_bytes = sample_bytes_,
           .size = options_.transform.size,
           .device = options_.device,
-          .whole = options_.images == Images::kWhole,
-          .files = options_.files};
+          .whole = options_.images == Images::kWhole || options_.images == Images::kOwnSize,
+          .files = options_.files,
+          .targets = options_.targets != nullptr};
 }
 
 Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
@@ -222,6 +223,9 @@ Result<std::unique_ptr<Feed>> Feed::open(std::shared_ptr<const store::Dataset> d
   RETURN_IF_ERROR(check_options(options).at("feed"));
   if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
   RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
+  if (options.targets != nullptr) {
+    RETURN_IF_ERROR(check_targets(*options.targets, dataset->sample_count()).at("feed"));
+  }
   return std::make_unique<FeedImpl>(std::move(dataset), options, clock);
 }
 

@@ -18,7 +18,7 @@ using Held = std::deque<std::shared_ptr<const Batch>>;
 
 uint64_t bytes_of(const Batch& batch) {
   uint64_t bytes = batch.images_bytes;
-  for (const base::Pixels& pixels : batch.whole) bytes += pixels.rgb.capacity();
+  for (const image::OwnSize& image : batch.whole) bytes += image.bytes.capacity();
   for (const base::ByteVector& file : batch.files) bytes += file.capacity();
   return bytes;
 }

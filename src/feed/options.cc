@@ -5,11 +5,16 @@
 
 namespace forebay::feed {
 
-namespace {}  // namespace
-
 Status check_options(const FeedOptions& options) {
   using image::check_range;
   RETURN_IF_ERROR(image::check_options(options.transform, options.tensor));
+  const bool made = options.images == Images::kTensor || options.images == Images::kOwnSize;
+  if (options.images == Images::kTensor && options.transform.size == image::Size{}) {
+    return base::fail(base::Code::kInvalid, "samples of one tensor need one size");
+  }
+  if (options.targets != nullptr && !made) {
+    return base::fail(base::Code::kInvalid, "targets move with images that a transform makes");
+  }
   RETURN_IF_ERROR(check_range("global_batch", options.global_batch, 1u, base::kBatchMax));
   RETURN_IF_ERROR(check_range("world_size", options.world_size, 1, base::kWorldSizeMax));
   RETURN_IF_ERROR(check_range("rank", options.rank, 0, options.world_size - 1));

@@ -6,16 +6,17 @@
 #include <optional>
 
 #include "feed/order_source.h"
+#include "feed/targets.h"
 #include "image/gpu/device_gpu.h"
-#include "image/prepare.h"
 
 namespace forebay::feed {
 
 // What a batch contains of its samples' images.
 enum class Images : uint8_t {
   kNone,
-  kTensor,  // one tensor for all, made with FeedOptions::transform and tensor
-  kWhole,   // each image decoded at its own size
+  kTensor,   // one tensor for all, made with FeedOptions::transform and tensor
+  kOwnSize,  // each made with FeedOptions::transform and tensor, at a size of its own
+  kWhole,    // each image decoded at its own size
 };
 
 // Where JPEGs are decoded when the batches are on a GPU.
@@ -36,6 +37,8 @@ struct FeedOptions {
   Images images = Images::kTensor;
   // Whether a batch also contains the samples' image files as they are stored.
   bool files = false;
+  // What moves with the images of kTensor and kOwnSize; null: nothing.
+  std::shared_ptr<const Targets> targets = {};
   image::Transform transform;
   image::TensorOptions tensor;
   // What to do with images whose pixel data is damaged; with kRefuse they are bad samples.

@@ -33,8 +33,8 @@ TEST_F(FeedTest, GivesWholeImagesAndFiles) {
           }
           if (images != Images::kWhole) continue;
           const base::Pixels expected = whole_image(file);
-          EXPECT_EQ(batch->whole[i].width, expected.width);
-          EXPECT_EQ(batch->whole[i].rgb, expected.rgb);
+          EXPECT_EQ(batch->whole[i].size.width, expected.width);
+          EXPECT_EQ(batch->whole[i].bytes, expected.rgb);
         }
       }
     }
@@ -52,10 +52,10 @@ TEST_F(FeedTest, BadSamplesLeaveNothingOfThemselves) {
   const auto batch = feed->next().value();
   for (const size_t bad : {3u, 5u}) {
     EXPECT_EQ(batch->valid[bad], 0);
-    EXPECT_TRUE(batch->whole[bad].rgb.empty());
+    EXPECT_TRUE(batch->whole[bad].bytes.empty());
     EXPECT_TRUE(batch->files[bad].empty());
   }
-  EXPECT_FALSE(batch->whole[4].rgb.empty());
+  EXPECT_FALSE(batch->whole[4].bytes.empty());
 }
 
 TEST_F(FeedTest, ASelectionIsReadInItsOrder) {

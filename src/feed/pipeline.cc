@@ -363,6 +363,7 @@ Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
     const Slot out{.image = batch.images + size_t{slot} * sample_bytes_,
                    .whole = batch.whole.empty() ? nullptr : &batch.whole[slot],
                    .file = batch.files.empty() ? nullptr : &batch.files[slot],
+                   .targets = batch.targets.empty() ? nullptr : &batch.targets[slot],
                    .label = &batch.labels[slot],
                    .sample = &batch.samples[slot],
                    .drawn_for = &batch.drawn_for[slot],

@@ -80,6 +80,8 @@ bool may_need_less(const image::Transform& transform) {
     bool operator()(const image::CentreCrop& crop) const { return !crop.resize; }
     bool operator()(const image::WholeImage&) const { return false; }
   } const is_cut;
+  const auto* const whole = std::get_if<image::WholeImage>(&transform.crop);
+  if (whole != nullptr && !whole->resize) return image::may_change_size(transform.steps);
   return std::visit(is_cut, transform.crop);
 }
 
@@ -88,7 +90,7 @@ bool may_need_less(const image::Transform& transform) {
 Rect decoded_region(const image::Transform& transform, const image::Draw& drawn, image::Size size) {
   image::Encoded source{.file = {}, .format = image::Format::kJpeg, .size = size, .jpeg = {}};
   const uint32_t scale = image::decode_scale(transform, source, drawn);
-  return scale == 1 ? drawn.region : expanded(drawn.region, 4 * scale, size);
+  return scale == 1 ? drawn.cut.region : expanded(drawn.cut.region, 4 * scale, size);
 }
 
 std::optional<RegionPieces> plan_pieces(const IndexedImage& image, Bytes header, const Rect& region,

@@ -116,7 +116,7 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
   auto file = sliced != nullptr ? find(data, *sliced, location, &begun)
                                 : find(data.stretches[place.stretch], location, &begun);
   if (file) {
-    requests_.push_back({*file, random_of(plan, begun), task->slot});
+    requests_.push_back({*file, begun.sample, random_of(plan, begun), task->slot});
   } else {
     begun.unusable = std::move(file.error());
   }
@@ -172,7 +172,7 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 Status SampleMaker::reserve(Room& room) {
   uint64_t bytes = 0;
   for (SlotRequest& request : requests_) {
-    request.bytes = writer_.bytes_of(request.file);
+    request.bytes = writer_.bytes_of(request);
     bytes += request.bytes;
   }
   return bytes == 0 ? Status() : room.reserve(bytes);
@@ -242,11 +242,14 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
     const store::Location location = dataset_.location(other);
     const auto file = read(location, &file_);
     SlotRequest request{.file = file.value_or(Bytes()),
+                        .sample = other,
                         .random = random_of(plan, begun),
                         .slot = task.slot,
-                        .bytes = file ? writer_.bytes_of(*file) : 0,
                         .status = base::status_of(file)};
-    if (file) writer_.write({&request, 1}, false);
+    if (file) {
+      request.bytes = writer_.bytes_of(request);
+      writer_.write({&request, 1}, false);
+    }
     const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;
     if (!status.ok()) return status;

@@ -79,7 +79,8 @@ Slicer::Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkI
     : dataset_(dataset),
       options_(options),
       indexes_(indexes),
-      may_read_regions_(options.regions == Regions::kAuto && options.images == Images::kTensor &&
+      may_read_regions_(options.regions == Regions::kAuto &&
+                        (options.images == Images::kTensor || options.images == Images::kOwnSize) &&
                         !options.files && may_need_less(options.transform)) {}
 
 Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
@@ -193,7 +194,7 @@ std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load
   const uint64_t position = (group.first_index + at) * plan.order.lanes() + group.lane;
   const uint64_t drawn_for = plan.order.drawn_for(position, sample->sample);
   base::Rect region;
-  auto pieces = pieces_of(*sample->chunk, *image,
+  auto pieces = pieces_of(*sample->chunk, *image, sample->sample,
                           augmentation(options_.seed, plan.epoch, drawn_for), cost, &region);
   if (!pieces) return whole;
   sample->image = image;
@@ -206,10 +207,12 @@ std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load
 // The pieces that the region needs which is drawn from `random`; nothing where the whole file is to
 // be read.
 std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
-                                              const base::Random& random, const ReadCost& cost,
-                                              base::Rect* region) const {
+                                              uint64_t sample, const base::Random& random,
+                                              const ReadCost& cost, base::Rect* region) const {
   const image::Size size{image.width, image.height};
-  const auto drawn = image::draw(options_.transform, size, random);
+  image::Objects objects;
+  if (options_.targets != nullptr) objects = options_.targets->objects(sample);
+  const auto drawn = image::draw(options_.transform, size, random, {}, &objects);
   if (!drawn) return std::nullopt;  // whoever prepares the sample says why
   *region = decoded_region(options_.transform, *drawn, size);
   return plan_pieces(image, chunk.header(image), *region, cost);
@@ -231,8 +234,8 @@ std::vector<FileRange> Slicer::needed_next(uint64_t epoch, const store::Location
   const IndexedImage* image = sample.chunk->image(location.offset, location.length);
   if (image == nullptr) return whole;
   base::Rect region;
-  auto pieces = pieces_of(*sample.chunk, *image, augmentation(options_.seed, epoch, sample.sample),
-                          cost, &region);
+  auto pieces = pieces_of(*sample.chunk, *image, sample.sample,
+                          augmentation(options_.seed, epoch, sample.sample), cost, &region);
   if (!pieces) return whole;
   if (cost.ranges_max == 1) return {extent_of(pieces->places)};
   // Of several ranks, another one may read it then, which does not know the header.

@@ -103,8 +103,8 @@ class Slicer {
                                    const store::Location& location, const ReadCost& cost,
                                    SlicedSample* sample) const;
   std::optional<RegionPieces> pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
-                                        const base::Random& random, const ReadCost& cost,
-                                        base::Rect* region) const;
+                                        uint64_t sample, const base::Random& random,
+                                        const ReadCost& cost, base::Rect* region) const;
   bool tells_when_needed(uint32_t chunk, uint64_t epoch) const;
   std::vector<FileRange> needed_next(uint64_t epoch, const store::Location& location,
                                      const ReadCost& cost, const SlicedSample& sample) const;

@@ -5,7 +5,15 @@
 namespace forebay::feed {
 
 SlotWriter::SlotWriter(const FeedOptions& options)
-    : images_(options.images), files_(options.files), decoder_(options.damaged) {
+    : images_(options.images),
+      files_(options.files),
+      transform_(options.transform),
+      targets_(options.targets),
+      decoder_(options.damaged) {
+  if (images_ == Images::kOwnSize) {
+    preparer_.emplace(options.transform, options.tensor, options.damaged);
+    return;
+  }
   if (images_ != Images::kTensor) return;
   if (options.device != nullptr) {
     gpu_.emplace(options.transform, options.tensor, options.device, options.damaged);
@@ -16,13 +24,32 @@ SlotWriter::SlotWriter(const FeedOptions& options)
   }
 }
 
-uint64_t SlotWriter::bytes_of(base::Bytes file) const {
-  uint64_t bytes = files_ ? file.size() : 0;
-  if (images_ != Images::kWhole) return bytes;
-  if (const auto source = image::read_header(file)) {
-    bytes += uint64_t{source->size.width} * source->size.height * 3;
+Result<image::Draw> SlotWriter::draw(const SlotRequest& request, image::Size image,
+                                     image::Objects* objects) const {
+  if (targets_ != nullptr) *objects = targets_->objects(request.sample);
+  return image::draw(transform_, image, request.random, {},
+                     targets_ != nullptr ? objects : nullptr);
+}
+
+uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {
+  uint64_t bytes = files_ ? request.file.size() : 0;
+  if (images_ != Images::kWhole && images_ != Images::kOwnSize && targets_ == nullptr) {
+    return bytes;
   }
-  return bytes;
+  const auto source = image::read_header(request.file);
+  if (!source) return bytes;
+  if (images_ == Images::kWhole) {
+    return bytes + uint64_t{source->size.width} * source->size.height * 3;
+  }
+  image::Objects objects;
+  const auto drawn = draw(request, source->size, &objects);
+  if (!drawn) return bytes;
+  if (images_ == Images::kOwnSize) bytes += preparer_->sample_bytes(drawn->size);
+  if (targets_ == nullptr) return bytes;
+  const uint64_t pixels = uint64_t{drawn->size.width} * drawn->size.height;
+  const uint64_t masks = targets_->outlines ? targets_->count(request.sample) : 0;
+  const uint64_t maps = targets_->maps != nullptr ? sizeof(uint16_t) : 0;
+  return bytes + pixels * (masks + maps);
 }
 
 void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
@@ -31,22 +58,30 @@ void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
       for (SlotRequest& request : requests) request.status = {};
       break;
     case Images::kTensor:
+    case Images::kOwnSize:
       write_tensors(requests, on_gpu);
       break;
     case Images::kWhole:
       write_whole(requests);
       break;
   }
-  if (!files_) return;
-  for (const SlotRequest& request : requests) {
-    request.slot.file->assign(request.file.begin(), request.file.end());
+  for (SlotRequest& request : requests) {
+    if (files_) request.slot.file->assign(request.file.begin(), request.file.end());
+    if (targets_ != nullptr && request.status.ok()) request.status = write_targets(request);
   }
 }
 
 void SlotWriter::write_tensors(std::span<SlotRequest> requests, bool on_gpu) {
   prepares_.clear();
+  objects_.clear();
+  objects_.reserve(requests.size());  // prepares_ point to them
   for (const SlotRequest& request : requests) {
-    prepares_.push_back({request.file, request.random, request.slot.image});
+    image::PrepareRequest& to = prepares_.emplace_back(
+        image::PrepareRequest{request.file, request.random, request.slot.image});
+    if (images_ == Images::kOwnSize) to.own = request.slot.whole;
+    if (targets_ != nullptr) {
+      to.objects = &objects_.emplace_back(targets_->objects(request.sample));
+    }
   }
   gpu_ ? gpu_->prepare(prepares_, on_gpu) : preparer_->prepare(prepares_);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].status = std::move(prepares_[i].status);
@@ -66,16 +101,35 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
     SlotRequest& request = requests[numbers_[decode]];
     request.status = std::move(status);
     if (!request.status.ok()) return;
-    rows.move_to(request.slot.whole);
-    request.slot.whole->rgb.shrink_to_fit();  // the memory may have been made for a larger image
+    base::Pixels pixels;
+    rows.move_to(&pixels);
+    pixels.rgb.shrink_to_fit();  // the memory may have been made for a larger image
+    *request.slot.whole = {{pixels.width, pixels.height}, std::move(pixels.rgb)};
   });
+}
+
+// Moves a sample's targets as its image was moved.
+Status SlotWriter::write_targets(const SlotRequest& request) {
+  SampleTargets& out = *request.slot.targets;
+  out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];
+  ASSIGN_OR_RETURN(const image::Encoded source, image::read_header(request.file));
+  ASSIGN_OR_RETURN(const image::Draw drawn, draw(request, source.size, &out.objects));
+  if (targets_->outlines) {
+    ASSIGN_OR_RETURN(const auto outlines, targets_->outlines_of(request.sample, source.size));
+    masks_.make_objects(outlines, source.size, drawn, &out.masks);
+  }
+  if (targets_->maps == nullptr) return {};
+  const uint64_t map = targets_->map_of[request.sample];
+  RETURN_IF_ERROR(targets_->maps->read_file(targets_->maps->location(map), &map_));
+  return masks_.make_labels(map_, source.size, drawn, &out.labels).at("the sample's mask");
 }
 
 Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {
   if (slot.image != nullptr && gpu_) RETURN_IF_ERROR(gpu_->clear(slot.image));
   if (slot.image != nullptr && !gpu_) std::memset(slot.image, 0, sample_bytes_);
-  if (slot.whole != nullptr) slot.whole->reset(0, 0);
+  if (slot.whole != nullptr) *slot.whole = {};
   if (slot.file != nullptr) slot.file->clear();
+  if (slot.targets != nullptr) *slot.targets = {};
   *slot.label = -1;
   *slot.sample = sample;
   *slot.drawn_for = drawn_for;

@@ -12,8 +12,9 @@ namespace forebay::feed {
 // does not have.
 struct Slot {
   uint8_t* image = nullptr;          // Images::kTensor; in the memory of FeedOptions::device
-  base::Pixels* whole = nullptr;     // Images::kWhole
+  image::OwnSize* whole = nullptr;   // Images::kOwnSize and kWhole
   base::ByteVector* file = nullptr;  // FeedOptions::files
+  SampleTargets* targets = nullptr;  // FeedOptions::targets
   int32_t* label = nullptr;
   uint64_t* sample = nullptr;
   uint64_t* drawn_for = nullptr;
@@ -22,6 +23,7 @@ struct Slot {
 
 struct SlotRequest {
   base::Bytes file;
+  uint64_t sample = 0;  // its number in the dataset
   base::Random random;
   Slot slot;
   uint64_t bytes = 0;  // SlotWriter::bytes_of()
@@ -33,9 +35,9 @@ class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
 
-  // Bytes that a sample's file, and its image in its own size, will take in a batch; 0 where a
-  // batch has neither.
-  uint64_t bytes_of(base::Bytes file) const;
+  // Bytes that a sample's file, its image in its own size and its masks will take in a batch; 0
+  // where a batch has none of these.
+  uint64_t bytes_of(const SlotRequest& request) const;
   // Writes images and files; the caller writes labels and what else is known without the file.
   // Several small images at once are faster. With `on_gpu` the GPU, if there is one, makes the
   // tensors. Errors: like image::Preparer::prepare().
@@ -51,13 +53,21 @@ class SlotWriter {
  private:
   void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
+  Status write_targets(const SlotRequest& request);
+  Result<image::Draw> draw(const SlotRequest& request, image::Size image,
+                           image::Objects* objects) const;
 
   const Images images_;
   const bool files_;
-  // For tensors, one of the next two is set.
+  const image::Transform transform_;
+  const std::shared_ptr<const Targets> targets_;
+  // With a transform, one of the next two is set.
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;
+  std::vector<image::Objects> objects_;  // of each entry of prepares_
+  image::MaskMaker masks_;
+  base::ByteVector map_;
   image::ImageDecoder decoder_;
   std::vector<image::DecodeRequest> decodes_;
   std::vector<size_t> numbers_;  // the request that each of decodes_ is for

@@ -5,8 +5,7 @@
 
 #include "image/augment/performer.h"
 #include "image/augment/steps.h"
-#include "image/transform/crop.h"
-#include "image/transform/resize.h"
+#include "image/transform/cut.h"
 #include "image/transform/tensor.h"
 
 namespace forebay::jpeg::gpu {
@@ -20,8 +19,11 @@ constexpr Size square(uint32_t side) { return {side, side}; }
 // How a sample is made from its image: cropped, mirrored, changed by steps and partly erased. The
 // defaults are usual for training on photographs.
 struct Transform {
-  Size size = square(224);  // the size of the sample
-  std::variant<RandomResizedCrop, RandomCrop, CentreCrop, WholeImage> crop = {};
+  Size size = square(224);  // the size of the sample; {} with a WholeImage or steps that change it:
+                            // each sample has its own
+  Crop crop = {};
+  // The size of the crop, where steps change it to `size`; {} with a WholeImage: whatever it is.
+  std::optional<Size> crop_size = {};
   // The probabilities of mirroring left to right, and top to bottom.
   double flip = 0.5;
   double vertical_flip = 0;
@@ -37,17 +39,7 @@ struct Transform {
 // so a reader can know the crop before it fetches the bytes.
 struct Draw {
   Size size = {};  // the size of the sample
-  Rect region;     // the decoded region of the encoded image
-  Size resized;    // the size that the region is resized to
-  Rect kept;       // the part of the resized region that is used
-  // Set when the sample extends beyond the sides of the resized image: `viewport` is what it shows,
-  // and `kept` is the part of that inside the image.
-  struct Outside {
-    Size image;
-    Viewport viewport;
-    Border border;
-  };
-  std::optional<Outside> outside = {};
+  Cut cut;         // of the encoded image
   bool flip = false;
   bool vertical_flip = false;
   std::vector<Action> actions = {};
@@ -60,26 +52,37 @@ struct FixedCrop {
   Rect region;
   Size size;
 };
-// Draws the choices for an image of this size. `crop` replaces the crop and size of the transform.
-// kInvalid and kTooBig when the image does not fit the transform (transform/crop.h); kInvalid when
-// the crop is not inside the image, or its size does not fit the steps.
+// Draws the choices for an image of this size, and moves its objects, if there are any, to where
+// the sample shows them. `crop` replaces the crop and its size. kInvalid and kTooBig when the image
+// does not fit the transform (transform/crop.h, augment/steps.h), or the sample would not have the
+// transform's size; kInvalid when the crop is not inside the image.
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
-                  const std::optional<FixedCrop>& crop = {});
+                  const std::optional<FixedCrop>& crop = {}, Objects* objects = nullptr);
 
 // Returns by how much an image is made smaller while it is decoded (DecodeRequest::scale).
 uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn);
 
+// A sample of a size of its own, of which TensorOptions say how it is stored.
+struct OwnSize {
+  Size size = {};
+  base::ByteVector bytes = {};
+};
+
 struct PrepareRequest {
   Bytes file;
   base::Random random;
-  uint8_t* out = nullptr;              // room for the sample
+  uint8_t* out = nullptr;  // room for the sample
+  // Where the sample goes whose transform gives each its own size; `out` is then unused.
+  OwnSize* own = nullptr;
   std::optional<FixedCrop> crop = {};  // same as for draw()
+  // What the sample's steps draw by; it is not moved. Null: the sample has no objects.
+  const Objects* objects = nullptr;
   // For GpuPreparer only: a JPEG in the GPU's memory, in place of `file`.
   const jpeg::gpu::ResidentJpeg* stored = nullptr;
   Status status = {};  // the outcome; on an error, `out` must not be used
 };
 
-// The size of the sample that a request makes.
+// The size of the sample that a request makes, where it is not each sample's own.
 inline Size sample_size(const Transform& transform, const PrepareRequest& request) {
   return request.crop ? request.crop->size : transform.size;
 }
@@ -89,6 +92,8 @@ struct BegunSample {
   Encoded source;
   Draw drawn;
 };
+// What draw() draws for a request.
+Result<Draw> draw_for(const Transform& transform, Size image, const PrepareRequest& request);
 // Reads the header and draws. Errors: same as read_header() and draw().
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request);
 
@@ -105,22 +110,20 @@ class Preparer {
   void clear(const PrepareRequest& request) const;
   // The number of bytes of a sample at the transform's size.
   size_t sample_bytes() const;
+  size_t sample_bytes(Size size) const { return writer_.sample_bytes(size); }
 
  private:
   void finish(base::Rows& decoded, const Box& box, const Draw& drawn, uint8_t* out);
-  template <class TakeRow>
-  void resize(base::Rows& decoded, const Box& box, const Draw& drawn, const TakeRow& take);
   void erase(const Draw& drawn, uint8_t* out) const;
 
   Transform transform_;
   ImageDecoder decoder_;
-  Resizer resizer_;
+  Cutter cutter_;
   TensorWriter writer_;
   std::vector<DecodeRequest> decodes_;
   std::vector<Draw> draws_;      // the draw of each entry of decodes_
   std::vector<size_t> numbers_;  // the request of each entry of decodes_
-  ViewportRows view_;
-  Picture picture_;  // of a sample with actions
+  Picture picture_;              // of a sample with actions
   Performer performer_;
 };
 

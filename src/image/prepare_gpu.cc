@@ -108,7 +108,7 @@ Result<BegunSample> GpuPreparer::begin_one(const PrepareRequest& request) const 
   source.format = Format::kJpeg;
   source.size = {header.width, header.height};
   source.jpeg = header;
-  ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, source.size, request.random, request.crop));
+  ASSIGN_OR_RETURN(const Draw drawn, draw_for(transform_, source.size, request));
   return BegunSample{source, drawn};
 }
 
@@ -116,7 +116,7 @@ GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request
                                     const BegunSample& begun) {
   const auto& [source, drawn] = begun;
   if (source.format != Format::kJpeg || decode_scale(transform_, source, drawn) != 1 ||
-      !drawn.actions.empty()) {
+      drawn.cut.interpolation != transform_.interpolation || !drawn.actions.empty()) {
     return Added::kNo;
   }
   const auto room = request.stored == nullptr ? round_.lay_out(source, drawn)

@@ -20,13 +20,13 @@ Pixels cropped(const GoldenFile& file, const Transform& transform, const Draw& d
   base::PixelRows rows;
   EXPECT_TRUE(ImageDecoder().decode(file.bytes, std::nullopt, &rows.pixels).ok());
   Pixels out;
-  if (drawn.outside) {
-    const Size size = drawn.outside->image;
+  if (drawn.cut.outside) {
+    const Size size = drawn.cut.outside->image;
     resizer.resize(rows, whole(rows), size, {0, 0, size.width, size.height}, &out);
-    return look(out, drawn.outside->viewport, drawn.outside->border);
+    return look(out, drawn.cut.outside->viewport, drawn.cut.outside->border);
   }
-  rows.pixels.crop(drawn.region);
-  resizer.resize(rows, whole(rows), drawn.resized, drawn.kept, &out);
+  rows.pixels.crop(drawn.cut.region);
+  resizer.resize(rows, whole(rows), drawn.cut.resized, drawn.cut.kept, &out);
   return out;
 }
 

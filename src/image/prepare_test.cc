@@ -34,7 +34,7 @@ void check_draw(Bytes file, const Transform& transform, const Random& random,
   line >> region.x >> region.y >> region.width >> region.height >> flip;
   const auto drawn = draw(transform, read_header(file)->size, random);
   ASSERT_TRUE(drawn);
-  EXPECT_EQ(drawn->region, region);
+  EXPECT_EQ(drawn->cut.region, region);
   EXPECT_EQ(drawn->flip, flip);
 }
 

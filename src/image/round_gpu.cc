@@ -72,20 +72,20 @@ void Round::begin() {
 }
 
 std::optional<Round::Room> Round::lay_out(const Encoded& source, const Draw& drawn) {
-  const size_t bits_bytes = plan_.lay_out(source.file, source.jpeg, drawn.region);
+  const size_t bits_bytes = plan_.lay_out(source.file, source.jpeg, drawn.cut.region);
   if (bits_bytes == 0) return {};
   return room_with_next(drawn, bits_bytes);
 }
 
 std::optional<Round::Room> Round::lay_out(const jpeg::gpu::ResidentJpeg& stored,
                                           const Draw& drawn) {
-  if (!plan_.lay_out(stored, drawn.region)) return {};
+  if (!plan_.lay_out(stored, drawn.cut.region)) return {};
   return room_with_next(drawn, 0);
 }
 
 Round::Room Round::room_with_next(const Draw& drawn, uint64_t bits_bytes) const {
   const auto sizes = plan_.sizes_with_next();
-  const uint64_t between = uint64_t{drawn.kept.width} * drawn.region.height * 3;
+  const uint64_t between = uint64_t{drawn.cut.kept.width} * drawn.cut.region.height * 3;
   return {.sent = sizes.bits_bytes + bits_bytes,
           .work = sizes.coefficients * sizeof(int16_t) + sizes.planes_bytes + sizes.pixels_bytes +
                   between_bytes_ + between};
@@ -113,15 +113,15 @@ void Round::add_decoded(const Draw& drawn, uint8_t* out) {
                      .count = count,
                      .cubic = interpolation_ == Interpolation::kBicubic});
   };
-  const Rect& kept = drawn.kept;
-  sample.across = axis(drawn.region.width, drawn.resized.width, kept.x, kept.width);
-  sample.down = axis(drawn.region.height, drawn.resized.height, kept.y, kept.height);
+  const Rect& kept = drawn.cut.kept;
+  sample.across = axis(drawn.cut.region.width, drawn.cut.resized.width, kept.x, kept.width);
+  sample.down = axis(drawn.cut.region.height, drawn.cut.resized.height, kept.y, kept.height);
   sample.between = between_bytes_;
-  between_bytes_ += uint64_t{kept.width} * drawn.region.height * 3;
+  between_bytes_ += uint64_t{kept.width} * drawn.cut.region.height * 3;
   const Size size = drawn.size;
   const bool flip = drawn.flip;
-  if (drawn.outside) {
-    const auto& [image, viewport, border] = *drawn.outside;
+  if (drawn.cut.outside) {
+    const auto& [image, viewport, border] = *drawn.cut.outside;
     const Rect part = part_shown(image, viewport, border.kind);
     sample.columns = add_shown(size.width, flip, viewport.x, image.width, part.x, border.kind);
     sample.rows =

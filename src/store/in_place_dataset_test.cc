@@ -57,12 +57,27 @@ TEST(InPlace, FingerprintIsOfNamesClassesAndSizes) {
   EXPECT_NE(fingerprint("/set", "2.jpg", "three"), expected);
 }
 
+TEST(InPlace, TakesImagesThatLieInTheFolderItself) {
+  io::MemoryFileSystem fs;
+  put(fs, "/flat/b.jpg", base::as_bytes("two"));
+  put(fs, "/flat/a.png", base::as_bytes("one"));
+  put(fs, "/flat/notes.txt", base::as_bytes("no image"));
+  const auto dataset = open(fs, "/flat");
+  ASSERT_EQ(dataset->sample_count(), 2u);
+  EXPECT_EQ(*dataset->key(0), "a");
+  EXPECT_EQ(*dataset->key(1), "b");
+  EXPECT_EQ(dataset->location(0).label, -1);
+  base::ByteVector file;
+  ASSERT_TRUE(dataset->read_file(dataset->location(1), &file).ok());
+  EXPECT_EQ(base::as_text(file), "two");
+}
+
 TEST(InPlace, SaysWhatItCannotRead) {
   io::MemoryFileSystem fs;
   const auto error = [&](const std::string& path) { return open_dataset(fs, path).error(); };
   EXPECT_EQ(error("/nowhere").code(), Code::kNotFound);
-  put(fs, "/flat/1.jpg", base::as_bytes("one"));
-  EXPECT_THAT(error("/flat").message(), HasSubstr("no subfolders"));
+  put(fs, "/flat/1.txt", base::as_bytes("one"));
+  EXPECT_THAT(error("/flat").message(), HasSubstr("no images"));
   put(fs, "/broken/HEAD", base::as_bytes("nothing"));
   put(fs, "/broken/a/1.jpg", base::as_bytes("one"));
   EXPECT_THAT(error("/broken").message(), HasSubstr("HEAD"));

@@ -1,6 +1,7 @@
 // deps: forebay_image
-// Draws and performs steps with any parameters on small pictures. What check_steps() lets through
-// must neither crash nor read outside of the picture.
+// Draws and performs steps with any parameters on small pictures with boxes and points. What
+// check_steps() lets through must neither crash nor read outside of the picture.
+#include <cstdlib>
 #include <cstring>
 
 #include "image/augment/performer.h"
@@ -35,6 +36,7 @@ class Input {
     if (below(2) == 1) out.fill = {take<float>(), take<float>(), take<float>()};
     return out;
   }
+  Size size() { return {below(90), below(90)}; }
   Centre centre() {
     if (below(2) == 0) return {};
     return {{double{take<float>()}, double{take<float>()}}};
@@ -45,10 +47,38 @@ class Input {
   size_t size_;
 };
 
+Crop make_crop(Input* in) {
+  switch (in->below(4)) {
+    case 0:
+      return RandomResizedCrop{double{in->take<float>()}, double{in->take<float>()},
+                               double{in->take<float>()}, double{in->take<float>()}};
+    case 1:
+      return RandomCrop{.padding = {in->below(9), in->below(9), in->below(9), in->below(9)},
+                        .pad_if_needed = in->below(2) == 1,
+                        .border = {.kind = static_cast<BorderKind>(in->below(4))}};
+    case 2:
+      return CentreCrop{ShortSide{in->below(90)}};
+    default:
+      return WholeImage{in->size()};
+  }
+}
+
+Step make_resizing(Input* in) {
+  const auto interpolation = static_cast<Interpolation>(in->below(3));
+  switch (in->below(3)) {
+    case 0:
+      return ScaleJitter{in->size(), in->range(), interpolation};
+    case 1:
+      return RandomShortestSize{{in->below(90), in->below(90)}, in->below(90), interpolation};
+    default:
+      return RandomResize{in->below(90), in->below(90), interpolation};
+  }
+}
+
 std::vector<Step> make_steps(Input* in, int depth);
 
 Step make_step(Input* in, int depth) {
-  switch (in->below(depth > 0 ? 17 : 14)) {
+  switch (in->below(depth > 0 ? 22 : 19)) {
     case 0:
       return ColourJitter{in->range(), in->range(), in->range(), in->range()};
     case 1:
@@ -84,9 +114,21 @@ Step make_step(Input* in, int depth) {
       return Action(Sharpness{double{in->take<float>()}});
     case 13:
       return Action(Equalize{});
-    case 14:
+    case 14: {
+      const Padding padding{in->below(60), in->below(60), in->below(60), in->below(60)};
+      return Pad{padding, {.kind = static_cast<BorderKind>(in->below(4))}};
+    }
+    case 15:
+      return RandomZoomOut{in->range()};
+    case 16:
+      return RandomIouCrop{in->range(), in->range(), {double{in->take<float>()}, 1}, in->below(50)};
+    case 17:
+      return make_resizing(in);
+    case 18:
+      return Cropping{make_crop(in), in->size(), static_cast<Interpolation>(in->below(3))};
+    case 19:
       return RandomApply{double{in->take<float>()}, make_steps(in, depth - 1)};
-    case 15: {
+    case 20: {
       const double first{in->take<float>()};
       return RandomChoice{{first, double{in->take<float>()}}, make_steps(in, depth - 1)};
     }
@@ -118,6 +160,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   base::Random random(in.take<uint64_t>(), base::Purpose::kTest);
-  Performer().perform(draw_actions(steps, picture_size, random), &picture);
+  Objects objects;
+  for (uint32_t count = in.below(4); count > 0; --count) {
+    objects.boxes.push_back({in.take<float>(), in.take<float>(), in.take<float>(), 30});
+    objects.points.push_back({in.take<float>(), in.take<float>()});
+  }
+  const auto actions = draw_actions(steps, picture_size, random, &objects);
+  if (!actions) return 0;
+  Size after = picture_size;
+  for (const Action& action : *actions) {
+    after = size_after(action, after);
+    if (uint64_t{after.width} * after.height > 1'000'000) return 0;  // it would only be slow
+  }
+  Performer().perform(*actions, &picture);
+  if (picture.size() != after) std::abort();
   return 0;
 }

@@ -23,6 +23,7 @@ from forebay import _core
 from forebay import transforms as T
 from forebay.core_steps import to_step
 from peer_torchvision import v1, v2
+from torchvision_again import again
 
 F = v2.functional
 SIZES = [(1, 1), (1, 7), (5, 1), (2, 3), (3, 3), (17, 64), (65, 33), (40, 41), (112, 112)]
@@ -168,69 +169,6 @@ def test_blurs_are_torchvisions(length: Any, sigma: float):
             continue
         other = theirs(v2.GaussianBlur(length, sigma), picture)
         check_levels(ours(T.GaussianBlur(length, sigma), picture), other, 1, picture.shape)
-
-
-def again(actions: list[Any], image: torch.Tensor) -> torch.Tensor:
-    """What torchvision's functions make of an image [3, height, width] by actions of the core's."""
-    for action in actions:
-        image = _again(action, image)
-    return image
-
-
-def _again(action: Any, image: torch.Tensor) -> torch.Tensor:
-    match action:
-        case _core.Brightness():
-            return F.adjust_brightness(image, action.factor)
-        case _core.Contrast():
-            return F.adjust_contrast(image, action.factor)
-        case _core.Saturation():
-            return F.adjust_saturation(image, action.factor)
-        case _core.Hue():
-            return F.adjust_hue(image, action.shift)
-        case _core.Sharpness():
-            return F.adjust_sharpness(image, action.factor)
-        case _core.Posterize():
-            return F.posterize(image, action.bits)
-        case _core.Solarize():
-            return F.solarize(image, action.threshold)
-        case _core.Invert():
-            return F.invert(image)
-        case _core.Autocontrast():
-            return F.autocontrast(image)
-        case _core.Equalize():
-            return F.equalize(image)
-        case _core.Grey():
-            return F.rgb_to_grayscale(image, 3)
-        case _core.PermuteChannels():
-            return F.permute_channels(image, list(action.order))
-        case _core.Blur():
-            return F.gaussian_blur(image, list(action.length), list(action.sigma))
-        case _core.QuarterTurns():
-            return torch.rot90(image, action.count, (1, 2))
-        case _core.Blend():
-            return _blended(action, image)
-        case _core.AffineWarp() | _core.Perspective():
-            return _warped(action, image)
-    raise AssertionError(action)
-
-
-def _blended(action: Any, image: torch.Tensor) -> torch.Tensor:
-    mix = action.own * image
-    for chain in action.chains:
-        mix.add_(torch.tensor(chain.weight) * again(chain.actions, image))
-    return mix.to(torch.uint8)
-
-
-def _warped(action: Any, image: torch.Tensor) -> torch.Tensor:
-    height, width = image.shape[1:]
-    if isinstance(action, _core.AffineWarp):
-        theta = torch.tensor(action.map, dtype=torch.float32).reshape(1, 2, 3)
-        grid = geometry._affine_grid(theta, width, height, width, height)
-    else:
-        grid = geometry._perspective_grid(action.map, width, height, torch.float32, image.device)
-    kinds = {_core.Interpolation.NEAREST: "nearest", _core.Interpolation.BILINEAR: "bilinear"}
-    kind = kinds[action.options.interpolation]
-    return geometry._apply_grid_transform(image, grid, kind, action.options.fill)
 
 
 # Random steps, and by how many levels torchvision may differ when it does again what was drawn.

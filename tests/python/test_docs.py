@@ -1,9 +1,9 @@
 """Runs every page's Python blocks as printed, and the shell blocks that are marked to be run.
 
 A page's blocks run in the page's order and share their names. Their working directory holds
-photos/train, train.forebay, shards and cifar. `<!-- not run: REASON -->` before a Python block
-leaves the block out, and `<!-- run: torchrun -->` runs it as a script of two processes. The page
-about data elsewhere has Ceph's gateway and nginx.
+photos/train, train.forebay, shards, coco and cifar. `<!-- not run: REASON -->` before a Python
+block leaves the block out, and `<!-- run: torchrun -->` runs it as a script of two processes. The
+page about data elsewhere has Ceph's gateway and nginx.
 """
 
 import io
@@ -76,6 +76,26 @@ def commands(language: str, code: str) -> str:
     return "".join(line[2:] for line in code.splitlines(True) if line.startswith("$ "))
 
 
+def annotate(images: dict[str, bytes], root: Path) -> None:
+    """Makes a folder of images, their masks, and annotations of two objects each."""
+    for name in ("images", "masks"):
+        (root / name).mkdir(parents=True)
+    known: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": []}
+    for number, content in enumerate(list(images.values())[:12]):
+        (root / f"images/{number:03}.jpg").write_bytes(content)
+        width, height = Image.open(io.BytesIO(content)).size
+        Image.new("L", (width, height), number).save(root / f"masks/{number:03}.png")
+        known["images"].append({"id": number, "file_name": f"{number:03}.jpg"})
+        for left in (0, width // 2):
+            right, low = left + width // 3, height // 2
+            known["annotations"].append({
+                "id": 2 * number + (left > 0), "image_id": number, "category_id": 1 + (left > 0),
+                "bbox": [left, 0, right - left, low], "area": (right - left) * low, "iscrowd": 0,
+                "segmentation": [[left, 0, right, 0, right, low]],
+            })  # fmt: skip
+    (root / "instances.json").write_text(json.dumps(known))
+
+
 @pytest.fixture
 def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch) -> Path:
     """Makes a working directory with what the pages name, and puts `forebay` on the PATH."""
@@ -97,6 +117,7 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
                     member = tarfile.TarInfo(name.replace("/", "_").removesuffix(".jpg") + field)
                     member.size = len(value)
                     tar.addfile(member, io.BytesIO(value))
+    annotate(images, tmp_path / "coco")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -330,7 +330,7 @@ def test_a_folders_bad_file_is_replaced_and_named(images: dict[str, bytes], tmp_
     with pytest.raises(FileNotFoundError, match=r"class2/002\.jpg"):
         list(later)
     os.mkdir(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="no subfolders"):
+    with pytest.raises(ValueError, match="no images"):
         make(tmp_path / "nothing")
 
 

@@ -1,11 +1,12 @@
-// What is done to a picture after the crop, with nothing left to chance. Steps (steps.h) draw
-// actions; performer.h performs them.
+// What is done to a picture, with nothing left to chance. Steps (steps.h) draw actions; performer.h
+// performs them.
 #pragma once
 
 #include <string>
 #include <variant>
 
 #include "image/augment/warp.h"
+#include "image/transform/cut.h"
 
 namespace forebay::image {
 
@@ -30,6 +31,11 @@ struct Posterize {
 };
 struct Solarize {
   double threshold = 256;
+};
+// Adds to all levels below a threshold; no level becomes more than 255 (timm's SolarizeAdd).
+struct SolarizeAdd {
+  uint32_t added = 0;
+  uint32_t threshold = 128;
 };
 struct Invert {};
 struct Autocontrast {};
@@ -60,8 +66,8 @@ struct Perspective {
 
 struct Blend;
 using Action = std::variant<Brightness, Contrast, Saturation, Hue, Sharpness, Posterize, Solarize,
-                            Invert, Autocontrast, Equalize, Grey, PermuteChannels, Blur, Flip,
-                            QuarterTurns, AffineWarp, Perspective, Blend>;
+                            SolarizeAdd, Invert, Autocontrast, Equalize, Grey, PermuteChannels,
+                            Blur, Flip, QuarterTurns, AffineWarp, Perspective, Cut, Blend>;
 
 // The weighted sum of the picture and of what each chain of actions makes of it (AugMix).
 struct Blend {

@@ -31,6 +31,7 @@ class Performer::Run {
   }
   void operator()(const Posterize& action) { add(posterize(action.bits)); }
   void operator()(const Solarize& action) { add(solarize(action.threshold)); }
+  void operator()(const SolarizeAdd& action) { add(solarize_add(action.added, action.threshold)); }
   void operator()(const Invert&) { add(inverted()); }
   void operator()(const Autocontrast&) { add(autocontrast(histogram())); }
   void operator()(const Equalize&) { add(equalize(histogram())); }
@@ -56,6 +57,7 @@ class Performer::Run {
     change(
         [&](Picture* to) { performer_.warper_.warp(*picture_, action.map, action.options, to); });
   }
+  void operator()(const Cut& action);
   void operator()(const Blend& action);
 
   void apply_tone() {
@@ -103,6 +105,18 @@ void Performer::Run::operator()(const Flip& action) {
     for (uint32_t y = 0; y < size.height; ++y) {
       to->set_row(action.down ? size.height - 1 - y : y, picture_->rows(y), action.across);
     }
+  });
+}
+
+void Performer::Run::operator()(const Cut& action) {
+  change([&](Picture* to) {
+    const Rect& region = action.region;
+    PictureRows rows(*picture_, region);
+    const Box box{.width = static_cast<double>(region.width),
+                  .height = static_cast<double>(region.height)};
+    to->reset(action.size());
+    performer_.cutter_.cut(rows, box, action,
+                           [&](uint32_t y, const PlanarRow& row) { to->set_row(y, row, false); });
   });
 }
 

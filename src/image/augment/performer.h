@@ -21,6 +21,7 @@ class Performer {
 
   Picture other_;  // what a step makes from the picture
   Warper warper_;
+  Cutter cutter_;
   std::unique_ptr<Chain> chain_;
   std::vector<float> sums_;
 };

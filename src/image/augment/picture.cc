@@ -23,4 +23,15 @@ void Picture::set_row(uint32_t y, const PlanarRow& from, bool flip) {
   }
 }
 
+void PictureRows::move_to(base::Pixels* out) {
+  out->reset(region_.width, region_.height);
+  uint8_t* to = out->rgb.data();
+  for (uint32_t y = 0; y < region_.height; ++y) {
+    const PlanarRow from = row(y);
+    for (uint32_t x = 0; x < region_.width; ++x) {
+      for (const uint8_t* channel : from) *to++ = channel[x];
+    }
+  }
+}
+
 }  // namespace forebay::image

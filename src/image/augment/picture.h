@@ -31,4 +31,23 @@ class Picture {
   base::ByteVector bytes_;
 };
 
+// The rows of a region of a picture, which must stay as it is.
+class PictureRows final : public base::Rows {
+ public:
+  PictureRows(const Picture& picture, const base::Rect& region)
+      : picture_(picture), region_(region) {}
+  uint32_t width() const override { return region_.width; }
+  uint32_t height() const override { return region_.height; }
+  PlanarRow row(uint32_t y) override {
+    PlanarRow out = picture_.rows(region_.y + y);
+    for (const uint8_t*& channel : out) channel += region_.x;
+    return out;
+  }
+  void move_to(base::Pixels* out) override;
+
+ private:
+  const Picture& picture_;
+  const base::Rect region_;
+};
+
 }  // namespace forebay::image

@@ -8,7 +8,7 @@
 namespace forebay::image {
 namespace {
 
-enum class Operation : uint8_t {
+enum class Kind : uint8_t {
   kIdentity,
   kShearX,
   kShearY,
@@ -60,92 +60,92 @@ constexpr Space kMixed{.shear = 0.3,
 
 // An operation of AutoAugment with its probability and its magnitude out of ten.
 struct Chance {
-  Operation operation;
+  Kind operation;
   double probability;
   uint32_t magnitude;
 };
 using Pair = std::array<Chance, 2>;
 
 constexpr std::array<Pair, 25> kImageNetPairs = {{
-    {{{Operation::kPosterize, 0.4, 8}, {Operation::kRotate, 0.6, 9}}},
-    {{{Operation::kSolarize, 0.6, 5}, {Operation::kAutocontrast, 0.6, 0}}},
-    {{{Operation::kEqualize, 0.8, 0}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kPosterize, 0.6, 7}, {Operation::kPosterize, 0.6, 6}}},
-    {{{Operation::kEqualize, 0.4, 0}, {Operation::kSolarize, 0.2, 4}}},
-    {{{Operation::kEqualize, 0.4, 0}, {Operation::kRotate, 0.8, 8}}},
-    {{{Operation::kSolarize, 0.6, 3}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kPosterize, 0.8, 5}, {Operation::kEqualize, 1, 0}}},
-    {{{Operation::kRotate, 0.2, 3}, {Operation::kSolarize, 0.6, 8}}},
-    {{{Operation::kEqualize, 0.6, 0}, {Operation::kPosterize, 0.4, 6}}},
-    {{{Operation::kRotate, 0.8, 8}, {Operation::kColour, 0.4, 0}}},
-    {{{Operation::kRotate, 0.4, 9}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kEqualize, 0, 0}, {Operation::kEqualize, 0.8, 0}}},
-    {{{Operation::kInvert, 0.6, 0}, {Operation::kEqualize, 1, 0}}},
-    {{{Operation::kColour, 0.6, 4}, {Operation::kContrast, 1, 8}}},
-    {{{Operation::kRotate, 0.8, 8}, {Operation::kColour, 1, 2}}},
-    {{{Operation::kColour, 0.8, 8}, {Operation::kSolarize, 0.8, 7}}},
-    {{{Operation::kSharpness, 0.4, 7}, {Operation::kInvert, 0.6, 0}}},
-    {{{Operation::kShearX, 0.6, 5}, {Operation::kEqualize, 1, 0}}},
-    {{{Operation::kColour, 0.4, 0}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kEqualize, 0.4, 0}, {Operation::kSolarize, 0.2, 4}}},
-    {{{Operation::kSolarize, 0.6, 5}, {Operation::kAutocontrast, 0.6, 0}}},
-    {{{Operation::kInvert, 0.6, 0}, {Operation::kEqualize, 1, 0}}},
-    {{{Operation::kColour, 0.6, 4}, {Operation::kContrast, 1, 8}}},
-    {{{Operation::kEqualize, 0.8, 0}, {Operation::kEqualize, 0.6, 0}}},
+    {{{Kind::kPosterize, 0.4, 8}, {Kind::kRotate, 0.6, 9}}},
+    {{{Kind::kSolarize, 0.6, 5}, {Kind::kAutocontrast, 0.6, 0}}},
+    {{{Kind::kEqualize, 0.8, 0}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kPosterize, 0.6, 7}, {Kind::kPosterize, 0.6, 6}}},
+    {{{Kind::kEqualize, 0.4, 0}, {Kind::kSolarize, 0.2, 4}}},
+    {{{Kind::kEqualize, 0.4, 0}, {Kind::kRotate, 0.8, 8}}},
+    {{{Kind::kSolarize, 0.6, 3}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kPosterize, 0.8, 5}, {Kind::kEqualize, 1, 0}}},
+    {{{Kind::kRotate, 0.2, 3}, {Kind::kSolarize, 0.6, 8}}},
+    {{{Kind::kEqualize, 0.6, 0}, {Kind::kPosterize, 0.4, 6}}},
+    {{{Kind::kRotate, 0.8, 8}, {Kind::kColour, 0.4, 0}}},
+    {{{Kind::kRotate, 0.4, 9}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kEqualize, 0, 0}, {Kind::kEqualize, 0.8, 0}}},
+    {{{Kind::kInvert, 0.6, 0}, {Kind::kEqualize, 1, 0}}},
+    {{{Kind::kColour, 0.6, 4}, {Kind::kContrast, 1, 8}}},
+    {{{Kind::kRotate, 0.8, 8}, {Kind::kColour, 1, 2}}},
+    {{{Kind::kColour, 0.8, 8}, {Kind::kSolarize, 0.8, 7}}},
+    {{{Kind::kSharpness, 0.4, 7}, {Kind::kInvert, 0.6, 0}}},
+    {{{Kind::kShearX, 0.6, 5}, {Kind::kEqualize, 1, 0}}},
+    {{{Kind::kColour, 0.4, 0}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kEqualize, 0.4, 0}, {Kind::kSolarize, 0.2, 4}}},
+    {{{Kind::kSolarize, 0.6, 5}, {Kind::kAutocontrast, 0.6, 0}}},
+    {{{Kind::kInvert, 0.6, 0}, {Kind::kEqualize, 1, 0}}},
+    {{{Kind::kColour, 0.6, 4}, {Kind::kContrast, 1, 8}}},
+    {{{Kind::kEqualize, 0.8, 0}, {Kind::kEqualize, 0.6, 0}}},
 }};
 constexpr std::array<Pair, 25> kCifar10Pairs = {{
-    {{{Operation::kInvert, 0.1, 0}, {Operation::kContrast, 0.2, 6}}},
-    {{{Operation::kRotate, 0.7, 2}, {Operation::kTranslateX, 0.3, 9}}},
-    {{{Operation::kSharpness, 0.8, 1}, {Operation::kSharpness, 0.9, 3}}},
-    {{{Operation::kShearY, 0.5, 8}, {Operation::kTranslateY, 0.7, 9}}},
-    {{{Operation::kAutocontrast, 0.5, 0}, {Operation::kEqualize, 0.9, 0}}},
-    {{{Operation::kShearY, 0.2, 7}, {Operation::kPosterize, 0.3, 7}}},
-    {{{Operation::kColour, 0.4, 3}, {Operation::kBrightness, 0.6, 7}}},
-    {{{Operation::kSharpness, 0.3, 9}, {Operation::kBrightness, 0.7, 9}}},
-    {{{Operation::kEqualize, 0.6, 0}, {Operation::kEqualize, 0.5, 0}}},
-    {{{Operation::kContrast, 0.6, 7}, {Operation::kSharpness, 0.6, 5}}},
-    {{{Operation::kColour, 0.7, 7}, {Operation::kTranslateX, 0.5, 8}}},
-    {{{Operation::kEqualize, 0.3, 0}, {Operation::kAutocontrast, 0.4, 0}}},
-    {{{Operation::kTranslateY, 0.4, 3}, {Operation::kSharpness, 0.2, 6}}},
-    {{{Operation::kBrightness, 0.9, 6}, {Operation::kColour, 0.2, 8}}},
-    {{{Operation::kSolarize, 0.5, 2}, {Operation::kInvert, 0, 0}}},
-    {{{Operation::kEqualize, 0.2, 0}, {Operation::kAutocontrast, 0.6, 0}}},
-    {{{Operation::kEqualize, 0.2, 0}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kColour, 0.9, 9}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kAutocontrast, 0.8, 0}, {Operation::kSolarize, 0.2, 8}}},
-    {{{Operation::kBrightness, 0.1, 3}, {Operation::kColour, 0.7, 0}}},
-    {{{Operation::kSolarize, 0.4, 5}, {Operation::kAutocontrast, 0.9, 0}}},
-    {{{Operation::kTranslateY, 0.9, 9}, {Operation::kTranslateY, 0.7, 9}}},
-    {{{Operation::kAutocontrast, 0.9, 0}, {Operation::kSolarize, 0.8, 3}}},
-    {{{Operation::kEqualize, 0.8, 0}, {Operation::kInvert, 0.1, 0}}},
-    {{{Operation::kTranslateY, 0.7, 9}, {Operation::kAutocontrast, 0.9, 0}}},
+    {{{Kind::kInvert, 0.1, 0}, {Kind::kContrast, 0.2, 6}}},
+    {{{Kind::kRotate, 0.7, 2}, {Kind::kTranslateX, 0.3, 9}}},
+    {{{Kind::kSharpness, 0.8, 1}, {Kind::kSharpness, 0.9, 3}}},
+    {{{Kind::kShearY, 0.5, 8}, {Kind::kTranslateY, 0.7, 9}}},
+    {{{Kind::kAutocontrast, 0.5, 0}, {Kind::kEqualize, 0.9, 0}}},
+    {{{Kind::kShearY, 0.2, 7}, {Kind::kPosterize, 0.3, 7}}},
+    {{{Kind::kColour, 0.4, 3}, {Kind::kBrightness, 0.6, 7}}},
+    {{{Kind::kSharpness, 0.3, 9}, {Kind::kBrightness, 0.7, 9}}},
+    {{{Kind::kEqualize, 0.6, 0}, {Kind::kEqualize, 0.5, 0}}},
+    {{{Kind::kContrast, 0.6, 7}, {Kind::kSharpness, 0.6, 5}}},
+    {{{Kind::kColour, 0.7, 7}, {Kind::kTranslateX, 0.5, 8}}},
+    {{{Kind::kEqualize, 0.3, 0}, {Kind::kAutocontrast, 0.4, 0}}},
+    {{{Kind::kTranslateY, 0.4, 3}, {Kind::kSharpness, 0.2, 6}}},
+    {{{Kind::kBrightness, 0.9, 6}, {Kind::kColour, 0.2, 8}}},
+    {{{Kind::kSolarize, 0.5, 2}, {Kind::kInvert, 0, 0}}},
+    {{{Kind::kEqualize, 0.2, 0}, {Kind::kAutocontrast, 0.6, 0}}},
+    {{{Kind::kEqualize, 0.2, 0}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kColour, 0.9, 9}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kAutocontrast, 0.8, 0}, {Kind::kSolarize, 0.2, 8}}},
+    {{{Kind::kBrightness, 0.1, 3}, {Kind::kColour, 0.7, 0}}},
+    {{{Kind::kSolarize, 0.4, 5}, {Kind::kAutocontrast, 0.9, 0}}},
+    {{{Kind::kTranslateY, 0.9, 9}, {Kind::kTranslateY, 0.7, 9}}},
+    {{{Kind::kAutocontrast, 0.9, 0}, {Kind::kSolarize, 0.8, 3}}},
+    {{{Kind::kEqualize, 0.8, 0}, {Kind::kInvert, 0.1, 0}}},
+    {{{Kind::kTranslateY, 0.7, 9}, {Kind::kAutocontrast, 0.9, 0}}},
 }};
 constexpr std::array<Pair, 25> kSvhnPairs = {{
-    {{{Operation::kShearX, 0.9, 4}, {Operation::kInvert, 0.2, 0}}},
-    {{{Operation::kShearY, 0.9, 8}, {Operation::kInvert, 0.7, 0}}},
-    {{{Operation::kEqualize, 0.6, 0}, {Operation::kSolarize, 0.6, 6}}},
-    {{{Operation::kInvert, 0.9, 0}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kEqualize, 0.6, 0}, {Operation::kRotate, 0.9, 3}}},
-    {{{Operation::kShearX, 0.9, 4}, {Operation::kAutocontrast, 0.8, 0}}},
-    {{{Operation::kShearY, 0.9, 8}, {Operation::kInvert, 0.4, 0}}},
-    {{{Operation::kShearY, 0.9, 5}, {Operation::kSolarize, 0.2, 6}}},
-    {{{Operation::kInvert, 0.9, 0}, {Operation::kAutocontrast, 0.8, 0}}},
-    {{{Operation::kEqualize, 0.6, 0}, {Operation::kRotate, 0.9, 3}}},
-    {{{Operation::kShearX, 0.9, 4}, {Operation::kSolarize, 0.3, 3}}},
-    {{{Operation::kShearY, 0.8, 8}, {Operation::kInvert, 0.7, 0}}},
-    {{{Operation::kEqualize, 0.9, 0}, {Operation::kTranslateY, 0.6, 6}}},
-    {{{Operation::kInvert, 0.9, 0}, {Operation::kEqualize, 0.6, 0}}},
-    {{{Operation::kContrast, 0.3, 3}, {Operation::kRotate, 0.8, 4}}},
-    {{{Operation::kInvert, 0.8, 0}, {Operation::kTranslateY, 0, 2}}},
-    {{{Operation::kShearY, 0.7, 6}, {Operation::kSolarize, 0.4, 8}}},
-    {{{Operation::kInvert, 0.6, 0}, {Operation::kRotate, 0.8, 4}}},
-    {{{Operation::kShearY, 0.3, 7}, {Operation::kTranslateX, 0.9, 3}}},
-    {{{Operation::kShearX, 0.1, 6}, {Operation::kInvert, 0.6, 0}}},
-    {{{Operation::kSolarize, 0.7, 2}, {Operation::kTranslateY, 0.6, 7}}},
-    {{{Operation::kShearY, 0.8, 4}, {Operation::kInvert, 0.8, 0}}},
-    {{{Operation::kShearX, 0.7, 9}, {Operation::kTranslateY, 0.8, 3}}},
-    {{{Operation::kShearY, 0.8, 5}, {Operation::kAutocontrast, 0.7, 0}}},
-    {{{Operation::kShearX, 0.7, 2}, {Operation::kInvert, 0.1, 0}}},
+    {{{Kind::kShearX, 0.9, 4}, {Kind::kInvert, 0.2, 0}}},
+    {{{Kind::kShearY, 0.9, 8}, {Kind::kInvert, 0.7, 0}}},
+    {{{Kind::kEqualize, 0.6, 0}, {Kind::kSolarize, 0.6, 6}}},
+    {{{Kind::kInvert, 0.9, 0}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kEqualize, 0.6, 0}, {Kind::kRotate, 0.9, 3}}},
+    {{{Kind::kShearX, 0.9, 4}, {Kind::kAutocontrast, 0.8, 0}}},
+    {{{Kind::kShearY, 0.9, 8}, {Kind::kInvert, 0.4, 0}}},
+    {{{Kind::kShearY, 0.9, 5}, {Kind::kSolarize, 0.2, 6}}},
+    {{{Kind::kInvert, 0.9, 0}, {Kind::kAutocontrast, 0.8, 0}}},
+    {{{Kind::kEqualize, 0.6, 0}, {Kind::kRotate, 0.9, 3}}},
+    {{{Kind::kShearX, 0.9, 4}, {Kind::kSolarize, 0.3, 3}}},
+    {{{Kind::kShearY, 0.8, 8}, {Kind::kInvert, 0.7, 0}}},
+    {{{Kind::kEqualize, 0.9, 0}, {Kind::kTranslateY, 0.6, 6}}},
+    {{{Kind::kInvert, 0.9, 0}, {Kind::kEqualize, 0.6, 0}}},
+    {{{Kind::kContrast, 0.3, 3}, {Kind::kRotate, 0.8, 4}}},
+    {{{Kind::kInvert, 0.8, 0}, {Kind::kTranslateY, 0, 2}}},
+    {{{Kind::kShearY, 0.7, 6}, {Kind::kSolarize, 0.4, 8}}},
+    {{{Kind::kInvert, 0.6, 0}, {Kind::kRotate, 0.8, 4}}},
+    {{{Kind::kShearY, 0.3, 7}, {Kind::kTranslateX, 0.9, 3}}},
+    {{{Kind::kShearX, 0.1, 6}, {Kind::kInvert, 0.6, 0}}},
+    {{{Kind::kSolarize, 0.7, 2}, {Kind::kTranslateY, 0.6, 7}}},
+    {{{Kind::kShearY, 0.8, 4}, {Kind::kInvert, 0.8, 0}}},
+    {{{Kind::kShearX, 0.7, 9}, {Kind::kTranslateY, 0.8, 3}}},
+    {{{Kind::kShearY, 0.8, 5}, {Kind::kAutocontrast, 0.7, 0}}},
+    {{{Kind::kShearX, 0.7, 2}, {Kind::kInvert, 0.1, 0}}},
 }};
 
 const std::array<Pair, 25>& pairs_of(Policy policy) {
@@ -204,63 +204,61 @@ double translation(uint32_t side, const Magnitude& magnitude, const Drawing& dra
   return std::trunc(with_sign(magnitude.of(0, most), drawing.random));
 }
 
-void add(Operation operation, const Magnitude& magnitude, const Drawing& drawing) {
+void add(Kind operation, const Magnitude& magnitude, const Drawing& drawing) {
   const Space& space = drawing.space;
   base::Random& random = drawing.random;
   const auto factor = [&] { return 1 + with_sign(magnitude.of(0, space.tone), random); };
   switch (operation) {
-    case Operation::kIdentity:
+    case Kind::kIdentity:
       return;
-    case Operation::kShearX:
+    case Kind::kShearX:
       return add_shear({with_sign(magnitude.of(0, space.shear), random), 0}, drawing);
-    case Operation::kShearY:
+    case Kind::kShearY:
       return add_shear({0, with_sign(magnitude.of(0, space.shear), random)}, drawing);
-    case Operation::kTranslateX:
+    case Kind::kTranslateX:
       return add_affine({.translate = {translation(drawing.size.width, magnitude, drawing), 0}},
                         drawing);
-    case Operation::kTranslateY:
+    case Kind::kTranslateY:
       return add_affine({.translate = {0, translation(drawing.size.height, magnitude, drawing)}},
                         drawing);
-    case Operation::kRotate:
+    case Kind::kRotate:
       return add_rotation(with_sign(magnitude.of(0, space.degrees), random), {}, drawing.size,
                           drawing.options, drawing.to);
-    case Operation::kBrightness:
+    case Kind::kBrightness:
       return drawing.to->push_back(Brightness{factor()});
-    case Operation::kColour:
+    case Kind::kColour:
       return drawing.to->push_back(Saturation{factor()});
-    case Operation::kContrast:
+    case Kind::kContrast:
       return drawing.to->push_back(Contrast{factor()});
-    case Operation::kSharpness:
+    case Kind::kSharpness:
       return drawing.to->push_back(Sharpness{factor()});
-    case Operation::kPosterize:
+    case Kind::kPosterize:
       return drawing.to->push_back(Posterize{
           static_cast<uint32_t>(std::nearbyint(magnitude.of(space.bits_most, space.bits_least)))});
-    case Operation::kSolarize:
+    case Kind::kSolarize:
       return drawing.to->push_back(Solarize{255 * magnitude.of(1, 0)});
-    case Operation::kAutocontrast:
+    case Kind::kAutocontrast:
       return drawing.to->push_back(Autocontrast{});
-    case Operation::kEqualize:
+    case Kind::kEqualize:
       return drawing.to->push_back(Equalize{});
-    case Operation::kInvert:
+    case Kind::kInvert:
       return drawing.to->push_back(Invert{});
   }
 }
 
 // From the identity to equalizing.
-constexpr uint64_t kOperations = static_cast<uint64_t>(Operation::kEqualize) + 1;
+constexpr uint64_t kOperations = static_cast<uint64_t>(Kind::kEqualize) + 1;
 
-Operation draw_operation(base::Random& random) {
-  return static_cast<Operation>(random.below(kOperations));
+Kind draw_operation(base::Random& random) { return static_cast<Kind>(random.below(kOperations)); }
+
+bool is_colour(Kind operation) {
+  return operation >= Kind::kBrightness && operation <= Kind::kSharpness;
 }
 
-bool is_colour(Operation operation) {
-  return operation >= Operation::kBrightness && operation <= Operation::kSharpness;
-}
-
-Operation draw_mixed(bool all, base::Random& random) {
+Kind draw_mixed(bool all, base::Random& random) {
   while (true) {
-    const Operation operation = draw_operation(random);
-    if (operation != Operation::kIdentity && (all || !is_colour(operation))) return operation;
+    const Kind operation = draw_operation(random);
+    if (operation != Kind::kIdentity && (all || !is_colour(operation))) return operation;
   }
 }
 
@@ -286,7 +284,7 @@ void draw_policy(const RandAugment& policy, Size size, base::Random& random,
 
 void draw_policy(const TrivialAugmentWide& policy, Size size, base::Random& random,
                  std::vector<Action>* to) {
-  const Operation operation = draw_operation(random);
+  const Kind operation = draw_operation(random);
   const auto bin = static_cast<uint32_t>(random.below(policy.bins));
   add(operation, {bin, policy.bins}, {kWide, size, policy.options, random, to});
 }
@@ -303,7 +301,7 @@ void draw_policy(const AugMix& policy, Size size, base::Random& random, std::vec
     chain.weight = static_cast<float>(weight) * static_cast<float>(shares[1]);
     const uint64_t depth = policy.depth > 0 ? policy.depth : 1 + random.below(3);
     for (uint64_t i = 0; i < depth; ++i) {
-      const Operation operation = draw_mixed(policy.all, random);
+      const Kind operation = draw_mixed(policy.all, random);
       const auto bin = static_cast<uint32_t>(random.below(policy.severity));
       add(operation, {bin, 10}, {kMixed, size, policy.options, random, &chain.actions});
     }

@@ -1,10 +1,9 @@
-// The random steps of an augmentation after the crop, with torchvision v2's parameters and
-// distributions. A step draws actions for a sample from the picture's size alone, without its
-// pixels.
+// The random steps of an augmentation, with torchvision v2's parameters and distributions. A step
+// draws actions for a sample from the picture's size and its objects, without its pixels.
 #pragma once
 
 #include "base/random.h"
-#include "image/augment/action.h"
+#include "image/augment/objects.h"
 
 namespace forebay::image {
 
@@ -63,6 +62,52 @@ struct RandomPerspective {
   WarpOptions options = {.interpolation = Interpolation::kBilinear};
 };
 
+// A crop, or the whole picture resized, in the middle of an augmentation. `size` is draw_cut()'s.
+struct Cropping {
+  Crop crop;
+  Size size = {};
+  Interpolation interpolation = Interpolation::kBilinear;
+};
+
+struct Pad {
+  Padding padding;
+  Border border = {};
+};
+
+// Puts the picture on a larger one of one colour, whose sides are so many times as long (SSD).
+struct RandomZoomOut {
+  Range factor = {1, 4};
+  std::array<uint8_t, 3> fill = {0, 0, 0};
+  double probability = 0.5;
+};
+
+// A crop in which the middle of a box lies, one whose overlap with the crop (intersection over
+// union) is at least a drawn one; with 1 or more the picture stays as it is (SSD). Boxes whose
+// middle lies outside of the crop become empty.
+struct RandomIouCrop {
+  Range scale = {0.3, 1};  // of each side
+  Range ratio = {0.5, 2};  // width to height
+  std::vector<double> overlaps = {0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0};
+  uint32_t trials = 40;  // for each drawn overlap
+};
+
+// The picture at a drawn size, which keeps its shape.
+struct ScaleJitter {
+  Size target;
+  Range scale = {0.1, 2};
+  Interpolation interpolation = Interpolation::kBilinear;
+};
+struct RandomShortestSize {
+  std::vector<uint32_t> sizes = {};      // pixels of the short side
+  std::optional<uint32_t> longest = {};  // pixels; the long side has no more
+  Interpolation interpolation = Interpolation::kBilinear;
+};
+struct RandomResize {
+  uint32_t min = 1;  // pixels of the short side
+  uint32_t max = 2;  // one more than the largest
+  Interpolation interpolation = Interpolation::kBilinear;
+};
+
 // Policies: Cubuk et al., CVPR 2019 and 2020; Müller and Hutter, ICCV 2021; Hendrycks et al., ICLR
 // 2020.
 enum class Policy : uint8_t { kImageNet, kCifar10, kSvhn };
@@ -89,13 +134,54 @@ struct AugMix {
   WarpOptions options = {.interpolation = Interpolation::kBilinear};
 };
 
+// An operation of timm's policies with a magnitude, which may be drawn. The operation's argument is
+// base + slope * level, where the level is the magnitude out of ten.
+enum class Operation : uint8_t {
+  kAutocontrast,
+  kEqualize,
+  kInvert,
+  kRotate,       // degrees, counter-clockwise
+  kPosterize,    // bits that stay
+  kSolarize,     // threshold
+  kSolarizeAdd,  // what is added
+  kColour,       // factors
+  kContrast,
+  kBrightness,
+  kSharpness,
+  kShearX,  // tangents
+  kShearY,
+  kTranslateX,  // pixels
+  kTranslateY,
+  kTranslateXShare,  // shares of the side
+  kTranslateYShare,
+  kBlur,      // sigma in pixels
+  kBlurUpTo,  // the largest sigma, from 0.1 on
+};
+struct AugmentOp {
+  Operation operation = Operation::kAutocontrast;
+  double probability = 0.5;
+  double magnitude = 10;
+  // The standard deviation of the magnitude; unset: it is uniform from 0 on.
+  std::optional<double> deviation = 0;
+  double magnitude_most = 10;
+  double base = 0;
+  double slope = 0;
+  bool either_sign = false;  // whether the slope's sign is drawn
+  bool whole = false;        // whether slope * level is rounded towards 0
+  double least = 0;          // of the argument
+  double most = 0;
+  WarpOptions options = {};
+};
+
+struct ChainMixture;
 struct RandomApply;
 struct RandomChoice;
 struct RandomOrder;
-using Step =
-    std::variant<Action, ColourJitter, PhotometricDistortion, ChannelPermutation, GaussianBlur,
-                 RandomRotation, RandomAffine, RandomPerspective, AutoAugment, RandAugment,
-                 TrivialAugmentWide, AugMix, RandomApply, RandomChoice, RandomOrder>;
+using Step = std::variant<Action, ColourJitter, PhotometricDistortion, ChannelPermutation,
+                          GaussianBlur, RandomRotation, RandomAffine, RandomPerspective, Cropping,
+                          Pad, RandomZoomOut, RandomIouCrop, ScaleJitter, RandomShortestSize,
+                          RandomResize, AutoAugment, RandAugment, TrivialAugmentWide, AugMix,
+                          AugmentOp, ChainMixture, RandomApply, RandomChoice, RandomOrder>;
 
 // The lists below have no initialisers, as Step is not complete where they are declared.
 
@@ -104,24 +190,38 @@ struct RandomApply {
   double probability = 0.5;
   std::vector<Step> steps;
 };
-// One of the steps, by weights.
+// One of the steps, by weights; or so many, one after the other.
 struct RandomChoice {
   std::vector<double> weights;
+  std::vector<Step> steps;
+  uint32_t count = 1;
+  bool may_repeat = true;  // whether a step can come again
+};
+// AugMix of any steps, none of which changes the size: the picture blended with `width` chains of
+// `depth` (0: from 1 to 3) of the steps.
+struct ChainMixture {
+  uint32_t width = 3;
+  uint32_t depth = 0;
+  double alpha = 1;
   std::vector<Step> steps;
 };
 struct RandomOrder {
   std::vector<Step> steps;
 };
 
-// Draws what is done to a picture of this size.
-std::vector<Action> draw_actions(std::span<const Step> steps, Size size, base::Random& random);
+// Draws what is done to a picture of this size, and moves its objects, if there are any. Errors:
+// kInvalid and kTooBig when a picture does not fit a step.
+Result<std::vector<Action>> draw_actions(std::span<const Step> steps, Size size,
+                                         base::Random& random, Objects* objects = nullptr);
 
 // Appends a rotation by this angle, counter-clockwise; by whole quarters where that is the same.
 void add_rotation(double degrees, const Centre& centre, Size size, const WarpOptions& options,
                   std::vector<Action>* to);
 
 // Returns kInvalid, with the name of the first bad option, when steps cannot be drawn for pictures
-// of this size.
-Status check_steps(std::span<const Step> steps, Size size);
+// of this size; without a size, for pictures of any size.
+Status check_steps(std::span<const Step> steps, const std::optional<Size>& size);
+// Whether a step may give pictures of another size than it gets.
+bool may_change_size(std::span<const Step> steps);
 
 }  // namespace forebay::image

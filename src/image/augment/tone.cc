@@ -141,6 +141,12 @@ ToneTable solarize(double threshold) {
   });
 }
 
+ToneTable solarize_add(uint32_t added, uint32_t threshold) {
+  return same_for_all([=](uint32_t value) {
+    return static_cast<uint8_t>(value < threshold ? std::min(value + added, 255U) : value);
+  });
+}
+
 ToneTable inverted() { return solarize(0); }
 
 ToneTable autocontrast(const Histogram& histogram) {

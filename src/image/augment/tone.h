@@ -27,6 +27,7 @@ ToneTable contrast(double factor, float grey_mean);
 ToneTable posterize(uint32_t bits);
 // Inverts bytes from `threshold` on.
 ToneTable solarize(double threshold);
+ToneTable solarize_add(uint32_t added, uint32_t threshold);
 ToneTable inverted();
 // Stretches what each channel has to the range from 0 to 255.
 ToneTable autocontrast(const Histogram& histogram);

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr size_t kIhdrEnd = 8 + 8 + 13;
+constexpr size_t kBitsAt = 24;
+constexpr size_t kColourTypeAt = 25;
 constexpr std::array<uint8_t, 5> kTransparency = {'t', 'R', 'N', 'S', 0};
 
 uint32_t load_be32(const uint8_t* from) {
@@ -76,8 +78,22 @@ void clip_grey(uint8_t* row, size_t width) {
   }
 }
 
+// Spreads labels over pixels, from the end of the row like clip_grey().
+void spread_labels(uint8_t* row, size_t width, size_t label_bytes) {
+  for (size_t x = width; x-- > 0;) {
+    const uint8_t high = label_bytes == 2 ? row[2 * x] : uint8_t{0};
+    const uint8_t low = label_bytes == 2 ? row[2 * x + 1] : row[x];
+    uint8_t* const pixel = row + 3 * x;
+    pixel[0] = low;
+    pixel[1] = high;
+    pixel[2] = 0;
+  }
+}
+
+enum class Wanted : uint8_t { kRgb, kLabels };
+
 // Everything that may call longjmp. Nothing here has a destructor. Returns false on an error.
-bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
+bool read_rows(png_structp png, png_infop info, Wanted wanted, Source* source, Pixels* out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
   png_set_chunk_malloc_max(png, base::kImageBytesMax);
@@ -85,12 +101,16 @@ bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kTransparency.data(), 1);
   png_set_read_fn(png, source, on_read);
   png_read_info(png, info);
-  const bool clipped = is_clipped_grey(png, info);
-  if (!clipped) ask_for_rgb(png);
+  const bool is_wide = png_get_bit_depth(png, info) == 16;
+  const bool clipped = wanted == Wanted::kRgb && is_clipped_grey(png, info);
+  if (wanted == Wanted::kRgb && !clipped) ask_for_rgb(png);
+  if (wanted == Wanted::kLabels) png_set_packing(png);
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, info);
   const size_t stride = size_t{out->width} * 3;
-  const size_t expected = clipped ? size_t{out->width} * 2 : stride;
+  const size_t label_bytes = is_wide ? 2 : 1;
+  const size_t pixel_bytes = wanted == Wanted::kLabels ? label_bytes : clipped ? 2 : 3;
+  const size_t expected = out->width * pixel_bytes;
   if (png_get_image_width(png, info) != out->width ||
       png_get_image_height(png, info) != out->height || png_get_rowbytes(png, info) != expected) {
     png_error(png, "header contradicts itself");
@@ -102,10 +122,28 @@ bool read_rows(png_structp png, png_infop info, Source* source, Pixels* out) {
   }
   // Reading the last row also checked the checksums after the pixels' data. What follows does not
   // matter.
-  for (size_t y = 0; clipped && y < out->height; ++y) {
-    clip_grey(out->rgb.data() + y * stride, out->width);
+  for (size_t y = 0; y < out->height; ++y) {
+    uint8_t* const row = out->rgb.data() + y * stride;
+    if (clipped) clip_grey(row, out->width);
+    if (wanted == Wanted::kLabels) spread_labels(row, out->width, label_bytes);
   }
   return true;
+}
+
+Status decode(Bytes file, Wanted wanted, Pixels* out) {
+  ASSIGN_OR_RETURN(const Size size, read_png_size(file));
+  Source source{file};
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
+  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
+  if (info == nullptr) {
+    png_destroy_read_struct(&png, nullptr, nullptr);
+    return fail(Code::kNoMemory, "PNG: no memory for the decoder");
+  }
+  out->reset(size.width, size.height);
+  const bool read = read_rows(png, info, wanted, &source, out);
+  png_destroy_read_struct(&png, &info, nullptr);
+  if (!read) return fail(Code::kCorrupt, "PNG: {}", source.message.data());
+  return {};
 }
 
 }  // namespace
@@ -125,20 +163,18 @@ Result<Size> read_png_size(Bytes file) {
   return size;
 }
 
-Status decode_png(Bytes file, Pixels* out) {
-  ASSIGN_OR_RETURN(const Size size, read_png_size(file));
-  Source source{file};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
-  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
-  if (info == nullptr) {
-    png_destroy_read_struct(&png, nullptr, nullptr);
-    return fail(Code::kNoMemory, "PNG: no memory for the decoder");
+Status decode_png(Bytes file, Pixels* out) { return decode(file, Wanted::kRgb, out); }
+
+Status decode_png_labels(Bytes file, Pixels* out) {
+  RETURN_IF_ERROR(base::status_of(read_png_size(file)));
+  const uint8_t colour_type = file[kColourTypeAt];
+  if (colour_type != PNG_COLOR_TYPE_GRAY && colour_type != PNG_COLOR_TYPE_PALETTE) {
+    return fail(Code::kUnsupported,
+                "PNG: a map of labels must be grey or have a palette, but this one has colours");
   }
-  out->reset(size.width, size.height);
-  const bool read = read_rows(png, info, &source, out);
-  png_destroy_read_struct(&png, &info, nullptr);
-  if (!read) return fail(Code::kCorrupt, "PNG: {}", source.message.data());
-  return {};
+  return decode(file, Wanted::kLabels, out);
 }
+
+uint32_t png_bits(Bytes file) { return file[kBitsAt]; }
 
 }  // namespace forebay::image

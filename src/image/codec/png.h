@@ -14,4 +14,11 @@ Result<Size> read_png_size(Bytes file);
 // data are ignored, because no pixel depends on them.
 Status decode_png(Bytes file, Pixels* out);
 
+// Decodes a map of labels: a grey PNG, or one with a palette, whose numbers are the labels as they
+// are stored (0 to 255, or to 65535 with 16 bits). Red becomes the label's low byte, and green its
+// high byte. Errors: same as decode_png(); kUnsupported for colours.
+Status decode_png_labels(Bytes file, Pixels* out);
+// The bits of a label: 16, or at most 8. `file` must begin like a PNG (read_png_size()).
+uint32_t png_bits(Bytes file);
+
 }  // namespace forebay::image

@@ -109,6 +109,17 @@ Result<Size> resized_size(const std::optional<Resize>& resize, Size image) {
                                      : Size{resized_longer, resized_shorter};
 }
 
+Status check_mirror(BorderKind kind, const Padding& padding, Size image) {
+  const bool mirrors = kind == BorderKind::kReflect || kind == BorderKind::kSymmetric;
+  const uint32_t across = std::max(padding.left, padding.right);
+  const uint32_t down = std::max(padding.top, padding.bottom);
+  const uint32_t shown = kind == BorderKind::kReflect ? 1 : 0;
+  if (!mirrors || (across <= image.width - shown && down <= image.height - shown)) return {};
+  return base::fail(base::Code::kInvalid,
+                    "a border of {} x {} pixels is wider than its mirror image of {} x {} pixels",
+                    across, down, image.width, image.height);
+}
+
 Result<Viewport> draw_viewport(const RandomCrop& crop, Size image, Size size,
                                base::Random& random) {
   const Padding& p = crop.padding;
@@ -136,18 +147,12 @@ Result<Viewport> draw_viewport(const RandomCrop& crop, Size image, Size size,
   const Rect place = draw_place(size.width, size.height, static_cast<uint32_t>(width),
                                 static_cast<uint32_t>(height), random);
   const Viewport viewport{place.x - left, place.y - top, size};
-  // Same limit as torchvision: a mirror shows the image at most once.
-  const bool mirrored =
-      crop.border.kind == BorderKind::kReflect || crop.border.kind == BorderKind::kSymmetric;
-  const int64_t shown = crop.border.kind == BorderKind::kReflect ? 1 : 0;
-  const int64_t right = width - left - image.width;
-  const int64_t bottom = height - top - image.height;
-  if (mirrored && (std::max(left, right) > image.width - shown ||
-                   std::max(top, bottom) > image.height - shown)) {
-    return base::fail(base::Code::kInvalid,
-                      "a border of {} x {} pixels is wider than its mirror image of {} x {} pixels",
-                      std::max(left, right), std::max(top, bottom), image.width, image.height);
-  }
+  const auto sides = [](int64_t before, int64_t shown, int64_t padded) {
+    return std::pair(static_cast<uint32_t>(before), static_cast<uint32_t>(padded - before - shown));
+  };
+  const auto [before, after] = sides(left, image.width, width);
+  const auto [above, below] = sides(top, image.height, height);
+  RETURN_IF_ERROR(check_mirror(crop.border.kind, {before, above, after, below}, image));
   return viewport;
 }
 

@@ -84,6 +84,9 @@ Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height
 // happen to long, thin images.
 Result<Size> resized_size(const std::optional<Resize>& resize, Size image);
 
+// kInvalid when a border mirrors an image more than once, which torchvision refuses too.
+Status check_mirror(BorderKind kind, const Padding& padding, Size image);
+
 // Draws where a crop of `size` lies in an image (after resizing, without its padding); all places
 // are equally likely. kInvalid when the image is too small for the crop, or for a border that
 // mirrors it.

@@ -2,7 +2,7 @@
 // of the direct subfolders. A class's samples are all images below its folder: folders in the order
 // of their whole paths, files by name. Symbolic links are followed. Two things differ from
 // ImageFolder: an empty class is no error and keeps its number, and a folder `.forebay`, where
-// indexes were once, is no class.
+// indexes were once, is no class. A folder without subfolders has its own images, without classes.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -184,6 +184,16 @@ Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLis
   return {};
 }
 
+// Adds the images that lie in the folder itself, which have no class.
+Status add_root(const io::Origin& origin, FolderLister* lister, Listing* out) {
+  ASSIGN_OR_RETURN(auto entries, origin.list(out->root));
+  std::erase_if(entries, [](const io::DirEntry& entry) {
+    return is_own(entry) || entry.type == io::FileType::kDirectory;
+  });
+  out->ignored = 0;  // those that are no images are counted now
+  return lister->add_folder("", entries, -1);
+}
+
 }  // namespace
 
 Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places) {
@@ -193,20 +203,19 @@ Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places
   listing.ignored = places.files;
   listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
   listing.schema.classes = places.classes;
-  if (places.classes.empty()) {
-    return fail(Code::kInvalid,
-                "{}: no subfolders (one for each class is expected) and no .tar files", root);
-  }
+  FolderLister lister(&listing);
+  if (places.classes.empty()) RETURN_IF_ERROR(add_root(origin, &lister, &listing));
   if (places.classes.size() > base::kClassesMax) {
     return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
   }
-  FolderLister lister(&listing);
   const size_t classes = places.classes.size();
   for (size_t first = 0; first < classes; first += kClassesAtOnce) {
     const size_t end = std::min(first + kClassesAtOnce, classes);
     RETURN_IF_ERROR(add_classes(origin, first, end, &lister, &listing));
   }
-  if (listing.samples.empty()) return fail(Code::kInvalid, "{}: no images in it", root);
+  if (listing.samples.empty()) {
+    return fail(Code::kInvalid, "{}: no images, no subfolders with images and no .tar files", root);
+  }
   RETURN_IF_ERROR(measure_files(origin, lister.unmeasured(), &listing));
   return listing;
 }

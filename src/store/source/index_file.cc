@@ -273,6 +273,13 @@ class Checksummer {
 
 Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
                                  const IndexOptions& options) {
+  if (places.kind == SourceKind::kFolder && places.classes.empty()) {
+    return fail(
+        Code::kUnsupported,
+        "{}: an index is for folders by class and for shards; images that lie in the folder "
+        "itself are listed at each opening",
+        places.folder);
+  }
   IndexReport report;
   report.path = index_path(places);
   IndexRemarks remarks;

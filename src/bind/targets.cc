@@ -1,0 +1,87 @@
+#include "feed/targets.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "bind/arrays.h"
+#include "bind/dataset.h"
+
+namespace forebay::bind {
+namespace {
+
+template <class T>
+using Given = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Quads = nb::ndarray<const float, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+using Pairs = nb::ndarray<const float, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> values(const Given<T>& given) {
+  return {given.data(), given.data() + given.size()};
+}
+
+// The rows of an array as structs of floats.
+template <class T, class Rows>
+std::vector<T> rows(const Rows& given) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(float) == 0);
+  const auto* const first = reinterpret_cast<const T*>(given.data());
+  return {first, first + given.shape(0)};
+}
+
+feed::Outlines make_outlines(const Given<uint64_t>& first_part, const Given<uint64_t>& first_number,
+                             const Given<uint8_t>& is_runs, const Given<int32_t>& numbers) {
+  return {values(first_part), values(first_number), values(is_runs), values(numbers)};
+}
+
+std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const Quads& boxes,
+                                            uint32_t points_each, const Pairs& points,
+                                            std::optional<feed::Outlines> outlines,
+                                            const Dataset* maps, const Given<uint64_t>& map_of) {
+  auto out = std::make_shared<feed::Targets>();
+  out->first = values(first);
+  out->boxes = rows<image::Bounds>(boxes);
+  out->points_each = points_each;
+  out->points = rows<image::Point>(points);
+  out->outlines = std::move(outlines);
+  if (maps != nullptr) out->maps = maps->opened;
+  out->map_of = values(map_of);
+  return out;
+}
+
+// Corners of polygons, x and y in turn in pixels, as numbers of an Outlines.
+Array<int32_t> corners(const Given<double>& numbers) {
+  std::vector<int32_t> out;
+  out.reserve(numbers.size());
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    const image::Corner corner = image::corner_at(numbers.data()[i], numbers.data()[i + 1]);
+    out.push_back(corner.x);
+    out.push_back(corner.y);
+  }
+  return to_array(std::move(out));
+}
+
+}  // namespace
+
+void bind_targets(nb::module_& m) {
+  nb::class_<feed::Outlines>(m, "Outlines", "Outlines of objects (feed/targets.h).")
+      .def(
+          "__init__",
+          [](feed::Outlines* self, const Given<uint64_t>& first_part,
+             const Given<uint64_t>& first_number, const Given<uint8_t>& is_runs,
+             const Given<int32_t>& numbers) {
+            new (self) feed::Outlines(make_outlines(first_part, first_number, is_runs, numbers));
+          },
+          nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"));
+  nb::class_<feed::Targets>(m, "Targets",
+                            "What moves with the images of a dataset (feed/targets.h).");
+  m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
+        nb::arg("points"), nb::arg("outlines").none(), nb::arg("maps").none(), nb::arg("map_of"));
+  m.def("corners", &corners, nb::arg("numbers"),
+        "Corners of polygons, x and y in turn in pixels, as numbers of Outlines.");
+  m.def(
+      "decode_runs",
+      [](const std::string& text) { return to_array(unwrap(image::decode_runs(text))); },
+      nb::arg("text"), "The lengths of runs in COCO's compressed text.");
+}
+
+}  // namespace forebay::bind

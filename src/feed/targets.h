@@ -1,0 +1,59 @@
+// What is known of a dataset's samples beside their images, and moves with them: boxes, keypoints,
+// outlines and maps of labels.
+#pragma once
+
+#include <memory>
+
+#include "image/masks.h"
+#include "store/dataset.h"
+
+namespace forebay::feed {
+
+using base::Result;
+using base::Status;
+
+// Outlines of objects, each of any number of parts.
+struct Outlines {
+  // The parts of object i are those from first_part[i] to first_part[i + 1].
+  std::vector<uint64_t> first_part;
+  // The numbers of part i are those from first_number[i] to first_number[i + 1]: the corners of a
+  // polygon (image::Corner), x and y in turn, or the lengths of runs.
+  std::vector<uint64_t> first_number;
+  std::vector<uint8_t> is_runs;
+  std::vector<int32_t> numbers;
+};
+
+// Immutable once a feed has it.
+struct Targets {
+  // The objects of sample i are those from first[i] to first[i + 1]. Empty: samples have none.
+  std::vector<uint64_t> first;
+  std::vector<image::Bounds> boxes;  // of each object
+  uint32_t points_each = 0;
+  std::vector<image::Point> points;  // points_each for each object
+  std::optional<Outlines> outlines;
+  // Where samples have maps of labels: the datasets of these, of which sample i has the one with
+  // the number map_of[i].
+  std::shared_ptr<const store::Dataset> maps;
+  std::vector<uint64_t> map_of;
+
+  uint64_t count(uint64_t sample) const {
+    return first.empty() ? 0 : first[sample + 1] - first[sample];
+  }
+  // Boxes and keypoints of a sample, in pixels of its image.
+  image::Objects objects(uint64_t sample) const;
+  // The parts of the outlines of a sample's objects. kInvalid when they do not fit its image.
+  Result<std::vector<std::vector<image::Changes>>> outlines_of(uint64_t sample,
+                                                               image::Size size) const;
+};
+// kInvalid when the tables contradict each other, or a dataset of so many samples.
+Status check_targets(const Targets& targets, uint64_t samples);
+
+// What a batch has of a sample's targets.
+struct SampleTargets {
+  uint64_t first_object = 0;  // the number of its first object in Targets
+  image::Objects objects = {};
+  image::OwnSize masks = {};   // of its objects (image::MaskMaker)
+  image::OwnSize labels = {};  // its map of labels
+};
+
+}  // namespace forebay::feed

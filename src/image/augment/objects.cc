@@ -1,0 +1,171 @@
+#include "image/augment/objects.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace forebay::image {
+namespace {
+
+void clamp(Size size, Objects* objects) {
+  const auto right = static_cast<float>(size.width);
+  const auto bottom = static_cast<float>(size.height);
+  for (Bounds& box : objects->boxes) {
+    box.left = std::clamp(box.left, 0.0F, right);
+    box.top = std::clamp(box.top, 0.0F, bottom);
+    box.right = std::clamp(box.right, 0.0F, right);
+    box.bottom = std::clamp(box.bottom, 0.0F, bottom);
+  }
+}
+
+void shift(double x, double y, Objects* objects) {
+  const auto left = static_cast<float>(x);
+  const auto top = static_cast<float>(y);
+  for (Bounds& box : objects->boxes) {
+    box = {box.left - left, box.top - top, box.right - left, box.bottom - top};
+  }
+  for (Point& point : objects->points) point = {point.x - left, point.y - top};
+}
+
+void scale(Size from, Size to, Objects* objects) {
+  if (from == to) return;
+  const auto across = static_cast<float>(double{1} * to.width / from.width);
+  const auto down = static_cast<float>(double{1} * to.height / from.height);
+  for (Bounds& box : objects->boxes) {
+    box = {box.left * across, box.top * down, box.right * across, box.bottom * down};
+  }
+  for (Point& point : objects->points) point = {point.x * across, point.y * down};
+}
+
+// A map of places in pixels from the top left corner.
+struct Map {
+  std::array<float, 3> x;
+  std::array<float, 3> y;
+  std::array<float, 3> divisor = {0, 0, 1};
+
+  Point operator()(float from_x, float from_y) const {
+    const auto sum = [&](const std::array<float, 3>& m) {
+      return m[0] * from_x + m[1] * from_y + m[2];
+    };
+    const float by = sum(divisor);
+    return {sum(x) / by, sum(y) / by};
+  }
+};
+
+std::array<float, 3> as_floats(double a, double b, double c) {
+  return {static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)};
+}
+
+// The inverse of what each place shows: where each place goes. Singular maps show no place twice,
+// so that it does not matter where they send it.
+Map inverse(const Affine& map, Size size) {
+  const auto& m = map.m;
+  const double determinant = m[0] * m[4] - m[1] * m[3];
+  if (determinant == 0) return {{1, 0, 0}, {0, 1, 0}};
+  const double a = m[4] / determinant;
+  const double b = -m[1] / determinant;
+  const double c = -m[3] / determinant;
+  const double d = m[0] / determinant;
+  const double x = size.width * 0.5;
+  const double y = size.height * 0.5;
+  return {as_floats(a, b, x - a * (x + m[2]) - b * (y + m[5])),
+          as_floats(c, d, y - c * (x + m[2]) - d * (y + m[5]))};
+}
+
+Map inverse(const Projection& map) {
+  const auto& m = map.m;
+  const double determinant = m[0] * m[4] - m[1] * m[3];
+  if (determinant == 0) return {{1, 0, 0}, {0, 1, 0}};
+  const auto row = [&](double a, double b, double c) {
+    return as_floats(a / determinant, b / determinant, c / determinant);
+  };
+  Map out{row(m[4] - m[5] * m[7], -m[1] + m[2] * m[7], m[1] * m[5] - m[2] * m[4]),
+          row(-m[3] + m[5] * m[6], m[0] - m[2] * m[6], -m[0] * m[5] + m[2] * m[3]),
+          row(-m[4] * m[6] + m[3] * m[7], -m[0] * m[7] + m[1] * m[6], 0)};
+  out.divisor[2] = 1;
+  return out;
+}
+
+void apply(const Map& map, Size after, Objects* objects) {
+  for (Bounds& box : objects->boxes) {
+    constexpr float kFar = std::numeric_limits<float>::infinity();
+    Bounds out{kFar, kFar, -kFar, -kFar};
+    for (const auto& [x, y] : {Point{box.left, box.top}, Point{box.right, box.top},
+                               Point{box.right, box.bottom}, Point{box.left, box.bottom}}) {
+      const Point corner = map(x, y);
+      out = {std::min(out.left, corner.x), std::min(out.top, corner.y),
+             std::max(out.right, corner.x), std::max(out.bottom, corner.y)};
+    }
+    box = out;
+  }
+  for (Point& point : objects->points) point = map(point.x, point.y);
+  clamp(after, objects);
+}
+
+struct Mover {
+  Size size;
+  Objects* objects;
+
+  template <class Other>
+  void operator()(const Other&) const {}
+  void operator()(const Cut& cut) const { move(cut, size, objects); }
+  void operator()(const Flip& flip) const {
+    const auto width = static_cast<float>(size.width);
+    const auto height = static_cast<float>(size.height);
+    for (Bounds& box : objects->boxes) {
+      if (flip.across) box = {width - box.right, box.top, width - box.left, box.bottom};
+      if (flip.down) box = {box.left, height - box.bottom, box.right, height - box.top};
+    }
+    // Points are places of pixels, which are counted from 0.
+    for (Point& point : objects->points) {
+      if (flip.across) point.x = width - 1 - point.x;
+      if (flip.down) point.y = height - 1 - point.y;
+    }
+  }
+  void operator()(const QuarterTurns& turns) const {
+    for (uint32_t i = 0; i < turns.count; ++i) {
+      const auto width = static_cast<float>(i % 2 == 0 ? size.width : size.height);
+      for (Bounds& box : objects->boxes) {
+        box = {box.top, width - box.right, box.bottom, width - box.left};
+      }
+      for (Point& point : objects->points) point = {point.y, width - point.x};
+    }
+    clamp(size_after(turns, size), objects);
+  }
+  void operator()(const AffineWarp& warp) const { apply(inverse(warp.map, size), size, objects); }
+  void operator()(const Perspective& warp) const { apply(inverse(warp.map), size, objects); }
+};
+
+}  // namespace
+
+void move(const Cut& cut, Size before, Objects* objects) {
+  if (cut.outside) {
+    const auto& [image, viewport, border] = *cut.outside;
+    scale(before, image, objects);
+    shift(static_cast<double>(viewport.x), static_cast<double>(viewport.y), objects);
+    clamp(viewport.size, objects);
+    return;
+  }
+  const Rect& region = cut.region;
+  if (region != whole(before)) {
+    shift(region.x, region.y, objects);
+    clamp({region.width, region.height}, objects);
+  }
+  scale({region.width, region.height}, cut.resized, objects);
+  if (cut.kept != whole(cut.resized)) {
+    shift(cut.kept.x, cut.kept.y, objects);
+    clamp(cut.size(), objects);
+  }
+}
+
+void move(const Action& action, Size before, Objects* objects) {
+  std::visit(Mover{before, objects}, action);
+}
+
+Size size_after(const Action& action, Size before) {
+  if (const auto* const cut = std::get_if<Cut>(&action)) return cut->size();
+  const auto* const turns = std::get_if<QuarterTurns>(&action);
+  const bool swapped = turns != nullptr && turns->count % 2 == 1;
+  return swapped ? Size{before.height, before.width} : before;
+}
+
+}  // namespace forebay::image
