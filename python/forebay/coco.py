@@ -33,8 +33,8 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
     sample_of = _samples_of(found["images"], keys, os.fspath(path))
     image_ids = np.full(len(keys), -1, np.int64)
-    for image_id, sample in sample_of.items():
-        image_ids[sample] = image_id
+    for image_id, number in sample_of.items():
+        image_ids[number] = image_id
     annotations = found.get("annotations", [])
     of_sample: list[list[Mapping[str, Any]]] = [[] for _ in keys]
     captions: list[list[str]] = [[] for _ in keys]
@@ -77,11 +77,11 @@ def _samples_of(images: Sequence[Any], keys: Sequence[str], path: str) -> dict[i
         if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
             raise ValueError(f"{path}: image {place} has no id or no file_name")
         key = _key_of(str(image["file_name"]))
-        number = whole.get(key, last.get(key.rsplit("/", 1)[-1]))
-        if number is None:
+        found = whole.get(key, last.get(key.rsplit("/", 1)[-1]))
+        if found is None:
             missing.append(str(image["file_name"]))
         else:
-            out[image["id"]] = number
+            out[image["id"]] = found
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of its {len(images)} images are no samples of the dataset, "

@@ -1,7 +1,7 @@
 """Turns the user's crops, resizings and borders into the core's."""
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from forebay import _core
@@ -14,7 +14,11 @@ _BORDERS = {
     "reflect": _core.BorderKind.REFLECT,
     "symmetric": _core.BorderKind.SYMMETRIC,
 }
-ANY_SIZE = _core.Size(width=0, height=0)
+
+
+def any_size() -> Any:
+    """The core's size that stands for whatever size there is."""
+    return _core.Size(width=0, height=0)
 
 
 def sides_of(one: Any, name: str = "size") -> tuple[int, ...]:
@@ -72,9 +76,9 @@ def padding_of(one: Any) -> Any:
     return _core.Padding(*(padding * 4)[:4])
 
 
-def levels_of(one: Any) -> list[int]:
+def levels_of(one: Any, kind: Any = Real) -> list[int]:
     """The colour `fill`, of red, green and blue; rounded down like torchvision does."""
-    fill = (numbers_of(one, "fill", (1, 3), Real) * 3)[:3]
+    fill = (numbers_of(one, "fill", (1, 3), kind) * 3)[:3]
     if any(not 0 <= level <= 255 for level in fill):
         raise ValueError(f"{type(one).__name__}: fill is {one.fill!r}, but must be from 0 to 255")
     return [int(level) for level in fill]
@@ -87,11 +91,13 @@ def border_of(one: Any) -> Any:
             f"{type(one).__name__}: padding_mode is {one.padding_mode!r}, but must be one of "
             f"{list(_BORDERS)}"
         )
-    return _core.Border(_BORDERS[one.padding_mode], levels_of(one))
+    kind = Integral if isinstance(one, kinds.RandomCrop) else Real
+    return _core.Border(_BORDERS[one.padding_mode], levels_of(one, kind))
 
 
 def crop_of(one: Any) -> Any:
     """The core's crop of what is_crop() says."""
+    crop: Any
     match one:
         case kinds.RandomResizedCrop():
             crop = _core.RandomResizedCrop()
@@ -118,9 +124,9 @@ def is_crop(one: Any) -> bool:
 
 
 def cut_size(one: Any) -> Any:
-    """The size of what is_crop() says; ANY_SIZE where it depends on the image."""
+    """The size of what is_crop() says; any_size() where it depends on the image."""
     is_any = isinstance(one, kinds.Resize) and len(sides_of(one)) == 1
-    return ANY_SIZE if is_any else size_of(one)
+    return any_size() if is_any else size_of(one)
 
 
 def interpolation_in(one: Any) -> Any:

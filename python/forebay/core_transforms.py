@@ -12,7 +12,7 @@ from forebay.arguments import numbers_of, probability_of
 from forebay.box_transforms import OfBoxes
 from forebay.core_boxes import BoxOptions, box_options
 from forebay.core_crops import (
-    ANY_SIZE,
+    any_size,
     crop_of,
     cut_size,
     interpolation_in,
@@ -106,8 +106,8 @@ class _Made:
         self._steps: list[Any] = []
         self._resize: Any = None  # of a Resize at the beginning
         self._is_cropped = False
-        self._cropped = ANY_SIZE  # the size after the crop at the beginning
-        self._size = ANY_SIZE  # and after all
+        self._cropped = any_size()  # the size after the crop at the beginning
+        self._size = any_size()  # and after all
         self._changes_size = False  # whether a step does, after the crop
         self._draws_size = False
 
@@ -154,7 +154,7 @@ class _Made:
         if not changes:
             return
         self._changes_size = True
-        known, self._size = self._size, ANY_SIZE
+        known, self._size = self._size, any_size()
         if isinstance(one, (*_NESTING, *_DRAWN_SIZES)):
             self._draws_size = True
         elif isinstance(one, sizes.Pad):

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "image/augment/crop_first.h"
+
 namespace forebay::image {
 namespace {
 
@@ -20,8 +22,28 @@ bool draw_flip(double probability, base::Random& random) {
   return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
 }
 
+// Crops to a part of what the crop and the flips after it give.
+void crop_to(const Rect& part, Draw* drawn) {
+  const Size size = drawn->cut.size();
+  if (part == whole(size)) return;
+  Rect stored = part;  // before the flips
+  if (drawn->flip) stored.x = size.width - part.x - part.width;
+  if (drawn->vertical_flip) stored.y = size.height - part.y - part.height;
+  const auto crop_of = [&](const Rect& rect) {
+    return viewport_cut(size, size, {rect.x, rect.y, {rect.width, rect.height}}, {});
+  };
+  if (const auto both = joined(drawn->cut, crop_of(stored))) {
+    drawn->cut = *both;
+  } else if (!drawn->cut.outside) {
+    const Rect& kept = drawn->cut.kept;
+    drawn->cut.kept = {kept.x + stored.x, kept.y + stored.y, stored.width, stored.height};
+  } else {
+    drawn->actions.insert(drawn->actions.begin(), crop_of(part));
+  }
+}
+
 // Makes the first actions part of the crop and of the flips after it, where the pixels are the
-// same: what a later crop leaves out need not be decoded.
+// same.
 void join_first(Draw* drawn) {
   size_t joins = 0;
   for (const Action& action : drawn->actions) {
@@ -73,12 +95,15 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
   }
   ASSIGN_OR_RETURN(out.actions, draw_actions(transform.steps, out.size, random, objects));
   for (const Action& action : out.actions) out.size = size_after(action, out.size);
-  if (!crop && transform.size != Size{} && out.size != transform.size) {
+  const Size wanted = crop ? crop->size : transform.size;
+  if (wanted != Size{} && out.size != wanted) {
     return base::fail(base::Code::kInvalid,
-                      "{} x {} pixels became a sample of {} x {}, but all samples have {} x {}",
-                      image.width, image.height, out.size.width, out.size.height,
-                      transform.size.width, transform.size.height);
+                      "{} x {} pixels became a sample of {} x {}, but {} x {} were asked for",
+                      image.width, image.height, out.size.width, out.size.height, wanted.width,
+                      wanted.height);
   }
+  // What a later crop leaves out need not be decoded.
+  crop_to(crop_first(out.cut.size(), &out.actions), &out);
   join_first(&out);
   const RandomErasing& erasing = transform.erasing;
   if (erasing.probability > 0) out.erased = draw_erased(erasing, out.size, random);

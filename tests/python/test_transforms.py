@@ -473,6 +473,7 @@ def describe(value: Any) -> Any:
     """Returns what an object of the core holds, for comparing."""
     if type(value).__module__.startswith("forebay") and not isinstance(value, Enum):
         names = [name for name in dir(value) if not name.startswith("_")]
+        names = [name for name in names if not callable(getattr(value, name))]
         assert names
         return {name: describe(getattr(value, name)) for name in names}
     if isinstance(value, (tuple, list)):
@@ -506,14 +507,12 @@ def test_what_comes_from_torchvision_does_the_same(noise: Path, theirs: Any):
         ([v2.CenterCrop(8), v2.ToDtype(torch.float16, scale=True)], "to torch.float16"),
         ([*TO_FLOAT, v2.RandomCrop(8, 1, fill=1)], "fill is on the scale"),
         ([*TO_FLOAT, v2.Normalize(MEAN, STD), v2.CenterCrop(8)], "in this order"),
-        ([v2.RandomHorizontalFlip(), v2.RandomCrop(8, (1, 0, 0, 0))], "in this order"),
         ([v2.RandomErasing(), v2.RandomCrop(8)], "in this order"),
         (
             [v2.CenterCrop(8), v2.RandomErasing(value=255), v2.ToDtype(torch.float32, scale=True)],
             "RandomErasing's value",
         ),
         ([*TO_FLOAT, v2.CenterCrop(8), v2.RandomInvert()], "RandomInvert gets numbers from 0 to 1"),
-        ([v2.RandomInvert(), v2.CenterCrop(8)], "in this order"),
         ([v2.CenterCrop(8), lambda image: image], "<lambda> is a function"),
         ([v2.RandomApply([v2.CenterCrop(8)])], "CenterCrop within RandomApply has no counterpart"),
     ],
@@ -537,8 +536,6 @@ W: Any = T
         ([W.CenterCrop(20000)], "size is 20000 x 20000"),
         ([W.Resize(20000), W.CenterCrop(8)], "resize is 20000"),
         ([W.Resize((8, 20000))], "size is 20000 x 8"),
-        ([W.Resize(40), W.RandomResizedCrop(8)], "in this order"),
-        ([W.Resize((8, 8)), W.Resize((8, 8))], "in this order"),
         ([W.RandomCrop(8, padding=(1, 2, 3))], "padding is"),
         ([W.RandomCrop(8, padding=-1)], "padding is -1"),
         ([W.RandomCrop(8, padding=20000)], "crop padding is 20000"),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "image/augment/crop_first.h"
 #include "image/augment/filter.h"
 #include "image/augment/geometry.h"
 #include "image/augment/steps.h"
@@ -76,6 +77,13 @@ std::vector<Step> all_steps() {
       ScaleJitter{{30, 20}},
       RandomShortestSize{{8, 40}, 60},
       RandomResize{3, 50},
+      Action(Brightness{1.3}),
+      Action(Hue{0.2}),
+      RandomChoice{
+          {1, 2, 3}, {Action(SolarizeAdd{40}), Action(Invert{}), ColourJitter{}}, 2, false},
+      ChainMixture{2, 0, 1, {Action(Equalize{}), Action(Posterize{2}), RandomAffine{{-9, 9}}}},
+      AugmentOp{.operation = Operation::kShearX, .slope = 3, .least = -9, .most = 9},
+      AugmentOp{.operation = Operation::kBlurUpTo, .slope = 2, .least = 0.1, .most = 2},
   };
   out.emplace_back(RandomOrder{{Action(Solarize{100}), RandomApply{0.5, {Action(Invert{})}}}});
   return out;
@@ -132,6 +140,26 @@ TEST(Performer, PutsTonesTogetherWithoutChangingThem) {
     ASSERT_EQ(performed(performer, one.pixels, one.actions).rgb, step_by_step.rgb)
         << "case " << number;
   }
+}
+
+TEST(CropFirst, LeavesThePixelsAsTheyAre) {
+  size_t cropped = 0;
+  for (uint32_t number = 0; number < 4000; ++number) {
+    const Case one = make_case(number);
+    Performer performer;
+    const Size size{one.pixels.width, one.pixels.height};
+    std::vector<Action> actions = one.actions;
+    const Rect needed = crop_first(size, &actions);
+    ASSERT_TRUE(needed.inside(size.width, size.height)) << "case " << number;
+    cropped += needed != whole(size) ? 1 : 0;
+    Pixels part = one.pixels;
+    part.crop(needed);
+    const Pixels made = performed(performer, part, actions);
+    const Pixels expected = performed(performer, one.pixels, one.actions);
+    ASSERT_EQ(made.width, expected.width) << "case " << number;
+    ASSERT_EQ(made.rgb, expected.rgb) << "case " << number;
+  }
+  EXPECT_GT(cropped, 200U);
 }
 
 TEST(ChangeTone, ReplacesEachByteByItsTable) {

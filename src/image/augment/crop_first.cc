@@ -1,0 +1,105 @@
+#include "image/augment/crop_first.h"
+
+#include <algorithm>
+
+#include "image/augment/objects.h"
+
+namespace forebay::image {
+namespace {
+
+// Whether an action changes each pixel for itself, and moves none.
+struct IsPointwise {
+  bool operator()(const Brightness&) const { return true; }
+  bool operator()(const Saturation&) const { return true; }
+  bool operator()(const Hue&) const { return true; }
+  bool operator()(const Posterize&) const { return true; }
+  bool operator()(const Solarize&) const { return true; }
+  bool operator()(const SolarizeAdd&) const { return true; }
+  bool operator()(const Invert&) const { return true; }
+  bool operator()(const Grey&) const { return true; }
+  bool operator()(const PermuteChannels&) const { return true; }
+  template <class Other>
+  bool operator()(const Other&) const {
+    return false;
+  }
+};
+
+Rect mirrored(const Rect& part, const Flip& flip, Size picture) {
+  Rect out = part;
+  if (flip.across) out.x = picture.width - part.x - part.width;
+  if (flip.down) out.y = picture.height - part.y - part.height;
+  return out;
+}
+
+bool is_nothing(const Cut& cut, Size picture) {
+  return !cut.outside && !cut.resizes() && cut.region == whole(picture) &&
+         cut.kept == whole(cut.resized);
+}
+
+// Joins cuts that follow each other.
+void join_neighbours(std::vector<Action>* actions) {
+  for (size_t i = 0; i + 1 < actions->size();) {
+    const auto* const first = std::get_if<Cut>(&(*actions)[i]);
+    const auto* const second = std::get_if<Cut>(&(*actions)[i + 1]);
+    const auto both =
+        first != nullptr && second != nullptr ? joined(*first, *second) : std::nullopt;
+    if (!both) {
+      ++i;
+      continue;
+    }
+    (*actions)[i] = *both;
+    actions->erase(actions->begin() + static_cast<ptrdiff_t>(i) + 1);
+  }
+}
+
+}  // namespace
+
+Rect crop_first(Size picture, std::vector<Action>* actions) {
+  join_neighbours(actions);
+  // From the last action to the first: `needed` is the part that the actions from here on need of
+  // the picture of this size, where they are pointwise or flips.
+  std::vector<Size> sizes{picture};
+  for (const Action& action : *actions) sizes.push_back(size_after(action, sizes.back()));
+  Rect needed = whole(sizes.back());
+  for (size_t i = actions->size(); i-- > 0;) {
+    const Size size = sizes[i];
+    Action& action = (*actions)[i];
+    if (auto* const cut = std::get_if<Cut>(&action)) {
+      if (needed != whole(cut->size())) {
+        // What comes after needs a part of this cut alone.
+        const Cut rest = viewport_cut(cut->size(), cut->size(),
+                                      {needed.x, needed.y, {needed.width, needed.height}}, {});
+        if (const auto both = joined(*cut, rest)) {
+          *cut = *both;
+        } else if (!cut->outside) {
+          cut->kept.x += needed.x;
+          cut->kept.y += needed.y;
+          cut->kept.width = needed.width;
+          cut->kept.height = needed.height;
+        } else {
+          actions->insert(actions->begin() + static_cast<ptrdiff_t>(i) + 1, rest);
+          needed = whole(size);
+          continue;
+        }
+      }
+      needed = cut->region;
+      cut->region = whole(Size{needed.width, needed.height});
+      if (is_nothing(*cut, {needed.width, needed.height})) {
+        actions->erase(actions->begin() + static_cast<ptrdiff_t>(i));
+      }
+    } else if (const auto* const flip = std::get_if<Flip>(&action)) {
+      needed = mirrored(needed, *flip, size);
+    } else if (!std::visit(IsPointwise(), action) && needed != whole(sizes[i + 1])) {
+      const Size after = sizes[i + 1];
+      const Viewport part{needed.x, needed.y, {needed.width, needed.height}};
+      actions->insert(actions->begin() + static_cast<ptrdiff_t>(i) + 1,
+                      viewport_cut(after, after, part, {}));
+      needed = whole(size);
+    } else if (!std::visit(IsPointwise(), action)) {
+      needed = whole(size);
+    }
+  }
+  return needed;
+}
+
+}  // namespace forebay::image
