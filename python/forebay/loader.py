@@ -218,16 +218,15 @@ class Loader:
         self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
         self.drop_last, self.even_batches = options.drop_last, options.even_batches
         self.collate_fn, self.batch_transform = collate_fn, batch_transform
-        self.num_workers, self.prefetch_factor = options.num_workers, options.prefetch_factor
-        self.seed, self.generator = options.seed, generator
-        self.pin_memory, self.device = options.pin_memory, options.device
+        self.generator, self.seed, self.num_workers = generator, options.seed, options.num_workers
+        self.prefetch_factor, self.pin_memory = options.prefetch_factor, options.pin_memory
+        self.device = options.device
 
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
-        self._progress = options.progress
+        self._progress, self._monitor = options.progress, Monitor(self.num_workers)
         self._mover: Mover | None = None  # made by the first iter()
-        self._monitor = Monitor(self.num_workers)
         # Held while the place or the feed changes, and never while functions of the user run.
         self._lock = ProcessLock()
         self._place = Place()

@@ -184,11 +184,11 @@ def test_what_moves_is_where_torchvision_moves_it(transform: list[Any], place: P
                         ("image", "boxes", "masks", "keypoints", "mask")}  # fmt: skip
             levels = (image[i].int() - expected["image"].int()).abs().max()
             assert levels <= (1 if warps else 0), (number, actions)
-            off = dict(rtol=0, atol=1e-3 if warps else 0)
+            off = 1e-3 if warps else 0.0
             empty = dropped(actions, transform, boxes[i])
-            close(boxes[i][~empty], expected["boxes"].as_subclass(torch.Tensor)[~empty], **off)
-            close(keypoints[i][..., :2], expected["keypoints"].as_subclass(torch.Tensor), **off)
-            close(keypoints[i][..., 2], sample["visible"], **off)
+            close(boxes[i][~empty], expected["boxes"].as_subclass(torch.Tensor)[~empty], off)
+            close(keypoints[i][..., :2], expected["keypoints"].as_subclass(torch.Tensor), off)
+            close(keypoints[i][..., 2], sample["visible"], off)
             assert torch.equal(masks[i], expected["masks"].as_subclass(torch.Tensor)), number
             assert torch.equal(mask[i].int(), expected["mask"].as_subclass(torch.Tensor)), number
             assert torch.equal(labels[i], sample["labels"])
@@ -198,8 +198,8 @@ def test_what_moves_is_where_torchvision_moves_it(transform: list[Any], place: P
     assert count == 72
 
 
-def close(one: torch.Tensor, other: torch.Tensor, **off: float) -> None:
-    torch.testing.assert_close(one, other.reshape(one.shape), **off)
+def close(one: torch.Tensor, other: torch.Tensor, off: float) -> None:
+    torch.testing.assert_close(one, other.reshape(one.shape), rtol=0, atol=off)
 
 
 def dropped(actions: list[Any], transform: list[Any], boxes: torch.Tensor) -> torch.Tensor:
@@ -305,7 +305,7 @@ def test_parts_and_sums_have_the_objects_of_their_samples(place: Path):
     dataset = forebay.Dataset(place / "images", annotations=place / "all.json")
     fields = ["image", "boxes", "masks", "index", "target"]
     transform = [T.Resize((20, 20))]
-    whole = {}
+    whole: dict[int, Any] = {}
     for _, boxes, masks, index, _ in batches(dataset, transform=transform, fields=fields):
         whole |= dict(zip(index.tolist(), zip(boxes, masks, strict=True), strict=True))
     order = [6, 2, 2, 0, 5]
@@ -361,13 +361,13 @@ def crops(own: Any, theirs: Any, boxes: list[list[float]], count: int) -> tuple[
     for sample in range(count):
         actions = _core.draw_actions([step], _core.Size(100, 80), 1, 0, sample, boxes)
         mine += [tuple(action.region) for action in actions]
-    sample = [torch.zeros(3, 80, 100), tv_tensors.BoundingBoxes(
+    inputs = [torch.zeros(3, 80, 100), tv_tensors.BoundingBoxes(
         boxes, format="XYXY", canvas_size=(80, 100)
     )]  # fmt: skip
     torch.manual_seed(4)
     other = []
     for _ in range(count):
-        drawn_by_them = theirs.make_params(sample)
+        drawn_by_them = theirs.make_params(inputs)
         if "left" in drawn_by_them:
             other.append(tuple(drawn_by_them[key] for key in ("left", "top", "width", "height")))
     return np.array(mine), np.array(other)

@@ -1,6 +1,5 @@
 """The core draws for timm's policies what timm draws, by its strings and by its objects."""
 
-import operator
 import random
 from collections import Counter, defaultdict
 from typing import Any
@@ -175,7 +174,10 @@ def described(policy: Any) -> Any:
 def test_objects_of_timm_are_their_strings(config: str):
     ours_by_string = described(T.TimmAugment(config, translate_const=18))
     from_object = described(made(config))
-    names = operator.attrgetter("name")
+
+    def names(op: Any) -> str:
+        return str(op.name)
+
     pairs = zip(ours_by_string.groups, from_object.groups, strict=True)
     assert all(sorted(one, key=names) == sorted(other, key=names) for one, other in pairs)
     assert ours_by_string.numbers == from_object.numbers
@@ -205,7 +207,8 @@ def test_tones_are_pillows(name: str):
         kind, value = argument(action)
         if kind != name or value == 0:  # Pillow refuses to keep no bits
             continue
-        made_by_them = timm.NAME_TO_OP[name](Image.fromarray(picture), int(value or 0))
+        operation: Any = timm.NAME_TO_OP[name]
+        made_by_them = operation(Image.fromarray(picture), int(value or 0))
         np.testing.assert_array_equal(_core.performed(picture, [action]), np.asarray(made_by_them))
         found += 1
     assert found > 20
