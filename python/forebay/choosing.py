@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.dataset import Dataset
+from forebay.options import Options
 
 _END = object()  # stands for an item where there are no more
 # How many samples are taken from a sampler at once where it does not say how many it gives.
@@ -133,6 +134,47 @@ class _Draws:
         """Counts samples that came, where others follow."""
         now = np.bincount(chosen, minlength=self._samples)
         self._came = now if self._came is None else self._came + now
+
+
+class Repeats:
+    """Gives each sample several times in a row, for repeated augmentation.
+
+    Hoffer et al., "Augment Your Batch", CVPR 2020. Ranks take the copies in turn. An epoch has as
+    many samples as without repeating them, so only one of `repeats` samples of the dataset.
+
+    Args:
+        samples: How many samples the dataset, and an epoch, has.
+        repeats: How often each comes.
+        shuffle: Whether the samples are others in each epoch; else they are the first ones.
+        seed: From 0 to 2^64 - 1.
+    """
+
+    def __init__(self, samples: int, repeats: int, seed: int, *, shuffle: bool) -> None:
+        self._samples = samples
+        self._repeats = repeats
+        self._shuffle = shuffle
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def is_set(self) -> bool:
+        """Returns False, because nobody else can set the epoch."""
+        return False
+
+    def forget(self) -> None:
+        """Does nothing, because nobody can have set an epoch."""
+
+    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+        """The epoch and its samples: all of them, whatever came before."""
+        order = np.arange(self._samples)
+        if self._shuffle:  # NumPy promises to give the same raw numbers for ever
+            raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
+            order = np.argsort(raw, kind="stable")
+        samples = np.repeat(order, self._repeats)[: self._samples]
+        times = np.tile(np.arange(self._repeats), len(order))[: self._samples]
+        draws = (samples + times * self._samples) & _core.DRAWN_FOR_MAX
+        return epoch, Chosen(samples, draws.astype(np.uint64))
 
 
 class Weights:
@@ -334,20 +376,18 @@ class _Stream:
         return numbers.astype(np.int64)
 
 
-def make_chooser(
-    dataset: Dataset, sampler: Any, batch_sampler: Any, draws: int | None, *, batch: int, seed: int
-) -> Weights | Sampler | None:
+def make_chooser(options: Options, batch: int) -> Weights | Sampler | Repeats | None:
     """What chooses the samples by a Loader's options; None: the core takes each sample once.
 
     Args:
-        dataset: Has the samples.
-        sampler, batch_sampler: Loader's, at most one of them.
-        draws: Samples that an epoch draws by the dataset's weights; None: nothing is drawn.
+        options: The Loader's.
         batch: Samples of a batch over all ranks.
-        seed: What the draws depend on.
     """
-    if batch_sampler is not None:
-        return Sampler(batch_sampler, dataset, None)
-    if sampler is not None:
-        return Sampler(sampler, dataset, batch)
-    return None if draws is None else Weights(dataset, draws, seed)
+    dataset, seed = options.dataset, options.seed
+    if options.batch_sampler is not None:
+        return Sampler(options.batch_sampler, dataset, None)
+    if options.sampler is not None:
+        return Sampler(options.sampler, dataset, batch)
+    if options.repeats > 1:
+        return Repeats(len(dataset), options.repeats, seed, shuffle=options.shuffle)
+    return None if options.draws is None else Weights(dataset, options.draws, seed)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forebay import _core, states
-from forebay.choosing import Chosen, Sampler, Weights, make_chooser
+from forebay.choosing import Chosen, Repeats, Sampler, Weights, make_chooser
 from forebay.options import Options
 from forebay.place import Place, beginning
 from forebay.ranks import own_world
@@ -23,14 +23,7 @@ class EpochSource:
         self._options = options
         self._core_options = core_options
         self.rank, self.world_size = options.world
-        self.chooser = make_chooser(
-            options.dataset,
-            options.sampler,
-            options.batch_sampler,
-            options.draws,
-            batch=self.global_batch,
-            seed=options.seed,
-        )
+        self.chooser = make_chooser(options, self.global_batch)
         self._samples = len(self._dataset) if options.draws is None else options.draws
         self._set_world(options.world)
 
@@ -64,7 +57,8 @@ class EpochSource:
         """Returns what a state must agree with to be this loader's."""
         order = "shuffled" if self._options.shuffle else "stored"
         if self.chooser is not None:
-            order = "sampler" if isinstance(self.chooser, Sampler) else "weights"
+            names = {Sampler: "sampler", Repeats: f"repeats {self._options.repeats}"}
+            order = names.get(type(self.chooser), "weights")
         return {
             "version": states.VERSION,
             "seed": self._options.seed,

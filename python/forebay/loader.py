@@ -107,6 +107,9 @@ class Loader:
             the last batch, or none. None: yes when shuffled.
         samples_per_epoch: How many samples an epoch draws from a dataset with weights; None: as
             many as the dataset has.
+        repeats: How often each sample comes in a row, each time with another augmentation, on ranks
+            in turn (repeated augmentation). An epoch has as many samples as without, so only some
+            of the dataset's.
         dtype: "float32", "bfloat16" or "float16" with Normalize; "uint8" without. None: "float32"
             or "uint8".
         channels_last: Whether images are [height, width, 3].
@@ -181,6 +184,7 @@ class Loader:
         drop_last: bool = False,
         even_batches: bool | None = None,
         samples_per_epoch: int | None = None,
+        repeats: int = 1,
         dtype: str | None = None,
         channels_last: bool = False,
         prefetch_factor: int | None = 2,
@@ -217,10 +221,13 @@ class Loader:
         self.shuffle, self.timeout = options.shuffle, options.timeout
         self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
         self.drop_last, self.even_batches = options.drop_last, options.even_batches
-        self.collate_fn, self.batch_transform = collate_fn, batch_transform
+        self.device, self.collate_fn, self.batch_transform = (
+            options.device,
+            collate_fn,
+            batch_transform,
+        )
         self.generator, self.seed, self.num_workers = generator, options.seed, options.num_workers
         self.prefetch_factor, self.pin_memory = options.prefetch_factor, options.pin_memory
-        self.device = options.device
 
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)

@@ -52,6 +52,7 @@ class Options:
     sampler: Any
     batch_sampler: Any
     draws: int | None
+    repeats: int
     drop_last: bool
     even_batches: bool
     seed: int
@@ -174,6 +175,7 @@ def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[st
         "sampler": given.sampler,
         "batch_sampler": given.batch_sampler,
         "draws": draws,
+        "repeats": _repeats(given, chooses or draws is not None),
         "drop_last": drop_last,
         "even_batches": (
             shuffle if given.even_batches is None else flag("even_batches", given.even_batches)
@@ -219,6 +221,16 @@ def _draws(given: SimpleNamespace, dataset: Dataset, *, shuffle: bool) -> int | 
     if given.samples_per_epoch is None:
         return len(dataset)
     return whole("samples_per_epoch", given.samples_per_epoch, 0)
+
+
+def _repeats(given: SimpleNamespace, chooses: bool) -> int:
+    """How often each sample comes in a row."""
+    repeats = whole("repeats", given.repeats, 1, 1024)
+    if repeats > 1 and chooses:
+        raise ValueError(
+            "repeats: it chooses an epoch's samples; leave out sampler, batch_sampler and weights"
+        )
+    return repeats
 
 
 def _seed(seed: Any, generator: Any) -> int:

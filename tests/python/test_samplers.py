@@ -373,3 +373,50 @@ def test_wrong_samplers_are_told(packed: Path):
         next(iter(load(packed, [0, 70])))
     with pytest.raises(ValueError, match="leave out shuffle"):
         load(packed, [0], shuffle=True)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_repeats_are_other_augmentations_of_the_same_samples(packed: Path, world: int):
+    count = len(forebay.Dataset(packed))
+    options = {"shuffle": True, "fields": ["index", "image"], "transform": [T.RandomCrop(8)]}
+    seen: dict[int, list[Any]] = {}
+    orders = []
+    for rank in range(world):
+        loader = forebay.Loader(
+            packed, 6 // world, rank=rank, world_size=world, repeats=3, seed=5, **options
+        )
+        for epoch in range(2):
+            batches = list(loader)
+            orders.append(np.concatenate([index for index, _ in batches]))
+            if epoch == 0:
+                for index, images in batches:
+                    for number, image in zip(index.tolist(), images, strict=True):
+                        seen.setdefault(number, []).append(image)
+    assert not np.array_equal(orders[0], orders[1])
+    times = sorted(len(images) for images in seen.values())
+    assert sum(times) in (count, -(-count // world) * world)  # the last batch is evened out
+    assert times[len(times) // 2] == 3
+    differing = [images for images in seen.values() if not torch.equal(images[0], images[-1])]
+    assert len(differing) > len(seen) // 2
+    if world == 1:
+        assert (orders[0][: count // 3 * 3].reshape(-1, 3).std(1) == 0).all()
+
+
+def test_repeats_go_on_where_they_were(packed: Path):
+    def make() -> forebay.Loader:
+        return forebay.Loader(packed, 4, True, transform=[T.RandomCrop(8)], repeats=2, seed=1)
+
+    loader = make()
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    left = [images for images, _ in iterator]
+    other = make()
+    other.load_state_dict(state)
+    assert all(torch.equal(a, b) for a, (b, _) in zip(left, other, strict=True))
+    with pytest.raises(ValueError, match="repeats: it chooses"):
+        forebay.Loader(packed, 4, sampler=range(3), repeats=2)
+    with pytest.raises(ValueError, match="repeats is 0"):
+        forebay.Loader(packed, 4, repeats=0)
+    with pytest.raises(ValueError, match="order"):
+        forebay.Loader(packed, 4, True, repeats=3, seed=1).load_state_dict(state)
