@@ -21,7 +21,7 @@ from forebay.iteration import Batches, progress_bar
 from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
 from forebay.monitor import Monitor
-from forebay.options import check
+from forebay.options import Options, check
 from forebay.place import Place, Stand
 from forebay.transform_kinds import Transforms
 
@@ -217,22 +217,15 @@ class Loader:
         for message in (options := check(arguments)).told:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
-        self.dataset, self.batch_size = options.dataset, options.batch_size
-        self.shuffle, self.timeout = options.shuffle, options.timeout
-        self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
-        self.drop_last, self.even_batches = options.drop_last, options.even_batches
-        self.device, self.collate_fn, self.batch_transform = (
-            options.device,
-            collate_fn,
-            batch_transform,
-        )
-        self.generator, self.seed, self.num_workers = generator, options.seed, options.num_workers
-        self.prefetch_factor, self.pin_memory = options.prefetch_factor, options.pin_memory
+        self._show(options)
+        self.collate_fn, self.batch_transform = collate_fn, batch_transform
+        self.generator = generator
 
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
-        self._progress, self._monitor = options.progress, Monitor(self.num_workers)
+        self._progress = options.progress
+        self._monitor = Monitor(self.num_workers)
         self._mover: Mover | None = None  # made by the first iter()
         # Held while the place or the feed changes, and never while functions of the user run.
         self._lock = ProcessLock()
@@ -240,6 +233,16 @@ class Loader:
         self._running: Epoch | None = None  # what the last iter() began, until something ends it
         self._feed = self._source.open()
         self._names = {"_names", *self.__dict__}  # attributes that a copy makes for itself
+
+    def _show(self, options: Options) -> None:
+        """Sets the attributes that DataLoader has too, as they are after the checks."""
+        self.dataset, self.batch_size = options.dataset, options.batch_size
+        self.shuffle, self.timeout = options.shuffle, options.timeout
+        self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
+        self.drop_last, self.even_batches = options.drop_last, options.even_batches
+        self.num_workers, self.prefetch_factor = options.num_workers, options.prefetch_factor
+        self.pin_memory, self.device = options.pin_memory, options.device
+        self.seed = options.seed
 
     @property
     def rank(self) -> int:
