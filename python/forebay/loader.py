@@ -107,9 +107,8 @@ class Loader:
             the last batch, or none. None: yes when shuffled.
         samples_per_epoch: How many samples an epoch draws from a dataset with weights; None: as
             many as the dataset has.
-        repeats: How often each sample comes in a row, each time with another augmentation, on ranks
-            in turn (repeated augmentation). An epoch has as many samples as without, so only some
-            of the dataset's.
+        repeats: How often each sample comes in a row, with other augmentations, to ranks in turn.
+            An epoch has as many samples as without, so only some of the dataset's.
         dtype: "float32", "bfloat16" or "float16" with Normalize; "uint8" without. None: "float32"
             or "uint8".
         channels_last: Whether images are [height, width, 3].
@@ -218,9 +217,11 @@ class Loader:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
         self._show(options)
-        self.collate_fn, self.batch_transform = collate_fn, batch_transform
-        self.generator = generator
-
+        self.generator, self.collate_fn, self.batch_transform = (
+            generator,
+            collate_fn,
+            batch_transform,
+        )
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
