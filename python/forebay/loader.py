@@ -217,11 +217,8 @@ class Loader:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
         self._show(options)
-        self.generator, self.collate_fn, self.batch_transform = (
-            generator,
-            collate_fn,
-            batch_transform,
-        )
+        self.generator, self.collate_fn = generator, collate_fn
+        self.batch_transform = batch_transform
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
@@ -242,8 +239,7 @@ class Loader:
         self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
         self.drop_last, self.even_batches = options.drop_last, options.even_batches
         self.num_workers, self.prefetch_factor = options.num_workers, options.prefetch_factor
-        self.pin_memory, self.device = options.pin_memory, options.device
-        self.seed = options.seed
+        self.pin_memory, self.device, self.seed = options.pin_memory, options.device, options.seed
 
     @property
     def rank(self) -> int:
