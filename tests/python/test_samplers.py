@@ -378,7 +378,11 @@ def test_wrong_samplers_are_told(packed: Path):
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_repeats_are_other_augmentations_of_the_same_samples(packed: Path, world: int):
     count = len(forebay.Dataset(packed))
-    options = {"shuffle": True, "fields": ["index", "image"], "transform": [T.RandomCrop(8)]}
+    options: dict[str, Any] = {
+        "shuffle": True,
+        "fields": ["index", "image"],
+        "transform": [T.RandomCrop(8)],
+    }
     seen: dict[int, list[Any]] = {}
     orders = []
     for rank in range(world):
