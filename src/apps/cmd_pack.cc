@@ -12,6 +12,7 @@ namespace forebay::apps {
 
 namespace {
 
+using base::Result;
 using store::PackProgress;
 
 struct Args {
@@ -21,6 +22,8 @@ struct Args {
   std::string on_error = "skip";
   std::string skip_max = store::to_text(store::SkipMax());
   std::string damaged = "refuse";
+  std::optional<uint64_t> resize;
+  std::optional<uint64_t> quality;
   store::PackOptions options;
   StorageArguments storage;
   bool json = false;
@@ -78,7 +81,24 @@ void print_report(const store::PackReport& report, const Args& args, double seco
                            store::report_path(args.dataset, report.root));
 }
 
+// Gives what --resize and --quality ask for. pack() checks their ranges.
+Result<std::optional<image::Shrink>> resize_of(const Args& args) {
+  if (!args.resize && args.quality) {
+    return base::fail(base::Code::kInvalid,
+                      "pack: --quality {} without --resize: only images that are made smaller are "
+                      "encoded again; add --resize, or leave out --quality",
+                      *args.quality);
+  }
+  if (!args.resize) return std::nullopt;
+  image::Shrink resize{.short_side = *args.resize};
+  if (args.quality) resize.quality = *args.quality;
+  return resize;
+}
+
 int run(Args& args) {
+  const auto resize = resize_of(args);
+  if (!resize) return report_error(resize.error());
+  args.options.resize = *resize;
   args.options.shuffled = args.order == "shuffled";
   args.options.on_error = args.on_error == "stop" ? store::OnError::kStop : store::OnError::kSkip;
   args.options.skip_max = *store::parse_skip_max(args.skip_max);
@@ -96,6 +116,30 @@ int run(Args& args) {
   if (!report) return report_error(report.error());
   print_report(*report, args, static_cast<double>(io::monotonic_ns() - start) * 1e-9);
   return 0;
+}
+
+// Adds what says how images are stored.
+void add_image_options(CLI::App& command, Args* args) {
+  command
+      .add_option("--damaged", args->damaged,
+                  "Refuse a JPEG whose pixel data is damaged, or keep it for loaders with "
+                  "damaged=\"decode\"")
+      ->check(CLI::IsMember({"refuse", "keep"}))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--resize", args->resize,
+          "LOSSY, off by default: make images smaller whose shorter side has more pixels than\n"
+          "this, so that it has as many, and encode them again as JPEG. PNG and WebP become JPEG\n"
+          "too, except those that are transparent, animated or not 8 bits a channel. All others,\n"
+          "and images in other fields (masks), stay as they are")
+      ->type_name("SHORT")
+      ->check(whole_number());
+  command
+      .add_option("--quality", args->quality,
+                  "With --resize: the quality of the new JPEGs, 1 to 100; 90 unless given")
+      ->type_name("Q")
+      ->check(whole_number());
 }
 
 }  // namespace
@@ -142,12 +186,7 @@ void add_pack(CLI::App& app, int* exit_code) {
           "other samples, and the same command with a larger --skip-max completes the dataset")
       ->check(skip_max_text())
       ->capture_default_str();
-  command
-      ->add_option("--damaged", args->damaged,
-                   "Refuse a JPEG whose pixel data is damaged, or keep it for loaders with "
-                   "damaged=\"decode\"")
-      ->check(CLI::IsMember({"refuse", "keep"}))
-      ->capture_default_str();
+  add_image_options(*command, args.get());
   command->add_option("--limit", options.limit, "Pack only this many samples; 0: all of them")
       ->check(whole_number());
   command->add_flag("--tar-fields", options.tar_fields,

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/mutex.h"
+#include "io/ascii.h"
 #include "io/blocking_file.h"
 #include "io/share_work.h"
 #include "store/source/source.h"
@@ -109,7 +110,7 @@ class Exporter {
       if (schema.classes.empty() || !path.starts_with(folder)) path = folder + path;
     }
     RETURN_IF_ERROR(check_path(path).at(chunk.path()));
-    RETURN_IF_ERROR(write_file(chunk, *image, path, at));
+    RETURN_IF_ERROR(write_file(chunk, *image, path + changed_extension(path, *image), at));
     if (!options_.all_fields) return {};
     const std::string stem = path.substr(0, path.size() - file_extension(path).size());
     for (const StoredFile& file : sample.files) {
@@ -125,6 +126,13 @@ class Exporter {
   static std::string folder_of_class(const Schema& schema, int64_t label) {
     const auto number = static_cast<size_t>(label);
     return (number < schema.classes.size() ? schema.classes[number] : std::to_string(label)) + "/";
+  }
+
+  // Gives the extension of an image that pack made another format, after which the source's name
+  // would be wrong; empty for all others. It is added, since another sample may have the name with
+  // that extension alone.
+  static std::string changed_extension(const std::string& path, const StoredFile& image) {
+    return io::lower(file_extension(path)) == image.suffix ? "" : "." + image.suffix;
   }
 
   static std::string_view file_extension(std::string_view path) {

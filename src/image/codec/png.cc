@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <span>
 
 #include "base/limits.h"
 
@@ -29,6 +30,7 @@ uint32_t load_be32(const uint8_t* from) {
 struct Source {
   Bytes file;
   size_t position = 0;
+  bool is_animated = false;
   std::array<char, 160> message{};
 };
 
@@ -90,16 +92,44 @@ void spread_labels(uint8_t* row, size_t width, size_t label_bytes) {
   }
 }
 
+// libpng's reader of one file.
+class Reader {
+ public:
+  explicit Reader(Bytes file) : source{file} {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
+    info = png == nullptr ? nullptr : png_create_info_struct(png);
+  }
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // Runs read(), which calls libpng and returns whether it succeeded.
+  template <class Read>
+  Status run(Read read) {
+    if (info == nullptr) return fail(Code::kNoMemory, "PNG: no memory for the decoder");
+    if (!read()) return fail(Code::kCorrupt, "PNG: {}", source.message.data());
+    return {};
+  }
+
+  Source source;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+};
+
+void begin(png_structp png, Source* source) {
+  png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
+  png_set_chunk_malloc_max(png, base::kImageBytesMax);
+  png_set_read_fn(png, source, on_read);
+}
+
 enum class Wanted : uint8_t { kRgb, kLabels };
 
 // Everything that may call longjmp. Nothing here has a destructor. Returns false on an error.
 bool read_rows(png_structp png, png_infop info, Wanted wanted, Source* source, Pixels* out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
-  png_set_chunk_malloc_max(png, base::kImageBytesMax);
+  begin(png, source);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kTransparency.data(), 1);
-  png_set_read_fn(png, source, on_read);
   png_read_info(png, info);
   const bool is_wide = png_get_bit_depth(png, info) == 16;
   const bool clipped = wanted == Wanted::kRgb && is_clipped_grey(png, info);
@@ -132,17 +162,54 @@ bool read_rows(png_structp png, png_infop info, Wanted wanted, Source* source, P
 
 Status decode(Bytes file, Wanted wanted, Pixels* out) {
   ASSIGN_OR_RETURN(const Size size, read_png_size(file));
-  Source source{file};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning);
-  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
-  if (info == nullptr) {
-    png_destroy_read_struct(&png, nullptr, nullptr);
-    return fail(Code::kNoMemory, "PNG: no memory for the decoder");
-  }
+  Reader reader(file);
   out->reset(size.width, size.height);
-  const bool read = read_rows(png, info, wanted, &source, out);
-  png_destroy_read_struct(&png, &info, nullptr);
-  if (!read) return fail(Code::kCorrupt, "PNG: {}", source.message.data());
+  return reader.run(
+      [&] { return read_rows(reader.png, reader.info, wanted, &reader.source, out); });
+}
+
+// Notes the chunk with which an animation begins. Such chunks are never kept.
+int on_unknown(png_structp png, png_unknown_chunkp chunk) {
+  if (std::memcmp(chunk->name, "acTL", 5) == 0) {
+    static_cast<Source*>(png_get_user_chunk_ptr(png))->is_animated = true;
+  }
+  return 1;
+}
+
+// Reads all chunks before the pixels' data. Nothing here has a destructor. Returns false on an
+// error.
+bool read_chunks(png_structp png, png_infop info, Source* source) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  begin(png, source);
+  png_set_read_user_chunk_fn(png, source, on_unknown);
+  png_read_info(png, info);
+  return true;
+}
+
+base::ByteVector read_icc(png_const_structp png, png_infop info) {
+  png_charp name = nullptr;
+  int compression = 0;
+  png_bytep profile = nullptr;
+  png_uint_32 bytes = 0;
+  if (png_get_iCCP(png, info, &name, &compression, &profile, &bytes) == 0) return {};
+  return {profile, profile + bytes};
+}
+
+base::ByteVector read_exif(png_const_structp png, png_infop info) {
+  png_bytep exif = nullptr;
+  png_uint_32 bytes = 0;
+  if (png_get_eXIf_1(png, info, &bytes, &exif) == 0) return {};
+  return {exif, exif + bytes};
+}
+
+base::ByteVector read_xmp(png_const_structp png, png_infop info) {
+  png_textp texts = nullptr;
+  int count = 0;
+  png_get_text(png, info, &texts, &count);
+  for (const png_text& text : std::span(texts, static_cast<size_t>(count))) {
+    if (std::string_view(text.key) != "XML:com.adobe.xmp") continue;
+    return {text.text, text.text + std::max(text.text_length, text.itxt_length)};
+  }
   return {};
 }
 
@@ -176,5 +243,21 @@ Status decode_png_labels(Bytes file, Pixels* out) {
 }
 
 uint32_t png_bits(Bytes file) { return file[kBitsAt]; }
+
+Result<Content> read_png_content(Bytes file) {
+  Reader reader(file);
+  RETURN_IF_ERROR(reader.run([&] { return read_chunks(reader.png, reader.info, &reader.source); }));
+  const auto [png, info] = std::pair(reader.png, reader.info);
+  const auto colours = png_get_color_type(png, info);
+  const bool is_transparent =
+      (colours & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
+  // The entries of a palette have 8 bits a channel, however many bits name them.
+  const bool has_8_bits = colours == PNG_COLOR_TYPE_PALETTE || png_get_bit_depth(png, info) == 8;
+  return Content{
+      .is_grey = colours == PNG_COLOR_TYPE_GRAY,
+      .is_opaque_8_bit = has_8_bits && !is_transparent && !reader.source.is_animated,
+      .metadata = {
+          .exif = read_exif(png, info), .icc = read_icc(png, info), .xmp = read_xmp(png, info)}};
+}
 
 }  // namespace forebay::image

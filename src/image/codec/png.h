@@ -1,6 +1,7 @@
 // Decodes PNG files (ISO/IEC 15948) to RGB, through libpng.
 #pragma once
 
+#include "image/codec/content.h"
 #include "image/codec/decode.h"
 
 namespace forebay::image {
@@ -13,6 +14,9 @@ Result<Size> read_png_size(Bytes file);
 // Chunks that only describe (gamma, profiles, text, transparency) and everything after the pixels'
 // data are ignored, because no pixel depends on them.
 Status decode_png(Bytes file, Pixels* out);
+// Reads what stands before the pixels' data. Errors: kCorrupt, kNoMemory. Chunks that are damaged
+// and only describe are left out.
+Result<Content> read_png_content(Bytes file);
 
 // Decodes a map of labels: a grey PNG, or one with a palette, whose numbers are the labels as they
 // are stored (0 to 255, or to 65535 with 16 bits). Red becomes the label's low byte, and green its

@@ -19,6 +19,14 @@ struct DeleteDemuxer {
   void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
 };
 
+using Demuxer = std::unique_ptr<WebPDemuxer, DeleteDemuxer>;
+
+// Gives null for a file that is damaged or cut short. The file must stay in memory.
+Demuxer demux(Bytes file) {
+  const WebPData data{file.data(), file.size()};
+  return Demuxer(WebPDemux(&data));
+}
+
 Result<WebPBitstreamFeatures> read_features(Bytes file) {
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(file.data(), file.size(), &features) == VP8_STATUS_OK) return features;
@@ -38,8 +46,7 @@ Status decode_into(const uint8_t* data, size_t bytes, const Rect& place, Pixels*
 
 // Decodes the first frame to `out`, which has the size of the canvas.
 Status decode_first_frame(Bytes file, Pixels* out) {
-  const WebPData data{file.data(), file.size()};
-  const std::unique_ptr<WebPDemuxer, DeleteDemuxer> demuxer(WebPDemux(&data));
+  const auto demuxer = demux(file);
   WebPIterator frame{};
   if (demuxer == nullptr || WebPDemuxGetFrame(demuxer.get(), 1, &frame) == 0) {
     return fail(Code::kCorrupt, "WebP: animation is damaged or cut short");
@@ -56,6 +63,14 @@ Status decode_first_frame(Bytes file, Pixels* out) {
   if (!fits) return fail(Code::kCorrupt, "WebP: first frame does not fit the animation");
   std::ranges::fill(out->rgb, uint8_t{0});
   return decode_into(encoded.data(), encoded.size(), place, out);
+}
+
+base::ByteVector chunk_of(const WebPDemuxer* demuxer, const char* name) {
+  WebPChunkIterator found{};
+  if (WebPDemuxGetChunk(demuxer, name, 1, &found) == 0) return {};
+  base::ByteVector out(found.chunk.bytes, found.chunk.bytes + found.chunk.size);
+  WebPDemuxReleaseChunkIterator(&found);
+  return out;
 }
 
 }  // namespace
@@ -78,6 +93,19 @@ Status decode_webp(Bytes file, Pixels* out) {
   out->reset(size.width, size.height);
   if (features.has_animation != 0) return decode_first_frame(file, out);
   return decode_into(file.data(), file.size(), {0, 0, size.width, size.height}, out);
+}
+
+Result<Content> read_webp_content(Bytes file) {
+  ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, read_features(file));
+  Content out;
+  out.is_opaque_8_bit = features.has_alpha == 0 && features.has_animation == 0;
+  // Pixels may be whole where the file's end is not; such a file says nothing about itself.
+  const Demuxer demuxer = demux(file);
+  if (demuxer == nullptr) return out;
+  out.metadata.exif = chunk_of(demuxer.get(), "EXIF");
+  out.metadata.icc = chunk_of(demuxer.get(), "ICCP");
+  out.metadata.xmp = chunk_of(demuxer.get(), "XMP ");
+  return out;
 }
 
 }  // namespace forebay::image

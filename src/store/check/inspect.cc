@@ -7,6 +7,8 @@
 #include "jpeg/format/header.h"
 #include "store/format/tar.h"
 #include "store/in_place_dataset.h"
+#include "store/pack/report.h"
+#include "store/stored_snapshot.h"
 
 namespace forebay::store {
 
@@ -245,6 +247,19 @@ Result<std::string> describe_item_in_place(const Dataset& dataset, const std::st
               dataset.path(), name);
 }
 
+// Says whether pack made images smaller; empty where it did not, or where there is no report.
+Result<std::string> describe_resized(const io::Origin& origin, const std::string& dataset) {
+  ASSIGN_OR_RETURN(const StoredSnapshot snapshot, read_snapshot(origin, dataset));
+  const auto read = read_report(origin, dataset, snapshot.id);
+  if (!read && io::is_unanswered(read.error().code())) return tl::unexpected(read.error());
+  if (!read) return fmt::format("  its report cannot be read: {}\n", read.error().message());
+  const auto& report = *read;
+  if (!report || !report->identity.resize) return std::string();
+  return fmt::format("  made smaller and encoded again (lossy): {}, by {}\n",
+                     base::counted(report->stats.resized, "image"),
+                     resize_text(report->identity.resize));
+}
+
 Status check_inside(const base::Rect& crop, const image::Size& size) {
   if (crop.inside(size.width, size.height)) return {};
   return fail(Code::kInvalid, "the crop {},{},{},{} is not inside the image of {} x {} pixels",
@@ -304,6 +319,10 @@ Result<std::string> describe_dataset(const io::Origin& origin, const std::string
   for (const std::string& note : dataset->notes()) out += fmt::format("  note: {}\n", note);
   for (const Field& field : schema.fields) {
     out += fmt::format("  field \"{}\": {}\n", field.name, kind_name(field.kind));
+  }
+  if (!dataset->in_place()) {
+    ASSIGN_OR_RETURN(const std::string resized, describe_resized(origin, path));
+    out += resized;
   }
   if (!schema.classes.empty()) {
     out += fmt::format("  {}: {} … {}\n", base::counted(schema.classes.size(), "class"),

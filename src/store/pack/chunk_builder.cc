@@ -21,7 +21,24 @@ bool is_about_content(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig;
 }
 
+// Listings number the field of the sample's image first, and the class second.
+constexpr uint16_t kImageField = 0;
+constexpr uint16_t kClassField = 1;
+
+void describe_rewritten(jpeg::Rewritten& rewritten, StoredFile* stored) {
+  stored->width = rewritten.header.width;
+  stored->height = rewritten.header.height;
+  stored->subsampling = rewritten.header.subsampling();
+  stored->restart = std::move(rewritten.index);
+}
+
 }  // namespace
+
+ChunkBuilder::ChunkBuilder(const Listing& listing, const PackIdentity& identity)
+    : listing_(listing), tar_fields_(identity.tar_fields), keep_damaged_(identity.keep_damaged) {
+  index_.schema = listing.schema;
+  if (identity.resize) shrinker_.emplace(*identity.resize);
+}
 
 Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample, Contents contents) {
   Draft draft;
@@ -43,7 +60,7 @@ Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample, Cont
   }
   if (sample.label >= 0) {
     const std::string number = std::to_string(sample.label);
-    draft.sample.scalars.push_back({1, sample.label});
+    draft.sample.scalars.push_back({kClassField, sample.label});
     if (tar_fields_) {
       draft.members.push_back({sample.key + ".cls", ByteVector(number.begin(), number.end()), -1});
     }
@@ -65,10 +82,7 @@ Status ChunkBuilder::add_file(ByteVector data, const SourceSample& sample, const
   StoredFile stored;
   stored.field = file.field;
   stored.suffix = file.suffix;
-  stored.length = data.size();
-  stored.crc32c = base::crc32c(data);
-  draft->sample.files.push_back(std::move(stored));
-  add_member(file, std::move(data), draft);
+  add_stored(std::move(stored), std::move(data), draft);
   return {};
 }
 
@@ -82,26 +96,49 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
     return fail(Code::kUnsupported, "{}",
                 data.empty() ? "an empty file" : "not a JPEG, PNG or WebP");
   }
+  std::string why_kept(image::format_name(format));
+  if (shrinker_ && file.field == kImageField) {
+    ASSIGN_OR_RETURN(const bool is_added, add_smaller(data, file, draft, &why_kept));
+    if (is_added) return {};
+  }
   if (format != image::Format::kJpeg) {
-    const std::string why(image::format_name(format));
-    RETURN_IF_ERROR(keep_image(data, why, &stored, draft));
+    RETURN_IF_ERROR(keep_image(data, why_kept, &stored, draft));
   } else if (auto rewritten = jpeg::rewrite(data)) {
     ++draft->stats.rewritten;
     draft->stats.jpeg_bytes_in += data.size();
     draft->stats.jpeg_bytes_out += rewritten->file.size();
-    stored.width = rewritten->header.width;
-    stored.height = rewritten->header.height;
-    stored.subsampling = rewritten->header.subsampling();
-    stored.restart = std::move(rewritten->index);
+    describe_rewritten(*rewritten, &stored);
     data = std::move(rewritten->file);
   } else {
     RETURN_IF_ERROR(keep_jpeg(data, rewritten.error(), sample, &stored, draft));
   }
-  stored.length = data.size();
-  stored.crc32c = base::crc32c(data);
-  draft->sample.files.push_back(std::move(stored));
-  add_member(file, std::move(data), draft);
+  add_stored(std::move(stored), std::move(data), draft);
   return {};
+}
+
+// Takes the image in as a smaller JPEG. Returns false for an image that is small enough, and for
+// one that cannot be made smaller: it is stored or refused like in a pack that makes none smaller.
+Result<bool> ChunkBuilder::add_smaller(Bytes data, const SourceFile& file, Draft* draft,
+                                       std::string* why_kept) {
+  const auto smaller = shrinker_->shrink(data);
+  if (smaller && !*smaller) return false;
+  auto rewritten = smaller ? jpeg::rewrite(**smaller) : tl::unexpected(smaller.error());
+  if (!rewritten) {
+    const Status& error = rewritten.error();
+    if (!is_about_content(error.code())) return tl::unexpected(error);
+    if (error.code() == Code::kUnsupported) *why_kept = error.message();
+    return false;
+  }
+  ++draft->stats.resized;
+  draft->stats.resized_bytes_in += data.size();
+  draft->stats.resized_bytes_out += rewritten->file.size();
+  StoredFile stored;
+  stored.field = file.field;
+  // The listing prefers jpg and jpeg, so no other file of the sample has the new name.
+  stored.suffix = file.suffix == "jpeg" ? "jpeg" : "jpg";
+  describe_rewritten(*rewritten, &stored);
+  add_stored(std::move(stored), std::move(rewritten->file), draft);
+  return true;
 }
 
 // Files that are kept are decoded too, so that everything in a dataset can be read.
@@ -155,9 +192,13 @@ Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* 
   return {};
 }
 
-void ChunkBuilder::add_member(const SourceFile& file, ByteVector data, Draft* draft) {
-  const auto number = static_cast<int32_t>(draft->sample.files.size()) - 1;
-  draft->members.push_back({draft->sample.key + "." + file.suffix, std::move(data), number});
+// Takes a file in whose length and checksum are not known yet.
+void ChunkBuilder::add_stored(StoredFile stored, ByteVector data, Draft* draft) {
+  stored.length = data.size();
+  stored.crc32c = base::crc32c(data);
+  const auto number = static_cast<int32_t>(draft->sample.files.size());
+  draft->members.push_back({draft->sample.key + "." + stored.suffix, std::move(data), number});
+  draft->sample.files.push_back(std::move(stored));
 }
 
 uint64_t ChunkBuilder::lay_out() {

@@ -1,7 +1,7 @@
 // One chunk in the making: its samples' files are rewritten and held in memory.
 #pragma once
 
-#include "image/codec/decode.h"
+#include "image/shrink.h"
 #include "store/format/chunk_index.h"
 #include "store/pack/report.h"
 
@@ -10,11 +10,9 @@ namespace forebay::store {
 // One thread at a time may use it.
 class ChunkBuilder {
  public:
-  // `identity` says which scalars become files, and what becomes of damaged images.
-  ChunkBuilder(const Listing& listing, const PackIdentity& identity)
-      : listing_(listing), tar_fields_(identity.tar_fields), keep_damaged_(identity.keep_damaged) {
-    index_.schema = listing.schema;
-  }
+  // `identity` says which scalars become files, what becomes of damaged images, and whether large
+  // images are made smaller.
+  ChunkBuilder(const Listing& listing, const PackIdentity& identity);
 
   // The contents of a sample's files, or why they could not be read (SourceReader::take()).
   using Contents = std::vector<Result<base::ByteVector>>;
@@ -55,17 +53,19 @@ class ChunkBuilder {
                   Draft* draft);
   Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
                    Draft* draft);
+  Result<bool> add_smaller(Bytes data, const SourceFile& file, Draft* draft, std::string* why_kept);
   Status keep_image(Bytes data, const std::string& why, StoredFile* stored, Draft* draft);
   Status keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
                    StoredFile* stored, Draft* draft);
   Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
-  void add_member(const SourceFile& file, base::ByteVector data, Draft* draft);
+  static void add_stored(StoredFile stored, base::ByteVector data, Draft* draft);
   // Sets every file's offset, encodes the index, and gives the chunk's size.
   uint64_t lay_out();
 
   const Listing& listing_;
   const bool tar_fields_;
   const bool keep_damaged_;
+  std::optional<image::Shrinker> shrinker_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample
   base::ByteVector encoded_index_;

@@ -14,6 +14,21 @@ using base::fail;
 
 namespace {
 
+Status check_resize(const image::Shrink& resize) {
+  constexpr uint32_t kBestQuality = 100;
+  if (resize.short_side < 1 || resize.short_side > base::kImageSideMax) {
+    return fail(Code::kInvalid,
+                "--resize {}: the short side of resized images has 1 to {} pixels; without "
+                "--resize images are stored in their own sizes",
+                resize.short_side, base::kImageSideMax);
+  }
+  if (resize.quality < 1 || resize.quality > kBestQuality) {
+    return fail(Code::kInvalid, "--quality {}: resized images are encoded with quality 1 to {}",
+                resize.quality, kBestQuality);
+  }
+  return {};
+}
+
 Status check_options(const std::string& dataset, const PackOptions& options) {
   if (dataset.empty()) return fail(Code::kInvalid, "the dataset's name is empty");
   if (options.threads < 0 || options.threads > base::kThreadsMax) {
@@ -25,7 +40,7 @@ Status check_options(const std::string& dataset, const PackOptions& options) {
     return fail(Code::kInvalid, "chunks of {} bytes, {} to {} are possible", options.chunk_bytes,
                 base::kChunkBytesMin, largest);
   }
-  return {};
+  return options.resize ? check_resize(*options.resize) : Status();
 }
 
 // A dataset that lost a chunk must not be called complete.
@@ -58,18 +73,13 @@ Result<PackReport> report_of_complete(const io::Origin& origin, const std::strin
     return fail(Code::kExists, "{} holds a complete dataset already ({}); choose another folder",
                 dataset, why);
   };
-  const std::string report_file = report_path(dataset, *root);
-  const auto stored = origin.read_whole(report_file, base::kListingBytesMax);
-  if (!stored && stored.error().code() == Code::kNotFound)
-    return other("not packed by one command");
-  RETURN_IF_ERROR(stored);
-  auto report = report_from_json(*stored);
-  if (!report) return tl::unexpected(report.error().at(report_file));
+  ASSIGN_OR_RETURN(auto report, read_report(origin, dataset, *root));
+  if (!report) return other("not packed by one command");
   if (report->identity != identity) return other(first_difference(report->identity, identity));
   RETURN_IF_ERROR(check_chunks_are_there(origin, dataset));
   report->root = *root;
   report->was_complete = true;
-  return report;
+  return *std::move(report);
 }
 
 Status check_file_is_ours(const std::string& dataset, const std::string& name, bool is_ours) {
@@ -165,7 +175,8 @@ Result<PackReport> pack_locked(const io::Origin& from, const Listing& listing, i
                               .limit = options.limit,
                               .shuffled = options.shuffled,
                               .tar_fields = options.tar_fields,
-                              .keep_damaged = options.keep_damaged};
+                              .keep_damaged = options.keep_damaged,
+                              .resize = options.resize};
   ASSIGN_OR_RETURN(const bool begun, Journal::exists(fs, dataset));
   ASSIGN_OR_RETURN(const bool has_head, io::exists(fs, head_path(dataset)));
   if (!begun && has_head) {

@@ -41,6 +41,8 @@ struct PackOptions {
   // Whether a JPEG whose pixel data is damaged is kept as it is, if libjpeg-turbo still decodes it.
   // Otherwise its sample is refused.
   bool keep_damaged = false;
+  // Makes larger images smaller, which loses something of them; unset: all are stored as they are.
+  std::optional<image::Shrink> resize;
   uint64_t limit = 0;       // samples to pack; 0 means all
   bool tar_fields = false;  // write a folder's classes as .cls members too
   // Set by anyone to stop soon (kCancelled): reads end, and only what is being written is finished.

@@ -1,5 +1,6 @@
 #include "store/pack/report.h"
 
+#include "base/limits.h"
 #include "store/pack/json_guard.h"
 
 namespace forebay::store {
@@ -44,30 +45,44 @@ void PackStats::add(const PackStats& other) {
   rewritten += other.rewritten;
   jpeg_bytes_in += other.jpeg_bytes_in;
   jpeg_bytes_out += other.jpeg_bytes_out;
+  resized += other.resized;
+  resized_bytes_in += other.resized_bytes_in;
+  resized_bytes_out += other.resized_bytes_out;
   for (const auto& [why, count] : other.kept) kept[why] += count;
   kept_jpegs.insert(kept_jpegs.end(), other.kept_jpegs.begin(), other.kept_jpegs.end());
   refused.insert(refused.end(), other.refused.begin(), other.refused.end());
 }
 
 json to_json(const PackStats& stats) {
-  return {{"samples", stats.samples},
-          {"source_bytes", stats.source_bytes},
-          {"rewritten", stats.rewritten},
-          {"jpeg_bytes_in", stats.jpeg_bytes_in},
-          {"jpeg_bytes_out", stats.jpeg_bytes_out},
-          {"kept", stats.kept},
-          {"kept_jpegs", remarks_to_json(stats.kept_jpegs)},
-          {"refused", remarks_to_json(stats.refused)}};
+  json out = {{"samples", stats.samples},
+              {"source_bytes", stats.source_bytes},
+              {"rewritten", stats.rewritten},
+              {"jpeg_bytes_in", stats.jpeg_bytes_in},
+              {"jpeg_bytes_out", stats.jpeg_bytes_out},
+              {"kept", stats.kept},
+              {"kept_jpegs", remarks_to_json(stats.kept_jpegs)},
+              {"refused", remarks_to_json(stats.refused)}};
+  if (stats.resized > 0) {
+    out["resized"] = stats.resized;
+    out["resized_bytes_in"] = stats.resized_bytes_in;
+    out["resized_bytes_out"] = stats.resized_bytes_out;
+  }
+  return out;
 }
 
 json to_json(const PackIdentity& identity) {
-  return {{"listing", base::to_hex(identity.listing)},
-          {"chunk_bytes", identity.chunk_bytes},
-          {"order", identity.shuffled ? "shuffled" : "listed"},
-          {"seed", identity.seed},
-          {"limit", identity.limit},
-          {"tar_fields", identity.tar_fields},
-          {"damaged", identity.keep_damaged ? "keep" : "refuse"}};
+  json out = {{"listing", base::to_hex(identity.listing)},
+              {"chunk_bytes", identity.chunk_bytes},
+              {"order", identity.shuffled ? "shuffled" : "listed"},
+              {"seed", identity.seed},
+              {"limit", identity.limit},
+              {"tar_fields", identity.tar_fields},
+              {"damaged", identity.keep_damaged ? "keep" : "refuse"}};
+  if (identity.resize) {
+    out["resize"] = identity.resize->short_side;
+    out["quality"] = identity.resize->quality;
+  }
+  return out;
 }
 
 json to_json(const PackReport& report) {
@@ -93,6 +108,11 @@ Result<PackStats> stats_from_json(const json& value) {
     stats.rewritten = count_of(value.at("rewritten"));
     stats.jpeg_bytes_in = count_of(value.at("jpeg_bytes_in"));
     stats.jpeg_bytes_out = count_of(value.at("jpeg_bytes_out"));
+    if (value.contains("resized")) {
+      stats.resized = count_of(value["resized"]);
+      stats.resized_bytes_in = count_of(value.at("resized_bytes_in"));
+      stats.resized_bytes_out = count_of(value.at("resized_bytes_out"));
+    }
     for (const auto& [why, count] : value.at("kept").items()) stats.kept[why] = count_of(count);
     stats.kept_jpegs = remarks_from_json(value.at("kept_jpegs"));
     stats.refused = remarks_from_json(value.at("refused"));
@@ -112,6 +132,10 @@ Result<PackIdentity> identity_from_json(const json& value) {
                      out.shuffled = value.at("order").get<std::string>() == "shuffled";
                      // Reports of earlier packs, which refused damaged images, lack this.
                      out.keep_damaged = value.value("damaged", "refuse") == "keep";
+                     if (value.contains("resize")) {
+                       out.resize = {.short_side = count_of(value["resize"]),
+                                     .quality = count_of(value.at("quality"))};
+                     }
                      return out;
                    }));
   ASSIGN_OR_RETURN(identity.listing, base::sha256_from_hex(listing));
@@ -135,6 +159,11 @@ Result<PackReport> report_from_json(Bytes text) {
   });
 }
 
+std::string resize_text(const std::optional<image::Shrink>& resize) {
+  if (!resize) return "without --resize";
+  return fmt::format("--resize {} --quality {}", resize->short_side, resize->quality);
+}
+
 std::string first_difference(const PackIdentity& then, const PackIdentity& now) {
   const auto differs = [](std::string_view what, const auto& a, const auto& b) {
     return fmt::format("{} {}, now {}", what, a, b);
@@ -146,6 +175,9 @@ std::string first_difference(const PackIdentity& then, const PackIdentity& now) 
   if (then.shuffled != now.shuffled) return differs("--order", order(then), order(now));
   if (then.seed != now.seed) return differs("--seed", then.seed, now.seed);
   if (then.limit != now.limit) return differs("--limit", then.limit, now.limit);
+  if (then.resize != now.resize) {
+    return fmt::format("{}, now {}", resize_text(then.resize), resize_text(now.resize));
+  }
   if (then.keep_damaged != now.keep_damaged) {
     const auto way = [](const PackIdentity& id) { return id.keep_damaged ? "keep" : "refuse"; };
     return differs("--damaged", way(then), way(now));
@@ -166,6 +198,13 @@ std::string describe(const PackReport& report) {
       fmt::format("  rewritten: {}, {} -> {} ({:.1f} %)\n", base::counted(stats.rewritten, "JPEG"),
                   base::human_bytes(stats.jpeg_bytes_in), base::human_bytes(stats.jpeg_bytes_out),
                   share(stats.jpeg_bytes_out, stats.jpeg_bytes_in));
+  if (stats.resized > 0) {
+    out += fmt::format("  made smaller and encoded again (lossy): {}, {} -> {} ({:.1f} %)\n",
+                       base::counted(stats.resized, "image"),
+                       base::human_bytes(stats.resized_bytes_in),
+                       base::human_bytes(stats.resized_bytes_out),
+                       share(stats.resized_bytes_out, stats.resized_bytes_in));
+  }
   for (const auto& [why, count] : stats.kept) {
     out += fmt::format("  kept as they were: {} ({})\n", count, why);
   }
@@ -187,6 +226,17 @@ std::string describe(const PackReport& report) {
 
 std::string report_path(const std::string& dataset, const base::Sha256& root) {
   return io::join_path(io::join_path(dataset, "snapshots"), base::to_hex(root) + ".report.json");
+}
+
+Result<std::optional<PackReport>> read_report(const io::Origin& origin, const std::string& dataset,
+                                              const base::Sha256& root) {
+  const std::string path = report_path(dataset, root);
+  const auto text = origin.read_whole(path, base::kListingBytesMax);
+  if (!text && text.error().code() == Code::kNotFound) return std::nullopt;
+  RETURN_IF_ERROR(text);
+  auto report = report_from_json(*text);
+  if (!report) return tl::unexpected(report.error().at(path));
+  return report;
 }
 
 }  // namespace forebay::store

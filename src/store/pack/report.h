@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/checksum.h"
+#include "image/shrink.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
@@ -14,9 +15,12 @@ namespace forebay::store {
 struct PackStats {
   uint64_t samples = 0;                  // in the dataset
   uint64_t source_bytes = 0;             // bytes of all files read, including refused ones
-  uint64_t rewritten = 0;                // JPEGs
+  uint64_t rewritten = 0;                // JPEGs, without loss
   uint64_t jpeg_bytes_in = 0;            // bytes of the rewritten JPEGs before the rewrite
   uint64_t jpeg_bytes_out = 0;           // and after it
+  uint64_t resized = 0;                  // images that were made smaller; not among the rewritten
+  uint64_t resized_bytes_in = 0;         // bytes of their files in the source
+  uint64_t resized_bytes_out = 0;        // and in the dataset
   std::map<std::string, uint64_t> kept;  // images kept as they were, by reason: a few fixed texts
   std::vector<Remark> kept_jpegs;        // kept images that are JPEGs which could not be rewritten
   std::vector<Remark> refused;           // samples that are not in the dataset
@@ -34,6 +38,7 @@ struct PackIdentity {
   bool shuffled = true;
   bool tar_fields = false;
   bool keep_damaged = false;
+  std::optional<image::Shrink> resize = {};
   bool operator==(const PackIdentity&) const = default;
 };
 
@@ -59,6 +64,9 @@ Result<PackStats> stats_from_json(const nlohmann::json& value);
 Result<PackIdentity> identity_from_json(const nlohmann::json& value);
 Result<PackReport> report_from_json(Bytes text);
 
+// Names the options of making images smaller, as the command line does.
+std::string resize_text(const std::optional<image::Shrink>& resize);
+
 // Says in words which option differs.
 std::string first_difference(const PackIdentity& then, const PackIdentity& now);
 
@@ -66,5 +74,9 @@ std::string first_difference(const PackIdentity& then, const PackIdentity& now);
 std::string describe(const PackReport& report);
 
 std::string report_path(const std::string& dataset, const base::Sha256& root);
+// Reads the report of the snapshot with this root; nothing where there is none. Errors: kCorrupt,
+// and those of the origin.
+Result<std::optional<PackReport>> read_report(const io::Origin& origin, const std::string& dataset,
+                                              const base::Sha256& root);
 
 }  // namespace forebay::store
