@@ -246,7 +246,12 @@ class BatchDecoder:
 
     def _crops(self, boxes: Any, count: int) -> NDArray[np.uint32]:
         given = _numbers("boxes", boxes, (count, 4), 2**32)
-        sizes = np.broadcast_to(np.array(self._size, np.uint32), (count, 2))
+        crop = self._recipe.transform.crop_size or self._recipe.transform.size
+        if crop.width == 0:
+            raise ValueError(
+                "boxes stand in place of the transform's crop, but it does not begin with one"
+            )
+        sizes = np.broadcast_to(np.array((crop.width, crop.height), np.uint32), (count, 2))
         return np.concatenate([given.astype(np.uint32), sizes], axis=1)
 
 

@@ -148,7 +148,8 @@ class Assembler:
         values = self._targets.values(self._target_fields, batch, places, sizes)
         out = {name: self._tensors(value) for name, value in values.items()}
         if not self._whole and "mask" in out:
-            out["mask"] = _stacked(out["mask"]) if out["mask"] else out["mask"]
+            none = self._array(np.zeros((0, *batch.image_size), np.uint8))
+            out["mask"] = _stacked(out["mask"]) if out["mask"] else none
         if "target" in self._target_fields:
             out["target"] = of_each(out, len(places))
         return {name: out[name] for name in self._target_fields if name in out}

@@ -16,8 +16,8 @@ from forebay.objects import Objects, Outlines
 def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
     """The annotations of the samples with these keys.
 
-    An image of the annotations is the sample whose key is its file's name without the suffix; the
-    name may have fewer folders than the key, if it is then the name of one sample alone. Samples
+    An image of the annotations is the sample whose key is its file's name without the suffix. One
+    of them may have more folders at its beginning, if only one sample then has the name. Samples
     that the annotations do not know have no objects. A UserWarning says how many images of the
     annotations are no samples.
 
@@ -31,33 +31,24 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
             raise ValueError(f"{path}: no JSON: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("images"), list):
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
-    sample_of = _samples_of(found["images"], keys, os.fspath(path))
+    name = os.fspath(path)
+    try:
+        sample_of = _samples_of(found["images"], keys, name)
+        of_sample, captions = _divided(found.get("annotations", []), sample_of, len(keys))
+        objects = [one for some in of_sample for one in some]
+        made = _objects(objects, np.array([len(some) for some in of_sample], np.int64))
+    except _AnnotationError as error:
+        raise ValueError(f"{name}: {error}") from None
     image_ids = np.full(len(keys), -1, np.int64)
     for image_id, number in sample_of.items():
         image_ids[number] = image_id
-    annotations = found.get("annotations", [])
-    of_sample: list[list[Mapping[str, Any]]] = [[] for _ in keys]
-    captions: list[list[str]] = [[] for _ in keys]
-    has_captions = False
-    for place, one in enumerate(annotations):
-        if not isinstance(one, dict) or "image_id" not in one:
-            raise ValueError(f"{path}: annotation {place} has no image_id")
-        sample = sample_of.get(one["image_id"])
-        if sample is None:
-            continue
-        if "caption" in one:
-            captions[sample].append(str(one["caption"]))
-            has_captions = True
-        if "bbox" in one:
-            of_sample[sample].append(one)
-    objects = [one for some in of_sample for one in some]
-    try:
-        made = _objects(objects, np.array([len(some) for some in of_sample], np.int64))
-    except _AnnotationError as error:
-        raise ValueError(f"{path}: {error}") from None
     made["image_ids"] = image_ids
-    made["captions"] = captions if has_captions else None
+    made["sizes"] = _sizes(found["images"], sample_of, len(keys))
+    made["captions"] = captions if any(captions) else None
     return Objects(**made)
+
+
+_FAR = 1e9  # more pixels than any image has
 
 
 class _AnnotationError(Exception):
@@ -67,21 +58,36 @@ class _AnnotationError(Exception):
 def _samples_of(images: Sequence[Any], keys: Sequence[str], path: str) -> dict[int, int]:
     """The number of the sample of each image, by the images' ids."""
     whole = {key: number for number, key in enumerate(keys)}
-    last: dict[str, int | None] = {}
-    for key, number in whole.items():
-        name = key.rsplit("/", 1)[-1]
-        last[name] = None if name in last else number
+    by_end: dict[str, list[str]] = {}
+    for key in keys:
+        by_end.setdefault(key.rsplit("/", 1)[-1], []).append(key)
     out: dict[int, int] = {}
+    taken: set[int] = set()
+    seen: set[int] = set()
     missing: list[str] = []
     for place, image in enumerate(images):
         if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
-            raise ValueError(f"{path}: image {place} has no id or no file_name")
-        key = _key_of(str(image["file_name"]))
-        found = whole.get(key, last.get(key.rsplit("/", 1)[-1]))
+            raise _AnnotationError(f"image {place} has no id or no file_name")
+        number, name = _whole(f"image {place}: id", image["id"]), image["file_name"]
+        if not isinstance(name, str) or not PurePosixPath(name).name:
+            raise _AnnotationError(f"image {number}: file_name is {_shown(name)}")
+        if number in seen:
+            raise _AnnotationError(f"image {number} comes more than once")
+        key = _key_of(name)
+        seen.add(number)
+        ends = [
+            one
+            for one in by_end.get(key.rsplit("/", 1)[-1], ())
+            if one.endswith(f"/{key}") or key.endswith(f"/{one}")
+        ]
+        found = whole.get(key, whole[ends[0]] if len(ends) == 1 else None)
         if found is None:
-            missing.append(str(image["file_name"]))
+            missing.append(name)
+        elif found in taken:
+            raise _AnnotationError(f"image {number}: another image has its file_name, {name}")
         else:
-            out[image["id"]] = found
+            taken.add(found)
+            out[number] = found
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of its {len(images)} images are no samples of the dataset, "
@@ -89,6 +95,47 @@ def _samples_of(images: Sequence[Any], keys: Sequence[str], path: str) -> dict[i
             stacklevel=4,
         )
     return out
+
+
+def _sizes(images: Sequence[Any], sample_of: Mapping[int, int], count: int) -> Any:
+    """(width, height) of each sample's image, 0 where the annotations do not say it."""
+    out = np.zeros((count, 2), np.uint32)
+    for image in images:
+        sides = [image.get("width"), image.get("height")]
+        known = all(type(side) is int and 0 < side < 2**31 for side in sides)
+        if known and image["id"] in sample_of:
+            out[sample_of[image["id"]]] = sides
+    return out
+
+
+def _divided(
+    annotations: Any, sample_of: Mapping[int, int], count: int
+) -> tuple[list[list[Mapping[str, Any]]], list[list[str]]]:
+    """The objects and the captions of each sample."""
+    if not isinstance(annotations, list):
+        raise _AnnotationError(f"annotations is {_shown(annotations)}, but must be a list")
+    of_sample: list[list[Mapping[str, Any]]] = [[] for _ in range(count)]
+    captions: list[list[str]] = [[] for _ in range(count)]
+    for place, one in enumerate(annotations):
+        if not isinstance(one, dict) or "image_id" not in one:
+            raise _AnnotationError(f"annotation {place} has no image_id")
+        image = _whole(f"annotation {one.get('id')}: image_id", one["image_id"])
+        if "caption" not in one and "bbox" not in one:
+            raise _AnnotationError(f"annotation {one.get('id')} has neither bbox nor caption")
+        sample = sample_of.get(image)
+        if sample is None:
+            continue
+        if "caption" in one:
+            captions[sample].append(str(one["caption"]))
+        if "bbox" in one:
+            of_sample[sample].append(one)
+    return of_sample, captions
+
+
+def _whole(what: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not abs(value) < 2**63:
+        raise _AnnotationError(f"{what} is {_shown(value)}, but must be a whole number")
+    return value
 
 
 def _key_of(file_name: str) -> str:
@@ -103,44 +150,46 @@ def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
     sides = np.array([_box(one) for one in found], np.float32).reshape(-1, 4)
     boxes = sides.copy()
     boxes[:, 2:] += boxes[:, :2]
-    area = [one.get("area", side[2] * side[3]) for one, side in zip(found, sides, strict=True)]
+    area = [
+        _numbers(one, "area", [one.get("area", float(side[2] * side[3]))], 1)[0]
+        for one, side in zip(found, sides, strict=True)
+    ]
     out: dict[str, Any] = {
         "counts": counts,
         "boxes": boxes,
         "columns": {
             "labels": np.array([_number(one, "category_id") for one in found], np.int64),
             "area": np.array(area, np.float32),
-            "iscrowd": np.array([int(one.get("iscrowd", 0)) for one in found], np.int64),
+            "iscrowd": np.array([_number(one, "iscrowd", 0) for one in found], np.int64),
         },
     }
     if any("segmentation" in one for one in found):
         out["outlines"] = _outlines(found)
-    points = next((len(one["keypoints"]) // 3 for one in found if "keypoints" in one), None)
-    if points is not None:
+    given = [one["keypoints"] for one in found if "keypoints" in one]
+    points = max((len(one) // 3 for one in given if isinstance(one, list)), default=0)
+    if points > 0:
         values = np.array([_keypoints(one, points) for one in found], np.float32)
         out["keypoints"] = np.ascontiguousarray(values[..., :2])
         out["visible"] = values[..., 2].astype(np.int64)
     return out
 
 
-def _number(one: Mapping[str, Any], name: str) -> int:
-    value = one.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _AnnotationError(
-            f"annotation {one.get('id')}: {name} is {value!r}, but must be a whole number"
-        )
-    return value
+def _number(one: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    return _whole(f"annotation {one.get('id')}: {name}", one.get(name, default))
 
 
 def _numbers(one: Mapping[str, Any], name: str, values: Any, count: int | None) -> list[float]:
     is_list = isinstance(values, list) and (count is None or len(values) == count)
-    numbers = [value for value in values if isinstance(value, int | float)] if is_list else []
-    if not is_list or len(numbers) != len(values) or not np.isfinite(numbers).all():
+    if not is_list or not all(map(_is_number, values)):
         wanted = "numbers" if count is None else f"{count} numbers"
         raise _AnnotationError(
             f"annotation {one.get('id')}: {name} is {_shown(values)}, but must be {wanted}"
         )
-    return numbers
+    return [float(value) for value in values]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _FAR
 
 
 def _shown(value: Any) -> str:
@@ -159,8 +208,9 @@ def _box(one: Mapping[str, Any]) -> list[float]:
 
 
 def _keypoints(one: Mapping[str, Any], points: int) -> list[list[float]]:
-    values = one.get("keypoints", [0] * (3 * points))
-    numbers = _numbers(one, "keypoints", values, 3 * points)
+    values = one.get("keypoints", [])
+    numbers = _numbers(one, "keypoints", values, 3 * points if values else 0)
+    numbers = numbers or [0.0] * (3 * points)
     return [numbers[i : i + 3] for i in range(0, len(numbers), 3)]
 
 

@@ -143,11 +143,12 @@ def _zoom_out(one: sizes.RandomZoomOut) -> Any:
 def _iou_crop(one: sizes.RandomIoUCrop) -> Any:
     names = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
     least, most, narrowest, widest = (numbers_of(one, name, (1,), Real)[0] for name in names)
-    overlaps = one.sampler_options
-    if overlaps is None:
-        overlaps = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-    else:
-        overlaps = numbers_of(one, "sampler_options", (len(overlaps),), Real)
+    overlaps: Sequence[float] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    if one.sampler_options is not None:
+        is_list = isinstance(one.sampler_options, Sequence)
+        overlaps = numbers_of(
+            one, "sampler_options", (len(one.sampler_options) if is_list else 2,), Real
+        )
     return _core.RandomIouCrop(
         _core.Range(least, most), _core.Range(narrowest, widest), list(overlaps),
         _count(one, "trials"),

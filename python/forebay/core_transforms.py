@@ -78,6 +78,15 @@ def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
     return to_core(transforms).is_cut
 
 
+def draws_by_boxes(transforms: Sequence[Any]) -> bool:
+    """Whether one of the transforms, or of those within them, draws by a sample's boxes."""
+    return any(
+        isinstance(one, sizes.RandomIoUCrop)
+        or (isinstance(one, _NESTING) and draws_by_boxes(one.transforms))
+        for one in transforms
+    )
+
+
 def _check_order(transforms: Sequence[Any]) -> None:
     names = ", ".join(type(one).__name__ for one in transforms) or "nothing"
     places = []
@@ -109,7 +118,7 @@ class _Made:
         self._cropped = any_size()  # the size after the crop at the beginning
         self._size = any_size()  # and after all
         self._changes_size = False  # whether a step does, after the crop
-        self._draws_size = False
+        self._draws_size = False  # whether that is random
 
     def add(self, one: Any) -> None:
         """Adds the next transform."""
@@ -147,29 +156,9 @@ class _Made:
 
     def _follow_size(self, one: Any) -> None:
         """Notes what a step does to the size of samples."""
-        if isinstance(one, _NESTING):
-            changes = any(_changes_size(member) for member in one.transforms)
-        else:
-            changes = _changes_size(one)
-        if not changes:
-            return
-        self._changes_size = True
-        known, self._size = self._size, any_size()
-        if isinstance(one, (*_NESTING, *_DRAWN_SIZES)):
-            self._draws_size = True
-        elif isinstance(one, sizes.Pad):
-            if _is_known(known):
-                padding = padding_of(one)
-                self._size = _core.Size(
-                    width=known.width + padding.left + padding.right,
-                    height=known.height + padding.top + padding.bottom,
-                )
-        else:
-            self._size = cut_size(one)
-            if not _is_known(self._size) and _is_known(known):
-                self._size = _core.resized_size(resize_of(one), known)
-        if _is_known(self._size):
-            self._draws_size = False
+        self._changes_size = self._changes_size or _changes_size(one)
+        self._size, draws = _size_after(one, self._size)
+        self._draws_size = not _is_known(self._size) and (draws or self._draws_size)
 
     def finished(self, boxes: BoxOptions) -> InCore:
         """Returns all that was added."""
@@ -199,6 +188,41 @@ def _changes_size(one: Any) -> bool:
     if isinstance(one, _NESTING):
         return any(_changes_size(member) for member in one.transforms)
     return is_crop(one) or isinstance(one, (sizes.Pad, *_DRAWN_SIZES))
+
+
+def _size_after(one: Any, size: Any) -> tuple[Any, bool]:
+    """The size after a step, any_size() where it is not known, and whether the step draws it."""
+    if not _changes_size(one):
+        return size, False
+    if isinstance(one, _DRAWN_SIZES):
+        return any_size(), True
+    if isinstance(one, sizes.Pad):
+        return (_padded(one, size) if _is_known(size) else size), False
+    if is_crop(one):
+        after = cut_size(one)
+        if not _is_known(after) and _is_known(size):
+            after = _core.resized_size(resize_of(one), size)
+        return after, False
+    ways = [_size_after(member, size)[0] for member in one.transforms]
+    if isinstance(one, augmentations.RandomApply):  # all of the members, or none
+        through = size
+        for member in one.transforms:
+            through = _size_after(member, through)[0]
+        ways = [through, size]
+    elif isinstance(one, augmentations.RandomOrder):
+        ways.append(any_size())
+    same = {(way.width, way.height) for way in ways}
+    is_one = len(same) == 1 and _is_known(ways[0])
+    return (ways[0], False) if is_one else (any_size(), True)
+
+
+def _padded(one: sizes.Pad, size: Any) -> Any:
+    padding = padding_of(one)
+    width = size.width + padding.left + padding.right
+    height = size.height + padding.top + padding.bottom
+    if max(width, height) >= 2**31:
+        raise ValueError(f"Pad: padding is {one.padding!r}, which is too much")
+    return _core.Size(width=width, height=height)
 
 
 def _set_erasing(one: kinds.RandomErasing, into: Any) -> None:

@@ -1,7 +1,5 @@
 """Turns a Loader's checked options into the core's options for its feeds."""
 
-from typing import Any
-
 from forebay import _core
 from forebay.dataset import Dataset
 from forebay.decoding import view_of
@@ -55,12 +53,13 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
         out.tensor.dtype, out.tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
         return None
     out.transform = recipe.transform
-    if options.target_fields:
-        assert options.dataset.objects is not None
-        out.targets = options.dataset.objects.core(options.target_fields)
+    objects = options.dataset.objects
+    draws_by_boxes = recipe.needs_boxes and options.wants("image")
+    if objects is not None and (options.target_fields or draws_by_boxes):
+        out.targets = objects.core(options.target_fields)
     if options.wants("image") and not recipe.is_cut and not options.has_own_sizes:
-        crop: Any = recipe.transform.crop  # a WholeImage, as nothing is cut
-        out.transform.size = _core.resized_size(crop.resize, first_size(options.dataset))
+        first = first_size(options.dataset)
+        out.transform.size = _core.drawn_size(recipe.transform, first)
     out.tensor = recipe.tensor
     fields = options.places("image")
     if not (may_defer and fields and recipe.ends_with_normalize) or options.has_own_sizes:

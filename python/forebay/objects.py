@@ -57,6 +57,8 @@ class Objects:
         visible: COCO's visibility of the keypoints, 0 to 2 [objects, points]; or None.
         outlines: For masks; or None.
         image_ids: The images' numbers in the annotations, -1 where there is none [samples].
+        sizes: (width, height) of the image that was annotated, 0 where that is not known, uint32
+            [samples, 2]; or None.
         captions: The texts of each sample; or None.
         maps: A dataset of maps of labels, or None.
         map_of: The number in `maps` that each sample has [samples].
@@ -69,6 +71,7 @@ class Objects:
     visible: NDArray[np.int64] | None = None
     outlines: Outlines | None = None
     image_ids: NDArray[np.int64] | None = None
+    sizes: NDArray[np.uint32] | None = None
     captions: Sequence[list[str]] | None = None
     maps: Any = None
     map_of: NDArray[np.int64] | None = None
@@ -101,6 +104,7 @@ class Objects:
             0 if points is None else points.shape[1],
             np.zeros((0, 2), np.float32) if points is None else points.reshape(-1, 2),
             None if outlines is None else outlines.core(),
+            np.zeros((0, 2), np.uint32) if self.sizes is None else self.sizes,
             None if maps is None else maps.core,
             map_of.astype(np.uint64),
         )
@@ -117,6 +121,7 @@ class Objects:
             visible=None if self.visible is None else self.visible[objects],
             outlines=None if self.outlines is None else self.outlines.take(objects),
             image_ids=None if self.image_ids is None else self.image_ids[samples],
+            sizes=None if self.sizes is None else self.sizes[samples],
             captions=None if self.captions is None else [self.captions[i] for i in samples],
             map_of=None if self.map_of is None else self.map_of[samples],
         )
@@ -178,6 +183,7 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
         visible=all_of("visible"),
         outlines=outlines,
         image_ids=all_of("image_ids"),
+        sizes=all_of("sizes"),
         captions=(
             None
             if first.captions is None

@@ -9,6 +9,7 @@ from typing import Any
 from forebay import _core
 from forebay.checks import flag, function, seconds, whole
 from forebay.compatibility import unused
+from forebay.core_transforms import to_core
 from forebay.dataset import Dataset, without_labels
 from forebay.decoding import check_damaged
 from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_device
@@ -290,7 +291,9 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         )
     mixing = given.batch_transform if isinstance(given.batch_transform, Mixing) else None
     if mixing is not None:
-        is_whole = pipeline.core is None and not pipeline.functions
+        is_whole = not pipeline.functions and (
+            pipeline.core is None or to_core(pipeline.core).draws_size
+        )
         _check_mixing(mixing, fields, is_whole=is_whole, collates=given.collate_fn is not None)
     _check_target(given.target_transform, fields)
     if "label" in fields and (message := without_labels(dataset)) is not None:
@@ -336,7 +339,12 @@ def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> N
     known = [] if dataset.objects is None else dataset.objects.fields
     moving = [one for one in fields if one in known]
     if moving and "image" not in fields:
-        raise ValueError(f"fields: {moving[0]!r} moves with 'image', which {fields} have not")
+        raise ValueError(f"fields: {moving[0]!r} comes with 'image', which {fields} have not")
+    if moving and pipeline.core is None and pipeline.in_python is None:
+        raise ValueError(
+            f"fields: {moving[0]!r} moves with what Forebay's transforms make of the images; give "
+            "transform=[Resize(...)], or another one"
+        )
     if moving and pipeline.in_python is not None:
         raise ValueError(
             f"transform: {pipeline.in_python}, where {moving[0]!r} cannot move with the image"

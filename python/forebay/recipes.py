@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from forebay import _core
 from forebay.core_boxes import BoxOptions
-from forebay.core_transforms import to_core
+from forebay.core_transforms import draws_by_boxes, to_core
 from forebay.transform_kinds import Normalize, RandomErasing, Transform
 
 # Loader's and PyTorch's names of the types that a sample may have.
@@ -28,6 +28,7 @@ class Recipe:
         is_cut: Whether samples have one size whatever the sizes of their images are.
         draws_size: Whether samples have sizes of their own even where their images have one.
         boxes: What is done to boxes at the end.
+        needs_boxes: Whether a step draws by the boxes of the sample.
         ends_with_normalize: Whether Normalize is there and nothing comes after it.
     """
 
@@ -37,6 +38,7 @@ class Recipe:
     is_cut: bool
     draws_size: bool
     boxes: BoxOptions
+    needs_boxes: bool
     ends_with_normalize: bool
 
 
@@ -74,6 +76,7 @@ def recipe_of(
         is_cut=core.is_cut,
         draws_size=core.draws_size,
         boxes=core.boxes,
+        needs_boxes=draws_by_boxes(transforms),
         ends_with_normalize=(
             normalize is not None and not any(isinstance(one, RandomErasing) for one in transforms)
         ),

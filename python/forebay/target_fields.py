@@ -9,6 +9,15 @@ from forebay.core_boxes import BoxOptions
 from forebay.objects import OF_OBJECTS, Objects
 
 Arrays = list[NDArray[Any]]
+# The shape after the samples, and the type, of padded fields of a batch without samples.
+_NO_OBJECTS: dict[str, tuple[tuple[int, ...], Any]] = {
+    "boxes": ((0, 4), np.float32),
+    "labels": ((0,), np.int64),
+    "area": ((0,), np.float32),
+    "iscrowd": ((0,), np.int64),
+    "keypoints": ((0, 0, 3), np.float32),
+    "masks": ((0, 0, 0), np.uint8),
+}
 
 
 class TargetFields:
@@ -19,7 +28,6 @@ class TargetFields:
         boxes: What happens to boxes at the end.
         pads: Whether each field becomes one array for all samples, as long as the sample with the
             most objects needs: boxes, keypoints and masks are then filled with 0, labels with -1.
-        is_format: The format of boxes is options.format.
     """
 
     def __init__(self, objects: Objects, boxes: BoxOptions, *, pads: bool) -> None:
@@ -48,7 +56,7 @@ class TargetFields:
         ends = np.cumsum(np.bincount(places[rows], minlength=len(kept)))[:-1]
 
         def divided(values: NDArray[Any]) -> Arrays:
-            return np.split(values, ends)
+            return np.split(values, ends) if len(kept) > 0 else []
 
         out: dict[str, Any] = {}
         every = "target" in wanted
@@ -64,7 +72,7 @@ class TargetFields:
             own = divided(inside[rows])
             out["masks"] = [masks[place][some] for place, some in zip(kept, own, strict=True)]
         if self._pads:
-            out = {name: _padded(name, values) for name, values in out.items()}
+            out = {name: _padded(name, values, len(kept)) for name, values in out.items()}
         return out | self._of_samples(wanted, batch, kept)
 
     def _of_samples(self, wanted: set[str], batch: Any, kept: NDArray[np.int64]) -> dict[str, Any]:
@@ -93,10 +101,10 @@ class TargetFields:
         return np.concatenate([points, visible], axis=2)
 
 
-def _padded(name: str, values: Arrays) -> NDArray[Any]:
+def _padded(name: str, values: Arrays, count: int) -> NDArray[Any]:
     """One array for all samples [samples, most objects, ...]."""
-    if not values:
-        return np.zeros((0, 0), np.float32)
+    if count == 0:
+        return np.zeros((0, *_NO_OBJECTS[name][0]), _NO_OBJECTS[name][1])
     shapes = {value.shape[1:] for value in values}
     if len(shapes) > 1:
         raise ValueError(
@@ -104,7 +112,7 @@ def _padded(name: str, values: Arrays) -> NDArray[Any]:
             "that brings all images to one size"
         )
     most = max(len(value) for value in values)
-    fill = -1 if values[0].ndim == 1 else 0
+    fill = -1 if name == "labels" else 0
     out = np.full((len(values), most, *shapes.pop()), fill, values[0].dtype)
     for row, value in zip(out, values, strict=True):
         row[: len(value)] = value

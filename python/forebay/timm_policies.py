@@ -8,9 +8,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from forebay import _core
+from forebay.arguments import numbers_of
 from forebay.augmentations import Step
 
 _Op = _core.Operation
@@ -201,13 +203,9 @@ class Op:
             out.slope = self.translate_pct
         out.either_sign, out.whole = known.either_sign, known.whole
         out.least, out.most = known.least, known.most
-        levels = [float(level) for level in (self.fill if _is_list(self.fill) else [self.fill] * 3)]
+        levels = list((numbers_of(self, "fill", (1, 3), Real) * 3)[:3])
         out.options = _core.WarpOptions(_core.Interpolation.BILINEAR, levels)
         return out
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def to_timm_step(one: TimmAugment | TimmOps) -> Any:
@@ -257,7 +255,10 @@ def _numbers(
                 f"TimmAugment: {section!r} in {one.config!r} makes no sense; there are "
                 f"{', '.join(known)}, each followed by a number"
             )
-        out[found[1]] = float(found[2])
+        number = float(found[2])
+        if found[1] not in ("mstd",) and not number <= 1e6:
+            raise ValueError(f"TimmAugment: {section!r} in {one.config!r} is too much")
+        out[found[1]] = number
     return out
 
 

@@ -264,7 +264,7 @@ def _image_fill(fill: Any, name: str) -> Any:
     by_kind = {getattr(kind, "__name__", kind): value for kind, value in fill.items()}
     if not by_kind.keys() <= {"Image", "Mask", "BoundingBoxes", "KeyPoints", "others"}:
         raise NotInCoreError(f"{name}'s fill by the kind of input has no counterpart in Forebay")
-    if by_kind.get("Mask") not in (None, 0):
+    if by_kind.get("Mask", by_kind.get("others", 0)) not in (None, 0):
         raise NotInCoreError(f"{name}'s fill for masks must be 0 in Forebay's core")
     for kind in ("Image", "others"):
         if kind in by_kind:

@@ -26,6 +26,14 @@ Image performed(const GivenImage& image, const std::vector<Action>& actions) {
       picture.row(i % 3, y)[i / 3] = image.data()[y * image.shape(1) * 3 + i];
     }
   }
+  Size size = picture.size();
+  for (const Action& action : actions) {
+    const auto* const cut = std::get_if<Cut>(&action);
+    if (cut != nullptr && !cut->region.inside(size.width, size.height)) {
+      throw nb::value_error("the actions were drawn for a larger image");
+    }
+    size = size_after(action, size);
+  }
   Performer().perform(actions, &picture);
   base::Pixels made;
   PictureRows(picture, whole(picture.size())).move_to(&made);

@@ -13,6 +13,7 @@ namespace {
 template <class T>
 using Given = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Quads = nb::ndarray<const float, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+using Sides = nb::ndarray<const uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Pairs = nb::ndarray<const float, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
@@ -36,14 +37,20 @@ feed::Outlines make_outlines(const Given<uint64_t>& first_part, const Given<uint
 std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const Quads& boxes,
                                             uint32_t points_each, const Pairs& points,
                                             std::optional<feed::Outlines> outlines,
-                                            const Dataset* maps, const Given<uint64_t>& map_of) {
+                                            const Sides& sizes, const Dataset* maps,
+                                            const Given<uint64_t>& map_of) {
   auto out = std::make_shared<feed::Targets>();
   out->first = values(first);
   out->boxes = rows<image::Bounds>(boxes);
   out->points_each = points_each;
   out->points = rows<image::Point>(points);
   out->outlines = std::move(outlines);
-  if (maps != nullptr) out->maps = maps->opened;
+  for (size_t i = 0; i < sizes.shape(0); ++i) out->sizes.push_back({sizes(i, 0), sizes(i, 1)});
+  if (maps != nullptr) {
+    const WithoutInterpreter released;
+    out->maps = maps->opened;
+    check(out->maps->load_all_locations({}));
+  }
   out->map_of = values(map_of);
   return out;
 }
@@ -75,7 +82,8 @@ void bind_targets(nb::module_& m) {
   nb::class_<feed::Targets>(m, "Targets",
                             "What moves with the images of a dataset (feed/targets.h).");
   m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
-        nb::arg("points"), nb::arg("outlines").none(), nb::arg("maps").none(), nb::arg("map_of"));
+        nb::arg("points"), nb::arg("outlines").none(), nb::arg("sizes"), nb::arg("maps").none(),
+        nb::arg("map_of"));
   m.def("corners", &corners, nb::arg("numbers"),
         "Corners of polygons, x and y in turn in pixels, as numbers of Outlines.");
   m.def(

@@ -116,6 +116,13 @@ void bind_tensors(nb::module_& m) {
       .def_rw("layout", &TensorOptions::layout)
       .def_rw("mean", &TensorOptions::mean)
       .def_rw("std", &TensorOptions::std);
+  m.def(
+      "drawn_size",
+      [](const Transform& transform, const Size& image) {
+        return unwrap(draw(transform, image, base::Random(0, base::Purpose::kAugment))).size;
+      },
+      nb::arg("transform"), nb::arg("image"),
+      "The size of a sample of an image, where it is not random.");
   m.def("normalized_values", &normalized_values, nb::arg("tensor"),
         "What each byte value becomes in a tensor, for red, green and blue: the bytes of 256 "
         "numbers of its type each, as uint8 [3, 256 x bytes of the type].");

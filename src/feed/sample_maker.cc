@@ -185,7 +185,7 @@ bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, R
   const Status prepared = guarded([&] {
     Status reserved = reserve(room);
     if (last) room.end();
-    if (reserved.ok()) writer_.write(requests_, on_gpu);
+    if (reserved.ok()) writer_.write(requests_, on_gpu, read_options_);
     return reserved;
   });
   bool good = true;
@@ -248,7 +248,7 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& roo
                         .status = base::status_of(file)};
     if (file) {
       request.bytes = writer_.bytes_of(request);
-      writer_.write({&request, 1}, false);
+      writer_.write({&request, 1}, false, read_options_);
     }
     const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;

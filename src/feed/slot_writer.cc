@@ -26,7 +26,10 @@ SlotWriter::SlotWriter(const FeedOptions& options)
 
 Result<image::Draw> SlotWriter::draw(const SlotRequest& request, image::Size image,
                                      image::Objects* objects) const {
-  if (targets_ != nullptr) *objects = targets_->objects(request.sample);
+  if (targets_ != nullptr) {
+    RETURN_IF_ERROR(targets_->check_size(request.sample, image));
+    *objects = targets_->objects(request.sample);
+  }
   return image::draw(transform_, image, request.random, {},
                      targets_ != nullptr ? objects : nullptr);
 }
@@ -52,7 +55,7 @@ uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {
   return bytes + pixels * (masks + maps);
 }
 
-void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
+void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu, const io::ReadOptions& read) {
   switch (images_) {
     case Images::kNone:
       for (SlotRequest& request : requests) request.status = {};
@@ -67,7 +70,7 @@ void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu) {
   }
   for (SlotRequest& request : requests) {
     if (files_) request.slot.file->assign(request.file.begin(), request.file.end());
-    if (targets_ != nullptr && request.status.ok()) request.status = write_targets(request);
+    if (targets_ != nullptr && request.status.ok()) request.status = write_targets(request, read);
   }
 }
 
@@ -109,7 +112,7 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
 }
 
 // Moves a sample's targets as its image was moved.
-Status SlotWriter::write_targets(const SlotRequest& request) {
+Status SlotWriter::write_targets(const SlotRequest& request, const io::ReadOptions& read) {
   SampleTargets& out = *request.slot.targets;
   out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];
   ASSIGN_OR_RETURN(const image::Encoded source, image::read_header(request.file));
@@ -119,8 +122,8 @@ Status SlotWriter::write_targets(const SlotRequest& request) {
     masks_.make_objects(outlines, source.size, drawn, &out.masks);
   }
   if (targets_->maps == nullptr) return {};
-  const uint64_t map = targets_->map_of[request.sample];
-  RETURN_IF_ERROR(targets_->maps->read_file(targets_->maps->location(map), &map_));
+  const store::Location map = targets_->maps->location(targets_->map_of[request.sample]);
+  RETURN_IF_ERROR(targets_->maps->read_file(map, &map_, read).at("the sample's mask"));
   return masks_.make_labels(map_, source.size, drawn, &out.labels).at("the sample's mask");
 }
 

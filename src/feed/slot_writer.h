@@ -40,8 +40,9 @@ class SlotWriter {
   uint64_t bytes_of(const SlotRequest& request) const;
   // Writes images and files; the caller writes labels and what else is known without the file.
   // Several small images at once are faster. With `on_gpu` the GPU, if there is one, makes the
-  // tensors. Errors: like image::Preparer::prepare().
-  void write(std::span<SlotRequest> requests, bool on_gpu);
+  // tensors. `read` limits the reads of masks. Errors: like image::Preparer::prepare(), and those
+  // of reading.
+  void write(std::span<SlotRequest> requests, bool on_gpu, const io::ReadOptions& read);
   // Empties a slot that has no valid sample; the two numbers are written to it. Errors: the
   // device's.
   Status clear(const Slot& slot, uint64_t sample, uint64_t drawn_for);
@@ -53,7 +54,7 @@ class SlotWriter {
  private:
   void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
-  Status write_targets(const SlotRequest& request);
+  Status write_targets(const SlotRequest& request, const io::ReadOptions& read);
   Result<image::Draw> draw(const SlotRequest& request, image::Size image,
                            image::Objects* objects) const;
 

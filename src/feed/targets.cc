@@ -40,6 +40,15 @@ image::Objects Targets::objects(uint64_t sample) const {
   return out;
 }
 
+Status Targets::check_size(uint64_t sample, image::Size size) const {
+  if (sizes.empty() || sizes[sample] == image::Size{} || sizes[sample] == size) return {};
+  return fail(
+      Code::kInvalid,
+      "its annotations are for an image of {} x {} pixels, but it has {} x {}; was it resized "
+      "after it was annotated?",
+      sizes[sample].width, sizes[sample].height, size.width, size.height);
+}
+
 Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t sample,
                                                                       image::Size size) const {
   std::vector<std::vector<image::Changes>> out(count(sample));
@@ -57,7 +66,7 @@ Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t s
       }
       std::vector<image::Corner> corners;
       for (uint64_t at = 0; at < count; at += 2) corners.push_back({numbers[at], numbers[at + 1]});
-      out[i].push_back(image::polygon_changes(corners, size));
+      ASSIGN_OR_RETURN(out[i].emplace_back(), image::polygon_changes(corners, size));
     }
   }
   return out;
@@ -69,6 +78,7 @@ Status check_targets(const Targets& targets, uint64_t samples) {
   const bool fits = (!has_objects || divides(targets.first, samples, objects)) &&
                     targets.points.size() == targets.points_each * objects &&
                     (!targets.outlines || fit(*targets.outlines, objects)) &&
+                    (targets.sizes.empty() || targets.sizes.size() == samples) &&
                     (targets.maps == nullptr || targets.map_of.size() == samples);
   const auto is_map = [&](uint64_t map) { return map < targets.maps->sample_count(); };
   if (fits && (targets.maps == nullptr || std::ranges::all_of(targets.map_of, is_map))) return {};

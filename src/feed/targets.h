@@ -31,6 +31,8 @@ struct Targets {
   uint32_t points_each = 0;
   std::vector<image::Point> points;  // points_each for each object
   std::optional<Outlines> outlines;
+  // The size of each sample's image that objects were drawn on; {}: not known. Empty: none is.
+  std::vector<image::Size> sizes;
   // Where samples have maps of labels: the datasets of these, of which sample i has the one with
   // the number map_of[i].
   std::shared_ptr<const store::Dataset> maps;
@@ -41,6 +43,8 @@ struct Targets {
   }
   // Boxes and keypoints of a sample, in pixels of its image.
   image::Objects objects(uint64_t sample) const;
+  // kInvalid when the objects of a sample were drawn on an image of another size.
+  Status check_size(uint64_t sample, image::Size size) const;
   // The parts of the outlines of a sample's objects. kInvalid when they do not fit its image.
   Result<std::vector<std::vector<image::Changes>>> outlines_of(uint64_t sample,
                                                                image::Size size) const;

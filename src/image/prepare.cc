@@ -95,7 +95,7 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
   }
   ASSIGN_OR_RETURN(out.actions, draw_actions(transform.steps, out.size, random, objects));
   for (const Action& action : out.actions) out.size = size_after(action, out.size);
-  const Size wanted = crop ? crop->size : transform.size;
+  const Size wanted = crop && !transform.crop_size ? crop->size : transform.size;
   if (wanted != Size{} && out.size != wanted) {
     return base::fail(base::Code::kInvalid,
                       "{} x {} pixels became a sample of {} x {}, but {} x {} were asked for",

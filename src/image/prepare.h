@@ -47,7 +47,7 @@ struct Draw {
   // The random numbers that fill the erased part, when it is filled with noise.
   std::optional<base::Random> noise = {};
 };
-// A given part of the image, and the size that it is resized to.
+// A given part of the image, and the size that it is resized to: that of the transform's crop.
 struct FixedCrop {
   Rect region;
   Size size;
@@ -84,7 +84,7 @@ struct PrepareRequest {
 
 // The size of the sample that a request makes, where it is not each sample's own.
 inline Size sample_size(const Transform& transform, const PrepareRequest& request) {
-  return request.crop ? request.crop->size : transform.size;
+  return request.crop && !transform.crop_size ? request.crop->size : transform.size;
 }
 
 // What is known about a sample before it is decoded.

@@ -1,11 +1,12 @@
 // deps: forebay_image
 // Draws masks from run-lengths and polygons of any form, and decodes maps of labels. None of them
 // may crash or write outside of the picture, and runs that are taken have all of its pixels.
+#include "image/transform/outline.h"
+
 #include <cstdlib>
 #include <cstring>
 
 #include "image/codec/png.h"
-#include "image/transform/outline.h"
 
 using namespace forebay;
 using namespace forebay::image;
@@ -41,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     if (!(std::abs(place[0]) < 2000 && std::abs(place[1]) < 2000)) continue;
     corners.push_back(corner_at(place[0], place[1]));
   }
-  draw(polygon_changes(corners, size), size);
+  const auto changes = polygon_changes(corners, size);
+  if (changes) draw(*changes, size);
   Pixels labels;
   (void)decode_png_labels({data, bytes}, &labels);
   return 0;

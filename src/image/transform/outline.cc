@@ -53,7 +53,16 @@ Corner corner_at(double x, double y) {
   return {place(x), place(y)};
 }
 
-Changes polygon_changes(std::span<const Corner> polygon, Size size) {
+Result<Changes> polygon_changes(std::span<const Corner> polygon, Size size) {
+  constexpr int64_t kLongest = 50'000'000;  // steps
+  int64_t steps = 0;
+  for (size_t i = 0; i < polygon.size(); ++i) {
+    const Corner& next = polygon[(i + 1) % polygon.size()];
+    steps += std::max(std::abs(next.x - polygon[i].x), std::abs(next.y - polygon[i].y));
+  }
+  if (steps > kLongest) {
+    return fail(Code::kInvalid, "the outline of an object is {} pixels long", steps / kFine);
+  }
   Changes out;
   std::optional<Corner> last;
   // Where the outline goes to another column, the mask changes at the pixel below.

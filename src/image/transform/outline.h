@@ -23,8 +23,9 @@ Corner corner_at(double x, double y);
 // which it changes between background and object. It begins with background.
 using Changes = std::vector<uint32_t>;
 
-// The mask of one polygon in a picture of this size.
-Changes polygon_changes(std::span<const Corner> polygon, Size size);
+// The mask of one polygon in a picture of this size. kInvalid when its outline is absurdly long, so
+// that drawing it would take seconds.
+Result<Changes> polygon_changes(std::span<const Corner> polygon, Size size);
 // From the lengths of runs, the first of which is background. kInvalid when they are not as long as
 // the picture has pixels.
 Result<Changes> run_changes(std::span<const uint32_t> runs, Size size);
