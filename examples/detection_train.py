@@ -66,6 +66,7 @@ class Detector(nn.Module):
             layers += [nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)]
             layers += [nn.ReLU()]
         last = nn.Conv2d(64, classes + 4, 1)
+        assert last.bias is not None
         nn.init.constant_(last.bias[:classes], -2.2)  # nearly all cells are background
         self.layers = nn.Sequential(*layers, last)
 

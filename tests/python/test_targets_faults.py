@@ -192,7 +192,7 @@ def test_batches_without_good_samples_have_no_objects(place: Path, tmp_path: Pat
         for images, boxes, labels, masks, keypoints, mask, targets in loaded:
             assert len(images) == len(boxes) == len(labels) == len(masks) == len(mask) == 0
             assert len(keypoints) == len(targets) == 0
-    last = {"rank": 1, "world_size": 2, "even_batches": False, "shuffle": True}
+    last: dict[str, Any] = {"rank": 1, "world_size": 2, "even_batches": False, "shuffle": True}
     one = opened(place).subset([3])
     loaded = list(
         forebay.Loader(one, 2, transform=[T.RandomShortestSize(30)], fields=fields[:5], **last)
