@@ -79,8 +79,8 @@ void bind_targets(nb::module_& m) {
             new (self) feed::Outlines(make_outlines(first_part, first_number, is_runs, numbers));
           },
           nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"));
-  nb::class_<feed::Targets>(m, "Targets",
-                            "What moves with the images of a dataset (feed/targets.h).");
+  static_cast<void>(nb::class_<feed::Targets>(
+      m, "Targets", "What moves with the images of a dataset (feed/targets.h)."));
   m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
         nb::arg("points"), nb::arg("outlines").none(), nb::arg("sizes"), nb::arg("maps").none(),
         nb::arg("map_of"));

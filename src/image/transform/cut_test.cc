@@ -35,12 +35,10 @@ Cut make_cut(Size picture, base::Random& random) {
       return *draw_cut(crop, size, picture, random);
     }
     default: {
-      const Viewport inside{below(picture.width), below(picture.height), {1, 1}};
-      const Viewport shown{
-          inside.x,
-          inside.y,
-          {1 + below(picture.width - inside.x), 1 + below(picture.height - inside.y)}};
-      return viewport_cut(picture, picture, shown, {});
+      const uint32_t x = below(picture.width);
+      const uint32_t y = below(picture.height);
+      const Size part{1 + below(picture.width - x), 1 + below(picture.height - y)};
+      return viewport_cut(picture, picture, {x, y, part}, {});
     }
   }
 }
