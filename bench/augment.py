@@ -6,8 +6,7 @@ Forebay takes its packed files ("forebay_files": the originals); the peers (benc
 installed into build/peers) take the originals, each in its own fastest documented way
 (lib/augment). The sides take turns over groups of 32 photographs. What they draw is random, so that
 all their turns count, not the best ones: the CPU time of the whole process, after a turn of each
-that makes it ready. A turn is repeated while a neighbour uses the core too, which slows down some
-sides more than others. A recipe that Forebay does not have yet is named and left out. The figures:
+that makes it ready. The figures:
 vs_SIDE_RECIPE_x: the side's time over Forebay's; "torchvision" is the faster of tensors and Pillow
 cost_over_plain_RECIPE: Forebay's time over its time for the recipe "plain"
 tables: for each recipe and side the microseconds of an image, images per CPU second, the ratio to
@@ -23,14 +22,13 @@ import gc
 import os
 import random
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from lib.augment import FOREBAY, KINDS, NOT_YET, TORCHVISION
+from lib.augment import FOREBAY, KINDS, TORCHVISION
 from lib.augment.side import GROUP, RECIPES, SEED, Side
 from lib.comparison import Comparison, DisagreementError, report, show_table
 from lib.crop_sides import load_forebay, pack
@@ -41,9 +39,6 @@ from lib.program import ROOT
 # Packs the photographs, and tells whether a neighbour uses the core.
 LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
 ROUNDS = 4
-TRIES = 4  # turns at most, until nobody disturbs one
-PATIENCE_SECONDS = 900.0  # so long after the beginning no turn is repeated any more
-START = time.monotonic()
 # How many standard errors a mean of Forebay's may be from torchvision's. Draws differ, so that some
 # difference is chance: one so large comes by chance in one of 16,000 comparisons. With the usual
 # rounds and 500 photographs this finds that blur or erasing is left out, and RandAugment of
@@ -83,9 +78,8 @@ def measure(
     groups = range(0, len(photos), GROUP)
 
     def turns(first: int, round_number: int) -> None:
-        tries = TRIES if time.monotonic() < START + PATIENCE_SECONDS else 1
         for side in sides.values():
-            side.begin(photos[first : first + GROUP], first, round_number, is_quiet, tries)
+            side.begin(photos[first : first + GROUP], first, round_number, is_quiet)
         comparison.rounds(1)
         gc.collect()
 
@@ -211,16 +205,12 @@ def figures(recipe: str, rows: dict[str, Row]) -> dict[str, float]:
 
 
 def run(photos: list[Photo], rounds: int) -> dict[str, Any]:
-    """Measures all recipes that Forebay has; returns the figures."""
+    """Measures all recipes; returns the figures."""
     result: dict[str, Any] = {}
     missing: dict[str, str] = {}
     plain: dict[str, Measured] = {}
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for recipe in RECIPES:
-        if recipe in NOT_YET:
-            print(f"\n{recipe}: NOT YET: Forebay has not all of: {RECIPES[recipe]}", flush=True)
-            missing[recipe] = "Forebay does not have its steps yet"
-            continue
         measured, left_out = measure(recipe, photos, rounds)
         plain = plain or measured
         missing |= {f"{name}, {recipe}": why for name, why in left_out.items()}

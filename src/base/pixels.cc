@@ -1,5 +1,6 @@
 #include "base/pixels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/limits.h"
@@ -16,6 +17,33 @@ void Pixels::crop(const Rect& region) {
                  rgb.data() + (region.y + y) * from_stride + size_t{region.x} * 3, to_stride);
   }
   reset(region.width, region.height);
+}
+
+void copy_channel(const uint8_t* from, size_t width, bool mirrored, uint8_t* to) {
+  if (!mirrored) {
+    std::memcpy(to, from, width);
+    return;
+  }
+  constexpr size_t kWord = sizeof(uint64_t);
+  size_t done = 0;
+  for (; done + kWord <= width; done += kWord) {
+    uint64_t word;
+    std::memcpy(&word, from + width - done - kWord, kWord);
+    word = __builtin_bswap64(word);
+    std::memcpy(to + done, &word, kWord);
+  }
+  std::reverse_copy(from, from + width - done, to + done);
+}
+
+void Rows::move_to(Pixels* out) {
+  out->reset(width(), height());
+  uint8_t* to = out->rgb.data();
+  for (uint32_t y = 0; y < height(); ++y) {
+    const PlanarRow from = row(y);
+    for (uint32_t x = 0; x < width(); ++x) {
+      for (const uint8_t* channel : from) *to++ = channel[x];
+    }
+  }
 }
 
 PlanarRow PixelRows::row(uint32_t y) {

@@ -45,6 +45,9 @@ struct Pixels {
 using PlanarRow = std::array<const uint8_t*, 3>;
 inline constexpr size_t kPlanarPadding = 64;
 
+// Copies a channel of a row, mirrored left to right or not. The two do not overlap.
+void copy_channel(const uint8_t* from, size_t width, bool mirrored, uint8_t* to);
+
 // The rows of a decoded region, which are made on demand. There is at least one row.
 class Rows {
  public:
@@ -53,7 +56,7 @@ class Rows {
   // Returns row `y`. It stays valid until the next call.
   virtual PlanarRow row(uint32_t y) = 0;
   // Moves all rows to `out`. No rows are left afterwards.
-  virtual void move_to(Pixels* out) = 0;
+  virtual void move_to(Pixels* out);
 
  protected:
   ~Rows() = default;

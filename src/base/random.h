@@ -41,6 +41,14 @@ class Random {
   // Returns a number that is uniform in [0, 1), a multiple of 2^-53.
   double uniform();
 
+  // What philox() makes the stream's blocks from.
+  struct Place {
+    std::array<uint32_t, 4> counter;  // the first word counts the blocks
+    std::array<uint32_t, 2> key;
+  };
+  // The place of the next block of which no number was drawn.
+  Place next_block() const { return {counter_, key_}; }
+
  private:
   std::array<uint32_t, 4> counter_;
   std::array<uint32_t, 2> key_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "image/augment/crop_first.h"
+#include "image/transform/framed.h"
 
 namespace forebay::image {
 namespace {
@@ -63,6 +64,20 @@ void join_first(Draw* drawn) {
                        drawn->actions.begin() + static_cast<ptrdiff_t>(joins));
 }
 
+// Leaves a frame around the picture to the actions where they resize it next: they do not store it.
+void part_frame(Draw* drawn) {
+  if (drawn->actions.empty() || !framed(drawn->cut)) return;
+  const auto* const next = std::get_if<Cut>(&drawn->actions.front());
+  if (next == nullptr || !next->resizes()) return;
+  Cut frame = drawn->cut;
+  frame.region = whole(frame.resized);
+  drawn->cut.outside.reset();
+  drawn->cut.kept = whole(frame.resized);
+  const Flip flip{drawn->flip, drawn->vertical_flip};
+  drawn->flip = drawn->vertical_flip = false;
+  drawn->actions.insert(drawn->actions.begin(), {frame, flip});
+}
+
 // Returns the scaled pixels that contain a region.
 Rect scaled_region(const Rect& region, uint32_t scale) {
   const uint32_t x = region.x / scale;
@@ -105,6 +120,7 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
   // What a later crop leaves out need not be decoded.
   crop_to(crop_first(out.cut.size(), &out.actions), &out);
   join_first(&out);
+  part_frame(&out);
   const RandomErasing& erasing = transform.erasing;
   if (erasing.probability > 0) out.erased = draw_erased(erasing, out.size, random);
   if (out.erased && erasing.noise) out.noise = random;

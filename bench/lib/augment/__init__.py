@@ -7,8 +7,7 @@ less.
 from importlib import import_module
 from typing import NamedTuple
 
-from lib.augment.forebay import TRANSFORMS
-from lib.augment.side import RECIPES, Side
+from lib.augment.side import Side
 
 
 class Kind(NamedTuple):
@@ -32,10 +31,9 @@ class Kind(NamedTuple):
 
 
 FOREBAY = "forebay"
-NOT_YET = tuple(recipe for recipe in RECIPES if recipe not in TRANSFORMS)
 KINDS = {
-    FOREBAY: Kind("forebay", "Forebay", NOT_YET),
-    "forebay_files": Kind("forebay", "ForebayFiles", NOT_YET),
+    FOREBAY: Kind("forebay", "Forebay"),
+    "forebay_files": Kind("forebay", "ForebayFiles"),
     "torchvision_tensors": Kind("torchvision", "TorchvisionTensors", ("deit",)),
     "torchvision_pillow": Kind("torchvision", "TorchvisionPillow"),
     "albumentations": Kind("albumentations", "Albumentations"),

@@ -76,7 +76,6 @@ class Side(AnySide):
         first: int,
         round_number: int,
         is_quiet: Callable[[], bool],
-        tries: int,
     ) -> None:
         """Begins a group of photographs.
 
@@ -85,29 +84,20 @@ class Side(AnySide):
             first: The number of the first one.
             round_number: How often the photographs were there before.
             is_quiet: Whether nobody else has used the core since it was called last.
-            tries: How often the batch is made at most, until nobody disturbs it.
         """
         self.photos, self.first, self.round_number = photos, first, round_number
-        self.is_quiet, self.tries = is_quiet, tries
+        self.is_quiet = is_quiet
         self.targets = [
             target_of(first + i, photo.width, photo.height) for i, photo in enumerate(photos)
         ]
 
     def turn(self) -> None:
-        """Makes the group's batch; counts its CPU seconds, and what the batch contains.
-
-        Only the last try counts. Whether there is another one does not depend on what was drawn.
-        """
-        for _ in range(self.tries):
-            quiet = self.is_quiet()
-            start = time.process_time()
-            made = self.run(self.photos)
-            seconds = time.process_time() - start
-            quiet = self.is_quiet() and quiet
-            if quiet:
-                break
-        self.seconds.append(seconds)
-        self.quiet.append(quiet)
+        """Makes the group's batch; counts its CPU seconds, and what the batch contains."""
+        self.is_quiet()
+        start = time.process_time()
+        made = self.run(self.photos)
+        self.seconds.append(time.process_time() - start)
+        self.quiet.append(self.is_quiet())
         self.numbers.append(numbers_of(made, (len(self.photos), 3, self.size, self.size)))
 
     def forget(self) -> None:

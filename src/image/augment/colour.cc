@@ -135,18 +135,23 @@ HWY_INLINE Rgb to_rgb(const Hsv& hsv) {
   const V rising = zero_to_one(hn::Mul(hn::Add(scaled, unsaturated), hsv.v));
   const V low = zero_to_one(hn::Mul(unsaturated, hsv.v));
   const V high = hsv.v;
-  const std::array<Rgb, 6> by_sixth{{{high, rising, low},
-                                     {falling, high, low},
-                                     {low, high, rising},
-                                     {low, falling, high},
-                                     {rising, low, high},
-                                     {high, low, falling}}};
-  Rgb out = by_sixth[0];  // also where the hue is a full turn
-  for (size_t i = 1; i < by_sixth.size(); ++i) {
-    const auto here = hn::Eq(whole, set(static_cast<float>(i)));
-    for (size_t c = 0; c < 3; ++c) out[c] = hn::IfThenElse(here, by_sixth[i][c], out[c]);
-  }
-  return out;
+  // By sixth of the turn: red is high, falling, low, low, rising, high; green and blue follow it
+  // two and four sixths later. A full turn is like none.
+  const auto in = [&](float sixth) HWY_ATTR { return hn::Eq(whole, set(sixth)); };
+  const auto second = in(1);
+  const auto third = in(2);
+  const auto fourth = in(3);
+  const auto fifth = in(4);
+  const auto sixth = in(5);
+  const auto one_of = [](auto a, auto b) HWY_ATTR { return hn::Or(a, b); };
+  const auto first = hn::Not(one_of(one_of(second, third), one_of(one_of(fourth, fifth), sixth)));
+  const auto channel = [&](auto rises, auto falls, auto is_low) HWY_ATTR {
+    const V flat = hn::IfThenElse(is_low, low, high);
+    return hn::IfThenElse(rises, rising, hn::IfThenElse(falls, falling, flat));
+  };
+  return {channel(fifth, second, one_of(third, fourth)),
+          channel(first, fourth, one_of(fifth, sixth)),
+          channel(third, sixth, one_of(first, second))};
 }
 
 void shift_hue(float shift, Picture* picture) {

@@ -4,6 +4,8 @@
 
 #include "image/augment/colour.h"
 #include "image/augment/filter.h"
+#include "image/augment/turn.h"
+#include "image/transform/framed.h"
 
 namespace forebay::image {
 
@@ -50,8 +52,10 @@ class Performer::Run {
     change([&](Picture* to) { turn(*picture_, action.count, to); });
   }
   void operator()(const AffineWarp& action) {
-    change(
-        [&](Picture* to) { performer_.warper_.warp(*picture_, action.map, action.options, to); });
+    change([&](Picture* to) {
+      if (performer_.shifter_.shift(*picture_, action.map, action.options, to)) return;
+      performer_.warper_.warp(*picture_, action.map, action.options, to);
+    });
   }
   void operator()(const Perspective& action) {
     change(
@@ -59,6 +63,10 @@ class Performer::Run {
   }
   void operator()(const Cut& action);
   void operator()(const Blend& action);
+
+  // Puts the picture into a frame and resizes both, where that is what the first actions do.
+  // Returns how many these are; 0 where they do something else.
+  size_t resize_framed(std::span<const Action> actions);
 
   void apply_tone() {
     if (tone_) change_tone(*tone_, picture_);
@@ -120,6 +128,40 @@ void Performer::Run::operator()(const Cut& action) {
   });
 }
 
+size_t Performer::Run::resize_framed(std::span<const Action> actions) {
+  const auto* const first = std::get_if<Cut>(&actions.front());
+  const auto frame = first != nullptr ? framed(*first) : std::nullopt;
+  if (!frame) return 0;
+  Flip flip;
+  size_t count = 1;
+  for (; count < actions.size(); ++count) {
+    const auto* const next = std::get_if<Flip>(&actions[count]);
+    if (next == nullptr) break;
+    flip.across ^= next->across;
+    flip.down ^= next->down;
+  }
+  const auto* const resize = count < actions.size() ? std::get_if<Cut>(&actions[count]) : nullptr;
+  if (resize == nullptr || !resize->resizes() || resize->outside) return 0;
+  if (resize->region != whole(frame->size)) return 0;
+  change([&](Picture* to) {
+    to->fill(resize->size(), frame->fill);
+    PictureRows shown(*picture_, frame->source);
+    FramedRows rows(shown, *frame, flip.across, flip.down);
+    const std::optional<Rect> part = part_with_picture(rows.frame(), *resize);
+    if (!part) return;
+    Cut cut = *resize;
+    cut.kept = *part;
+    const uint32_t left = part->x - resize->kept.x;
+    const uint32_t top = part->y - resize->kept.y;
+    performer_.cutter_.cut(rows, whole(rows), cut, [&](uint32_t y, const PlanarRow& row) {
+      for (size_t channel = 0; channel < 3; ++channel) {
+        std::copy_n(row[channel], part->width, to->row(channel, top + y) + left);
+      }
+    });
+  });
+  return count + 1;
+}
+
 // The products and sums are rounded one by one in float32, as torchvision's are.
 void Performer::Run::operator()(const Blend& action) {
   apply_tone();
@@ -146,7 +188,14 @@ void Performer::Run::operator()(const Blend& action) {
 
 void Performer::perform(std::span<const Action> actions, Picture* picture) {
   Run run(*this, picture);
-  for (const Action& action : actions) std::visit(run, action);
+  while (!actions.empty()) {
+    size_t done = run.resize_framed(actions);
+    if (done == 0) {
+      std::visit(run, actions.front());
+      done = 1;
+    }
+    actions = actions.subspan(done);
+  }
   run.apply_tone();
 }
 

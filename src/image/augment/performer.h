@@ -2,6 +2,7 @@
 #pragma once
 
 #include "image/augment/action.h"
+#include "image/augment/shift.h"
 #include "image/augment/tone.h"
 
 namespace forebay::image {
@@ -20,6 +21,7 @@ class Performer {
   };
 
   Picture other_;  // what a step makes from the picture
+  Shifter shifter_;
   Warper warper_;
   Cutter cutter_;
   std::unique_ptr<Chain> chain_;

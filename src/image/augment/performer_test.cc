@@ -129,6 +129,40 @@ TEST(Performer, IsTheSameWithEveryInstructionSet) {
   }
 }
 
+// A frame, which may show nothing of the picture, flips and a resizing of both.
+std::vector<Action> frame_and_resize(Size size, base::Random& random) {
+  const auto side = [&] { return 1 + static_cast<uint32_t>(random.below(120)); };
+  const auto place = [&](uint32_t picture) {
+    return static_cast<int64_t>(random.below(picture + 150)) - 150;
+  };
+  const Viewport viewport{place(size.width), place(size.height), {side(), side()}};
+  Cut resize =
+      whole_cut(viewport.size, {side(), side()}, static_cast<Interpolation>(random.below(3)));
+  const auto kept = static_cast<uint32_t>(random.below(resize.resized.width));
+  resize.kept.x = kept / 2;
+  resize.kept.width -= kept;
+  std::vector<Action> out{viewport_cut(size, size, viewport, {.fill = {1, 128, 254}})};
+  if (random.below(2) == 0) out.emplace_back(Flip{random.below(2) == 0, random.below(2) == 0});
+  out.emplace_back(resize);
+  return out;
+}
+
+TEST(Performer, ResizesAFramedPictureAsIfItWereStored) {
+  Performer performer;
+  for (uint32_t number = 0; number < 3000; ++number) {
+    base::Random random(number, base::Purpose::kTest);
+    const Size size{1 + static_cast<uint32_t>(random.below(60)),
+                    1 + static_cast<uint32_t>(random.below(60))};
+    const Pixels pixels = make_image(size.width, size.height, number);
+    const std::vector<Action> actions = frame_and_resize(size, random);
+    Pixels step_by_step = pixels;
+    for (const Action& action : actions) {
+      step_by_step = performed(performer, step_by_step, {&action, 1});
+    }
+    ASSERT_EQ(performed(performer, pixels, actions).rgb, step_by_step.rgb) << "case " << number;
+  }
+}
+
 TEST(Performer, PutsTonesTogetherWithoutChangingThem) {
   for (uint32_t number = 0; number < 500; ++number) {
     const Case one = make_case(number);

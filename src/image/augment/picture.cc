@@ -1,7 +1,6 @@
 #include "image/augment/picture.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace forebay::image {
 
@@ -12,25 +11,16 @@ void Picture::reset(Size size) {
   bytes_.resize(3 * stride_ * size.height + kStep);
 }
 
-void Picture::set_row(uint32_t y, const PlanarRow& from, bool flip) {
+void Picture::fill(Size size, const std::array<uint8_t, 3>& colour) {
+  reset(size);
   for (size_t channel = 0; channel < 3; ++channel) {
-    const uint8_t* const source = from[channel];
-    if (flip) {
-      std::reverse_copy(source, source + size_.width, row(channel, y));
-    } else {
-      std::memcpy(row(channel, y), source, size_.width);
-    }
+    std::fill_n(row(channel, 0), stride_ * size.height, colour[channel]);
   }
 }
 
-void PictureRows::move_to(base::Pixels* out) {
-  out->reset(region_.width, region_.height);
-  uint8_t* to = out->rgb.data();
-  for (uint32_t y = 0; y < region_.height; ++y) {
-    const PlanarRow from = row(y);
-    for (uint32_t x = 0; x < region_.width; ++x) {
-      for (const uint8_t* channel : from) *to++ = channel[x];
-    }
+void Picture::set_row(uint32_t y, const PlanarRow& from, bool flip) {
+  for (size_t channel = 0; channel < 3; ++channel) {
+    base::copy_channel(from[channel], size_.width, flip, row(channel, y));
   }
 }
 

@@ -13,6 +13,8 @@ class Picture {
  public:
   // Makes room for a picture of this size, whose pixels are undefined.
   void reset(Size size);
+  // Makes it a picture of one colour.
+  void fill(Size size, const std::array<uint8_t, 3>& colour);
   Size size() const { return size_; }
   // The number of bytes from one row of a plane to the next, a multiple of kPlanarPadding. The
   // bytes of a row after its pixels may be read and overwritten.
@@ -43,7 +45,6 @@ class PictureRows final : public base::Rows {
     for (const uint8_t*& channel : out) channel += region_.x;
     return out;
   }
-  void move_to(base::Pixels* out) override;
 
  private:
   const Picture& picture_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "image/augment/tone.h"
+#include "image/transform/blend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace forebay::image::HWY_NAMESPACE {
@@ -107,9 +108,16 @@ ToneTable followed_by(const ToneTable& first, const ToneTable& second) {
 }
 
 void change_tone(const ToneTable& table, Picture* picture) {
+  const size_t count = picture->stride() * picture->size().height;
   for (size_t channel = 0; channel < 3; ++channel) {
-    HWY_DYNAMIC_DISPATCH(look_up)
-    (table[channel], picture->stride() * picture->size().height, picture->row(channel, 0));
+    uint8_t* const plane = picture->row(channel, 0);
+#ifdef FOREBAY_X86_KERNELS
+    if (runs_avx512()) {
+      look_up_avx512(table[channel].data(), count, plane);
+      continue;
+    }
+#endif
+    HWY_DYNAMIC_DISPATCH(look_up)(table[channel], count, plane);
   }
 }
 

@@ -19,6 +19,9 @@ Histogram changed(const Histogram& histogram, const ToneTable& table);
 ToneTable followed_by(const ToneTable& first, const ToneTable& second);
 void change_tone(const ToneTable& table, Picture* picture);
 
+// For change_tone(), where the processor has what it needs. `count` is a multiple of 64.
+void look_up_avx512(const uint8_t* table, size_t count, uint8_t* bytes);
+
 // `factor` is at least 0; 1 leaves the picture as it is.
 ToneTable brightness(double factor);
 // `grey_mean` is the mean of grey_mean() in colour.h.

@@ -9,32 +9,31 @@
 #include <algorithm>
 #include <cmath>
 
+#include "image/augment/place-inl.h"
 #include "image/augment/warp.h"
 
 namespace forebay::image {
 #ifndef FOREBAY_IMAGE_AUGMENT_WARP_ONCE
 #define FOREBAY_IMAGE_AUGMENT_WARP_ONCE
 
-// A map as PyTorch computes it, in float32: places of the result to places from -1 to 1 in the
-// picture. Each product and sum is rounded by itself.
-struct WarpRow {
-  std::array<float, 3> across;  // by x, by y, and what is added
-  std::array<float, 3> down;
-  std::array<float, 3> divisor;  // for a projection
-  bool projective;
-  float first_x;  // the place of the row's first pixel; the others follow in steps of one
-  float y;
-  Size picture;
-};
-
-// The picture, its red, green and blue in the bytes of a number for each pixel, from the lowest.
+// The picture with a border of one pixel to the left and above, and of two to the right and below.
+// Each pixel is a number whose bytes, from the lowest on, are red, green, blue and whether it is
+// inside of the picture (1, or 0 in the border).
 struct WarpSource {
-  const uint32_t* pixels;
+  const uint32_t* pixels;  // the first one is the border's
   size_t stride;
   Size size;
   bool nearest;
   bool filled;  // else black, to which pixels at the sides fade
   std::array<float, 3> fill;
+};
+
+// A row that is being made. Each part has room for whole vectors.
+struct WarpRoom {
+  uint32_t* numbers;                 // of the upper left pixel of the four around each place
+  std::array<float*, 4> weights;     // of these four, line by line
+  uint32_t* pixels;                  // the row
+  std::array<uint8_t*, 3> channels;  // of the result
 };
 
 #endif
@@ -46,138 +45,104 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using D32 = hn::RebindToSigned<DF>;
-using DU32 = hn::RebindToUnsigned<DF>;
-using D8 = hn::Rebind<uint8_t, DF>;
-constexpr DF df;
-constexpr D32 d32;
-constexpr DU32 du32;
-constexpr D8 d8;
-using V = hn::Vec<DF>;
-using VU = hn::Vec<DU32>;
+constexpr PlaceTag df;
+constexpr hn::RebindToSigned<PlaceTag> d32;
+constexpr hn::RebindToUnsigned<PlaceTag> du32;
+using V = PlaceVec;
 
 HWY_INLINE V set(float value) { return hn::Set(df, value); }
 
-HWY_INLINE V linear(const std::array<float, 3>& by, V x, float y) {
-  return hn::Add(hn::Add(hn::Mul(x, set(by[0])), set(y * by[1])), set(by[2]));
+// What is outside, or no number, becomes the border next to the picture.
+HWY_INLINE V bordered(V place, uint32_t side) {
+  const V least = set(-1);
+  return hn::Min(hn::IfThenElse(hn::Ge(place, least), place, least), set(static_cast<float>(side)));
 }
 
-// From -1 to 1 to pixels of which the first is at 0.
-HWY_INLINE V to_pixels(V place, uint32_t side) {
-  const V scaled = hn::Mul(hn::Add(place, set(1)), set(static_cast<float>(side)));
-  return hn::Mul(hn::Sub(scaled, set(1)), set(0.5F));
+// The number, from the source's first pixel on, of the pixel at a whole place.
+HWY_INLINE auto number_of(const WarpSource& from, V x, V y) {
+  const auto stride = static_cast<int32_t>(from.stride);
+  const auto line = hn::Mul(hn::ConvertTo(d32, y), hn::Set(d32, stride));
+  return hn::Add(hn::Add(line, hn::ConvertTo(d32, x)), hn::Set(d32, stride + 1));
 }
 
-// Which place of the picture a pixel shows, in pixels.
-struct Place {
-  V x;
-  V y;
-};
-
-HWY_INLINE Place place_of(const WarpRow& row, size_t first) {
-  const V x = hn::Add(hn::Iota(df, static_cast<float>(first)), set(row.first_x));
-  V across = linear(row.across, x, row.y);
-  V down = linear(row.down, x, row.y);
-  if (row.projective) {
-    const V divisor = linear(row.divisor, x, row.y);
-    across = hn::Sub(hn::Div(across, divisor), set(1));
-    down = hn::Sub(hn::Div(down, divisor), set(1));
-  }
-  return {to_pixels(across, row.picture.width), to_pixels(down, row.picture.height)};
-}
-
-// Pixels at whole places, and which of them are inside of the picture.
-struct Found {
-  VU pixels;
-  hn::Mask<DF> inside;
-};
-
-HWY_INLINE Found find(const WarpSource& from, const Place& at) {
-  const V width = set(static_cast<float>(from.size.width));
-  const V height = set(static_cast<float>(from.size.height));
-  const auto inside = hn::And(hn::And(hn::Ge(at.x, hn::Zero(df)), hn::Lt(at.x, width)),
-                              hn::And(hn::Ge(at.y, hn::Zero(df)), hn::Lt(at.y, height)));
-  const auto column = hn::ConvertTo(d32, hn::IfThenElseZero(inside, at.x));
-  const auto line = hn::ConvertTo(d32, hn::IfThenElseZero(inside, at.y));
-  const auto stride = hn::Set(d32, static_cast<int32_t>(from.stride));
-  return {hn::GatherIndex(du32, from.pixels, hn::Add(hn::Mul(line, stride), column)), inside};
-}
-
-template <int kChannel>
-HWY_INLINE VU channel_of(VU pixels) {
-  return hn::And(hn::ShiftRight<8 * kChannel>(pixels), hn::Set(du32, 0xff));
-}
-
-HWY_INLINE void store(VU levels, uint8_t* to) { hn::StoreU(hn::U8FromU32(levels), d8, to); }
-
-using Rows = std::array<uint8_t*, 3>;
-
-void show_nearest(const WarpRow& row, const WarpSource& from, size_t width, const Rows& to) {
-  const auto byte = [&](size_t channel) { return static_cast<uint32_t>(from.fill[channel]); };
-  const VU outside = hn::Set(du32, byte(0) | byte(1) << 8 | byte(2) << 16);
-  for (size_t i = 0; i < width; i += hn::Lanes(df)) {
+void show_nearest(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+  for (size_t i = 0; i < from.size.width; i += hn::Lanes(df)) {
     const Place place = place_of(row, i);
-    const Found found = find(from, {hn::Round(place.x), hn::Round(place.y)});
-    const VU shown = hn::IfThenElse(hn::RebindMask(du32, found.inside), found.pixels, outside);
-    store(channel_of<0>(shown), to[0] + i);
-    store(channel_of<1>(shown), to[1] + i);
-    store(channel_of<2>(shown), to[2] + i);
+    const V x = bordered(hn::Round(place.x), from.size.width);
+    const V y = bordered(hn::Round(place.y), from.size.height);
+    const auto pixels = hn::GatherIndex(du32, from.pixels, number_of(from, x, y));
+    hn::StoreU(pixels, du32, room.pixels + i);
   }
 }
 
-// The four pixels around a place, and their weights by its distances from them. A weight is zero
-// outside of the picture.
-struct Neighbours {
-  std::array<VU, 4> pixels;
-  std::array<V, 4> weights;
-  V inside;  // the sum of the weights
-};
-
-HWY_INLINE Neighbours neighbours_of(const WarpSource& from, const Place& place) {
-  // Places that are far outside become some place outside, so that they fit into integers.
-  const V x = hn::Min(hn::Max(place.x, set(-2)), set(static_cast<float>(from.size.width) + 1));
-  const V y = hn::Min(hn::Max(place.y, set(-2)), set(static_cast<float>(from.size.height) + 1));
-  const std::array<V, 2> columns{hn::Floor(x), hn::Add(hn::Floor(x), set(1))};
-  const std::array<V, 2> lines{hn::Floor(y), hn::Add(hn::Floor(y), set(1))};
-  const std::array<V, 2> across{hn::Sub(columns[1], x), hn::Sub(x, columns[0])};
-  const std::array<V, 2> down{hn::Sub(lines[1], y), hn::Sub(y, lines[0])};
-  Neighbours out;
-  out.inside = hn::Zero(df);
-  for (size_t i = 0; i < 4; ++i) {
-    const Found found = find(from, {columns[i % 2], lines[i / 2]});
-    out.pixels[i] = found.pixels;
-    out.weights[i] = hn::IfThenElseZero(found.inside, hn::Mul(across[i % 2], down[i / 2]));
-    out.inside = hn::Add(out.inside, out.weights[i]);
-  }
-  return out;
-}
-
-template <int kChannel>
-HWY_INLINE VU interpolated(const Neighbours& around, const WarpSource& from) {
-  V sum = hn::Zero(df);
-  for (size_t i = 0; i < 4; ++i) {
-    const auto level = hn::BitCast(d32, channel_of<kChannel>(around.pixels[i]));
-    sum = hn::Add(sum, hn::Mul(hn::ConvertTo(df, level), around.weights[i]));
-  }
-  if (from.filled) {
-    const V fill = set(from.fill[kChannel]);
-    sum = hn::Add(hn::Mul(hn::Sub(sum, fill), around.inside), fill);
-  }
-  return hn::BitCast(du32, hn::NearestInt(hn::Min(hn::Max(sum, hn::Zero(df)), set(255))));
-}
-
-void show_interpolated(const WarpRow& row, const WarpSource& from, size_t width, const Rows& to) {
-  for (size_t i = 0; i < width; i += hn::Lanes(df)) {
-    const Neighbours around = neighbours_of(from, place_of(row, i));
-    store(interpolated<0>(around, from), to[0] + i);
-    store(interpolated<1>(around, from), to[1] + i);
-    store(interpolated<2>(around, from), to[2] + i);
+void find_neighbours(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+  for (size_t i = 0; i < from.size.width; i += hn::Lanes(df)) {
+    const Place place = place_of(row, i);
+    const V x = bordered(place.x, from.size.width);
+    const V y = bordered(place.y, from.size.height);
+    const V left = hn::Floor(x);
+    const V top = hn::Floor(y);
+    hn::StoreU(hn::BitCast(du32, number_of(from, left, top)), du32, room.numbers + i);
+    const std::array<V, 2> across{hn::Sub(hn::Add(left, set(1)), x), hn::Sub(x, left)};
+    const std::array<V, 2> down{hn::Sub(hn::Add(top, set(1)), y), hn::Sub(y, top)};
+    for (size_t n = 0; n < 4; ++n) {
+      hn::StoreU(hn::Mul(across[n % 2], down[n / 2]), df, room.weights[n] + i);
+    }
   }
 }
 
-void show(const WarpRow& row, const WarpSource& from, size_t width, const Rows& to) {
-  from.nearest ? show_nearest(row, from, width, to) : show_interpolated(row, from, width, to);
+// A pixel's four bytes as numbers.
+using DP = hn::FixedTag<float, 4>;
+using VP = hn::Vec<DP>;
+constexpr DP dp;
+constexpr hn::RebindToSigned<DP> dp32;
+constexpr hn::Rebind<uint8_t, DP> dp8;
+
+HWY_INLINE VP pixel_at(const uint32_t* pixel) {
+  const auto bytes = hn::LoadU(dp8, reinterpret_cast<const uint8_t*>(pixel));
+  return hn::ConvertTo(dp, hn::PromoteTo(dp32, bytes));
+}
+
+template <bool kFilled>
+void interpolate(const WarpSource& from, const WarpRoom& room) {
+  alignas(16) const float fill_levels[4] = {from.fill[0], from.fill[1], from.fill[2], 0};
+  const VP fill = hn::Load(dp, fill_levels);
+  const std::array<size_t, 4> steps{0, 1, from.stride, from.stride + 1};
+  for (size_t i = 0; i < from.size.width; ++i) {
+    const uint32_t* const pixel = from.pixels + room.numbers[i];
+    VP sum = hn::Mul(pixel_at(pixel), hn::Set(dp, room.weights[0][i]));
+    for (size_t n = 1; n < 4; ++n) {
+      const VP weight = hn::Set(dp, room.weights[n][i]);
+      sum = hn::Add(sum, hn::Mul(pixel_at(pixel + steps[n]), weight));
+    }
+    if constexpr (kFilled) {
+      // A pixel that is partly outside fades twice, as torchvision's does.
+      sum = hn::Add(hn::Mul(hn::Sub(sum, fill), hn::Broadcast<3>(sum)), fill);
+    }
+    const auto levels = hn::DemoteTo(dp8, hn::NearestInt(sum));
+    hn::StoreU(levels, dp8, reinterpret_cast<uint8_t*>(room.pixels + i));
+  }
+}
+
+void show(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+  if (from.nearest) {
+    show_nearest(row, from, room);
+  } else {
+    find_neighbours(row, from, room);
+    from.filled ? interpolate<true>(from, room) : interpolate<false>(from, room);
+  }
+  const hn::CappedTag<uint8_t, base::kPlanarPadding> d;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(room.pixels);
+  for (size_t x = 0; x < from.size.width; x += hn::Lanes(d)) {
+    auto red = hn::Zero(d);
+    auto green = red;
+    auto blue = red;
+    auto inside = red;
+    hn::LoadInterleaved4(d, bytes + 4 * x, red, green, blue, inside);
+    hn::StoreU(red, d, room.channels[0] + x);
+    hn::StoreU(green, d, room.channels[1] + x);
+    hn::StoreU(blue, d, room.channels[2] + x);
+  }
 }
 
 // Puts the channels of whole vectors of pixels together.
@@ -186,7 +151,7 @@ void interleave(const PlanarRow& row, size_t width, uint32_t* to) {
   auto* const bytes = reinterpret_cast<uint8_t*>(to);
   for (size_t x = 0; x < width; x += hn::Lanes(d)) {
     hn::StoreInterleaved4(hn::LoadU(d, row[0] + x), hn::LoadU(d, row[1] + x),
-                          hn::LoadU(d, row[2] + x), hn::Zero(d), d, bytes + 4 * x);
+                          hn::LoadU(d, row[2] + x), hn::Set(d, 1), d, bytes + 4 * x);
   }
 }
 
@@ -202,98 +167,68 @@ HWY_EXPORT(interleave);
 
 namespace {
 
-// What factors of x and y and a summand become when results are divided by half of a side.
-std::array<float, 3> scaled(const double* m, uint32_t side) {
-  const auto half = static_cast<float>(side) * 0.5F;
-  return {static_cast<float>(m[0]) / half, static_cast<float>(m[1]) / half,
-          static_cast<float>(m[2]) / half};
+// A colour as a pixel of WarpSource.
+uint32_t packed(const std::array<float, 3>& colour) {
+  const auto byte = [&](size_t channel) {
+    return static_cast<uint32_t>(std::nearbyint(colour[channel]));
+  };
+  return byte(0) | byte(1) << 8 | byte(2) << 16;
 }
+
+// Interleaving writes whole vectors.
+size_t source_stride(const Picture& from) { return from.stride() + 3; }
 
 }  // namespace
 
-// `row_of` gives the map of each row.
-template <class RowOf>
-void Warper::warp_rows(const Picture& from, const WarpOptions& options, const RowOf& row_of,
+// Puts a border around the picture.
+void Warper::fill_source(const Picture& from, uint32_t border) {
+  const Size size = from.size();
+  const size_t stride = source_stride(from);
+  pixels_.resize(stride * (size.height + 3));
+  uint32_t* const first = pixels_.data();
+  std::fill_n(first, stride, border);
+  std::fill_n(first + stride * (size.height + 1), 2 * stride, border);
+  for (uint32_t y = 0; y < size.height; ++y) {
+    uint32_t* const row = first + stride * (y + 1);
+    row[0] = border;
+    HWY_DYNAMIC_DISPATCH(interleave)(from.rows(y), size.width, row + 1);
+    row[1 + size.width] = border;
+    row[2 + size.width] = border;
+  }
+}
+
+void Warper::warp_rows(const Picture& from, const WarpRow& map, const WarpOptions& options,
                        Picture* to) {
   const Size size = from.size();
   to->reset(size);
-  pixels_.resize(from.stride() * size.height);
-  for (uint32_t y = 0; y < size.height; ++y) {
-    HWY_DYNAMIC_DISPATCH(interleave)
-    (from.rows(y), size.width, pixels_.data() + y * from.stride());
-  }
-  WarpSource source{.pixels = pixels_.data(),
-                    .stride = from.stride(),
+  WarpSource source{.pixels = nullptr,
+                    .stride = source_stride(from),
                     .size = size,
                     .nearest = options.interpolation == Interpolation::kNearest,
                     .filled = options.fill.has_value(),
                     .fill = options.fill.value_or(std::array<float, 3>{})};
-  if (source.nearest) {
-    for (float& level : source.fill) level = std::nearbyint(level);
-  }
+  fill_source(from, source.nearest ? packed(source.fill) : 0);
+  source.pixels = pixels_.data();
+  numbers_.resize(2 * to->stride());
+  weights_.resize(4 * to->stride());
+  WarpRoom room{.numbers = numbers_.data(),
+                .weights = {},
+                .pixels = numbers_.data() + to->stride(),
+                .channels = {}};
+  for (size_t n = 0; n < 4; ++n) room.weights[n] = weights_.data() + n * to->stride();
   for (uint32_t y = 0; y < size.height; ++y) {
-    HWY_DYNAMIC_DISPATCH(show)
-    (row_of(y), source, size.width, {to->row(0, y), to->row(1, y), to->row(2, y)});
+    room.channels = {to->row(0, y), to->row(1, y), to->row(2, y)};
+    HWY_DYNAMIC_DISPATCH(show)(map.at(y), source, room);
   }
 }
 
 void Warper::warp(const Picture& from, const Affine& map, const WarpOptions& options, Picture* to) {
-  const Size size = from.size();
-  WarpRow row{.across = scaled(map.m.data(), size.width),
-              .down = scaled(map.m.data() + 3, size.height),
-              .divisor = {},
-              .projective = false,
-              .first_x = (1 - static_cast<float>(size.width)) * 0.5F,
-              .y = 0,
-              .picture = size};
-  const auto row_of = [&](uint32_t y) {
-    row.y = (1 - static_cast<float>(size.height)) * 0.5F + static_cast<float>(y);
-    return row;
-  };
-  warp_rows(from, options, row_of, to);
+  warp_rows(from, warp_row(map, from.size()), options, to);
 }
 
 void Warper::warp(const Picture& from, const Projection& map, const WarpOptions& options,
                   Picture* to) {
-  const Size size = from.size();
-  WarpRow row{.across = scaled(map.m.data(), size.width),
-              .down = scaled(map.m.data() + 3, size.height),
-              .divisor = {static_cast<float>(map.m[6]), static_cast<float>(map.m[7]), 1},
-              .projective = true,
-              .first_x = 0.5F,
-              .y = 0,
-              .picture = size};
-  const auto row_of = [&](uint32_t y) {
-    row.y = 0.5F + static_cast<float>(y);
-    return row;
-  };
-  warp_rows(from, options, row_of, to);
-}
-
-void turn(const Picture& from, uint32_t quarters, Picture* to) {
-  const Size size = from.size();
-  const bool swapped = quarters % 2 == 1;
-  to->reset(swapped ? Size{size.height, size.width} : size);
-  for (size_t channel = 0; channel < 3; ++channel) {
-    for (uint32_t y = 0; y < to->size().height; ++y) {
-      uint8_t* const row = to->row(channel, y);
-      for (uint32_t x = 0; x < to->size().width; ++x) {
-        switch (quarters % 4) {
-          case 0:
-            row[x] = from.row(channel, y)[x];
-            break;
-          case 1:
-            row[x] = from.row(channel, x)[size.width - 1 - y];
-            break;
-          case 2:
-            row[x] = from.row(channel, size.height - 1 - y)[size.width - 1 - x];
-            break;
-          default:
-            row[x] = from.row(channel, size.height - 1 - x)[y];
-        }
-      }
-    }
-  }
+  warp_rows(from, warp_row(map, from.size()), options, to);
 }
 
 }  // namespace forebay::image

@@ -20,6 +20,8 @@ struct Projection {
   std::array<double, 8> m = {1, 0, 0, 0, 1, 0, 0, 0};
 };
 
+struct WarpRow;
+
 struct WarpOptions {
   Interpolation interpolation = Interpolation::kNearest;  // or kBilinear
   // RGB of what lies outside of the picture, from 0 to 255. Unset: black, to which pixels at the
@@ -35,13 +37,12 @@ class Warper {
   void warp(const Picture& from, const Projection& map, const WarpOptions& options, Picture* to);
 
  private:
-  template <class RowOf>
-  void warp_rows(const Picture& from, const WarpOptions& options, const RowOf& row_of, Picture* to);
+  void fill_source(const Picture& from, uint32_t border);
+  void warp_rows(const Picture& from, const WarpRow& map, const WarpOptions& options, Picture* to);
 
-  std::vector<uint32_t> pixels_;  // the picture, a number for each pixel
+  std::vector<uint32_t> pixels_;   // the picture, a number for each pixel
+  std::vector<uint32_t> numbers_;  // for a row
+  std::vector<float> weights_;
 };
-
-// Turns the picture by so many quarters counter-clockwise.
-void turn(const Picture& from, uint32_t quarters, Picture* to);
 
 }  // namespace forebay::image

@@ -184,18 +184,6 @@ HWY_EXPORT(has_avx512);
 
 namespace {
 
-// Whether this machine runs blend_avx512.cc. Uses Highway's dispatch, because
-// hwy::SupportedTargets() queries the processor each time, which takes microseconds on a virtual
-// one.
-bool runs_avx512() {
-#ifdef FOREBAY_X86_KERNELS
-  return HWY_DYNAMIC_DISPATCH(has_avx512)() && __builtin_cpu_supports("avx512vbmi") &&
-         __builtin_cpu_supports("avx512vnni");
-#else
-  return false;
-#endif
-}
-
 // Returns how far the first tap of the last of `outputs` neighbouring outputs may lie after the
 // first tap of the first output, plus two.
 uint64_t reach_of(uint32_t outputs, const AxisSpec& axis) {
@@ -213,6 +201,17 @@ uint32_t pairs_max(const AxisSpec& axis) {
 }
 
 }  // namespace
+
+// Uses Highway's dispatch, because hwy::SupportedTargets() queries the processor each time, which
+// takes microseconds on a virtual one.
+bool runs_avx512() {
+#ifdef FOREBAY_X86_KERNELS
+  return HWY_DYNAMIC_DISPATCH(has_avx512)() && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
 
 void blend_across(const Across& across, const base::PlanarRow& row, uint8_t* out,
                   size_t out_stride) {

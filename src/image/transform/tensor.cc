@@ -11,8 +11,8 @@
 #include <bit>
 #include <cmath>
 
-#include "image/transform/distributions.h"
 #include "image/transform/half.h"
+#include "image/transform/normals.h"
 #include "image/transform/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -366,16 +366,11 @@ std::array<uint32_t, 3> TensorWriter::numbers_of(const std::array<float, 3>& val
   return out;
 }
 
-void TensorWriter::write_noise(const Rect& part, Size size, base::Random random,
+void TensorWriter::write_noise(const Rect& part, Size size, const base::Random& random,
                                uint8_t* out) const {
   FOREBAY_CHECK(options_.dtype != DType::kUint8);
-  std::array<double, 2> pair{};
-  bool has_second = false;
-  make_part(part, size, out, [&](size_t) {
-    if (!has_second) pair = draw_normals(random);
-    has_second = !has_second;
-    return static_cast<float>(pair[has_second ? 0 : 1]);
-  });
+  Normals normals(random);
+  make_part(part, size, out, [&](size_t) { return normals.next(); });
 }
 
 }  // namespace forebay::image

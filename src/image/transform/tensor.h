@@ -44,7 +44,7 @@ class TensorWriter {
   // blue. For uint8, the values are whole numbers from 0 to 255.
   void fill(const Rect& part, Size size, const std::array<float, 3>& values, uint8_t* out) const;
   // Sets `part` to numbers of the standard normal distribution; not for uint8.
-  void write_noise(const Rect& part, Size size, base::Random random, uint8_t* out) const;
+  void write_noise(const Rect& part, Size size, const base::Random& random, uint8_t* out) const;
 
   // numbers(): what each byte value becomes, for each channel. numbers_of(): what these values of
   // red, green and blue become. Both return bits, of which the lowest dtype_bytes() bytes count.

@@ -1,0 +1,249 @@
+// The rows of shift.h. Compiled once for each instruction set by Highway.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "image/augment/shift.cc"
+#include <hwy/foreach_target.h>
+// clang-format off: foreach_target comes first
+#include <hwy/highway.h>
+// clang-format on
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "image/augment/place-inl.h"
+#include "image/augment/shift.h"
+#include "image/augment/turn.h"
+
+namespace forebay::image {
+#ifndef FOREBAY_IMAGE_AUGMENT_SHIFT_ONCE
+#define FOREBAY_IMAGE_AUGMENT_SHIFT_ONCE
+
+// What a row is interpolated from: the two lines of the picture that it lies between, from the
+// pixel on that is left of the row's first one.
+struct ShiftedRow {
+  const uint8_t* upper;
+  const uint8_t* lower;  // null: the row is the upper line
+  const float* right;    // the share of each place's right pixel, with room for whole vectors
+  float lower_share;     // of the lower line
+};
+
+#endif
+}  // namespace forebay::image
+
+HWY_BEFORE_NAMESPACE();
+namespace forebay::image::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr PlaceTag df;
+constexpr hn::RebindToSigned<PlaceTag> d32;
+constexpr hn::Rebind<uint8_t, PlaceTag> d8;
+using V = PlaceVec;
+
+// How far the places of a row lie beyond those that are `right` pixels further right, from 0 to 1
+// but for errors of float32. Writes whole vectors.
+void find_shares(const WarpRow& row, int64_t right, float* to) {
+  for (size_t x = 0; x < row.picture.width; x += hn::Lanes(df)) {
+    const V whole = hn::Iota(df, static_cast<float>(static_cast<int64_t>(x) + right));
+    hn::StoreU(hn::Sub(place_of(row, x).x, whole), df, to + x);
+  }
+}
+
+HWY_INLINE V load(const uint8_t* from) {
+  return hn::ConvertTo(df, hn::PromoteTo(d32, hn::LoadU(d8, from)));
+}
+
+HWY_INLINE V between(V first, V second, V share) {
+  return hn::Add(first, hn::Mul(hn::Sub(second, first), share));
+}
+
+// Writes whole vectors.
+void shift_row(const ShiftedRow& row, size_t width, uint8_t* to) {
+  const V lower = hn::Set(df, row.lower_share);
+  for (size_t x = 0; x < width; x += hn::Lanes(df)) {
+    const V right = hn::LoadU(df, row.right + x);
+    const auto of_line = [&](const uint8_t* line) HWY_ATTR {
+      return between(load(line + x), load(line + x + 1), right);
+    };
+    V level = of_line(row.upper);
+    if (row.lower != nullptr) level = between(level, of_line(row.lower), lower);
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(level)), d8, to + x);
+  }
+}
+
+}  // namespace
+}  // namespace forebay::image::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace forebay::image {
+
+HWY_EXPORT(find_shares);
+HWY_EXPORT(shift_row);
+
+namespace {
+
+// Up to this side of a picture, torchvision's map in float32 is less than kFloatError pixels off.
+constexpr uint32_t kLongestSide = 4096;
+constexpr double kFloatError = 0.01;
+// Fewer pixels than this change no level.
+constexpr double kNothing = 1e-4;
+// After the last pixel of a line, so that whole vectors can be read.
+constexpr size_t kRoom = base::kPlanarPadding;
+
+// A distance in pixels, and the whole ones of it. Where only a part of a pixel that changes nothing
+// is left, it is none.
+struct Distance {
+  double exact;
+  int64_t whole;
+  bool is_whole() const { return exact == static_cast<double>(whole); }
+};
+
+// One that shows nothing of a picture with this side may become any other such distance.
+Distance distance_of(double pixels, uint32_t side, bool nearest) {
+  const double near = std::clamp(pixels, -1.0 - side, 1.0 + side);
+  const double rounded = std::nearbyint(near);
+  if (nearest || std::abs(near - rounded) < kNothing) {
+    return {rounded, static_cast<int64_t>(rounded)};
+  }
+  return {near, static_cast<int64_t>(std::floor(near))};
+}
+
+bool rounds_alike(double distance) {
+  return std::abs(distance - std::nearbyint(distance)) < 0.5 - kFloatError;
+}
+
+// How much of a pixel at this place lies inside.
+double share_inside(double place, uint32_t side) {
+  return std::clamp(std::min(place + 1, side - place), 0.0, 1.0);
+}
+
+// Which places of a row, of which the first shows `first`, lie outside of the picture or partly so.
+struct Edges {
+  uint32_t outside_until;
+  uint32_t inside_from;
+  uint32_t inside_until;
+  uint32_t outside_from;
+};
+
+Edges edges_of(double first, uint32_t side) {
+  const auto place = [&](double at) {
+    return static_cast<uint32_t>(std::clamp(std::ceil(at - first), 0.0, double{1} * side));
+  };
+  // Places that show exactly -1, or the last pixel, have no share outside and inside respectively.
+  const uint32_t inside_from = place(0);
+  return {.outside_until = place(-1),
+          .inside_from = inside_from,
+          .inside_until = std::max(inside_from, place(side - 1.0)),
+          .outside_from = std::max(inside_from, place(side))};
+}
+
+// The level between pixels of a row with a black border.
+float level_at(const ShiftedRow& row, uint32_t x) {
+  const auto of_line = [&](const uint8_t* line) {
+    const float left = line[x];
+    return left + (static_cast<float>(line[x + 1]) - left) * row.right[x];
+  };
+  const float upper = of_line(row.upper);
+  if (row.lower == nullptr) return upper;
+  return upper + (of_line(row.lower) - upper) * row.lower_share;
+}
+
+// Blends the pixels of a row that are outside of the picture, or partly so, with the colour around
+// it, as torchvision does. `first` is what the first one shows.
+void fill_row(const ShiftedRow& row, float fill, double first, double inside_down, uint32_t width,
+              uint8_t* to) {
+  const Edges edges = edges_of(first, width);
+  const auto blend = [&](uint32_t from, uint32_t until) {
+    for (uint32_t x = from; x < until; ++x) {
+      const double inside = inside_down * share_inside(first + x, width);
+      to[x] = static_cast<uint8_t>(std::nearbyint((level_at(row, x) - fill) * inside + fill));
+    }
+  };
+  const auto level = static_cast<uint8_t>(std::nearbyint(fill));
+  std::memset(to, level, edges.outside_until);
+  std::memset(to + edges.outside_from, level, width - edges.outside_from);
+  if (inside_down == 1) {
+    blend(edges.outside_until, edges.inside_from);
+    blend(edges.inside_until, edges.outside_from);
+  } else {
+    blend(edges.outside_until, edges.outside_from);
+  }
+}
+
+}  // namespace
+
+// The line of the picture with a black border, at its first pixel.
+const uint8_t* Shifter::bordered(size_t buffer, const Picture& from, size_t channel, int64_t line) {
+  const Size size = from.size();
+  const size_t border = size.width + 1;
+  if (line < 0 || line >= size.height) return outside_.data() + border;
+  uint8_t* const first = lines_[buffer].data() + border;
+  std::memcpy(first, from.row(channel, static_cast<uint32_t>(line)), size.width);
+  return first;
+}
+
+void Shifter::shift_rows(const Picture& from, const Affine& map, const WarpOptions& options,
+                         Picture* to) {
+  const Size size = from.size();
+  to->reset(size);
+  const size_t bytes = size_t{3} * size.width + 3 + kRoom;
+  outside_.assign(bytes, 0);
+  for (base::ByteVector& line : lines_) line.assign(bytes, 0);
+  shares_.assign(to->stride(), 0);
+  const bool nearest = options.interpolation == Interpolation::kNearest;
+  const WarpRow rows = warp_row(map, size);
+  const Distance down = distance_of(map.m[5], size.height, nearest);
+  const auto lower_share = static_cast<float>(down.exact - static_cast<double>(down.whole));
+  for (uint32_t y = 0; y < size.height; ++y) {
+    const double turned = map.m[1] * (y - (size.height - 1) * 0.5);
+    const Distance right = distance_of(map.m[2] + turned, size.width, nearest);
+    const double inside_down = share_inside(y + down.exact, size.height);
+    if (right.is_whole()) {
+      std::ranges::fill(shares_, 0.0F);
+    } else {
+      HWY_DYNAMIC_DISPATCH(find_shares)(rows.at(y), right.whole, shares_.data());
+    }
+    for (size_t channel = 0; channel < 3; ++channel) {
+      uint8_t* const made = to->row(channel, y);
+      const int64_t line = y + down.whole;
+      ShiftedRow row{bordered(0, from, channel, line) + right.whole, nullptr, shares_.data(),
+                     lower_share};
+      if (!down.is_whole()) row.lower = bordered(1, from, channel, line + 1) + right.whole;
+      if (right.is_whole() && down.is_whole()) {
+        std::memcpy(made, row.upper, size.width);
+      } else {
+        HWY_DYNAMIC_DISPATCH(shift_row)(row, size.width, made);
+      }
+      if (options.fill) {
+        fill_row(row, (*options.fill)[channel], right.exact, inside_down, size.width, made);
+      }
+    }
+  }
+}
+
+bool Shifter::shift(const Picture& from, const Affine& map, const WarpOptions& options,
+                    Picture* to) {
+  const Size size = from.size();
+  const auto& m = map.m;
+  const bool whole = m[1] == 0 && m[3] == 0;
+  if (m[0] != 1 || m[4] != 1 || (m[1] != 0 && m[3] != 0)) return false;
+  if (std::max(size.width, size.height) > kLongestSide) return false;
+  if (!std::isfinite(m[1] + m[2] + m[3] + m[5])) return false;
+  if (options.interpolation == Interpolation::kNearest &&
+      !(whole && rounds_alike(m[2]) && rounds_alike(m[5]))) {
+    return false;
+  }
+  if (m[3] == 0) {
+    shift_rows(from, map, options, to);
+    return true;
+  }
+  transpose(from, &columns_);
+  shift_rows(columns_, {{m[4], m[3], m[5], m[1], m[0], m[2]}}, options, &shifted_);
+  transpose(shifted_, to);
+  return true;
+}
+
+}  // namespace forebay::image
+#endif  // HWY_ONCE
