@@ -13,7 +13,7 @@ from forebay import _core
 from forebay._core import StoredFile
 from forebay.checks import flag, whole
 from forebay.core_transforms import is_cut
-from forebay.decoding import begin_batch, check_damaged, check_threads, view_of
+from forebay.decoding import begin_batch, check_damaged, check_orientation, check_threads, view_of
 from forebay.devices import check_device, open_device
 from forebay.pipelines import only_in_python, split
 from forebay.pytorch import load_torch
@@ -76,6 +76,8 @@ class BatchDecoder:
         threads: How many threads prepare or decode the files of a call; None: as many as this
             process may run at once.
         damaged: The same as for decode(); with "refuse" a damaged image is a bad sample.
+        orientation: The same as for decode(). The CPU makes the samples of images that are mirrored
+            or turned.
 
     Raises:
         ValueError: The options make no sense, there is no such device, or PyTorch is missing.
@@ -91,6 +93,7 @@ class BatchDecoder:
         seed: int = 0,
         threads: int | None = None,
         damaged: str = "refuse",
+        orientation: str = "ignore",
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         pipeline = split(transform, channels_last=False)
@@ -105,6 +108,7 @@ class BatchDecoder:
             )
         recipe = recipe_of(pipeline.core, dtype, channels_last=flag("channels_last", channels_last))
         assert recipe is not None  # as there is a transform
+        recipe.transform.oriented = check_orientation(orientation)
         self._recipe = recipe
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._threads = check_threads("BatchDecoder", threads)
@@ -177,8 +181,8 @@ class BatchDecoder:
                 dimension. They must not change before errors() has returned or the batch is gone,
                 or the process may crash. Or what store() of this decoder returned.
             boxes: Whole numbers [files, 4]: the left, top, width and height of what is cut from
-                each image, in pixels, in place of the transform's crop. Flips, steps and erasing
-                stay.
+                each image, in pixels (after `orientation`), in place of the transform's crop.
+                Flips, steps and erasing stay.
             drawn_for: What each file's augmentation is drawn for, with seed and epoch: whole
                 numbers [files] from 0 to 2^48 - 1. The numbers of samples give a Loader's
                 augmentation. None: files are counted from the decoder's first one on.

@@ -38,10 +38,23 @@ def check_damaged(damaged: str) -> _core.Damaged:
     return _DAMAGED[damaged]
 
 
-def _decode(damaged: _core.Damaged, files: list[bytes], first: int = 0) -> list[Pixels]:
+def check_orientation(orientation: str) -> bool:
+    """Whether images are mirrored and turned as their orientation tags say.
+
+    Raises:
+        ValueError: `orientation` is neither "ignore" nor "apply".
+    """
+    if orientation not in ("ignore", "apply"):
+        raise ValueError(f"orientation is {orientation!r}, but must be 'ignore' or 'apply'")
+    return orientation == "apply"
+
+
+def _decode(
+    damaged: _core.Damaged, oriented: bool, files: list[bytes], first: int = 0
+) -> list[Pixels]:
     if not hasattr(_local, "decoders"):
         _local.decoders = {way: _core.Decoder(way) for way in _DAMAGED.values()}
-    return _local.decoders[damaged].decode(files, first)
+    return _local.decoders[damaged].decode(files, first, oriented)
 
 
 @cache
@@ -61,15 +74,30 @@ def check_threads(name: str, threads: int | None) -> int:
 
 @overload
 def decode(
-    data: File, *, threads: int | None = None, device: None = None, damaged: str = "refuse"
+    data: File,
+    *,
+    threads: int | None = None,
+    device: None = None,
+    damaged: str = "refuse",
+    orientation: str = "ignore",
 ) -> Pixels: ...
 @overload
 def decode(
-    data: Files, *, threads: int | None = None, device: None = None, damaged: str = "refuse"
+    data: Files,
+    *,
+    threads: int | None = None,
+    device: None = None,
+    damaged: str = "refuse",
+    orientation: str = "ignore",
 ) -> list[Pixels]: ...
 @overload
 def decode(
-    data: File | Files, *, threads: int | None = None, device: Any, damaged: str = "refuse"
+    data: File | Files,
+    *,
+    threads: int | None = None,
+    device: Any,
+    damaged: str = "refuse",
+    orientation: str = "ignore",
 ) -> Any: ...
 def decode(
     data: File | Files,
@@ -77,11 +105,12 @@ def decode(
     threads: int | None = None,
     device: Any = None,
     damaged: str = "refuse",
+    orientation: str = "ignore",
 ) -> Any:
     """Decodes the bytes of a JPEG, PNG or WebP file, or of several files.
 
     JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
-    transparency is dropped, and orientation tags are not applied.
+    transparency is dropped.
 
     Args:
         data: A file's bytes, also as a uint8 array or CPU tensor of one dimension, or a sequence of
@@ -94,6 +123,8 @@ def decode(
         damaged: "refuse" raises DataError where the pixels' data is damaged or incomplete; with
             "decode" a JPEG becomes what libjpeg-turbo makes of it, with grey where rows are
             missing. What damage is: docs/images.md.
+        orientation: "ignore": pixels come as they are stored. "apply": they are mirrored and turned
+            as the image's orientation tag says, like Pillow's ImageOps.exif_transpose.
 
     Returns:
         RGB pixels, uint8 [height, width, 3], or a list of such in the order of `data`: arrays, or
@@ -101,26 +132,26 @@ def decode(
 
     Raises:
         DataError: A file is no whole image of these formats; the message names which.
-        ValueError: There is no such device, or `data` or `damaged` is something else.
+        ValueError: There is no such device, or another argument is something else.
     """
     torch_device = check_device(device)
-    way = check_damaged(damaged)
+    way, oriented = check_damaged(damaged), check_orientation(orientation)
     threads = check_threads("decode", threads)
     is_one = _is_one(data)
     views = [data] if is_one else list(data)
     if torch_device is not None:
-        there = _decode_there(views, torch_device, threads, way)
+        there = _decode_there(views, torch_device, threads, way, oriented)
         return there[0] if is_one else there
     files = [
         one if isinstance(one, bytes) else view_of(one, place).tobytes()
         for place, one in enumerate(views)
     ]
     if is_one:
-        return _decode(way, files)[0]
+        return _decode(way, oriented, files)[0]
     firsts = range(0, len(files), _TOGETHER)
     groups = [files[first : first + _TOGETHER] for first in firsts]
     run = map if min(threads, len(groups)) <= 1 else _pool(threads, os.getpid()).map
-    made = run(partial(_decode, way), groups, firsts)
+    made = run(partial(_decode, way, oriented), groups, firsts)
     return [pixels for group in made for pixels in group]
 
 
@@ -208,18 +239,18 @@ def begin_batch(
 
 
 def _decode_there(
-    data: Sequence[Any], device: Any, threads: int, damaged: _core.Damaged
+    data: Sequence[Any], device: Any, threads: int, damaged: _core.Damaged, oriented: bool
 ) -> list[Any]:
     import torch
 
     files = [view_of(file, place) for place, file in enumerate(data)]
-    sizes = [_size_of(file, number) for number, file in enumerate(files)]
+    sizes = [_size_of(file, number, oriented) for number, file in enumerate(files)]
     images = [
         torch.empty((height, width, 3), dtype=torch.uint8, device=device) for width, height in sizes
     ]
     crops = [(0, 0, width, height, width, height) for width, height in sizes]
     groups = begin_batch(
-        _whole_images(device, damaged, os.getpid()),
+        _whole_images(device, damaged, oriented, os.getpid()),
         files,
         np.array([image.data_ptr() for image in images], np.uint64),
         images,
@@ -236,17 +267,19 @@ def _decode_there(
     return images
 
 
-def _size_of(file: NDArray[np.uint8], number: int) -> tuple[int, int]:
+def _size_of(file: NDArray[np.uint8], number: int, oriented: bool) -> tuple[int, int]:
     try:
-        return _core.read_size(file)
+        return _core.read_size(file, oriented)
     except _core.DataError as error:
         raise _core.DataError(f"decode: image {number}: {error}") from None
 
 
 @cache
-def _whole_images(device: Any, damaged: _core.Damaged, process: int) -> _core.BatchDecoder:
+def _whole_images(
+    device: Any, damaged: _core.Damaged, oriented: bool, process: int
+) -> _core.BatchDecoder:
     """Decodes each image as it is; of this process alone, like _pool."""
     transform, tensor = _core.Transform(), _core.TensorOptions()
-    transform.flip = 0
+    transform.flip, transform.oriented = 0, oriented
     tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
     return _core.BatchDecoder.open(transform, tensor, open_device(device), damaged)

@@ -32,6 +32,7 @@ def feed_options(options: Options) -> tuple[_core.FeedOptions, Normalizing | Non
     out.replace_bad = options.replace_bad
     out.bad_samples_max = options.bad_samples_max
     out.damaged = options.damaged
+    out.transform.oriented = options.oriented
     out.threads = options.num_workers
     out.prefetch = options.prefetch_factor
     out.memory_bytes_max = options.memory_bytes_max
@@ -58,7 +59,7 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
     if objects is not None and (options.target_fields or draws_by_boxes):
         out.targets = objects.core(options.target_fields)
     if options.wants("image") and not recipe.is_cut and not options.has_own_sizes:
-        first = first_size(options.dataset)
+        first = first_size(options.dataset, options.oriented)
         out.transform.size = _core.drawn_size(recipe.transform, first)
     out.tensor = recipe.tensor
     fields = options.places("image")
@@ -69,7 +70,7 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
     return Normalizing(mean, std, recipe.dtype, options.channels_last, fields)
 
 
-def first_size(dataset: Dataset) -> _core.Size:
+def first_size(dataset: Dataset, oriented: bool) -> _core.Size:
     """The size of a dataset's first image, by its header; where that is damaged, of the next one.
 
     Raises:
@@ -78,7 +79,7 @@ def first_size(dataset: Dataset) -> _core.Size:
     failed = None
     for number in range(min(len(dataset), _HEADERS_MAX)):
         try:
-            width, height = _core.read_size(view_of(dataset.read(number), number))
+            width, height = _core.read_size(view_of(dataset.read(number), number), oriented)
         except _core.DataError as error:
             failed = failed or error
         else:

@@ -21,21 +21,9 @@ from forebay.iteration import Batches, progress_bar
 from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
 from forebay.monitor import Monitor
-from forebay.options import Options, check
+from forebay.options import NOT_COPIED, Options, check
 from forebay.place import Place, Stand
 from forebay.transform_kinds import Transforms
-
-# Arguments that a copy is made without: only the generator's seed counts, the dataset has its
-# storage options and its folder, and the others do nothing. They need not be picklable.
-_DROPPED = (
-    "generator",
-    "storage_options",
-    "index_cache",
-    "cache",
-    "cache_bytes",
-    "worker_init_fn",
-    "multiprocessing_context",
-)
 
 
 class Loader:
@@ -129,6 +117,9 @@ class Loader:
         damaged: "refuse": a sample whose pixels' data is damaged cannot be used. "decode": a JPEG
             becomes what libjpeg-turbo makes of it, with grey where rows are missing. docs/images.md
             says what damage is.
+        orientation: "apply": images are mirrored and turned as their orientation tags say before
+            anything else, like Pillow's ImageOps.exif_transpose, and boxes, masks and keypoints
+            with them. "ignore": they stay as they are stored. docs/images.md says more.
         bad_samples_max: After more samples that cannot be used the epoch ends with an error.
         memory_bytes_max: How many bytes chunks and batches may take together, including the batches
             that you hold. Near this limit fewer batches are prepared ahead. A batch that does not
@@ -193,6 +184,7 @@ class Loader:
         world_size: int | None = None,
         on_bad: str | None = None,
         damaged: str = "refuse",
+        orientation: str = "ignore",
         bad_samples_max: int = 100,
         memory_bytes_max: int = 4_000_000_000,
         regions: str = "auto",
@@ -215,7 +207,7 @@ class Loader:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         for message in (options := check(arguments)).told:
             warnings.warn(message, stacklevel=2)
-        self._arguments = {**arguments, **dict.fromkeys(_DROPPED), "seed": options.seed}
+        self._arguments = {**arguments, **dict.fromkeys(NOT_COPIED), "seed": options.seed}
         self._show(options)
         self.generator, self.collate_fn = generator, collate_fn
         self.batch_transform = batch_transform

@@ -11,7 +11,7 @@ from forebay.checks import flag, function, seconds, whole
 from forebay.compatibility import unused
 from forebay.core_transforms import to_core
 from forebay.dataset import Dataset, without_labels
-from forebay.decoding import check_damaged
+from forebay.decoding import check_damaged, check_orientation
 from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_device
 from forebay.mixing import Mixing, check_mixing
 from forebay.pipelines import Pipeline, split
@@ -23,6 +23,14 @@ from forebay.user_functions import UserFunction
 _CORE_FIELDS = ("image", "file", "label", "index")
 # Arguments for opening a dataset, the same as Dataset's.
 _OF_DATASETS = ("storage_options", "index_cache", "cache", "cache_bytes")
+# Arguments that a copy of a Loader is made without: only the generator's seed counts, the dataset
+# has its storage options and its folder, and the others do nothing. They need not be picklable.
+NOT_COPIED = (
+    "generator",
+    *_OF_DATASETS,
+    "worker_init_fn",
+    "multiprocessing_context",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,7 @@ class Options:
         mixing: What mixes a whole batch, or None.
         device: A torch.device; None: batches stay in this machine's memory.
         gpu: The device, where the core's images may go there at once; else None.
+        oriented: Whether images are turned as their orientation tags say.
         told: What the user is to be warned of.
     """
 
@@ -77,6 +86,7 @@ class Options:
     timeout: float
     replace_bad: bool
     damaged: _core.Damaged
+    oriented: bool
     bad_samples_max: int
     memory_bytes_max: int
     regions: _core.Regions
@@ -268,6 +278,7 @@ def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
         "prefetch_factor": whole("prefetch_factor", prefetch, 1, _core.PREFETCH_MAX),
         "timeout": seconds("timeout", given.timeout),
         "damaged": check_damaged(given.damaged),
+        "oriented": check_orientation(given.orientation),
         "bad_samples_max": whole("bad_samples_max", given.bad_samples_max, 0),
         "memory_bytes_max": whole("memory_bytes_max", given.memory_bytes_max, 1),
         "regions": _regions(given.regions),

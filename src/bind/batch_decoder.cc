@@ -134,11 +134,13 @@ void bind_batch_decoder(nb::module_& m) {
            "and height of the sample]. stream: a cudaStream_t.");
   m.def(
       "read_size",
-      [](const File& file) {
-        const auto source = unwrap(image::read_header(bytes_of(file)));
+      [](const File& file, bool oriented) {
+        const auto source = unwrap(image::read_header(bytes_of(file), oriented));
         return std::pair(source.size.width, source.size.height);
       },
-      nb::arg("file"), "The width and height of an encoded image, from its header.");
+      nb::arg("file"), nb::arg("oriented") = false,
+      "The width and height of an encoded image, from its header, with `oriented` as its "
+      "orientation tag says.");
 }
 
 }  // namespace forebay::bind

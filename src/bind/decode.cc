@@ -26,16 +26,16 @@ class Decoder {
  public:
   explicit Decoder(image::Damaged damaged) : decoder_(damaged) {}
 
-  // Decodes all files, or throws the error of an image that cannot be decoded; the other images are
-  // lost then. The error numbers the images from `first`.
-  std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first) {
+  // Decodes all files, `oriented` as for image::read_header(), or throws the error of an image that
+  // cannot be decoded; the other images are lost then. The error numbers the images from `first`.
+  std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first, bool oriented) {
     std::vector<Bytes> bytes;
     for (const nb::bytes& file : files) bytes.push_back(bytes_of(file));
     std::vector<image::Pixels> pixels(files.size());
     base::Status status;
     {
       const WithoutInterpreter released;
-      status = decode_all(bytes, first, &pixels);
+      status = decode_all(bytes, first, oriented, &pixels);
     }
     check(status);
     std::vector<Array> out;
@@ -44,11 +44,11 @@ class Decoder {
   }
 
  private:
-  base::Status decode_all(const std::vector<Bytes>& files, size_t first,
+  base::Status decode_all(const std::vector<Bytes>& files, size_t first, bool oriented,
                           std::vector<image::Pixels>* out) {
     std::vector<image::DecodeRequest> requests;
     for (size_t i = 0; i < files.size(); ++i) {
-      auto source = image::read_header(files[i]);
+      auto source = image::read_header(files[i], oriented);
       if (!source) return source.error().at(fmt::format("decode: image {}", first + i));
       const image::Size size = source->size;
       requests.push_back({*source, {0, 0, size.width, size.height}});
@@ -76,8 +76,9 @@ void bind_decode(nb::module_& m) {
   nb::class_<Decoder>(m, "Decoder", "Decodes images. One thread at a time may use it.")
       .def(nb::init<image::Damaged>(), nb::arg("damaged"))
       .def("decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
-           "The RGB pixels of each file: uint8 arrays [height, width, 3]. Errors number the files "
-           "from `first`.");
+           nb::arg("oriented") = false,
+           "The RGB pixels of each file: uint8 arrays [height, width, 3], with `oriented` as their "
+           "orientation tags say. Errors number the files from `first`.");
 }
 
 }  // namespace forebay::bind

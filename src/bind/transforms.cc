@@ -103,7 +103,8 @@ void bind_tensors(nb::module_& m) {
       .def_rw("crop_size", &Transform::crop_size, nb::arg().none())
       .def_rw("steps", &Transform::steps)
       .def_rw("erasing", &Transform::erasing)
-      .def_rw("interpolation", &Transform::interpolation);
+      .def_rw("interpolation", &Transform::interpolation)
+      .def_rw("oriented", &Transform::oriented);
   nb::enum_<DType>(m, "DType")
       .value("UINT8", DType::kUint8)
       .value("FLOAT32", DType::kFloat32)

@@ -74,6 +74,7 @@ bool fits(const jpeg::Header& header, const IndexedImage& image) {
 }
 
 bool may_need_less(const image::Transform& transform) {
+  if (transform.oriented) return false;
   struct {
     bool operator()(const image::RandomResizedCrop&) const { return true; }
     bool operator()(const image::RandomCrop& crop) const { return !crop.resize; }

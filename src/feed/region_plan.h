@@ -29,7 +29,7 @@ std::optional<jpeg::Header> expected_header(const IndexedImage& image);
 bool fits(const jpeg::Header& header, const IndexedImage& image);
 
 // Whether a transform may need less than a whole image: where the image is resized first, each
-// pixel counts.
+// pixel counts. Where images are oriented, regions are not known, as indexes have no orientations.
 bool may_need_less(const image::Transform& transform);
 
 // The region of an image that must be decoded for a draw: more than is drawn where the image is

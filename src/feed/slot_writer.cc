@@ -24,13 +24,16 @@ SlotWriter::SlotWriter(const FeedOptions& options)
   }
 }
 
-Result<image::Draw> SlotWriter::draw(const SlotRequest& request, image::Size image,
+Result<image::Encoded> SlotWriter::read_header(const SlotRequest& request) const {
+  return image::read_header(request.file, transform_.oriented);
+}
+
+Result<image::Draw> SlotWriter::draw(const SlotRequest& request, const image::Encoded& image,
                                      image::Objects* objects) const {
   if (targets_ != nullptr) {
-    RETURN_IF_ERROR(targets_->check_size(request.sample, image));
-    *objects = targets_->objects(request.sample);
+    ASSIGN_OR_RETURN(*objects, targets_->shown_objects(request.sample, image));
   }
-  return image::draw(transform_, image, request.random, {},
+  return image::draw(transform_, image.size, request.random, {},
                      targets_ != nullptr ? objects : nullptr);
 }
 
@@ -39,13 +42,13 @@ uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {
   if (images_ != Images::kWhole && images_ != Images::kOwnSize && targets_ == nullptr) {
     return bytes;
   }
-  const auto source = image::read_header(request.file);
+  const auto source = read_header(request);
   if (!source) return bytes;
   if (images_ == Images::kWhole) {
     return bytes + uint64_t{source->size.width} * source->size.height * 3;
   }
   image::Objects objects;
-  const auto drawn = draw(request, source->size, &objects);
+  const auto drawn = draw(request, *source, &objects);
   if (!drawn) return bytes;
   if (images_ == Images::kOwnSize) bytes += preparer_->sample_bytes(drawn->size);
   if (targets_ == nullptr) return bytes;
@@ -83,18 +86,26 @@ void SlotWriter::write_tensors(std::span<SlotRequest> requests, bool on_gpu) {
         image::PrepareRequest{request.file, request.random, request.slot.image});
     if (images_ == Images::kOwnSize) to.own = request.slot.whole;
     if (targets_ != nullptr) {
-      to.objects = &objects_.emplace_back(targets_->objects(request.sample));
+      to.objects = &objects_.emplace_back(objects_to_draw_by(request));
     }
   }
   gpu_ ? gpu_->prepare(prepares_, on_gpu) : preparer_->prepare(prepares_);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].status = std::move(prepares_[i].status);
 }
 
+// What is wrong with the file or the objects is told where the sample is made of them.
+image::Objects SlotWriter::objects_to_draw_by(const SlotRequest& request) const {
+  if (!transform_.oriented) return targets_->objects(request.sample);
+  const auto source = read_header(request);
+  if (!source) return {};
+  return targets_->shown_objects(request.sample, *source).value_or(image::Objects{});
+}
+
 void SlotWriter::write_whole(std::span<SlotRequest> requests) {
   decodes_.clear();
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
-    const auto source = image::read_header(requests[number].file);
+    const auto source = read_header(requests[number]);
     requests[number].status = base::status_of(source);
     if (!source) continue;
     decodes_.push_back({*source, {0, 0, source->size.width, source->size.height}});
@@ -115,16 +126,18 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
 Status SlotWriter::write_targets(const SlotRequest& request, const io::ReadOptions& read) {
   SampleTargets& out = *request.slot.targets;
   out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];
-  ASSIGN_OR_RETURN(const image::Encoded source, image::read_header(request.file));
-  ASSIGN_OR_RETURN(const image::Draw drawn, draw(request, source.size, &out.objects));
+  ASSIGN_OR_RETURN(const image::Encoded source, read_header(request));
+  ASSIGN_OR_RETURN(const image::Draw drawn, draw(request, source, &out.objects));
   if (targets_->outlines) {
-    ASSIGN_OR_RETURN(const auto outlines, targets_->outlines_of(request.sample, source.size));
-    masks_.make_objects(outlines, source.size, drawn, &out.masks);
+    ASSIGN_OR_RETURN(const image::Orientation own, targets_->orientation(request.sample, source));
+    ASSIGN_OR_RETURN(const auto outlines,
+                     targets_->outlines_of(request.sample, turned(source.size, own)));
+    masks_.make_objects(outlines, source.size, own, drawn, &out.masks);
   }
   if (targets_->maps == nullptr) return {};
   const store::Location map = targets_->maps->location(targets_->map_of[request.sample]);
   RETURN_IF_ERROR(targets_->maps->read_file(map, &map_, read).at("the sample's mask"));
-  return masks_.make_labels(map_, source.size, drawn, &out.labels).at("the sample's mask");
+  return masks_.make_labels(map_, source, drawn, &out.labels).at("the sample's mask");
 }
 
 Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {

@@ -55,7 +55,9 @@ class SlotWriter {
   void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
   Status write_targets(const SlotRequest& request, const io::ReadOptions& read);
-  Result<image::Draw> draw(const SlotRequest& request, image::Size image,
+  Result<image::Encoded> read_header(const SlotRequest& request) const;
+  image::Objects objects_to_draw_by(const SlotRequest& request) const;
+  Result<image::Draw> draw(const SlotRequest& request, const image::Encoded& image,
                            image::Objects* objects) const;
 
   const Images images_;

@@ -40,13 +40,24 @@ image::Objects Targets::objects(uint64_t sample) const {
   return out;
 }
 
-Status Targets::check_size(uint64_t sample, image::Size size) const {
-  if (sizes.empty() || sizes[sample] == image::Size{} || sizes[sample] == size) return {};
+Result<image::Orientation> Targets::orientation(uint64_t sample,
+                                                const image::Encoded& image) const {
+  const image::Size stored = turned(image.size, image.orientation);
+  const image::Size own = sizes.empty() ? image::Size{} : sizes[sample];
+  if (own == image::Size{} || own == stored) return image.orientation;
+  if (own == image.size) return image::Orientation{};
   return fail(
       Code::kInvalid,
       "its annotations are for an image of {} x {} pixels, but it has {} x {}; was it resized "
       "after it was annotated?",
-      sizes[sample].width, sizes[sample].height, size.width, size.height);
+      own.width, own.height, stored.width, stored.height);
+}
+
+Result<image::Objects> Targets::shown_objects(uint64_t sample, const image::Encoded& image) const {
+  ASSIGN_OR_RETURN(const image::Orientation own, orientation(sample, image));
+  image::Objects out = objects(sample);
+  if (own != image::Orientation{}) move(own, turned(image.size, own), &out);
+  return out;
 }
 
 Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t sample,

@@ -31,7 +31,8 @@ struct Targets {
   uint32_t points_each = 0;
   std::vector<image::Point> points;  // points_each for each object
   std::optional<Outlines> outlines;
-  // The size of each sample's image that objects were drawn on; {}: not known. Empty: none is.
+  // The size of each sample's image that objects were drawn on, as it is stored or as it is shown;
+  // {}: not known, and then as it is stored. Empty: none is known.
   std::vector<image::Size> sizes;
   // Where samples have maps of labels: the datasets of these, of which sample i has the one with
   // the number map_of[i].
@@ -41,11 +42,16 @@ struct Targets {
   uint64_t count(uint64_t sample) const {
     return first.empty() ? 0 : first[sample + 1] - first[sample];
   }
-  // Boxes and keypoints of a sample, in pixels of its image.
+  // Boxes and keypoints of a sample, in pixels of the image that they were drawn on.
   image::Objects objects(uint64_t sample) const;
-  // kInvalid when the objects of a sample were drawn on an image of another size.
-  Status check_size(uint64_t sample, image::Size size) const;
-  // The parts of the outlines of a sample's objects. kInvalid when they do not fit its image.
+  // What turns the image that a sample's objects were drawn on to the one that is shown: nothing
+  // where that is the one. kInvalid when they were drawn on an image of another size.
+  Result<image::Orientation> orientation(uint64_t sample, const image::Encoded& image) const;
+  // Boxes and keypoints of a sample, in pixels of its image as it is shown. Errors: those of
+  // orientation().
+  Result<image::Objects> shown_objects(uint64_t sample, const image::Encoded& image) const;
+  // The parts of the outlines of a sample's objects. kInvalid when they do not fit the image of
+  // this size that they were drawn on.
   Result<std::vector<std::vector<image::Changes>>> outlines_of(uint64_t sample,
                                                                image::Size size) const;
 };

@@ -81,8 +81,9 @@ Result<std::vector<std::shared_ptr<ResidentFile>>> BatchDecoder::store(
   jpeg::gpu::Plan plan;
   for (const Bytes file : files) {
     auto stored = std::make_shared<ResidentFile>();
-    const auto source = read_header(file);
-    if (device_ != nullptr && source && source->format == Format::kJpeg) {
+    const auto source = read_header(file, transform_.oriented);
+    if (device_ != nullptr && source && source->format == Format::kJpeg &&
+        source->orientation == Orientation{}) {
       stored->jpeg = plan.store(file, source->jpeg, &bits);
     }
     if (!stored->jpeg) stored->file.assign(file.begin(), file.end());

@@ -32,27 +32,31 @@ std::vector<Action> mask_actions(std::span<const Action> actions) {
   return out;
 }
 
-void MaskMaker::move(const Draw& drawn) {
+void MaskMaker::move(const Orientation& orientation, const Draw& drawn) {
   const Cut cut = mask_cut(drawn.cut);
   const Size size = cut.size();
-  const Rect& region = cut.region;
-  from_.pixels.crop(region);
+  Pixels& stored = from_.pixels;
+  stored.crop(stored_region(cut.region, stored.width, stored.height, orientation));
+  const bool is_turned = orientation != Orientation{};
+  if (is_turned) shown_.turn(from_, orientation);
+  base::Rows& rows = is_turned ? static_cast<base::Rows&>(shown_) : from_;
   picture_.reset(size);
-  cutter_.cut(from_, whole(from_), cut, [&](uint32_t y, const PlanarRow& row) {
+  cutter_.cut(rows, whole(rows), cut, [&](uint32_t y, const PlanarRow& row) {
     picture_.set_row(drawn.vertical_flip ? size.height - 1 - y : y, row, drawn.flip);
   });
   performer_.perform(mask_actions(drawn.actions), &picture_);
 }
 
-Status MaskMaker::make_labels(Bytes png, Size image, const Draw& drawn, OwnSize* out) {
+Status MaskMaker::make_labels(Bytes png, const Encoded& image, const Draw& drawn, OwnSize* out) {
   RETURN_IF_ERROR(decode_png_labels(png, &from_.pixels));
   const Size own{from_.pixels.width, from_.pixels.height};
-  if (own != image) {
+  const Size stored = turned(image.size, image.orientation);
+  if (own != stored && own != image.size) {
     return base::fail(base::Code::kInvalid,
                       "the mask has {} x {} pixels, but its image has {} x {}", own.width,
-                      own.height, image.width, image.height);
+                      own.height, stored.width, stored.height);
   }
-  move(drawn);
+  move(own == stored ? image.orientation : Orientation{}, drawn);
   const size_t bytes = png_bits(png) == 16 ? 2 : 1;
   const Size size = picture_.size();
   out->size = size;
@@ -69,7 +73,7 @@ Status MaskMaker::make_labels(Bytes png, Size image, const Draw& drawn, OwnSize*
 
 // Up to 24 masks move together, each as one bit of a pixel.
 void MaskMaker::make_objects(std::span<const std::vector<Changes>> objects, Size image,
-                             const Draw& drawn, OwnSize* out) {
+                             const Orientation& orientation, const Draw& drawn, OwnSize* out) {
   constexpr size_t kBits = 24;
   out->size = drawn.size;
   const size_t pixels = size_t{drawn.size.width} * drawn.size.height;
@@ -77,14 +81,15 @@ void MaskMaker::make_objects(std::span<const std::vector<Changes>> objects, Size
   uint8_t* to = out->bytes.data();
   for (size_t first = 0; first < objects.size(); first += kBits) {
     const auto some = objects.subspan(first, std::min(kBits, objects.size() - first));
-    from_.pixels.reset(image.width, image.height);
+    const Size drawn_on = turned(image, orientation);
+    from_.pixels.reset(drawn_on.width, drawn_on.height);
     std::ranges::fill(from_.pixels.rgb, uint8_t{0});
     for (size_t i = 0; i < some.size(); ++i) {
       for (const Changes& part : some[i]) {
         draw_mask(part, i / 8, static_cast<uint8_t>(1U << i % 8), &from_.pixels);
       }
     }
-    move(drawn);
+    move(orientation, drawn);
     for (size_t i = 0; i < some.size(); ++i) {
       for (uint32_t y = 0; y < drawn.size.height; ++y) {
         const uint8_t* const row = picture_.row(i / 8, y);

@@ -86,6 +86,16 @@ Rect scaled_region(const Rect& region, uint32_t scale) {
           jpeg::divide_up(region.y + region.height, scale) - y};
 }
 
+// Returns the region with places from the corner of the image that is decoded at this scale. The
+// pixels at its right and lower sides may be incomplete; where it is mirrored, they come first.
+Rect region_at_scale(const Encoded& source, Rect region, uint32_t scale) {
+  const auto& [across, down, transposed] = source.orientation;
+  const auto missing = [&](uint32_t side) { return jpeg::divide_up(side, scale) * scale - side; };
+  if (transposed ? down : across) region.x += missing(source.size.width);
+  if (transposed ? across : down) region.y += missing(source.size.height);
+  return region;
+}
+
 // Returns the region as a box in the pixels of scaled_region().
 Box box_in_scaled(const Rect& region, uint32_t scale) {
   const double pixels = scale;
@@ -146,7 +156,7 @@ Result<Draw> draw_for(const Transform& transform, Size image, const PrepareReque
 }
 
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request) {
-  ASSIGN_OR_RETURN(const Encoded source, read_header(request.file));
+  ASSIGN_OR_RETURN(const Encoded source, read_header(request.file, transform.oriented));
   ASSIGN_OR_RETURN(Draw drawn, draw_for(transform, source.size, request));
   return BegunSample{source, std::move(drawn)};
 }
@@ -171,7 +181,8 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
     if (!begun) continue;
     auto& [source, drawn] = *begun;
     const uint32_t scale = decode_scale(transform_, source, drawn);
-    decodes_.push_back({source, scaled_region(drawn.cut.region, scale), scale});
+    const Rect region = region_at_scale(source, drawn.cut.region, scale);
+    decodes_.push_back({source, scaled_region(region, scale), scale});
     draws_.push_back(std::move(drawn));
     numbers_.push_back(number);
   }
@@ -186,7 +197,9 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
       request.own->bytes.resize(writer_.sample_bytes(drawn.size));
       out = request.own->bytes.data();
     }
-    finish(rows, box_in_scaled(drawn.cut.region, decodes_[decode].scale), drawn, out);
+    const auto& [source, part, scale] = decodes_[decode];
+    const Rect region = region_at_scale(source, drawn.cut.region, scale);
+    finish(rows, box_in_scaled(region, scale), drawn, out);
   });
 }
 

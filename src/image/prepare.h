@@ -33,6 +33,8 @@ struct Transform {
   // Whether JPEGs are made smaller by 2, 4 or 8 while they are decoded, as far as their crop still
   // has the pixels that it is resized to. This is faster, but gives other pixels than torchvision.
   bool scaled_decode = false;
+  // Whether images are mirrored and turned as their orientation tags say before anything else.
+  bool oriented = false;
 };
 
 // The random choices for a sample: its crop, flips, actions and erased part. They need no pixels,
@@ -52,10 +54,10 @@ struct FixedCrop {
   Rect region;
   Size size;
 };
-// Draws the choices for an image of this size, and moves its objects, if there are any, to where
-// the sample shows them. `crop` replaces the crop and its size. kInvalid and kTooBig when the image
-// does not fit the transform (transform/crop.h, augment/steps.h), or the sample would not have the
-// transform's size; kInvalid when the crop is not inside the image.
+// Draws the choices for an image that is shown with this size, and moves its objects, if there are
+// any, to where the sample shows them. `crop` replaces the crop and its size. kInvalid and kTooBig
+// when the image does not fit the transform (transform/crop.h, augment/steps.h), or the sample
+// would not have the transform's size; kInvalid when the crop is not inside the image.
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                   const std::optional<FixedCrop>& crop = {}, Objects* objects = nullptr);
 
@@ -75,7 +77,8 @@ struct PrepareRequest {
   // Where the sample goes whose transform gives each its own size; `out` is then unused.
   OwnSize* own = nullptr;
   std::optional<FixedCrop> crop = {};  // same as for draw()
-  // What the sample's steps draw by; it is not moved. Null: the sample has no objects.
+  // What the sample's steps draw by, in pixels of the image as it is shown; it is not moved. Null:
+  // the sample has no objects.
   const Objects* objects = nullptr;
   // For GpuPreparer only: a JPEG in the GPU's memory, in place of `file`.
   const jpeg::gpu::ResidentJpeg* stored = nullptr;

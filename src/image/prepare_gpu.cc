@@ -116,7 +116,8 @@ GpuPreparer::Added GpuPreparer::add(size_t number, const PrepareRequest& request
                                     const BegunSample& begun) {
   const auto& [source, drawn] = begun;
   if (source.format != Format::kJpeg || decode_scale(transform_, source, drawn) != 1 ||
-      drawn.cut.interpolation != transform_.interpolation || !drawn.actions.empty()) {
+      drawn.cut.interpolation != transform_.interpolation || !drawn.actions.empty() ||
+      source.orientation != Orientation{}) {
     return Added::kNo;
   }
   const auto room = request.stored == nullptr ? round_.lay_out(source, drawn)

@@ -26,9 +26,9 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return ::setenv("JSIMD_FORC
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Bytes file(data, size);
-  const auto source = image::read_header(file);
+  const auto source = image::read_header(file, true);
   if (!source || uint64_t{source->size.width} * source->size.height > kMostPixels) return 0;
-  static const image::Transform transform{.size = {11, 9}, .crop = {}};
+  static const image::Transform transform{.size = {11, 9}, .crop = {}, .oriented = true};
   static const image::TensorOptions tensor{.dtype = image::DType::kUint8};
   static image::Preparer host(transform, tensor);
   static image::GpuPreparer gpu(transform, tensor, image::gpu::host_device());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace forebay::image {
 namespace {
@@ -159,6 +160,13 @@ void move(const Cut& cut, Size before, Objects* objects) {
 
 void move(const Action& action, Size before, Objects* objects) {
   std::visit(Mover{before, objects}, action);
+}
+
+void move(const Orientation& orientation, Size stored, Objects* objects) {
+  move(Flip{orientation.across, orientation.down}, stored, objects);
+  if (!orientation.transposed) return;
+  for (Bounds& box : objects->boxes) box = {box.top, box.left, box.bottom, box.right};
+  for (Point& point : objects->points) std::swap(point.x, point.y);
 }
 
 Size size_after(const Action& action, Size before) {

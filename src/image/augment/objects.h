@@ -29,6 +29,9 @@ struct Objects {
 void move(const Cut& cut, Size before, Objects* objects);
 // The same for an action, which is no Blend. Actions that only change colours move nothing.
 void move(const Action& action, Size before, Objects* objects);
+// The same for pixels of a stored image of this size, which are turned to be shown. Each point
+// stays on its pixel.
+void move(const Orientation& orientation, Size stored, Objects* objects);
 
 // The size of a picture of size `before` after an action.
 Size size_after(const Action& action, Size before);

@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "image/codec/orientation_tag.h"
 #include "image/codec/png.h"
 #include "image/codec/webp.h"
 
@@ -50,44 +51,57 @@ std::string_view format_name(Format format) {
   return "unknown";
 }
 
-Result<Encoded> read_header(Bytes file) {
+Result<Encoded> read_header(Bytes file, bool oriented) {
   RETURN_IF_ERROR(check_bytes(file));
   Encoded source{.file = file, .format = sniff(file), .size = {}, .jpeg = {}};
   switch (source.format) {
     case Format::kJpeg: {
       ASSIGN_OR_RETURN(source.jpeg, jpeg::parse_header(file));
       source.size = {source.jpeg.width, source.jpeg.height};
-      return source;
+      break;
     }
     case Format::kPng: {
       ASSIGN_OR_RETURN(source.size, read_png_size(file));
-      return source;
+      break;
     }
     case Format::kWebp: {
       ASSIGN_OR_RETURN(source.size, read_webp_size(file));
-      return source;
+      break;
     }
     case Format::kUnknown:
-      break;
+      return unknown_format(file);
   }
-  return unknown_format(file);
+  if (oriented) {
+    source.orientation = read_orientation(source.format, file);
+    source.size = turned(source.size, source.orientation);
+  }
+  return source;
 }
 
 void ImageDecoder::decode(std::span<const DecodeRequest> requests, const Take& take) {
   jpegs_.clear();
   numbers_.clear();
+  const auto show = [&](size_t number, Status status, base::Rows& rows) {
+    const Orientation& orientation = requests[number].source.orientation;
+    if (!status.ok() || orientation == Orientation{}) return take(number, std::move(status), rows);
+    shown_.turn(rows, orientation);
+    take(number, std::move(status), shown_);
+  };
   for (size_t number = 0; number < requests.size(); ++number) {
     const auto& [source, region, scale] = requests[number];
     if (source.format == Format::kJpeg) {
-      jpegs_.push_back({source.file, source.jpeg, region, scale});
+      const Rect stored =
+          stored_region(region, jpeg::divide_up(source.jpeg.width, scale),
+                        jpeg::divide_up(source.jpeg.height, scale), source.orientation);
+      jpegs_.push_back({source.file, source.jpeg, stored, scale});
       numbers_.push_back(number);
     } else {
       Status status = decode_other(requests[number]);
-      take(number, std::move(status), other_);
+      show(number, std::move(status), other_);
     }
   }
   jpeg_.decode(jpegs_, [&](size_t number, Status status, base::Rows& rows) {
-    take(numbers_[number], std::move(status), rows);
+    show(numbers_[number], std::move(status), rows);
   });
 }
 
@@ -104,7 +118,8 @@ Status ImageDecoder::decode_other(const DecodeRequest& request) {
   const bool png = source.format == Format::kPng;
   RETURN_IF_ERROR(png ? decode_png(source.file, &other_.pixels)
                       : decode_webp(source.file, &other_.pixels));
-  other_.pixels.crop(region);
+  const Size stored = turned(size, source.orientation);
+  other_.pixels.crop(stored_region(region, stored.width, stored.height, source.orientation));
   return {};
 }
 

@@ -2,6 +2,7 @@
 // the format, not the name.
 #pragma once
 
+#include "image/codec/orientation.h"
 #include "jpeg/decode.h"
 
 namespace forebay::image {
@@ -25,19 +26,26 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
+// The shown size of stored pixels, and the other way round.
+inline Size turned(Size size, const Orientation& orientation) {
+  return orientation.transposed ? Size{size.height, size.width} : size;
+}
+
 // An image whose header was read.
 struct Encoded {
   Bytes file;
   Format format = Format::kUnknown;
-  Size size;
+  Size size;          // as it is shown
   jpeg::Header jpeg;  // for a JPEG
+  Orientation orientation = {};
 };
-// Reads only the header. Errors: same as ImageDecoder::decode().
-Result<Encoded> read_header(Bytes file);
+// Reads only the header. With `oriented` the image is shown as its orientation tag says, else as it
+// is stored. Errors: same as ImageDecoder::decode().
+Result<Encoded> read_header(Bytes file, bool oriented = false);
 
 struct DecodeRequest {
   Encoded source;
-  Rect region;
+  Rect region;         // of the image as it is shown
   uint32_t scale = 1;  // same as jpeg::RegionRequest::scale; 1 for other formats
 };
 
@@ -49,9 +57,9 @@ class ImageDecoder {
   explicit ImageDecoder(Damaged damaged = Damaged::kRefuse) : jpeg_({.damaged = damaged}) {}
 
   // Same contract as jpeg::Decoder::decode(). Transparency is dropped; 16 bits become 8; palettes
-  // and grey become RGB, like in Pillow's convert("RGB"). Orientation tags are not applied.
+  // and grey become RGB, like in Pillow's convert("RGB").
   void decode(std::span<const DecodeRequest> requests, const Take& take);
-  // Decodes one image; the whole image when `region` is unset.
+  // Decodes one image as it is stored; the whole image when `region` is unset.
   Status decode(Bytes file, const std::optional<Rect>& region, Pixels* out);
 
  private:
@@ -61,6 +69,7 @@ class ImageDecoder {
   std::vector<jpeg::RegionRequest> jpegs_;
   std::vector<size_t> numbers_;  // the request of each entry of jpegs_
   base::PixelRows other_;        // the pixels of an image of another format
+  ShownRows shown_;
 };
 
 }  // namespace forebay::image

@@ -1,0 +1,152 @@
+#include "image/codec/orientation.h"
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace forebay::image {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kSide = 16;  // of a block
+constexpr hn::FixedTag<uint8_t, kSide> d;
+using Block = std::array<hn::Vec<decltype(d)>, kSide>;
+
+// Stored rows that are turned together: their pixels fill whole cache lines of the shown rows.
+constexpr uint32_t kBandRows = 64;
+static_assert(kBandRows % kSide == 0 && base::kPlanarPadding >= kSide);
+
+size_t padded(size_t width) {
+  constexpr size_t kStep = base::kPlanarPadding;
+  return (width + kStep - 1) / kStep * kStep;
+}
+
+// Interleaves the first half of the rows with the second one. Four times is a transposition.
+Block interleaved(const Block& from) {
+  Block to;
+  for (size_t i = 0; i < kSide / 2; ++i) {
+    to[2 * i] = hn::InterleaveLower(d, from[i], from[i + kSide / 2]);
+    to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + kSide / 2]);
+  }
+  return to;
+}
+
+Block transposed_block(const uint8_t* from, size_t stride) {
+  Block block;
+  for (size_t i = 0; i < kSide; ++i) block[i] = hn::LoadU(d, from + i * stride);
+  for (int round = 0; round < 4; ++round) block = interleaved(block);
+  return block;
+}
+
+void copy_reversed(const uint8_t* from, size_t count, uint8_t* to) {
+  const auto backwards = hn::Sub(hn::Set(d, kSide - 1), hn::Iota(d, 0));
+  size_t i = 0;
+  for (; i + kSide <= count; i += kSide) {
+    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, from + i), backwards), d, to + count - i - kSide);
+  }
+  std::reverse_copy(from + i, from + count, to);
+}
+
+}  // namespace
+
+base::Rect stored_region(const base::Rect& shown, uint32_t width, uint32_t height,
+                         const Orientation& orientation) {
+  base::Rect out = shown;
+  if (orientation.transposed) out = {shown.y, shown.x, shown.height, shown.width};
+  if (orientation.across) out.x = width - out.x - out.width;
+  if (orientation.down) out.y = height - out.y - out.height;
+  return out;
+}
+
+void ShownRows::reset(uint32_t width, uint32_t height) {
+  width_ = width;
+  height_ = height;
+  stride_ = padded(width);
+  bytes_.resize(3 * stride_ * height + base::kPlanarPadding);
+}
+
+void ShownRows::turn(base::Rows& stored, const Orientation& orientation) {
+  if (orientation.transposed) {
+    transpose(stored, orientation);
+  } else {
+    mirror(stored, orientation);
+  }
+}
+
+void ShownRows::mirror(base::Rows& stored, const Orientation& orientation) {
+  reset(stored.width(), stored.height());
+  for (uint32_t y = 0; y < height_; ++y) {
+    const base::PlanarRow from = stored.row(y);
+    for (size_t channel = 0; channel < 3; ++channel) {
+      uint8_t* const to = at(channel, orientation.down ? height_ - 1 - y : y);
+      if (orientation.across) {
+        copy_reversed(from[channel], width_, to);
+      } else {
+        std::memcpy(to, from[channel], width_);
+      }
+    }
+  }
+}
+
+void ShownRows::transpose(base::Rows& stored, const Orientation& orientation) {
+  const uint32_t width = stored.width();
+  const uint32_t height = stored.height();
+  reset(height, width);
+  const size_t stride = padded(width);
+  band_.resize(3 * kBandRows * stride);
+  // Each band becomes columns from a multiple of kBandRows on. Its last block may write into the
+  // padding of rows, but never over pixels: where the image is mirrored top to bottom, the band
+  // with the fewest rows, which become the last columns, therefore comes first.
+  uint32_t rows = orientation.down ? (height - 1) % kBandRows + 1 : std::min(height, kBandRows);
+  for (uint32_t first = 0; first < height; first += rows) {
+    if (first > 0) rows = std::min(height - first, kBandRows);
+    for (uint32_t i = 0; i < rows; ++i) {
+      const base::PlanarRow from = stored.row(first + i);
+      const size_t line = orientation.down ? rows - 1 - i : i;
+      for (size_t channel = 0; channel < 3; ++channel) {
+        std::memcpy(band_.data() + (channel * kBandRows + line) * stride, from[channel], width);
+      }
+    }
+    transpose_band(rows, orientation.down ? height - first - rows : first, orientation.across);
+  }
+}
+
+// Writes the rows of band_ to the columns from `left` on.
+void ShownRows::transpose_band(uint32_t rows, uint32_t left, bool across) {
+  const size_t stride = padded(height_);
+  const auto store = [&](const Block& block, size_t channel, uint32_t x, uint32_t to) {
+    const uint32_t count = std::min<uint32_t>(kSide, height_ - x);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t y = across ? height_ - 1 - x - i : x + i;
+      hn::StoreU(block[i], d, at(channel, y) + to);
+    }
+  };
+  for (size_t channel = 0; channel < 3; ++channel) {
+    const uint8_t* const band = band_.data() + channel * kBandRows * stride;
+    for (uint32_t x = 0; x < height_; x += kSide) {
+      for (uint32_t line = 0; line < rows; line += kSide) {
+        store(transposed_block(band + line * stride + x, stride), channel, x, left + line);
+      }
+    }
+  }
+}
+
+void ShownRows::move_to(base::Pixels* out) {
+  out->reset(width_, height_);
+  uint8_t* to = out->rgb.data();
+  for (uint32_t y = 0; y < height_; ++y) {
+    const base::PlanarRow from = row(y);
+    uint32_t x = 0;
+    for (; x + kSide <= width_; x += kSide, to += 3 * kSide) {
+      hn::StoreInterleaved3(hn::LoadU(d, from[0] + x), hn::LoadU(d, from[1] + x),
+                            hn::LoadU(d, from[2] + x), d, to);
+    }
+    for (; x < width_; ++x) {
+      for (const uint8_t* channel : from) *to++ = channel[x];
+    }
+  }
+}
+
+}  // namespace forebay::image
