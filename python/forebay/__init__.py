@@ -12,6 +12,7 @@ from forebay.dataset import Dataset
 from forebay.decoding import decode
 from forebay.loader import Loader
 from forebay.monitor import BottleneckWarning
+from forebay.showing import show
 
 __all__ = [
     "BatchDecoder",
@@ -24,5 +25,6 @@ __all__ = [
     "StoredFile",
     "concat",
     "decode",
+    "show",
     "transforms",
 ]

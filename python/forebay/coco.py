@@ -45,6 +45,7 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
     made["image_ids"] = image_ids
     made["sizes"] = _sizes(found["images"], sample_of, len(keys))
     made["captions"] = captions if any(captions) else None
+    made["categories"] = _categories(found.get("categories"))
     return Objects(**made)
 
 
@@ -106,6 +107,15 @@ def _sizes(images: Sequence[Any], sample_of: Mapping[int, int], count: int) -> A
         if known and image["id"] in sample_of:
             out[sample_of[image["id"]]] = sides
     return out
+
+
+def _categories(categories: Any) -> dict[int, str]:
+    """The categories' names by their ids, as far as they have them."""
+    return {
+        one["id"]: one["name"]
+        for one in (categories if isinstance(categories, list) else [])
+        if isinstance(one, dict) and type(one.get("id")) is int and type(one.get("name")) is str
+    }
 
 
 def _divided(

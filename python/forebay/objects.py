@@ -62,6 +62,7 @@ class Objects:
         captions: The texts of each sample; or None.
         maps: A dataset of maps of labels, or None.
         map_of: The number in `maps` that each sample has [samples].
+        categories: The names that are known of "labels".
     """
 
     counts: NDArray[np.int64]
@@ -75,6 +76,7 @@ class Objects:
     captions: Sequence[list[str]] | None = None
     maps: Any = None
     map_of: NDArray[np.int64] | None = None
+    categories: dict[int, str] = field(default_factory=dict)
 
     @property
     def fields(self) -> list[str]:
@@ -189,6 +191,7 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
             if first.captions is None
             else [texts for part in known for texts in part.captions or ()]
         ),
+        categories={k: name for part in known[::-1] for k, name in part.categories.items()},
     )
 
 

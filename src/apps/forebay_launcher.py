@@ -14,5 +14,5 @@ if package is None or package.origin is None:
         f"forebay: {sys.executable} does not find the package that this command is part of; "
         "install forebay there, or name the package's folder in PYTHONPATH"
     )
-os.environ.setdefault("FOREBAY_PYTHON", sys.executable)  # for `forebay bench`
+os.environ.setdefault("FOREBAY_PYTHON", sys.executable)  # for `bench` and `show`
 os.execv(os.path.join(os.path.dirname(package.origin), "bin", "forebay"), sys.argv)

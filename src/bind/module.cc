@@ -101,6 +101,7 @@ void bind_limits(nb::module_& m) {
 }  // namespace forebay::bind
 
 NB_MODULE(_core, m) {
+  m.attr("VERSION") = FOREBAY_VERSION;
   nanobind::module_::import_("atexit").attr("register")(
       nanobind::cpp_function(&forebay::bind::end_interpreter));
   // A daemon thread may still hold objects when the interpreter ends, which is not a leak.

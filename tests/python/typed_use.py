@@ -52,4 +52,6 @@ def misuse(path: str) -> None:
     forebay.decode("a path")  # type: ignore[arg-type]
     forebay.Loader(path, batch_size="8", transform=T.train())  # type: ignore[arg-type]
     forebay.Loader(path, transform=["RandomCrop"])  # type: ignore[list-item]
+    forebay.show(path, T.train())  # type: ignore[call-arg]
+    forebay.show(path, ["RandomCrop"], out="page.html")  # type: ignore[list-item]
     forebay.DataError().path  # type: ignore[attr-defined]  # noqa: B018
