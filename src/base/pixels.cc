@@ -1,5 +1,7 @@
 #include "base/pixels.h"
 
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -36,11 +38,19 @@ void copy_channel(const uint8_t* from, size_t width, bool mirrored, uint8_t* to)
 }
 
 void Rows::move_to(Pixels* out) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr uint32_t kLanes = 16;
+  constexpr hn::FixedTag<uint8_t, kLanes> d;
   out->reset(width(), height());
   uint8_t* to = out->rgb.data();
   for (uint32_t y = 0; y < height(); ++y) {
     const PlanarRow from = row(y);
-    for (uint32_t x = 0; x < width(); ++x) {
+    uint32_t x = 0;
+    for (; x + kLanes <= width(); x += kLanes, to += 3 * kLanes) {
+      hn::StoreInterleaved3(hn::LoadU(d, from[0] + x), hn::LoadU(d, from[1] + x),
+                            hn::LoadU(d, from[2] + x), d, to);
+    }
+    for (; x < width(); ++x) {
       for (const uint8_t* channel : from) *to++ = channel[x];
     }
   }

@@ -20,8 +20,12 @@ struct ForMasks {
   void operator()(const Flip& flip) const { to->push_back(flip); }
   void operator()(const QuarterTurns& turns) const { to->push_back(turns); }
   void operator()(const Cut& cut) const { to->push_back(mask_cut(cut)); }
-  void operator()(const AffineWarp& warp) const { to->push_back(AffineWarp{warp.map}); }
-  void operator()(const Perspective& warp) const { to->push_back(Perspective{warp.map}); }
+  void operator()(const AffineWarp& warp) const {
+    to->push_back(AffineWarp{warp.map, {}, warp.window});
+  }
+  void operator()(const Perspective& warp) const {
+    to->push_back(Perspective{warp.map, {}, warp.window});
+  }
 };
 
 }  // namespace

@@ -58,10 +58,12 @@ struct QuarterTurns {
 struct AffineWarp {
   Affine map;
   WarpOptions options = {};
+  std::optional<WarpWindow> window = {};  // unset: the whole picture
 };
 struct Perspective {
   Projection map;
   WarpOptions options = {};
+  std::optional<WarpWindow> window = {};
 };
 
 struct Blend;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "image/augment/geometry.h"
 #include "image/augment/objects.h"
 
 namespace forebay::image {
@@ -23,6 +24,16 @@ struct IsPointwise {
     return false;
   }
 };
+
+// Makes only the needed part of a warp; returns what that needs of the picture.
+template <class Warp>
+Rect keep_needed(const Rect& needed, Size picture, Warp* warp) {
+  const Rect source = part_shown(warp->map, picture, needed);
+  if (needed != whole(picture) || source != whole(picture)) {
+    warp->window = {picture, source, needed};
+  }
+  return source;
+}
 
 Rect mirrored(const Rect& part, const Flip& flip, Size picture) {
   Rect out = part;
@@ -89,6 +100,10 @@ Rect crop_first(Size picture, std::vector<Action>* actions) {
       }
     } else if (const auto* const flip = std::get_if<Flip>(&action)) {
       needed = mirrored(needed, *flip, size);
+    } else if (auto* const affine = std::get_if<AffineWarp>(&action)) {
+      needed = keep_needed(needed, size, affine);
+    } else if (auto* const perspective = std::get_if<Perspective>(&action)) {
+      needed = keep_needed(needed, size, perspective);
     } else if (!std::visit(IsPointwise(), action) && needed != whole(sizes[i + 1])) {
       const Size after = sizes[i + 1];
       const Viewport part{needed.x, needed.y, {needed.width, needed.height}};

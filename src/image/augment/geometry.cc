@@ -20,7 +20,69 @@ double cos_of(double x) {
   return 1 + sum;
 }
 
+struct Span {
+  uint32_t begin;
+  uint32_t count;
+};
+
+// The pixels of a side that lie around places from `least` to `most`.
+Span around(double least, double most, uint32_t side) {
+  // Beyond what PyTorch's places, in float32, may be off.
+  const double margin = 0.02 + 1e-6 * side;
+  const auto pixel = [&](double place) {
+    return static_cast<uint32_t>(std::clamp(std::floor(place), 0.0, side - 1.0));
+  };
+  const uint32_t begin = pixel(least - margin);
+  return {begin, pixel(most + margin + 1) - begin + 1};
+}
+
+// `place_of` gives what the middle of a pixel of the result shows, in pixels.
+template <class PlaceOf>
+Rect around_corners(Size picture, const Rect& result, const PlaceOf& place_of) {
+  const std::array<double, 2> columns{double{1} * result.x, result.x + result.width - 1.0};
+  const std::array<double, 2> lines{double{1} * result.y, result.y + result.height - 1.0};
+  std::array<double, 4> x{};
+  std::array<double, 4> y{};
+  for (size_t i = 0; i < 4; ++i) {
+    const auto place = place_of(columns[i % 2], lines[i / 2]);
+    if (!std::isfinite(place[0]) || !std::isfinite(place[1])) return whole(picture);
+    x[i] = place[0];
+    y[i] = place[1];
+  }
+  const auto [left, right] = std::ranges::minmax(x);
+  const auto [top, bottom] = std::ranges::minmax(y);
+  const Span across = around(left, right, picture.width);
+  const Span down = around(top, bottom, picture.height);
+  return {across.begin, down.begin, across.count, down.count};
+}
+
 }  // namespace
+
+Rect part_shown(const Affine& map, Size picture, const Rect& result) {
+  const auto& m = map.m;
+  const double middle_x = (picture.width - 1) * 0.5;
+  const double middle_y = (picture.height - 1) * 0.5;
+  return around_corners(picture, result, [&](double column, double line) {
+    const double x = column - middle_x;
+    const double y = line - middle_y;
+    return std::array<double, 2>{m[0] * x + m[1] * y + m[2] + middle_x,
+                                 m[3] * x + m[4] * y + m[5] + middle_y};
+  });
+}
+
+// Where the divisor is positive at all corners, it is so between them, and straight lines stay
+// straight.
+Rect part_shown(const Projection& map, Size picture, const Rect& result) {
+  const auto& m = map.m;
+  return around_corners(picture, result, [&](double column, double line) {
+    const double x = column + 0.5;
+    const double y = line + 0.5;
+    const double divisor = m[6] * x + m[7] * y + 1;
+    if (!(divisor > 1e-3)) return std::array<double, 2>{INFINITY, INFINITY};
+    return std::array<double, 2>{(m[0] * x + m[1] * y + m[2]) / divisor - 0.5,
+                                 (m[3] * x + m[4] * y + m[5]) / divisor - 0.5};
+  });
+}
 
 SinCos sin_cos(double degrees) {
   const double turned = std::fmod(degrees, 360.0);

@@ -22,6 +22,10 @@ struct AffineParts {
 };
 Affine affine_map(const AffineParts& parts);
 
+// The part of a picture that a part of what a map makes of it depends on, at least one pixel.
+Rect part_shown(const Affine& map, Size picture, const Rect& result);
+Rect part_shown(const Projection& map, Size picture, const Rect& result);
+
 using Corners = std::array<std::array<double, 2>, 4>;  // x, y
 // The map after which `from` of the picture are shown at `to`. The identity where there is none.
 Projection projection_of(const Corners& from, const Corners& to);

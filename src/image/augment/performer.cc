@@ -52,14 +52,17 @@ class Performer::Run {
     change([&](Picture* to) { turn(*picture_, action.count, to); });
   }
   void operator()(const AffineWarp& action) {
+    const auto& [map, options, part] = action;
+    const WarpWindow window = part.value_or(whole_window(picture_->size()));
     change([&](Picture* to) {
-      if (performer_.shifter_.shift(*picture_, action.map, action.options, to)) return;
-      performer_.warper_.warp(*picture_, action.map, action.options, to);
+      if (performer_.shifter_.shift(*picture_, map, options, window, to)) return;
+      performer_.warper_.warp(*picture_, map, options, window, to);
     });
   }
   void operator()(const Perspective& action) {
-    change(
-        [&](Picture* to) { performer_.warper_.warp(*picture_, action.map, action.options, to); });
+    const auto& [map, options, part] = action;
+    const WarpWindow window = part.value_or(whole_window(picture_->size()));
+    change([&](Picture* to) { performer_.warper_.warp(*picture_, map, options, window, to); });
   }
   void operator()(const Cut& action);
   void operator()(const Blend& action);

@@ -196,6 +196,22 @@ TEST(CropFirst, LeavesThePixelsAsTheyAre) {
   EXPECT_GT(cropped, 200U);
 }
 
+TEST(CropFirst, NeedsOnlyWhatAWarpShows) {
+  const Size picture{400, 300};
+  const Cut middle = viewport_cut(picture, picture, {180, 130, {40, 40}}, {});
+  const Corners corners{{{0, 0}, {399, 0}, {399, 299}, {0, 299}}};
+  const Corners moved{{{20, 9}, {390, 0}, {380, 290}, {0, 280}}};
+  for (const Action& warp : {Action(AffineWarp{affine_map({.degrees = 30})}),
+                             Action(AffineWarp{affine_map({.shear = {0.3, 0}})}),
+                             Action(Perspective{projection_of(corners, moved)})}) {
+    std::vector<Action> actions{warp, middle};
+    const Rect needed = crop_first(picture, &actions);
+    EXPECT_LT(needed.width, 75U);
+    EXPECT_LT(needed.height, 75U);
+    EXPECT_EQ(actions.size(), 1U);
+  }
+}
+
 TEST(ChangeTone, ReplacesEachByteByItsTable) {
   base::Random random(5, base::Purpose::kTest);
   ToneTable table;

@@ -41,12 +41,12 @@ constexpr hn::RebindToSigned<PlaceTag> d32;
 constexpr hn::Rebind<uint8_t, PlaceTag> d8;
 using V = PlaceVec;
 
-// How far the places of a row lie beyond those that are `right` pixels further right, from 0 to 1
-// but for errors of float32. Writes whole vectors.
-void find_shares(const WarpRow& row, int64_t right, float* to) {
-  for (size_t x = 0; x < row.picture.width; x += hn::Lanes(df)) {
-    const V whole = hn::Iota(df, static_cast<float>(static_cast<int64_t>(x) + right));
-    hn::StoreU(hn::Sub(place_of(row, x).x, whole), df, to + x);
+// How far the places of `count` pixels of a row lie beyond those that are `right` pixels further
+// right, from 0 to 1 but for errors of float32. Writes whole vectors.
+void find_shares(const WarpRow& row, uint32_t first, uint32_t count, int64_t right, float* to) {
+  for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+    const V whole = hn::Iota(df, static_cast<float>(static_cast<int64_t>(first + i) + right));
+    hn::StoreU(hn::Sub(place_of(row, first + i).x, whole), df, to + i);
   }
 }
 
@@ -119,7 +119,8 @@ double share_inside(double place, uint32_t side) {
   return std::clamp(std::min(place + 1, side - place), 0.0, 1.0);
 }
 
-// Which places of a row, of which the first shows `first`, lie outside of the picture or partly so.
+// Which of `count` places, of which the first shows `first`, lie outside of a side of the picture
+// or partly so.
 struct Edges {
   uint32_t outside_until;
   uint32_t inside_from;
@@ -127,11 +128,10 @@ struct Edges {
   uint32_t outside_from;
 };
 
-Edges edges_of(double first, uint32_t side) {
+Edges edges_of(double first, uint32_t side, uint32_t count) {
   const auto place = [&](double at) {
-    return static_cast<uint32_t>(std::clamp(std::ceil(at - first), 0.0, double{1} * side));
+    return static_cast<uint32_t>(std::clamp(std::ceil(at - first), 0.0, double{1} * count));
   };
-  // Places that show exactly -1, or the last pixel, have no share outside and inside respectively.
   const uint32_t inside_from = place(0);
   return {.outside_until = place(-1),
           .inside_from = inside_from,
@@ -152,18 +152,18 @@ float level_at(const ShiftedRow& row, uint32_t x) {
 
 // Blends the pixels of a row that are outside of the picture, or partly so, with the colour around
 // it, as torchvision does. `first` is what the first one shows.
-void fill_row(const ShiftedRow& row, float fill, double first, double inside_down, uint32_t width,
-              uint8_t* to) {
-  const Edges edges = edges_of(first, width);
+void fill_row(const ShiftedRow& row, float fill, double first, double inside_down, uint32_t side,
+              uint32_t count, uint8_t* to) {
+  const Edges edges = edges_of(first, side, count);
   const auto blend = [&](uint32_t from, uint32_t until) {
     for (uint32_t x = from; x < until; ++x) {
-      const double inside = inside_down * share_inside(first + x, width);
+      const double inside = inside_down * share_inside(first + x, side);
       to[x] = static_cast<uint8_t>(std::nearbyint((level_at(row, x) - fill) * inside + fill));
     }
   };
   const auto level = static_cast<uint8_t>(std::nearbyint(fill));
   std::memset(to, level, edges.outside_until);
-  std::memset(to + edges.outside_from, level, width - edges.outside_from);
+  std::memset(to + edges.outside_from, level, count - edges.outside_from);
   if (inside_down == 1) {
     blend(edges.outside_until, edges.inside_from);
     blend(edges.inside_until, edges.outside_from);
@@ -174,20 +174,24 @@ void fill_row(const ShiftedRow& row, float fill, double first, double inside_dow
 
 }  // namespace
 
-// The line of the picture with a black border, at its first pixel.
-const uint8_t* Shifter::bordered(size_t buffer, const Picture& from, size_t channel, int64_t line) {
-  const Size size = from.size();
-  const size_t border = size.width + 1;
-  if (line < 0 || line >= size.height) return outside_.data() + border;
+// A line of the picture, of which the source's columns are there, with a black border: at its first
+// pixel.
+const uint8_t* Shifter::bordered(size_t buffer, const Picture& from, size_t channel, int64_t line,
+                                 const WarpWindow& window) {
+  const size_t border = window.picture.width + 1;
+  const Rect& source = window.source;
+  const int64_t at = line - source.y;
+  if (at < 0 || at >= source.height) return outside_.data() + border;
   uint8_t* const first = lines_[buffer].data() + border;
-  std::memcpy(first, from.row(channel, static_cast<uint32_t>(line)), size.width);
+  std::memcpy(first + source.x, from.row(channel, static_cast<uint32_t>(at)), source.width);
   return first;
 }
 
 void Shifter::shift_rows(const Picture& from, const Affine& map, const WarpOptions& options,
-                         Picture* to) {
-  const Size size = from.size();
-  to->reset(size);
+                         const WarpWindow& window, Picture* to) {
+  const Size size = window.picture;
+  const Rect& made = window.result;
+  to->reset({made.width, made.height});
   const size_t bytes = size_t{3} * size.width + 3 + kRoom;
   outside_.assign(bytes, 0);
   for (base::ByteVector& line : lines_) line.assign(bytes, 0);
@@ -196,51 +200,61 @@ void Shifter::shift_rows(const Picture& from, const Affine& map, const WarpOptio
   const WarpRow rows = warp_row(map, size);
   const Distance down = distance_of(map.m[5], size.height, nearest);
   const auto lower_share = static_cast<float>(down.exact - static_cast<double>(down.whole));
-  for (uint32_t y = 0; y < size.height; ++y) {
+  for (uint32_t i = 0; i < made.height; ++i) {
+    const uint32_t y = made.y + i;
     const double turned = map.m[1] * (y - (size.height - 1) * 0.5);
     const Distance right = distance_of(map.m[2] + turned, size.width, nearest);
-    const double inside_down = share_inside(y + down.exact, size.height);
     if (right.is_whole()) {
       std::ranges::fill(shares_, 0.0F);
     } else {
-      HWY_DYNAMIC_DISPATCH(find_shares)(rows.at(y), right.whole, shares_.data());
+      HWY_DYNAMIC_DISPATCH(find_shares)
+      (rows.at(y), made.x, made.width, right.whole, shares_.data());
     }
+    const double inside_down = share_inside(y + down.exact, size.height);
     for (size_t channel = 0; channel < 3; ++channel) {
-      uint8_t* const made = to->row(channel, y);
+      uint8_t* const out = to->row(channel, i);
+      const auto line_at = [&](size_t buffer, int64_t line) {
+        return bordered(buffer, from, channel, line, window) + made.x + right.whole;
+      };
       const int64_t line = y + down.whole;
-      ShiftedRow row{bordered(0, from, channel, line) + right.whole, nullptr, shares_.data(),
-                     lower_share};
-      if (!down.is_whole()) row.lower = bordered(1, from, channel, line + 1) + right.whole;
+      ShiftedRow row{line_at(0, line), nullptr, shares_.data(), lower_share};
+      if (!down.is_whole()) row.lower = line_at(1, line + 1);
       if (right.is_whole() && down.is_whole()) {
-        std::memcpy(made, row.upper, size.width);
+        std::memcpy(out, row.upper, made.width);
       } else {
-        HWY_DYNAMIC_DISPATCH(shift_row)(row, size.width, made);
+        HWY_DYNAMIC_DISPATCH(shift_row)(row, made.width, out);
       }
       if (options.fill) {
-        fill_row(row, (*options.fill)[channel], right.exact, inside_down, size.width, made);
+        fill_row(row, (*options.fill)[channel], made.x + right.exact, inside_down, size.width,
+                 made.width, out);
       }
     }
   }
 }
 
 bool Shifter::shift(const Picture& from, const Affine& map, const WarpOptions& options,
-                    Picture* to) {
-  const Size size = from.size();
+                    const WarpWindow& window, Picture* to) {
   const auto& m = map.m;
-  const bool whole = m[1] == 0 && m[3] == 0;
+  const bool is_translation = m[1] == 0 && m[3] == 0;
   if (m[0] != 1 || m[4] != 1 || (m[1] != 0 && m[3] != 0)) return false;
-  if (std::max(size.width, size.height) > kLongestSide) return false;
   if (!std::isfinite(m[1] + m[2] + m[3] + m[5])) return false;
+  if (std::max(window.picture.width, window.picture.height) > kLongestSide) return false;
   if (options.interpolation == Interpolation::kNearest &&
-      !(whole && rounds_alike(m[2]) && rounds_alike(m[5]))) {
+      !(is_translation && rounds_alike(m[2]) && rounds_alike(m[5]))) {
     return false;
   }
   if (m[3] == 0) {
-    shift_rows(from, map, options, to);
+    shift_rows(from, map, options, window, to);
     return true;
   }
+  const auto swapped = [](const Rect& part) {
+    return Rect{part.y, part.x, part.height, part.width};
+  };
+  const WarpWindow columns{{window.picture.height, window.picture.width},
+                           swapped(window.source),
+                           swapped(window.result)};
   transpose(from, &columns_);
-  shift_rows(columns_, {{m[4], m[3], m[5], m[1], m[0], m[2]}}, options, &shifted_);
+  shift_rows(columns_, {{m[4], m[3], m[5], m[1], m[0], m[2]}}, options, columns, &shifted_);
   transpose(shifted_, to);
   return true;
 }

@@ -75,10 +75,10 @@ TEST(Shifter, GivesWhatAnyMapGives) {
     const Affine map = random_map(from.size(), random);
     const WarpOptions options = random_options(random);
     Picture made;
-    if (!shifter.shift(from, map, options, &made)) continue;
+    if (!shifter.shift(from, map, options, whole_window(from.size()), &made)) continue;
     ++shifted;
     Picture expected;
-    warper.warp(from, map, options, &expected);
+    warper.warp(from, map, options, whole_window(from.size()), &expected);
     const bool nearest = options.interpolation == Interpolation::kNearest;
     ASSERT_LE(most_levels_apart(made, expected), nearest ? 0 : 1) << "case " << number;
   }
@@ -90,12 +90,13 @@ TEST(Shifter, LeavesOtherMapsAlone) {
   base::Random random(1, base::Purpose::kTest);
   const Picture from = random_picture({9, 7}, random);
   Picture made;
+  const WarpWindow window = whole_window(from.size());
   const WarpOptions smooth{Interpolation::kBilinear};
-  EXPECT_FALSE(shifter.shift(from, {{1, 0.1, 0, 0.1, 1, 0}}, smooth, &made));
-  EXPECT_FALSE(shifter.shift(from, {{1.1, 0, 0, 0, 1, 0}}, smooth, &made));
-  EXPECT_FALSE(shifter.shift(from, {{1, NAN, 0, 0, 1, 0}}, smooth, &made));
-  EXPECT_FALSE(shifter.shift(from, {{1, 0, 2.4999, 0, 1, 0}}, {}, &made));
-  EXPECT_TRUE(shifter.shift(from, {{1, 0, 1e300, 0, 1, -1e300}}, smooth, &made));
+  EXPECT_FALSE(shifter.shift(from, {{1, 0.1, 0, 0.1, 1, 0}}, smooth, window, &made));
+  EXPECT_FALSE(shifter.shift(from, {{1.1, 0, 0, 0, 1, 0}}, smooth, window, &made));
+  EXPECT_FALSE(shifter.shift(from, {{1, NAN, 0, 0, 1, 0}}, smooth, window, &made));
+  EXPECT_FALSE(shifter.shift(from, {{1, 0, 2.4999, 0, 1, 0}}, {}, window, &made));
+  EXPECT_TRUE(shifter.shift(from, {{1, 0, 1e300, 0, 1, -1e300}}, smooth, window, &made));
 }
 
 TEST(Turn, MovesEachPixelToItsPlace) {

@@ -16,20 +16,23 @@ namespace forebay::image {
 #ifndef FOREBAY_IMAGE_AUGMENT_WARP_ONCE
 #define FOREBAY_IMAGE_AUGMENT_WARP_ONCE
 
-// The picture with a border of one pixel to the left and above, and of two to the right and below.
-// Each pixel is a number whose bytes, from the lowest on, are red, green, blue and whether it is
-// inside of the picture (1, or 0 in the border).
+// A part of the picture with a border of one pixel to the left and above, and of two to the right
+// and below. Each pixel is a number whose bytes, from the lowest on, are red, green, blue and
+// whether it is inside of the picture (1, or 0 in the border).
 struct WarpSource {
   const uint32_t* pixels;  // the first one is the border's
   size_t stride;
-  Size size;
+  Rect part;
   bool nearest;
   bool filled;  // else black, to which pixels at the sides fade
   std::array<float, 3> fill;
 };
 
-// A row that is being made. Each part has room for whole vectors.
+// A row that is being made: `width` pixels from column `first` on. Each part has room for whole
+// vectors.
 struct WarpRoom {
+  uint32_t first;
+  uint32_t width;
   uint32_t* numbers;                 // of the upper left pixel of the four around each place
   std::array<float*, 4> weights;     // of these four, line by line
   uint32_t* pixels;                  // the row
@@ -52,34 +55,38 @@ using V = PlaceVec;
 
 HWY_INLINE V set(float value) { return hn::Set(df, value); }
 
-// What is outside, or no number, becomes the border next to the picture.
-HWY_INLINE V bordered(V place, uint32_t side) {
-  const V least = set(-1);
-  return hn::Min(hn::IfThenElse(hn::Ge(place, least), place, least), set(static_cast<float>(side)));
+// What is outside, or no number, becomes the border next to the picture's part.
+HWY_INLINE V bordered(V place, uint32_t begin, uint32_t side) {
+  const V least = set(static_cast<float>(begin) - 1);
+  return hn::Min(hn::IfThenElse(hn::Ge(place, least), place, least),
+                 set(static_cast<float>(begin + side)));
+}
+HWY_INLINE Place bordered(const WarpSource& from, const Place& place) {
+  return {bordered(place.x, from.part.x, from.part.width),
+          bordered(place.y, from.part.y, from.part.height)};
 }
 
 // The number, from the source's first pixel on, of the pixel at a whole place.
 HWY_INLINE auto number_of(const WarpSource& from, V x, V y) {
-  const auto stride = static_cast<int32_t>(from.stride);
-  const auto line = hn::Mul(hn::ConvertTo(d32, y), hn::Set(d32, stride));
-  return hn::Add(hn::Add(line, hn::ConvertTo(d32, x)), hn::Set(d32, stride + 1));
+  const auto offset = [](uint32_t begin)
+                          HWY_ATTR { return hn::Set(d32, 1 - static_cast<int32_t>(begin)); };
+  const auto line = hn::Add(hn::ConvertTo(d32, y), offset(from.part.y));
+  const auto column = hn::Add(hn::ConvertTo(d32, x), offset(from.part.x));
+  return hn::Add(hn::Mul(line, hn::Set(d32, static_cast<int32_t>(from.stride))), column);
 }
 
 void show_nearest(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
-  for (size_t i = 0; i < from.size.width; i += hn::Lanes(df)) {
-    const Place place = place_of(row, i);
-    const V x = bordered(hn::Round(place.x), from.size.width);
-    const V y = bordered(hn::Round(place.y), from.size.height);
+  for (size_t i = 0; i < room.width; i += hn::Lanes(df)) {
+    const Place place = place_of(row, room.first + i);
+    const auto [x, y] = bordered(from, {hn::Round(place.x), hn::Round(place.y)});
     const auto pixels = hn::GatherIndex(du32, from.pixels, number_of(from, x, y));
     hn::StoreU(pixels, du32, room.pixels + i);
   }
 }
 
 void find_neighbours(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
-  for (size_t i = 0; i < from.size.width; i += hn::Lanes(df)) {
-    const Place place = place_of(row, i);
-    const V x = bordered(place.x, from.size.width);
-    const V y = bordered(place.y, from.size.height);
+  for (size_t i = 0; i < room.width; i += hn::Lanes(df)) {
+    const auto [x, y] = bordered(from, place_of(row, room.first + i));
     const V left = hn::Floor(x);
     const V top = hn::Floor(y);
     hn::StoreU(hn::BitCast(du32, number_of(from, left, top)), du32, room.numbers + i);
@@ -108,7 +115,7 @@ void interpolate(const WarpSource& from, const WarpRoom& room) {
   alignas(16) const float fill_levels[4] = {from.fill[0], from.fill[1], from.fill[2], 0};
   const VP fill = hn::Load(dp, fill_levels);
   const std::array<size_t, 4> steps{0, 1, from.stride, from.stride + 1};
-  for (size_t i = 0; i < from.size.width; ++i) {
+  for (size_t i = 0; i < room.width; ++i) {
     const uint32_t* const pixel = from.pixels + room.numbers[i];
     VP sum = hn::Mul(pixel_at(pixel), hn::Set(dp, room.weights[0][i]));
     for (size_t n = 1; n < 4; ++n) {
@@ -133,7 +140,7 @@ void show(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
   }
   const hn::CappedTag<uint8_t, base::kPlanarPadding> d;
   const auto* const bytes = reinterpret_cast<const uint8_t*>(room.pixels);
-  for (size_t x = 0; x < from.size.width; x += hn::Lanes(d)) {
+  for (size_t x = 0; x < room.width; x += hn::Lanes(d)) {
     auto red = hn::Zero(d);
     auto green = red;
     auto blue = red;
@@ -198,12 +205,12 @@ void Warper::fill_source(const Picture& from, uint32_t border) {
 }
 
 void Warper::warp_rows(const Picture& from, const WarpRow& map, const WarpOptions& options,
-                       Picture* to) {
-  const Size size = from.size();
-  to->reset(size);
+                       const WarpWindow& window, Picture* to) {
+  const Rect& made = window.result;
+  to->reset({made.width, made.height});
   WarpSource source{.pixels = nullptr,
                     .stride = source_stride(from),
-                    .size = size,
+                    .part = window.source,
                     .nearest = options.interpolation == Interpolation::kNearest,
                     .filled = options.fill.has_value(),
                     .fill = options.fill.value_or(std::array<float, 3>{})};
@@ -211,24 +218,27 @@ void Warper::warp_rows(const Picture& from, const WarpRow& map, const WarpOption
   source.pixels = pixels_.data();
   numbers_.resize(2 * to->stride());
   weights_.resize(4 * to->stride());
-  WarpRoom room{.numbers = numbers_.data(),
+  WarpRoom room{.first = made.x,
+                .width = made.width,
+                .numbers = numbers_.data(),
                 .weights = {},
                 .pixels = numbers_.data() + to->stride(),
                 .channels = {}};
   for (size_t n = 0; n < 4; ++n) room.weights[n] = weights_.data() + n * to->stride();
-  for (uint32_t y = 0; y < size.height; ++y) {
+  for (uint32_t y = 0; y < made.height; ++y) {
     room.channels = {to->row(0, y), to->row(1, y), to->row(2, y)};
-    HWY_DYNAMIC_DISPATCH(show)(map.at(y), source, room);
+    HWY_DYNAMIC_DISPATCH(show)(map.at(made.y + y), source, room);
   }
 }
 
-void Warper::warp(const Picture& from, const Affine& map, const WarpOptions& options, Picture* to) {
-  warp_rows(from, warp_row(map, from.size()), options, to);
+void Warper::warp(const Picture& from, const Affine& map, const WarpOptions& options,
+                  const WarpWindow& window, Picture* to) {
+  warp_rows(from, warp_row(map, window.picture), options, window, to);
 }
 
 void Warper::warp(const Picture& from, const Projection& map, const WarpOptions& options,
-                  Picture* to) {
-  warp_rows(from, warp_row(map, from.size()), options, to);
+                  const WarpWindow& window, Picture* to) {
+  warp_rows(from, warp_row(map, window.picture), options, window, to);
 }
 
 }  // namespace forebay::image

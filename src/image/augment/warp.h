@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "image/augment/picture.h"
-#include "image/transform/resize.h"
+#include "image/transform/cut.h"
 
 namespace forebay::image {
 
@@ -20,8 +20,6 @@ struct Projection {
   std::array<double, 8> m = {1, 0, 0, 0, 1, 0, 0, 0};
 };
 
-struct WarpRow;
-
 struct WarpOptions {
   Interpolation interpolation = Interpolation::kNearest;  // or kBilinear
   // RGB of what lies outside of the picture, from 0 to 255. Unset: black, to which pixels at the
@@ -29,16 +27,31 @@ struct WarpOptions {
   std::optional<std::array<float, 3>> fill = {};
 };
 
+// Which part of a warp is made, and of what.
+struct WarpWindow {
+  Size picture;
+  Rect source;  // the part of the picture that is there
+  Rect result;  // the part of the result that is made; it shows nothing of the rest of the picture
+};
+// A picture as a whole.
+inline WarpWindow whole_window(Size picture) { return {picture, whole(picture), whole(picture)}; }
+
+struct WarpRow;
+
 // Keeps its buffers between pictures. Nearest pixels are torchvision's, bit for bit; interpolated
 // ones are within one level.
 class Warper {
  public:
-  void warp(const Picture& from, const Affine& map, const WarpOptions& options, Picture* to);
-  void warp(const Picture& from, const Projection& map, const WarpOptions& options, Picture* to);
+  // `from` has the window's source.
+  void warp(const Picture& from, const Affine& map, const WarpOptions& options,
+            const WarpWindow& window, Picture* to);
+  void warp(const Picture& from, const Projection& map, const WarpOptions& options,
+            const WarpWindow& window, Picture* to);
 
  private:
   void fill_source(const Picture& from, uint32_t border);
-  void warp_rows(const Picture& from, const WarpRow& map, const WarpOptions& options, Picture* to);
+  void warp_rows(const Picture& from, const WarpRow& map, const WarpOptions& options,
+                 const WarpWindow& window, Picture* to);
 
   std::vector<uint32_t> pixels_;   // the picture, a number for each pixel
   std::vector<uint32_t> numbers_;  // for a row

@@ -18,6 +18,7 @@ struct WarpRow {
   float y;
   Size picture;
 
+  // Row `row` of the picture that is made.
   WarpRow at(uint32_t row) const {
     WarpRow out = *this;
     out.y = first_y + static_cast<float>(row);

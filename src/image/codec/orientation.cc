@@ -1,52 +1,22 @@
 #include "image/codec/orientation.h"
 
-#include <hwy/highway.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "image/codec/transpose.h"
 
 namespace forebay::image {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kSide = 16;  // of a block
-constexpr hn::FixedTag<uint8_t, kSide> d;
-using Block = std::array<hn::Vec<decltype(d)>, kSide>;
-
 // Stored rows that are turned together: their pixels fill whole cache lines of the shown rows.
 constexpr uint32_t kBandRows = 64;
-static_assert(kBandRows % kSide == 0 && base::kPlanarPadding >= kSide);
+static_assert(kBandRows % kBlockSide == 0 && base::kPlanarPadding >= kBlockSide);
 
 size_t padded(size_t width) {
   constexpr size_t kStep = base::kPlanarPadding;
   return (width + kStep - 1) / kStep * kStep;
-}
-
-// Interleaves the first half of the rows with the second one. Four times is a transposition.
-Block interleaved(const Block& from) {
-  Block to;
-  for (size_t i = 0; i < kSide / 2; ++i) {
-    to[2 * i] = hn::InterleaveLower(d, from[i], from[i + kSide / 2]);
-    to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + kSide / 2]);
-  }
-  return to;
-}
-
-Block transposed_block(const uint8_t* from, size_t stride) {
-  Block block;
-  for (size_t i = 0; i < kSide; ++i) block[i] = hn::LoadU(d, from + i * stride);
-  for (int round = 0; round < 4; ++round) block = interleaved(block);
-  return block;
-}
-
-void copy_reversed(const uint8_t* from, size_t count, uint8_t* to) {
-  const auto backwards = hn::Sub(hn::Set(d, kSide - 1), hn::Iota(d, 0));
-  size_t i = 0;
-  for (; i + kSide <= count; i += kSide) {
-    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, from + i), backwards), d, to + count - i - kSide);
-  }
-  std::reverse_copy(from + i, from + count, to);
 }
 
 }  // namespace
@@ -80,12 +50,8 @@ void ShownRows::mirror(base::Rows& stored, const Orientation& orientation) {
   for (uint32_t y = 0; y < height_; ++y) {
     const base::PlanarRow from = stored.row(y);
     for (size_t channel = 0; channel < 3; ++channel) {
-      uint8_t* const to = at(channel, orientation.down ? height_ - 1 - y : y);
-      if (orientation.across) {
-        copy_reversed(from[channel], width_, to);
-      } else {
-        std::memcpy(to, from[channel], width_);
-      }
+      base::copy_channel(from[channel], width_, orientation.across,
+                         at(channel, orientation.down ? height_ - 1 - y : y));
     }
   }
 }
@@ -117,34 +83,19 @@ void ShownRows::transpose(base::Rows& stored, const Orientation& orientation) {
 void ShownRows::transpose_band(uint32_t rows, uint32_t left, bool across) {
   const size_t stride = padded(height_);
   const auto store = [&](const Block& block, size_t channel, uint32_t x, uint32_t to) {
-    const uint32_t count = std::min<uint32_t>(kSide, height_ - x);
+    const uint32_t count = std::min<uint32_t>(kBlockSide, height_ - x);
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t y = across ? height_ - 1 - x - i : x + i;
-      hn::StoreU(block[i], d, at(channel, y) + to);
+      hn::StoreU(block[i], kBlockRow, at(channel, y) + to);
     }
   };
   for (size_t channel = 0; channel < 3; ++channel) {
     const uint8_t* const band = band_.data() + channel * kBandRows * stride;
-    for (uint32_t x = 0; x < height_; x += kSide) {
-      for (uint32_t line = 0; line < rows; line += kSide) {
-        store(transposed_block(band + line * stride + x, stride), channel, x, left + line);
+    for (uint32_t x = 0; x < height_; x += kBlockSide) {
+      for (uint32_t line = 0; line < rows; line += kBlockSide) {
+        const auto row_at = [&](size_t i) { return band + (line + i) * stride + x; };
+        store(transposed_block(row_at), channel, x, left + line);
       }
-    }
-  }
-}
-
-void ShownRows::move_to(base::Pixels* out) {
-  out->reset(width_, height_);
-  uint8_t* to = out->rgb.data();
-  for (uint32_t y = 0; y < height_; ++y) {
-    const base::PlanarRow from = row(y);
-    uint32_t x = 0;
-    for (; x + kSide <= width_; x += kSide, to += 3 * kSide) {
-      hn::StoreInterleaved3(hn::LoadU(d, from[0] + x), hn::LoadU(d, from[1] + x),
-                            hn::LoadU(d, from[2] + x), d, to);
-    }
-    for (; x < width_; ++x) {
-      for (const uint8_t* channel : from) *to++ = channel[x];
     }
   }
 }

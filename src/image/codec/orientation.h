@@ -26,7 +26,6 @@ class ShownRows final : public base::Rows {
   uint32_t width() const override { return width_; }
   uint32_t height() const override { return height_; }
   base::PlanarRow row(uint32_t y) override { return {at(0, y), at(1, y), at(2, y)}; }
-  void move_to(base::Pixels* out) override;
 
  private:
   void reset(uint32_t width, uint32_t height);

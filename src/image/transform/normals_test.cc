@@ -35,8 +35,7 @@ TEST(Normals, FollowTheFormula) {
     const double share = (std::floor(radius_bits / 2.0) + 0.5) * 0x1p-31;
     const double radius = std::sqrt(-2 * std::log(share));
     // Points of a quarter are its middle's, turned by up to an eighth of a turn.
-    const double turned =
-        ((angle_bits & 0x3fffffff) * 0x1p-30 - 0.5) * std::numbers::pi / 2;
+    const double turned = ((angle_bits & 0x3fffffff) * 0x1p-30 - 0.5) * std::numbers::pi / 2;
     const std::array<double, 2> point{std::cos(turned), std::sin(turned)};
     const bool swapped = (angle_bits >> 30 & 1) != 0;
     const double first_sign = angle_bits >> 31 != 0 ? -1 : 1;
