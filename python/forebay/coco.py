@@ -27,28 +27,56 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
     with open(path, encoding="utf-8") as file:
         try:
             found = json.load(file)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: no JSON: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("images"), list):
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
     name = os.fspath(path)
     try:
-        sample_of = _samples_of(found["images"], keys, name)
-        of_sample, captions = _divided(found.get("annotations", []), sample_of, len(keys))
-        objects = [one for some in of_sample for one in some]
-        made = _objects(objects, np.array([len(some) for some in of_sample], np.int64))
+        image_of, sample_of = _images_of(found["images"], keys, name)
+        made = _made(image_of, *_divided(found.get("annotations", []), sample_of, len(keys)))
     except _AnnotationError as error:
         raise ValueError(f"{name}: {error}") from None
-    image_ids = np.full(len(keys), -1, np.int64)
-    for image_id, number in sample_of.items():
-        image_ids[number] = image_id
-    made["image_ids"] = image_ids
-    made["sizes"] = _sizes(found["images"], sample_of, len(keys))
-    made["captions"] = captions if any(captions) else None
     made["categories"] = _categories(found.get("categories"))
     return Objects(**made)
 
 
+def read_packed(texts: Sequence[str | None], path: str) -> Objects:
+    """The annotations of a packed dataset's samples.
+
+    Args:
+        texts: JSON in COCO's format for each sample, with its image alone; None: the sample has no
+            objects, and its image no number.
+        path: The dataset's, for messages.
+
+    Raises:
+        ValueError: The annotations of a sample make no sense; the message says which, and how.
+    """
+    image_of: list[Any] = [None] * len(texts)
+    of_sample: list[Found] = [[] for _ in texts]
+    captions: list[list[str]] = [[] for _ in texts]
+    categories: dict[int, str] = {}
+    at = path
+    try:
+        for number, text in enumerate(texts):
+            if text is None:
+                continue
+            at = f"{path}: the annotations of sample {number}"
+            found = _document(text)
+            image_of[number] = found["images"][0]
+            sample_of = {image_of[number]["id"]: 0}
+            objects, texts_of = _divided(found.get("annotations", []), sample_of, 1)
+            of_sample[number], captions[number] = objects[0], texts_of[0]
+            categories |= _categories(found.get("categories"))
+        at = path
+        made = _made(image_of, of_sample, captions)
+        made["categories"] = categories
+    except _AnnotationError as error:
+        raise ValueError(f"{at}: {error}") from None
+    return Objects(**made)
+
+
+Found = list[Mapping[str, Any]]
 _FAR = 1e9  # more pixels than any image has
 
 
@@ -56,56 +84,85 @@ class _AnnotationError(Exception):
     """An annotation makes no sense; the message names it."""
 
 
-def _samples_of(images: Sequence[Any], keys: Sequence[str], path: str) -> dict[int, int]:
-    """The number of the sample of each image, by the images' ids."""
-    whole = {key: number for number, key in enumerate(keys)}
-    by_end: dict[str, list[str]] = {}
-    for key in keys:
-        by_end.setdefault(key.rsplit("/", 1)[-1], []).append(key)
-    out: dict[int, int] = {}
-    taken: set[int] = set()
+def _images_of(
+    images: Sequence[Any], keys: Sequence[str], path: str
+) -> tuple[list[Any], dict[int, int]]:
+    """The image of each sample, None where there is none, and the samples by the images' ids."""
+    names = []
     seen: set[int] = set()
-    missing: list[str] = []
     for place, image in enumerate(images):
-        if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
-            raise _AnnotationError(f"image {place} has no id or no file_name")
-        number, name = _whole(f"image {place}: id", image["id"]), image["file_name"]
-        if not isinstance(name, str) or not PurePosixPath(name).name:
-            raise _AnnotationError(f"image {number}: file_name is {_shown(name)}")
+        number, name = _checked_image(place, image)
         if number in seen:
             raise _AnnotationError(f"image {number} comes more than once")
-        key = _key_of(name)
         seen.add(number)
-        ends = [
-            one
-            for one in by_end.get(key.rsplit("/", 1)[-1], ())
-            if one.endswith(f"/{key}") or key.endswith(f"/{one}")
-        ]
-        found = whole.get(key, whole[ends[0]] if len(ends) == 1 else None)
-        if found is None:
-            missing.append(name)
-        elif found in taken:
-            raise _AnnotationError(f"image {number}: another image has its file_name, {name}")
-        else:
-            taken.add(found)
-            out[number] = found
+        names.append(name)
+    found = _core.samples_of_images(list(keys), names).tolist()
+    image_of: list[Any] = [None] * len(keys)
+    for image, sample in zip(images, found, strict=True):
+        if sample >= 0 and image_of[sample] is not None:
+            raise _AnnotationError(
+                f"image {image['id']}: another image has its file_name, {image['file_name']}"
+            )
+        if sample >= 0:
+            image_of[sample] = image
+    missing = [name for name, sample in zip(names, found, strict=True) if sample < 0]
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of its {len(images)} images are no samples of the dataset, "
             f"such as {missing[0]}",
             stacklevel=4,
         )
-    return out
+    known = enumerate(image_of)
+    return image_of, {image["id"]: number for number, image in known if image is not None}
 
 
-def _sizes(images: Sequence[Any], sample_of: Mapping[int, int], count: int) -> Any:
+def _checked_image(place: int, image: Any) -> tuple[int, str]:
+    """The id and the file's name of an image."""
+    if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
+        raise _AnnotationError(f"image {place} has no id or no file_name")
+    number, name = _whole(f"image {place}: id", image["id"]), image["file_name"]
+    if not isinstance(name, str) or not PurePosixPath(name).name:
+        raise _AnnotationError(f"image {number}: file_name is {_shown(name)}")
+    return number, name
+
+
+def _document(text: str) -> dict[str, Any]:
+    """What is known of one sample, in COCO's format with one image."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _AnnotationError(f"no JSON: {error}") from None
+    images = found.get("images") if isinstance(found, dict) else None
+    if not isinstance(images, list) or len(images) != 1:
+        raise _AnnotationError("coco.json has no list 'images' with its one image")
+    _checked_image(0, images[0])
+    assert isinstance(found, dict)
+    return found
+
+
+def _made(
+    image_of: Sequence[Any], of_sample: Sequence[Found], captions: list[list[str]]
+) -> dict[str, Any]:
+    """The arguments of Objects, for what is known of each sample."""
+    made = _objects(
+        [one for some in of_sample for one in some],
+        np.array([len(some) for some in of_sample], np.int64),
+    )
+    made["image_ids"] = np.array(
+        [-1 if image is None else image["id"] for image in image_of], np.int64
+    )
+    made["sizes"] = _sizes(image_of)
+    made["captions"] = captions if any(captions) else None
+    return made
+
+
+def _sizes(image_of: Sequence[Any]) -> Any:
     """(width, height) of each sample's image, 0 where the annotations do not say it."""
-    out = np.zeros((count, 2), np.uint32)
-    for image in images:
-        sides = [image.get("width"), image.get("height")]
-        known = all(type(side) is int and 0 < side < 2**31 for side in sides)
-        if known and image["id"] in sample_of:
-            out[sample_of[image["id"]]] = sides
+    out = np.zeros((len(image_of), 2), np.uint32)
+    for number, image in enumerate(image_of):
+        sides: list[Any] = [None] if image is None else [image.get("width"), image.get("height")]
+        if all(type(side) is int and 0 < side < 2**31 for side in sides):
+            out[number] = sides
     return out
 
 
@@ -120,11 +177,11 @@ def _categories(categories: Any) -> dict[int, str]:
 
 def _divided(
     annotations: Any, sample_of: Mapping[int, int], count: int
-) -> tuple[list[list[Mapping[str, Any]]], list[list[str]]]:
+) -> tuple[list[Found], list[list[str]]]:
     """The objects and the captions of each sample."""
     if not isinstance(annotations, list):
         raise _AnnotationError(f"annotations is {_shown(annotations)}, but must be a list")
-    of_sample: list[list[Mapping[str, Any]]] = [[] for _ in range(count)]
+    of_sample: list[Found] = [[] for _ in range(count)]
     captions: list[list[str]] = [[] for _ in range(count)]
     for place, one in enumerate(annotations):
         if not isinstance(one, dict) or "image_id" not in one:
@@ -146,13 +203,6 @@ def _whole(what: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not abs(value) < 2**63:
         raise _AnnotationError(f"{what} is {_shown(value)}, but must be a whole number")
     return value
-
-
-def _key_of(file_name: str) -> str:
-    """The key that an image of this name has in a folder (src/store/source/folder_source.cc)."""
-    name = PurePosixPath(file_name.replace("\\", "/").removeprefix("./"))
-    stem = name.stem.replace("%", "%25").replace(".", "%2E")
-    return str(name.with_name(stem))
 
 
 def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:

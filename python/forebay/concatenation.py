@@ -1,6 +1,7 @@
 """Datasets that consist of several, one after the other."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.dataset import Dataset
-from forebay.objects import joined
+from forebay.objects import Objects, joined
 
 
 class _Concatenation(Dataset):
@@ -19,8 +20,15 @@ class _Concatenation(Dataset):
         self.cache = next((part.cache for part in parts if part.cache is not None), None)
         self.core = _core.Dataset.concat([part.core for part in parts])
         self._parts = parts
-        if any(part.objects is not None for part in parts):
-            self.objects = joined([part.objects for part in parts])
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        known = [part.objects for part in self._parts]
+        if all(one is None for one in known):
+            return None
+        out = joined(known)
+        maps = [one.maps for one in known if one is not None and one.maps is not None]
+        return replace(out, maps=_Concatenation(maps)) if maps else out
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Concatenation, (self._parts,), {"weights": self.weights}

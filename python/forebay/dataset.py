@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from forebay import _core
 from forebay.cache import Cache, shared_cache
 from forebay.checks import whole
-from forebay.coco import read_coco
+from forebay.coco import read_coco, read_packed
 from forebay.decoding import Pixels, decode
 from forebay.objects import Objects, mask_numbers
 from forebay.storage import flat, index_cache_folder
@@ -58,9 +58,11 @@ class Dataset:
         cache_bytes: How many bytes the folder or the memory may take: an int, or a text like
             "200GB" or "64GiB".
         annotations: A JSON file on this machine with annotations in COCO's format: boxes, labels,
-            outlines, keypoints, captions (docs/targets.md).
+            outlines, keypoints, captions (docs/targets.md). None: those that were packed with the
+            images, if any were.
         masks: Where each image's mask is, a map of labels in a PNG with the image's key: another
-            Dataset, or what one is opened from.
+            Dataset, or what one is opened from. None: those that were packed with the images, if
+            any were.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -73,8 +75,10 @@ class Dataset:
     weights: NDArray[np.float64] | None = None
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
-    objects: Objects | None = None
-    """What moves with the images: boxes, outlines, keypoints, masks; None: nothing."""
+    # What was given at opening: annotations; masks, and which one each sample has.
+    _given: Objects | None = None
+    _masks: "Dataset | None" = None
+    _mask_of: NDArray[np.int64] | None = None
 
     def __init__(
         self,
@@ -101,12 +105,10 @@ class Dataset:
         core = None if self.cache is None else self.cache.core
         self.core = _core.Dataset.open(name, pairs, folder, core)
         if annotations is not None:
-            self.objects = read_coco(annotations, self.keys())
+            self._given = read_coco(annotations, self.keys())
         if masks is not None:
-            own = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
-            numbers = mask_numbers(self.keys(), own.keys(), own.path)
-            known = self.objects or Objects(np.zeros(len(self), np.int64))
-            self.objects = replace(known, maps=own, map_of=numbers)
+            self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
+            self._mask_of = mask_numbers(self.keys(), self._masks.keys(), self._masks.path)
 
     def __len__(self) -> int:
         return len(self.core)
@@ -129,12 +131,33 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self.path, self._storage_options, self._index_cache, self.cache)
-        return Dataset, opened, {"objects": self.objects}
+        kept = ("_given", "_masks", "_mask_of", "objects")
+        return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
 
     @property
     def path(self) -> str:
         """The dataset's folder; for a concatenation the folders, with " + " between them."""
         return self.core.path
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        """What moves with the images: boxes, outlines, keypoints, masks; None: nothing.
+
+        What was packed with the images is read when this is first used.
+
+        Raises:
+            ValueError: The packed annotations of a sample make no sense.
+        """
+        known = self._given
+        if known is None and self.core.has_annotations:
+            known = read_packed(self.core.annotations(), self.path)
+        masks, mask_of = self._masks, self._mask_of
+        if masks is None and self.core.has_masks:
+            masks, mask_of = _PackedMasks(self), np.arange(len(self))
+        if masks is None:
+            return known
+        known = known or Objects(np.zeros(len(self), np.int64))
+        return replace(known, maps=masks, map_of=mask_of)
 
     @cached_property
     def classes(self) -> list[str]:
@@ -327,8 +350,11 @@ class _Selection(Dataset):
         self._numbers = numbers
         if base.weights is not None:
             self.weights = base.weights[numbers]
-        if base.objects is not None:
-            self.objects = base.objects.take(numbers)
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        known = self._base.objects
+        return None if known is None else known.take(self._numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Selection, (self._base, self._numbers), {"weights": self.weights}
@@ -341,6 +367,18 @@ class _Selection(Dataset):
         if name == "index":
             return super()._read_columns(name)
         return {name: self._base.column(name)[self._numbers]}
+
+
+class _PackedMasks(Dataset):
+    """The masks that were packed with the images of a dataset."""
+
+    def __init__(self, base: Dataset) -> None:
+        self.cache = base.cache
+        self.core = base.core.masks()
+        self._base = base
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _PackedMasks, (self._base,)
 
 
 def without_labels(dataset: Dataset) -> str | None:

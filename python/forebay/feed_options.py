@@ -54,10 +54,10 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
         out.tensor.dtype, out.tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
         return None
     out.transform = recipe.transform
-    objects = options.dataset.objects
     draws_by_boxes = recipe.needs_boxes and options.wants("image")
-    if objects is not None and (options.target_fields or draws_by_boxes):
-        out.targets = objects.core(options.target_fields)
+    if options.target_fields or draws_by_boxes:
+        objects = options.dataset.objects
+        out.targets = None if objects is None else objects.core(options.target_fields)
     if options.wants("image") and not recipe.is_cut and not options.has_own_sizes:
         first = first_size(options.dataset, options.oriented)
         out.transform.size = _core.drawn_size(recipe.transform, first)

@@ -11,6 +11,8 @@ from forebay import _core
 
 # The fields of a batch that samples with objects can have, besides their columns.
 OF_OBJECTS = ("boxes", "labels", "area", "iscrowd", "keypoints", "masks")
+# All fields that move with an image, or come with what moves.
+MOVING = (*OF_OBJECTS, "image_id", "captions", "mask", "target")
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ def _ranges(firsts: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.
 
 
 def joined(parts: Sequence[Objects | None]) -> Objects:
-    """The annotations of several datasets, one after the other.
+    """The annotations of several datasets, one after the other, without their maps of labels.
+
+    The numbers of maps are those in all parts' maps, one after the other.
 
     Raises:
         ValueError: One has what another has not, or their keypoints differ in number.
@@ -154,10 +158,10 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
         (*part.fields, None if part.keypoints is None else part.keypoints.shape[1])
         for part in known
     }
-    if len(known) < len(parts) or len(shapes) > 1 or any(part.maps is not None for part in known):
+    if len(known) < len(parts) or len(shapes) > 1:
         raise ValueError(
-            "concat: the datasets have different kinds of annotations, or masks; give datasets "
-            "that have the same, without masks"
+            "concat: the datasets have different kinds of annotations, or only some have masks; "
+            "give datasets that have the same"
         )
     first = known[0]
 
@@ -175,6 +179,7 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
                 for name in ("parts", "lengths", "is_runs", "numbers")
             )
         )
+    firsts = _firsts(np.array([0 if part.maps is None else len(part.maps) for part in known]))
     return Objects(
         counts=all_of("counts"),
         boxes=all_of("boxes"),
@@ -192,6 +197,17 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
             else [texts for part in known for texts in part.captions or ()]
         ),
         categories={k: name for part in known[::-1] for k, name in part.categories.items()},
+        map_of=(
+            None
+            if first.map_of is None
+            else np.concatenate(
+                [
+                    begin + part.map_of
+                    for begin, part in zip(firsts, known, strict=False)
+                    if part.map_of is not None
+                ]
+            )
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from forebay.dataset import Dataset, without_labels
 from forebay.decoding import check_damaged, check_orientation
 from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_device
 from forebay.mixing import Mixing, check_mixing
+from forebay.objects import MOVING
 from forebay.pipelines import Pipeline, split
 from forebay.ranks import check_world, own_world, threads_of
 from forebay.recipes import Recipe, recipe_of
@@ -106,8 +107,7 @@ class Options:
     @property
     def target_fields(self) -> set[str]:
         """The fields that move with the images."""
-        objects = self.dataset.objects
-        return set() if objects is None else set(self.fields) & set(objects.fields)
+        return _moving(self.fields, self.dataset)
 
     @property
     def has_own_sizes(self) -> bool:
@@ -335,19 +335,31 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
     if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
         raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
     wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
-    moving = [] if dataset.objects is None else dataset.objects.fields
+    moving = _moving(wanted, dataset)
     for field in wanted:
         if field not in (*_CORE_FIELDS, *moving) and field not in dataset.columns:
-            known = [*_CORE_FIELDS[:2], *moving, *dataset.columns]
+            others = [] if dataset.objects is None else dataset.objects.fields
+            known = [*_CORE_FIELDS[:2], *others, *dataset.columns]
             raise ValueError(f"fields: there is no {field!r}; there are {known}")
     if not wanted:
         raise ValueError("fields is empty: a batch would have nothing")
     return wanted, list(fields) if isinstance(fields, Mapping) else None
 
 
+def _moving(fields: Sequence[Any], dataset: Dataset) -> set[str]:
+    """Those of the fields that move with the images.
+
+    What was packed with the images is read only if one of them has the name of such a field.
+    """
+    wanted = {field for field in fields if field in MOVING}
+    if not wanted or dataset.objects is None:
+        return set()
+    return wanted & set(dataset.objects.fields)
+
+
 def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> None:
     """Raises ValueError where fields are to move with images, and nothing can move them."""
-    known = [] if dataset.objects is None else dataset.objects.fields
+    known = _moving(fields, dataset)
     moving = [one for one in fields if one in known]
     if moving and "image" not in fields:
         raise ValueError(f"fields: {moving[0]!r} comes with 'image', which {fields} have not")

@@ -118,7 +118,7 @@ int run(Args& args) {
   return 0;
 }
 
-// Adds what says how images are stored.
+// Adds what says how images are stored, and what is stored with them.
 void add_image_options(CLI::App& command, Args* args) {
   command
       .add_option("--damaged", args->damaged,
@@ -127,12 +127,22 @@ void add_image_options(CLI::App& command, Args* args) {
       ->check(CLI::IsMember({"refuse", "keep"}))
       ->capture_default_str();
   command
+      .add_option("--annotations", args->options.annotations,
+                  "Pack annotations too, from this JSON file in COCO's format: boxes, outlines,\n"
+                  "keypoints, captions. Each goes with the sample that has the name of its image")
+      ->type_name("FILE");
+  command
+      .add_option("--masks", args->options.masks,
+                  "Pack masks too: a PNG of labels for each image, with the image's name, in a\n"
+                  "folder like that of the images, or in tar shards")
+      ->type_name("PATH");
+  command
       .add_option(
           "--resize", args->resize,
           "LOSSY, off by default: make images smaller whose shorter side has more pixels than\n"
           "this, so that it has as many, and encode them again as JPEG. PNG and WebP become JPEG\n"
           "too, except those that are transparent, animated or not 8 bits a channel. All others,\n"
-          "and images in other fields (masks), stay as they are")
+          "and images in other fields, stay as they are. Not with --annotations or --masks")
       ->type_name("SHORT")
       ->check(whole_number());
   command
@@ -189,8 +199,10 @@ void add_pack(CLI::App& app, int* exit_code) {
   add_image_options(*command, args.get());
   command->add_option("--limit", options.limit, "Pack only this many samples; 0: all of them")
       ->check(whole_number());
-  command->add_flag("--tar-fields", options.tar_fields,
-                    "Also write the class of each sample as a .cls file, for WebDataset readers");
+  command->add_flag(
+      "--tar-fields", options.tar_fields,
+      "Also write each sample's class and annotations as files .cls and .coco.json, for\n"
+      "WebDataset readers");
   add_storage_options_of_two(*command, &args->storage);
   command->add_flag("--json", args->json, "Print progress and the report as JSON lines");
   command->callback([args, exit_code] { *exit_code = run(*args); });

@@ -50,6 +50,8 @@ inline constexpr size_t kTarExtendedBytesMax = 1u << 20;  // one pax or GNU exte
 inline constexpr uint64_t kListingBytesMax = 64ull << 30;
 inline constexpr uint64_t kJournalFileBytesMax = 4ull << 30;
 inline constexpr uint64_t kInPlaceIndexBytesMax = 16ull << 30;
+inline constexpr uint64_t kAnnotationsBytesMax = 16ull << 30;  // a file of annotations
+inline constexpr int kAnnotationDepthMax = 64;                 // lists in lists in such a file
 inline constexpr size_t kInPlaceNotesMax = 16;
 inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 

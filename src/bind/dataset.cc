@@ -5,12 +5,17 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bind/arrays.h"
 #include "bind/cache.h"
 #include "cache/cached_origin.h"
 #include "io/remote/any_origin.h"
 #include "store/columns.h"
+#include "store/field_files.h"
+#include "store/format/target_fields.h"
 #include "store/in_place_dataset.h"
+#include "store/source/image_names.h"
 #include "store/view.h"
 
 namespace forebay::bind {
@@ -141,6 +146,54 @@ nb::dict columns(const Dataset& dataset) {
   return out;
 }
 
+// The field of a packed dataset that has its samples' masks; else null.
+const store::Field* mask_field(const Dataset& dataset) {
+  if (dataset.opened->in_place()) return nullptr;
+  for (const std::string_view name : store::kMaskFields) {
+    for (const store::Field& field : dataset.opened->schema().fields) {
+      if (field.name == name && field.kind == store::FieldKind::kImage) return &field;
+    }
+  }
+  return nullptr;
+}
+
+bool has_annotations(const Dataset& dataset) {
+  return std::ranges::any_of(dataset.opened->schema().fields, [](const store::Field& field) {
+    return field.name == store::kAnnotationsField && field.kind == store::FieldKind::kJson;
+  });
+}
+
+Dataset masks(const Dataset& dataset) {
+  const store::Field* const field = mask_field(dataset);
+  if (field == nullptr) throw nb::value_error("no masks were packed with the images");
+  return {store::field_files(dataset.opened, field->name)};
+}
+
+nb::list annotations(const Dataset& dataset) {
+  std::vector<std::optional<std::string>> found;
+  {
+    const WithoutInterpreter released;
+    found = unwrap(store::read_texts(*dataset.opened, store::kAnnotationsField));
+  }
+  return texts(found);
+}
+
+// The number of the sample that each image is; -1 where there is none.
+Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& file_names) {
+  const auto texts_of = [](const nb::list& list) {
+    std::vector<std::string> out;
+    for (const nb::handle one : list) out.push_back(name_of(nb::str(one)));
+    return out;
+  };
+  const store::ImageNames samples(texts_of(keys));
+  std::vector<int64_t> out;
+  for (const std::string& name : texts_of(file_names)) {
+    const auto found = samples.find(name);
+    out.push_back(found ? static_cast<int64_t>(*found) : -1);
+  }
+  return to_array(std::move(out));
+}
+
 nb::bytes read(const Dataset& dataset, uint64_t sample) {
   const store::Dataset& opened = with(dataset, sample);
   base::ByteVector file;
@@ -206,12 +259,19 @@ void bind_dataset(nb::module_& m) {
            "What the chunks' indexes say about each sample: arrays, or lists of texts or None.")
       .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")
       .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
+      .def_prop_ro("has_masks", [](const Dataset& d) { return mask_field(d) != nullptr; })
+      .def("masks", &masks, "The masks that were packed with the images.")
+      .def_prop_ro("has_annotations", &has_annotations)
+      .def("annotations", &annotations,
+           "Each sample's annotations, as JSON in COCO's format; None where it has none.")
       .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
       .def("read", &read, nb::arg("sample"),
            "The image file of a sample, after comparing its checksum.")
       .def("key", &key, nb::arg("sample"))
       .def("keys", &keys)
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");
+  m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("file_names"),
+        "The number of the sample that each image is, by its file's name; -1: none.");
 }
 
 }  // namespace forebay::bind

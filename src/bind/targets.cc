@@ -46,11 +46,7 @@ std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const 
   out->points = rows<image::Point>(points);
   out->outlines = std::move(outlines);
   for (size_t i = 0; i < sizes.shape(0); ++i) out->sizes.push_back({sizes(i, 0), sizes(i, 1)});
-  if (maps != nullptr) {
-    const WithoutInterpreter released;
-    out->maps = maps->opened;
-    check(out->maps->load_all_locations({}));
-  }
+  if (maps != nullptr) out->maps = maps->opened;
   out->map_of = values(map_of);
   return out;
 }

@@ -116,7 +116,11 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
   auto file = sliced != nullptr ? find(data, *sliced, location, &begun)
                                 : find(data.stretches[place.stretch], location, &begun);
   if (file) {
-    requests_.push_back({*file, begun.sample, random_of(plan, begun), task->slot});
+    SlotRequest& request = requests_.emplace_back(
+        SlotRequest{*file, begun.sample, random_of(plan, begun), task->slot});
+    const std::optional<size_t> with_map =
+        sliced != nullptr ? sliced->map_run : std::optional<size_t>(place.stretch);
+    if (with_map) request.map = find_map(data.stretches[*with_map], begun.sample, location);
   } else {
     begun.unusable = std::move(file.error());
   }
@@ -151,6 +155,18 @@ Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sam
   if (!file) return read(location, &begun->file);
   begun->file = std::move(*file);
   return Bytes(begun->file);
+}
+
+// The sample's map of labels, checked, if it lies among these bytes of the image's chunk.
+Bytes SampleMaker::find_map(const StretchBytes& bytes, uint64_t sample,
+                            const store::Location& image) {
+  if (options_.targets == nullptr || bytes.data == nullptr) return {};
+  const auto map = options_.targets->map_beside(dataset_, image.chunk, sample, read_options_);
+  if (!map || map->offset < bytes.range.offset) return {};
+  const uint64_t offset = map->offset - bytes.range.offset;
+  if (!base::in_bounds(offset, map->length, bytes.range.length)) return {};
+  const Bytes file{bytes.data + offset, map->length};
+  return store::check_file(file, *map).ok() ? file : Bytes();
 }
 
 // A copy may have been damaged on its way: the sample is bad only if another one is damaged too.

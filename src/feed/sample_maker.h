@@ -69,6 +69,7 @@ class SampleMaker {
                            Begun* begun);
   Result<base::Bytes> find(const LoadedGroup& data, const SlicedSample& sample,
                            const store::Location& location, Begun* begun);
+  base::Bytes find_map(const StretchBytes& bytes, uint64_t sample, const store::Location& image);
   Result<base::Bytes> checked(base::Bytes file, const store::Location& location, Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
   bool finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Room& room, bool last = false);

@@ -116,7 +116,14 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
       sample.places.push_back({.run = wanted.size(), .range = place});
       wanted.push_back({.of = {.chunk = location.chunk, .range = range}});
     }
+    const auto map = map_of(chunk, sample.sample, read);
+    if (map) {
+      out.sample_bytes += map->length;
+      sample.map_run = wanted.size();
+      wanted.push_back({.of = {.chunk = location.chunk, .range = *map}});
+    }
     if (!tells_when_needed(chunk, plan.epoch)) continue;
+    if (map) wanted_next.push_back({.of = {.chunk = location.chunk, .range = *map}});
     for (const FileRange& range : needed_next(plan.epoch + 1, location, cost, sample)) {
       wanted_next.push_back({.of = {.chunk = location.chunk, .range = range}});
     }
@@ -126,6 +133,7 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
   out.reads = reads_of(out.runs, cost);
   for (SlicedSample& sample : out.samples) {
     for (SlicedSample::Place& place : sample.places) place.run = wanted[place.run].run;
+    if (sample.map_run) sample.map_run = wanted[*sample.map_run].run;
   }
   out.own_bytes = own_bytes(out);
   return out;
@@ -216,6 +224,15 @@ std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const I
   if (!drawn) return std::nullopt;  // whoever prepares the sample says why
   *region = decoded_region(options_.transform, *drawn, size);
   return plan_pieces(image, chunk.header(image), *region, cost);
+}
+
+// The bytes of a sample's map of labels, where they are wanted and lie in the image's chunk.
+std::optional<FileRange> Slicer::map_of(uint32_t chunk, uint64_t sample,
+                                        const io::ReadOptions& read) const {
+  if (options_.targets == nullptr) return std::nullopt;
+  const auto map = options_.targets->map_beside(dataset_, chunk, sample, read);
+  if (!map || !may_read(options_.targets->maps->chunk(map->chunk), *map)) return std::nullopt;
+  return FileRange{map->offset, map->length};
 }
 
 // Whether somebody keeps what is read of this chunk, and wants to know when it is needed again.

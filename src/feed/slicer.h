@@ -20,8 +20,9 @@ struct SlicedSample {
     FileRange range;  // in the chunk's file
   };
 
-  uint64_t sample = 0;        // in the dataset
-  std::vector<Place> places;  // empty: the sample is read on its own
+  uint64_t sample = 0;                 // in the dataset
+  std::vector<Place> places;           // empty: the sample is read on its own
+  std::optional<size_t> map_run = {};  // the run that has the sample's map of labels, if one has
   // Where only a region is read: the image, and its region; the places are those of RegionPieces.
   const IndexedImage* image = nullptr;
   base::Rect region;
@@ -105,6 +106,8 @@ class Slicer {
   std::optional<RegionPieces> pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
                                         uint64_t sample, const base::Random& random,
                                         const ReadCost& cost, base::Rect* region) const;
+  std::optional<FileRange> map_of(uint32_t chunk, uint64_t sample,
+                                  const io::ReadOptions& read) const;
   bool tells_when_needed(uint32_t chunk, uint64_t epoch) const;
   std::vector<FileRange> needed_next(uint64_t epoch, const store::Location& location,
                                      const ReadCost& cost, const SlicedSample& sample) const;

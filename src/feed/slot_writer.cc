@@ -135,9 +135,18 @@ Status SlotWriter::write_targets(const SlotRequest& request, const io::ReadOptio
     masks_.make_objects(outlines, source.size, own, drawn, &out.masks);
   }
   if (targets_->maps == nullptr) return {};
-  const store::Location map = targets_->maps->location(targets_->map_of[request.sample]);
-  RETURN_IF_ERROR(targets_->maps->read_file(map, &map_, read).at("the sample's mask"));
-  return masks_.make_labels(map_, source, drawn, &out.labels).at("the sample's mask");
+  return write_map(request, source, drawn, read).at("the sample's mask");
+}
+
+Status SlotWriter::write_map(const SlotRequest& request, const image::Encoded& image,
+                             const image::Draw& drawn, const io::ReadOptions& read) {
+  base::Bytes map = request.map;
+  if (map.empty()) {
+    ASSIGN_OR_RETURN(const store::Location place, targets_->map_at(request.sample, read));
+    RETURN_IF_ERROR(targets_->maps->read_file(place, &map_, read));
+    map = map_;
+  }
+  return masks_.make_labels(map, image, drawn, &request.slot.targets->labels);
 }
 
 Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {

@@ -26,8 +26,9 @@ struct SlotRequest {
   uint64_t sample = 0;  // its number in the dataset
   base::Random random;
   Slot slot;
-  uint64_t bytes = 0;  // SlotWriter::bytes_of()
-  Status status = {};  // the outcome; after an error nothing in the slot may be used
+  base::Bytes map = {};  // its map of labels, checked; empty: it is read if it is needed
+  uint64_t bytes = 0;    // SlotWriter::bytes_of()
+  Status status = {};    // the outcome; after an error nothing in the slot may be used
 };
 
 // Keeps its buffers from one sample to the next. One thread at a time may use it.
@@ -55,6 +56,8 @@ class SlotWriter {
   void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
   Status write_targets(const SlotRequest& request, const io::ReadOptions& read);
+  Status write_map(const SlotRequest& request, const image::Encoded& image,
+                   const image::Draw& drawn, const io::ReadOptions& read);
   Result<image::Encoded> read_header(const SlotRequest& request) const;
   image::Objects objects_to_draw_by(const SlotRequest& request) const;
   Result<image::Draw> draw(const SlotRequest& request, const image::Encoded& image,

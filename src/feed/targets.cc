@@ -28,6 +28,30 @@ bool fit(const Outlines& outlines, uint64_t objects) {
 
 }  // namespace
 
+Result<store::Location> Targets::map_at(uint64_t sample, const io::ReadOptions& read) const {
+  const uint64_t map = map_of[sample];
+  const uint32_t chunk = maps->chunk_of(map);
+  if (!maps->knows_locations(chunk)) {
+    RETURN_IF_ERROR(maps->load_locations({&chunk, 1}, read));
+  }
+  const store::Location location = maps->location(map);
+  if (location.length == 0) return fail(Code::kInvalid, "it has none, or an empty one");
+  return location;
+}
+
+// Chunks with equal ids have equal bytes, wherever they lie; data in place has no ids.
+std::optional<store::Location> Targets::map_beside(const store::Dataset& dataset, uint32_t chunk,
+                                                   uint64_t sample,
+                                                   const io::ReadOptions& read) const {
+  if (maps == nullptr) return std::nullopt;
+  const base::Sha256& id = dataset.chunk(chunk).id;
+  if (id == base::Sha256{} || maps->chunk(maps->chunk_of(map_of[sample])).id != id) {
+    return std::nullopt;
+  }
+  const auto location = map_at(sample, read);  // whoever moves the map says what is wrong
+  return location ? std::optional(*location) : std::nullopt;
+}
+
 image::Objects Targets::objects(uint64_t sample) const {
   image::Objects out;
   if (first.empty()) return out;

@@ -42,6 +42,13 @@ struct Targets {
   uint64_t count(uint64_t sample) const {
     return first.empty() ? 0 : first[sample + 1] - first[sample];
   }
+  // The place of a sample's map of labels in `maps`, which may have to be read. kInvalid when the
+  // sample has none; also the errors of Dataset::load_locations().
+  Result<store::Location> map_at(uint64_t sample, const io::ReadOptions& read) const;
+  // The same if the map lies in the stored chunk that has the sample's image, so that both can be
+  // read together; `chunk` is its number in `dataset`.
+  std::optional<store::Location> map_beside(const store::Dataset& dataset, uint32_t chunk,
+                                            uint64_t sample, const io::ReadOptions& read) const;
   // Boxes and keypoints of a sample, in pixels of the image that they were drawn on.
   image::Objects objects(uint64_t sample) const;
   // What turns the image that a sample's objects were drawn on to the one that is shown: nothing

@@ -1,5 +1,7 @@
 #include "store/columns.h"
 
+#include "io/share_work.h"
+
 namespace forebay::store {
 namespace {
 
@@ -44,6 +46,29 @@ Result<Columns> read_columns(const Dataset& dataset) {
     }
   }
   return columns;
+}
+
+Result<std::vector<std::optional<std::string>>> read_texts(const Dataset& dataset,
+                                                           std::string_view field) {
+  constexpr size_t kIndexesAtOnce = 16;
+  std::vector<std::optional<std::string>> texts(dataset.sample_count());
+  const auto read = [&](uint64_t number, uint64_t, size_t) -> Status {
+    const auto chunk = static_cast<uint32_t>(number);
+    ASSIGN_OR_RETURN(ChunkIndex index, dataset.read_chunk_index(chunk));
+    uint64_t at = dataset.chunk(chunk).first_sample;
+    for (IndexedSample& sample : index.samples) {
+      for (ScalarValue& value : sample.scalars) {
+        auto* const text = std::get_if<std::string>(&value.value);
+        const bool is_it = index.schema.fields[value.field].name == field;
+        if (is_it && text != nullptr) texts[at] = std::move(*text);
+      }
+      ++at;
+    }
+    return {};
+  };
+  const bool is_remote = dataset.chunk_count() > 0 && dataset.is_remote(0);
+  RETURN_IF_ERROR(io::share_work(dataset.chunk_count(), 1, is_remote ? kIndexesAtOnce : 1, read));
+  return texts;
 }
 
 }  // namespace forebay::store

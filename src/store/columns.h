@@ -24,4 +24,9 @@ struct Columns {
 // Dataset::read_chunk_index().
 Result<Columns> read_columns(const Dataset& dataset);
 
+// Reads the texts of one field of kind kJson or kText; empty where a sample has none. Errors: those
+// of Dataset::read_chunk_index().
+Result<std::vector<std::optional<std::string>>> read_texts(const Dataset& dataset,
+                                                           std::string_view field);
+
 }  // namespace forebay::store

@@ -141,7 +141,7 @@ class Exporter {
 
   Status write_scalar(const Field& field, const ScalarValue& scalar, const std::string& stem) {
     if (const auto* text = std::get_if<std::string>(&scalar.value)) {
-      const std::string suffix = field.kind == FieldKind::kText ? "txt" : "json";
+      const std::string suffix = field.kind == FieldKind::kText ? "txt" : field.name;
       return write(stem + suffix, base::as_bytes(*text));
     }
     const std::string number = std::to_string(std::get<int64_t>(scalar.value));

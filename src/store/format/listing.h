@@ -3,22 +3,26 @@
 // The code that lists is in store/source.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/checksum.h"
 #include "store/format/schema.h"
 
 namespace forebay::store {
 
 using base::Bytes;
 
-// A file of a sample, before it is read.
+// Instead of a shard's number: the file is one of Listing::texts, whose number is its offset.
+inline constexpr uint32_t kNoShard = UINT32_MAX;
+
+// A file of a sample, before it is read. The image of a folder source is in no shard.
 struct SourceFile {
   std::string suffix;   // in the chunk's tar, in lower case: "jpg", "seg.png"
   uint16_t field = 0;   // its number in the listing's schema
-  uint32_t shard = 0;   // for WebDataset, the number of its shard in the listing
-  uint64_t offset = 0;  // for WebDataset, where it begins in the shard
+  uint32_t shard = 0;   // the number of its shard in the listing, or kNoShard
+  uint64_t offset = 0;  // where it begins in the shard
   uint64_t length = 0;
   bool operator==(const SourceFile&) const = default;
 };
@@ -70,9 +74,13 @@ struct Listing {
   SourceKind kind = SourceKind::kFolder;
   std::string root;                   // the root of a folder source
   std::vector<SourceFolder> folders;  // all folders below the root of a folder source
+  // After the source's own: the masks that lie beside it, or the shards that hold them.
   std::vector<SourceShard> shards;
   Schema schema;
   std::vector<SourceSample> samples;
+  // Contents that are in memory: annotations, and the hash of the file that they came from.
+  std::vector<std::string> texts;
+  std::optional<base::Sha256> annotations;
   std::vector<Remark> refused;        // samples that are not regular files or have no image
   std::vector<Remark> remarks;        // shards that were taken although they may lack something
   std::vector<Remark> left_out;       // folders beside shards

@@ -5,8 +5,11 @@
 
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "image/codec/orientation_tag.h"
+#include "image/codec/png.h"
 #include "jpeg/rewrite/rewrite.h"
 #include "store/format/tar.h"
+#include "store/format/target_fields.h"
 
 namespace forebay::store {
 
@@ -35,7 +38,10 @@ void describe_rewritten(jpeg::Rewritten& rewritten, StoredFile* stored) {
 }  // namespace
 
 ChunkBuilder::ChunkBuilder(const Listing& listing, const PackIdentity& identity)
-    : listing_(listing), tar_fields_(identity.tar_fields), keep_damaged_(identity.keep_damaged) {
+    : listing_(listing),
+      tar_fields_(identity.tar_fields),
+      keep_damaged_(identity.keep_damaged),
+      has_masks_(identity.masks) {
   index_.schema = listing.schema;
   if (identity.resize) shrinker_.emplace(*identity.resize);
 }
@@ -96,6 +102,11 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
     return fail(Code::kUnsupported, "{}",
                 data.empty() ? "an empty file" : "not a JPEG, PNG or WebP");
   }
+  if (has_masks_ && listing_.schema.fields[file.field].name == kMaskFields[0]) {
+    RETURN_IF_ERROR(keep_mask(data, &stored, draft));
+    add_stored(std::move(stored), std::move(data), draft);
+    return {};
+  }
   std::string why_kept(image::format_name(format));
   if (shrinker_ && file.field == kImageField) {
     ASSIGN_OR_RETURN(const bool is_added, add_smaller(data, file, draft, &why_kept));
@@ -139,6 +150,26 @@ Result<bool> ChunkBuilder::add_smaller(Bytes data, const SourceFile& file, Draft
   describe_rewritten(*rewritten, &stored);
   add_stored(std::move(stored), std::move(rewritten->file), draft);
   return true;
+}
+
+// A mask is a map of labels that is as large as the sample's image, which comes before it, as that
+// is stored or shown.
+Status ChunkBuilder::keep_mask(Bytes data, StoredFile* stored, Draft* draft) {
+  RETURN_IF_ERROR(image::decode_png_labels(data, &pixels_));
+  const image::Size own{pixels_.width, pixels_.height};
+  const image::Size of_image{draft->sample.files.front().width, draft->sample.files.front().height};
+  const Bytes file = draft->members.front().data;
+  const auto shown = [&] {
+    return image::turned(of_image, image::read_orientation(image::sniff(file), file));
+  };
+  if (own != of_image && own != shown()) {
+    return fail(Code::kCorrupt, "the mask has {} x {} pixels, but its image has {} x {}", own.width,
+                own.height, of_image.width, of_image.height);
+  }
+  stored->width = pixels_.width;
+  stored->height = pixels_.height;
+  ++draft->stats.kept["masks"];
+  return {};
 }
 
 // Files that are kept are decoded too, so that everything in a dataset can be read.
@@ -187,6 +218,7 @@ Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* 
     scalar.value = text;
   }
   draft->sample.scalars.push_back(std::move(scalar));
+  if (file.shard == kNoShard && !tar_fields_) return {};
   // A shard's scalars stay members of the tar, where a WebDataset reader finds them.
   draft->members.push_back({draft->sample.key + "." + file.suffix, std::move(data), -1});
   return {};

@@ -10,8 +10,8 @@ namespace forebay::store {
 // One thread at a time may use it.
 class ChunkBuilder {
  public:
-  // `identity` says which scalars become files, what becomes of damaged images, and whether large
-  // images are made smaller.
+  // `identity` says which scalars become files, what becomes of damaged images, whether large
+  // images are made smaller, and whether masks must fit their images.
   ChunkBuilder(const Listing& listing, const PackIdentity& identity);
 
   // The contents of a sample's files, or why they could not be read (SourceReader::take()).
@@ -54,6 +54,7 @@ class ChunkBuilder {
   Status add_image(base::ByteVector data, const SourceSample& sample, const SourceFile& file,
                    Draft* draft);
   Result<bool> add_smaller(Bytes data, const SourceFile& file, Draft* draft, std::string* why_kept);
+  Status keep_mask(Bytes data, StoredFile* stored, Draft* draft);
   Status keep_image(Bytes data, const std::string& why, StoredFile* stored, Draft* draft);
   Status keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
                    StoredFile* stored, Draft* draft);
@@ -65,6 +66,7 @@ class ChunkBuilder {
   const Listing& listing_;
   const bool tar_fields_;
   const bool keep_damaged_;
+  const bool has_masks_;  // of pack --masks
   std::optional<image::Shrinker> shrinker_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample

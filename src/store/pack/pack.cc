@@ -4,6 +4,7 @@
 #include "io/share_work.h"
 #include "store/dataset.h"
 #include "store/format/snapshot.h"
+#include "store/pack/beside.h"
 #include "store/pack/journal.h"
 #include "store/pack/pack_job.h"
 
@@ -40,7 +41,23 @@ Status check_options(const std::string& dataset, const PackOptions& options) {
     return fail(Code::kInvalid, "chunks of {} bytes, {} to {} are possible", options.chunk_bytes,
                 base::kChunkBytesMin, largest);
   }
+  if (options.resize && !(options.annotations.empty() && options.masks.empty())) {
+    return fail(Code::kInvalid,
+                "--resize with --annotations or --masks: boxes and masks are made for images of "
+                "their own sizes, and would not fit smaller ones; leave out --resize, and let the "
+                "loader resize images, boxes and masks together");
+  }
   return options.resize ? check_resize(*options.resize) : Status();
+}
+
+Result<Listing> list_with_targets(const io::Origin& from, const std::string& source,
+                                  const PackOptions& options) {
+  ASSIGN_OR_RETURN(Listing listing, list_source(from, source));
+  if (!options.annotations.empty()) {
+    RETURN_IF_ERROR(add_annotations(from, options.annotations, &listing));
+  }
+  if (!options.masks.empty()) RETURN_IF_ERROR(add_masks(from, options.masks, &listing));
+  return listing;
 }
 
 // A dataset that lost a chunk must not be called complete.
@@ -176,7 +193,9 @@ Result<PackReport> pack_locked(const io::Origin& from, const Listing& listing, i
                               .shuffled = options.shuffled,
                               .tar_fields = options.tar_fields,
                               .keep_damaged = options.keep_damaged,
-                              .resize = options.resize};
+                              .resize = options.resize,
+                              .annotations = listing.annotations,
+                              .masks = !options.masks.empty()};
   ASSIGN_OR_RETURN(const bool begun, Journal::exists(fs, dataset));
   ASSIGN_OR_RETURN(const bool has_head, io::exists(fs, head_path(dataset)));
   if (!begun && has_head) {
@@ -204,7 +223,7 @@ Result<PackReport> pack(const io::Origin& from, const std::string& source, io::F
                         const std::string& dataset, const PackOptions& options) {
   const auto run = [&]() -> Result<PackReport> {
     RETURN_IF_ERROR(check_options(dataset, options));
-    ASSIGN_OR_RETURN(const Listing listing, list_source(from, source));
+    ASSIGN_OR_RETURN(const Listing listing, list_with_targets(from, source, options));
     for (const auto* lost : {&listing.refused, &listing.left_out}) {
       if (options.on_error != OnError::kStop || lost->empty()) continue;
       return fail(Code::kCorrupt, "{}: {}; --on-error skip leaves it out", lost->front().path,

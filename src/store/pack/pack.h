@@ -43,20 +43,23 @@ struct PackOptions {
   bool keep_damaged = false;
   // Makes larger images smaller, which loses something of them; unset: all are stored as they are.
   std::optional<image::Shrink> resize;
+  std::string annotations;  // a file of annotations in COCO's format; empty: none
+  std::string masks;        // where each image's mask is: another source; empty: nowhere
   uint64_t limit = 0;       // samples to pack; 0 means all
-  bool tar_fields = false;  // write a folder's classes as .cls members too
+  bool tar_fields = false;  // write a folder's classes, and annotations, as members too
   // Set by anyone to stop soon (kCancelled): reads end, and only what is being written is finished.
   const std::atomic<bool>* stop = nullptr;
   // Called at most ten times a second and at the end, by one thread at a time.
   std::function<void(const PackProgress&)> progress;
 };
 
-// Packs `source`, which lies at the origin `from`, into the folder `dataset` of `to`. Where there
-// are no locks, several runs of the same pack may work at the same time and make the same dataset.
-// Errors: kBusy (another pack works there), kExists (the folder holds something else, or a pack
-// with other options or of another source), kChanged (somebody else committed there), kUnsupported
-// (an earlier version of Forebay began the pack), kCancelled, kCorrupt (more samples were refused
-// than skip_max allows), and those of listing the source, of the disk and of memory.
+// Packs `source`, which lies at the origin `from` like annotations and masks, into the folder
+// `dataset` of `to`. Where there are no locks, several runs of the same pack may work at the same
+// time and make the same dataset. Errors: kBusy (another pack works there), kExists (the folder
+// holds something else, or a pack with other options or of another source), kChanged (somebody else
+// committed there), kUnsupported (an earlier version of Forebay began the pack), kCancelled,
+// kCorrupt (more samples were refused than skip_max allows), and those of listing the source, of
+// the disk and of memory.
 Result<PackReport> pack(const io::Origin& from, const std::string& source, io::FileSystem& to,
                         const std::string& dataset, const PackOptions& options);
 

@@ -33,6 +33,12 @@ void append_list(const std::vector<Remark>& remarks, std::string* out) {
   if (remarks.size() > kShown) *out += fmt::format("    … {} more\n", remarks.size() - kShown);
 }
 
+// Names a file of annotations by the beginning of its hash.
+std::string annotations_text(const PackIdentity& identity) {
+  if (!identity.annotations) return "without --annotations";
+  return "--annotations of the SHA-256 " + base::to_hex(*identity.annotations).substr(0, 12);
+}
+
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -82,6 +88,8 @@ json to_json(const PackIdentity& identity) {
     out["resize"] = identity.resize->short_side;
     out["quality"] = identity.resize->quality;
   }
+  if (identity.annotations) out["annotations"] = base::to_hex(*identity.annotations);
+  if (identity.masks) out["masks"] = true;
   return out;
 }
 
@@ -122,6 +130,7 @@ Result<PackStats> stats_from_json(const json& value) {
 
 Result<PackIdentity> identity_from_json(const json& value) {
   std::string listing;
+  std::string annotations;
   ASSIGN_OR_RETURN(PackIdentity identity, guarded<PackIdentity>([&] {
                      PackIdentity out;
                      value.at("listing").get_to(listing);
@@ -136,9 +145,14 @@ Result<PackIdentity> identity_from_json(const json& value) {
                        out.resize = {.short_side = count_of(value["resize"]),
                                      .quality = count_of(value.at("quality"))};
                      }
+                     annotations = value.value("annotations", "");
+                     out.masks = value.value("masks", false);
                      return out;
                    }));
   ASSIGN_OR_RETURN(identity.listing, base::sha256_from_hex(listing));
+  if (!annotations.empty()) {
+    ASSIGN_OR_RETURN(identity.annotations, base::sha256_from_hex(annotations));
+  }
   return identity;
 }
 
@@ -177,6 +191,13 @@ std::string first_difference(const PackIdentity& then, const PackIdentity& now) 
   if (then.limit != now.limit) return differs("--limit", then.limit, now.limit);
   if (then.resize != now.resize) {
     return fmt::format("{}, now {}", resize_text(then.resize), resize_text(now.resize));
+  }
+  if (then.annotations != now.annotations) {
+    return fmt::format("{}, now {}", annotations_text(then), annotations_text(now));
+  }
+  if (then.masks != now.masks) {
+    const auto has = [](const PackIdentity& id) { return id.masks ? "with" : "without"; };
+    return fmt::format("{} --masks, now {}", has(then), has(now));
   }
   if (then.keep_damaged != now.keep_damaged) {
     const auto way = [](const PackIdentity& id) { return id.keep_damaged ? "keep" : "refuse"; };

@@ -39,6 +39,8 @@ struct PackIdentity {
   bool tar_fields = false;
   bool keep_damaged = false;
   std::optional<image::Shrink> resize = {};
+  std::optional<base::Sha256> annotations = {};  // the hash of the file
+  bool masks = false;
   bool operator==(const PackIdentity&) const = default;
 };
 

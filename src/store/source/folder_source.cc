@@ -62,21 +62,6 @@ Status walk(const io::Origin& origin, const std::string& root, const std::string
   return {};
 }
 
-// Makes the last component of a key, which has no dots. The escape cannot clash with other names.
-std::string escape_stem(std::string_view stem) {
-  std::string out;
-  for (const char c : stem) {
-    if (c == '.') {
-      out += "%2E";
-    } else if (c == '%') {
-      out += "%25";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 class FolderLister {
  public:
   explicit FolderLister(Listing* out) : out_(out) {}

@@ -153,6 +153,20 @@ std::string escape_key(std::string key) {
   return key;
 }
 
+std::string escape_stem(std::string_view stem) {
+  std::string out;
+  for (const char c : stem) {
+    if (c == '.') {
+      out += "%2E";
+    } else if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name) {
   const size_t dot = base_name.rfind('.');
   if (dot == std::string_view::npos) return {base_name, {}};

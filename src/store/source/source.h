@@ -72,6 +72,9 @@ std::pair<std::string_view, std::string_view> split_extension(std::string_view b
 // Escapes the beginning of a key: WebDataset readers pass over one that begins with "__", and one
 // that begins with "%" could be taken for an escape.
 std::string escape_key(std::string key);
+// Makes the last component of a key, which has no dots, of a file's name without its extension. The
+// escape cannot clash with other names.
+std::string escape_stem(std::string_view stem);
 // Reads a .cls file: a number from 0 to 2^31 - 1 with blanks around it. Errors: kCorrupt.
 Result<int64_t> parse_class(Bytes file);
 

@@ -73,7 +73,8 @@ SourceReader::SourceReader(base::Crew& crew, const io::Origin& origin, const Lis
     : origin_(origin),
       listing_(listing),
       next_(std::move(next)),
-      is_remote_(origin.is_remote(listing.shards.empty() ? listing.root : listing.shards[0].path)),
+      is_remote_(origin.is_remote(listing.kind == SourceKind::kFolder ? listing.root
+                                                                      : listing.shards[0].path)),
       queue_(
           std::make_unique<io::ReadQueue>(crew, io::ReadQueueOptions{.threads = 1},
                                           [this](io::DoneRead done) { finish(std::move(done)); })) {
@@ -108,7 +109,9 @@ void SourceReader::add(const SourceSample& sample) {
   // In the order in which they lie in a shard, so that they can come in one read.
   std::vector<size_t> order;
   for (size_t i = 0; i < sample.files.size(); ++i) order.push_back(i);
-  std::ranges::sort(order, {}, [&](size_t i) { return sample.files[i].offset; });
+  std::ranges::sort(order, {}, [&](size_t i) {
+    return std::pair(sample.files[i].shard, sample.files[i].offset);
+  });
   Sample places(sample.files.size());
   for (const size_t i : order) places[i] = place(sample, sample.files[i]);
   samples_.push_back(std::move(places));
@@ -120,6 +123,7 @@ SourceReader::Place SourceReader::place(const SourceSample& sample, const Source
     return {.refused =
                 fail(Code::kTooBig, "{} bytes, more than the limit of {}", file.length, limit)};
   }
+  if (file.shard == kNoShard) return {.text = &listing_.texts[file.offset]};
   if (!extends_last(file)) begin_run(sample, file);
   Run& run = *growing_;
   const uint64_t length = file.offset + file.length - run.offset;
@@ -129,22 +133,26 @@ SourceReader::Place SourceReader::place(const SourceSample& sample, const Source
   return {.run = &run, .offset = file.offset - run.offset, .length = file.length};
 }
 
+// Whether the file is the image of a folder's sample.
+bool SourceReader::is_in_folder(const SourceFile& file) const {
+  return listing_.kind == SourceKind::kFolder && file.field == 0;
+}
+
 bool SourceReader::extends_last(const SourceFile& file) const {
-  if (growing_ == nullptr || listing_.kind != SourceKind::kWebDataset) return false;
+  if (growing_ == nullptr || is_in_folder(file)) return false;
   const uint64_t end = growing_->offset + growing_->length;
-  return growing_->shard == file.shard && file.offset >= end &&
+  return growing_->from.path == listing_.shards[file.shard].path && file.offset >= end &&
          file.offset - end <= (is_remote_ ? kRemoteGapBytes : kGapBytes) &&
          file.offset + file.length - growing_->offset <= (is_remote_ ? kRemoteRunBytes : kRunBytes);
 }
 
 void SourceReader::begin_run(const SourceSample& sample, const SourceFile& file) {
   start_last();
-  const bool in_shard = listing_.kind == SourceKind::kWebDataset;
-  Run run{.from = in_shard ? listing_.shards[file.shard]
-                           : SourceShard{.path = io::join_path(listing_.root, sample.source_path),
-                                         .bytes = file.length,
-                                         .modified_ns = sample.modified_ns},
-          .shard = file.shard,
+  Run run{.from = is_in_folder(file)
+                      ? SourceShard{.path = io::join_path(listing_.root, sample.source_path),
+                                    .bytes = file.length,
+                                    .modified_ns = sample.modified_ns}
+                      : listing_.shards[file.shard],
           .offset = file.offset};
   MutexLock lock(mutex_);
   growing_ = &runs_.emplace(next_run_++, std::move(run)).first->second;
@@ -208,6 +216,7 @@ Status SourceReader::explain(const SourceShard& listed, const Status& error) con
 }
 
 Result<ByteVector> SourceReader::take_file(const Place& place) {
+  if (place.text != nullptr) return ByteVector(place.text->begin(), place.text->end());
   if (place.run == nullptr) return tl::unexpected(place.refused);
   Run& run = *place.run;
   const Status status = wait_for(run);

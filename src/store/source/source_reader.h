@@ -39,8 +39,7 @@ class SourceReader {
  private:
   // Bytes that come in one read, and which files they are.
   struct Run {
-    SourceShard from;    // a shard, or a file of a folder
-    uint32_t shard = 0;  // its number; 0 in a folder
+    SourceShard from;  // a shard, or a file of a folder
     uint64_t offset = 0;
     uint64_t length = 0;
     size_t files = 0;  // that are not taken yet
@@ -50,7 +49,8 @@ class SourceReader {
   };
   // Where a file's content will be.
   struct Place {
-    Run* run = nullptr;  // null where it is not read, for the reason that `refused` has
+    Run* run = nullptr;  // null where it is not read: it is `text`, or `refused` says why
+    const std::string* text = nullptr;
     uint64_t offset = 0;
     uint64_t length = 0;
     Status refused = {};
@@ -61,6 +61,7 @@ class SourceReader {
   bool has_room(uint64_t share) EXCLUDES(mutex_);
   void add(const SourceSample& sample);
   Place place(const SourceSample& sample, const SourceFile& file) EXCLUDES(mutex_);
+  bool is_in_folder(const SourceFile& file) const;
   bool extends_last(const SourceFile& file) const;
   void begin_run(const SourceSample& sample, const SourceFile& file) EXCLUDES(mutex_);
   Result<std::shared_ptr<const io::ReadableFile>> open(const SourceShard& from);

@@ -16,6 +16,7 @@
 #include "io/ascii.h"
 #include "io/share_work.h"
 #include "store/format/tar.h"
+#include "store/format/target_fields.h"
 #include "store/source/shard_names.h"
 #include "store/source/source.h"
 #include "store/source/tar_reader.h"
@@ -52,7 +53,7 @@ constexpr std::array<std::string_view, 9> kImagePreference = {"jpg", "jpeg", "pn
 
 FieldKind kind_of(const std::string& suffix) {
   if (suffix == "cls") return FieldKind::kClass;
-  if (suffix == "json") return FieldKind::kJson;
+  if (suffix == "json" || suffix == kAnnotationsField) return FieldKind::kJson;
   if (suffix == "txt") return FieldKind::kText;
   const auto extension = split_extension(suffix).second;
   return is_image_extension(extension.empty() ? std::string_view(suffix) : extension)

@@ -1,0 +1,207 @@
+#include "store/pack/annotations.h"
+
+#include <istream>
+#include <streambuf>
+#include <unordered_map>
+
+#include "base/limits.h"
+#include "store/pack/check_annotation.h"
+#include "store/pack/json_guard.h"
+#include "store/source/image_names.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+using nlohmann::json;
+
+namespace {
+
+// Gives the parser a file's bytes, of which a block is in memory, and hashes them.
+class FileBlocks : public std::streambuf {
+ public:
+  explicit FileBlocks(const io::ReadableFile& file) : file_(file) {}
+
+  const Status& status() const { return status_; }
+  base::Sha256 finish() { return hash_.finish(); }
+
+ private:
+  static constexpr uint64_t kBlockBytes = 4 << 20;
+
+  int_type underflow() override {
+    const uint64_t left = file_.identity().size - at_;
+    if (left == 0 || !status_.ok()) return traits_type::eof();
+    block_.resize(std::min(left, kBlockBytes));
+    status_ = file_.read(at_, block_);
+    if (!status_.ok()) return traits_type::eof();
+    hash_.add(block_);
+    at_ += block_.size();
+    auto* const first = reinterpret_cast<char*>(block_.data());
+    setg(first, first, first + block_.size());
+    return traits_type::to_int_type(*first);
+  }
+
+  const io::ReadableFile& file_;
+  uint64_t at_ = 0;
+  base::ByteVector block_;
+  base::Sha256Stream hash_;
+  Status status_;
+};
+
+// Takes the entries of the file's lists one by one, as the parser completes them.
+class Divider {
+ public:
+  // For nlohmann's parser; returns whether the value is kept in memory.
+  bool on_event(int depth, json::parse_event_t event, const json& value) {
+    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
+      if (depth <= base::kAnnotationDepthMax) return error_.ok();
+      note(fail(Code::kTooBig, "more than {} lists in each other", base::kAnnotationDepthMax));
+      return false;
+    }
+    if (event == json::parse_event_t::key) {
+      if (depth == 1) list_ = value.get<std::string>();
+      return true;
+    }
+    if (depth == 1) note(end_list(event, value));
+    const bool is_entry = depth == 2;
+    if (is_entry && error_.ok()) note(take(value));
+    return !is_entry && error_.ok();
+  }
+
+  Result<Annotations> finish() {
+    RETURN_IF_ERROR(error_);
+    if (!has_images_) {
+      return fail(Code::kInvalid, "it has no list \"images\", so it is not in COCO's format");
+    }
+    std::erase_if(out_.images, [&](const AnnotatedImage& image) {
+      if (image.entry.empty()) out_.without_image += image.annotation_count;
+      return image.entry.empty();
+    });
+    return std::move(out_);
+  }
+
+ private:
+  void note(const Status& status) {
+    if (error_.ok()) error_ = status;
+  }
+
+  Status end_list(json::parse_event_t event, const json& value) {
+    const bool is_list = event == json::parse_event_t::array_end;
+    if (is_list && list_ == "images") has_images_ = true;
+    if (is_list || list_ != "annotations") return {};
+    return fail(Code::kInvalid, "annotations is {}, but must be a list", shown(value));
+  }
+
+  Status take(const json& entry) {
+    const uint64_t place = places_[list_]++;
+    if (list_ == "images") return take_image(entry, place);
+    if (list_ == "annotations") return take_annotation(entry, place);
+    if (list_ != "categories" || !entry.is_object()) return {};
+    const auto id = whole_of("id", entry.value("id", json()));
+    if (id) out_.categories[*id] = entry.dump();
+    return {};
+  }
+
+  // The image with an id, which annotations may name before the list of images has it.
+  AnnotatedImage& image(int64_t id) {
+    const auto [found, is_new] = numbers_.try_emplace(id, out_.images.size());
+    if (is_new) out_.images.emplace_back().id = id;
+    return out_.images[found->second];
+  }
+
+  Status take_image(const json& entry, uint64_t place) {
+    if (!entry.is_object() || !entry.contains("id") || !entry.contains("file_name")) {
+      return fail(Code::kInvalid, "image {} has no id or no file_name", place);
+    }
+    ASSIGN_OR_RETURN(const int64_t id, whole_of(fmt::format("image {}: id", place), entry["id"]));
+    const json& name = entry["file_name"];
+    if (!name.is_string() || !ImageNames::is_file_name(name.get_ref<const std::string&>())) {
+      return fail(Code::kInvalid, "image {}: file_name is {}", id, shown(name));
+    }
+    AnnotatedImage& to = image(id);
+    if (!to.entry.empty()) return fail(Code::kInvalid, "image {} comes more than once", id);
+    to.file_name = name.get<std::string>();
+    to.entry = entry.dump();
+    return {};
+  }
+
+  Status take_annotation(const json& entry, uint64_t place) {
+    if (!entry.is_object() || !entry.contains("image_id")) {
+      return fail(Code::kInvalid, "annotation {} has no image_id", place);
+    }
+    ASSIGN_OR_RETURN(const int64_t id, whole_of(fmt::format("annotation {}: image_id",
+                                                            shown(entry.value("id", json()))),
+                                                entry["image_id"]));
+    RETURN_IF_ERROR(check_annotation(entry));
+    RETURN_IF_ERROR(check_points(entry));
+    AnnotatedImage& to = image(id);
+    if (to.annotation_count++ > 0) to.annotations += ',';
+    to.annotations += entry.dump();
+    if (entry.contains("category_id")) {
+      const auto category = whole_of("category_id", entry["category_id"]);
+      if (category) to.categories.insert(*category);
+    }
+    return {};
+  }
+
+  // Each object has no keypoints, or as many as all others that have some.
+  Status check_points(const json& entry) {
+    const size_t numbers = entry.value("keypoints", json::array()).size();
+    if (numbers == 0 || !entry.contains("bbox")) return {};
+    if (point_numbers_ == 0) point_numbers_ = numbers;
+    if (numbers == point_numbers_) return {};
+    return fail(Code::kInvalid, "annotation {}: keypoints is {} numbers, where others have {}",
+                shown(entry.value("id", json())), numbers, point_numbers_);
+  }
+
+  Annotations out_;
+  Status error_;
+  std::string list_;  // whose entries are being read
+  bool has_images_ = false;
+  std::map<std::string, uint64_t> places_;  // entries taken of each list
+  std::unordered_map<int64_t, size_t> numbers_;
+  size_t point_numbers_ = 0;
+};
+
+Result<Annotations> divide(const io::ReadableFile& file) {
+  FileBlocks blocks(file);
+  std::istream stream(&blocks);
+  Divider divider;
+  const auto each = [&](int depth, json::parse_event_t event, json& value) {
+    return divider.on_event(depth, event, value);
+  };
+  const auto parsed = guarded<bool>([&] { return json::parse(stream, each).is_object(); });
+  RETURN_IF_ERROR(blocks.status());
+  if (!parsed) return fail(Code::kInvalid, "{}", parsed.error().message());
+  ASSIGN_OR_RETURN(Annotations out, divider.finish());
+  out.hash = blocks.finish();
+  return out;
+}
+
+}  // namespace
+
+std::string Annotations::document(const AnnotatedImage& image) const {
+  std::string of_image;
+  for (const int64_t id : image.categories) {
+    const auto found = categories.find(id);
+    if (found == categories.end()) continue;
+    if (!of_image.empty()) of_image += ',';
+    of_image += found->second;
+  }
+  return fmt::format(R"({{"images":[{}],"annotations":[{}],"categories":[{}]}})", image.entry,
+                     image.annotations, of_image);
+}
+
+Result<Annotations> read_annotations(const io::Origin& origin, const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, origin.open(path));
+  const uint64_t bytes = file->identity().size;
+  if (bytes > base::kAnnotationsBytesMax) {
+    return fail(Code::kTooBig, "{}: {} bytes, more than {}", path, bytes,
+                base::kAnnotationsBytesMax);
+  }
+  auto out = divide(*file);
+  if (!out) return tl::unexpected(out.error().at(path));
+  return out;
+}
+
+}  // namespace forebay::store

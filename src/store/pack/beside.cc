@@ -1,0 +1,199 @@
+#include "store/pack/beside.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/limits.h"
+#include "store/format/schema_codec.h"
+#include "store/format/target_fields.h"
+#include "store/pack/annotations.h"
+#include "store/source/image_names.h"
+
+namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr std::string_view kAnnotationsOption = "--annotations";
+constexpr std::string_view kMasksOption = "--masks";
+constexpr uint64_t kNone = UINT64_MAX;
+
+bool has_field(const Listing& listing, std::string_view name) {
+  return std::ranges::any_of(listing.schema.fields,
+                             [&](const Field& field) { return field.name == name; });
+}
+
+Status check_absent(const Listing& listing, std::string_view field, std::string_view option) {
+  if (!has_field(listing, field)) return {};
+  return fail(Code::kExists,
+              "samples of the source have .{} already; leave out {}, and these are packed", field,
+              option);
+}
+
+// Gives the number of the new field.
+Result<uint16_t> add_field(std::string_view name, FieldKind kind, Listing* listing) {
+  const auto number = static_cast<uint16_t>(listing->schema.fields.size());
+  listing->schema.fields.push_back({std::string(name), kind});
+  RETURN_IF_ERROR(check_schema(listing->schema));
+  return number;
+}
+
+std::vector<std::string> keys_of(const Listing& listing) {
+  std::vector<std::string> keys;
+  keys.reserve(listing.samples.size());
+  for (const SourceSample& sample : listing.samples) keys.push_back(sample.key);
+  return keys;
+}
+
+// The image of each sample, or kNone.
+Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* listing) {
+  const ImageNames names(keys_of(*listing));
+  std::vector<uint64_t> image_of(listing->samples.size(), kNone);
+  uint64_t missing = 0;
+  std::string first_missing;
+  for (uint64_t i = 0; i < annotations.images.size(); ++i) {
+    const AnnotatedImage& image = annotations.images[i];
+    const auto sample = names.find(image.file_name);
+    if (!sample) {
+      if (missing++ == 0) first_missing = image.file_name;
+      continue;
+    }
+    if (image_of[*sample] != kNone) {
+      return fail(Code::kInvalid, "image {}: another image has its file_name, {}", image.id,
+                  image.file_name);
+    }
+    image_of[*sample] = i;
+  }
+  if (missing == annotations.images.size()) {
+    return fail(Code::kInvalid,
+                "none of its {} images is in the source (the first is \"{}\"); the name of an "
+                "image's file, without its suffix, must be the key of a sample, such as {}",
+                missing, first_missing, listing->samples[0].key);
+  }
+  if (missing > 0) {
+    listing->remarks.push_back({std::string(kAnnotationsOption),
+                                fmt::format("{} of its {} images are not in the source, such as {}",
+                                            missing, annotations.images.size(), first_missing)});
+  }
+  return image_of;
+}
+
+// Adds the documents of the images that the samples have, and counts samples without annotations.
+// Each image is dropped when it has been added, so that no text is in memory twice.
+Status add_documents(Annotations annotations, const std::vector<uint64_t>& image_of, uint16_t field,
+                     Listing* listing) {
+  uint64_t empty = 0;
+  for (uint64_t i = 0; i < image_of.size(); ++i) {
+    if (image_of[i] == kNone || annotations.images[image_of[i]].annotation_count == 0) ++empty;
+    if (image_of[i] == kNone) continue;
+    const AnnotatedImage image = std::move(annotations.images[image_of[i]]);
+    std::string text = annotations.document(image);
+    if (text.size() > base::kScalarBytesMax) {
+      return fail(Code::kTooBig,
+                  "the annotations of {} take {} bytes, and a sample's may take {}; simplify its "
+                  "outlines, or leave the image out",
+                  listing->samples[i].source_path, text.size(), base::kScalarBytesMax);
+    }
+    listing->samples[i].files.push_back({.suffix = std::string(kAnnotationsField),
+                                         .field = field,
+                                         .shard = kNoShard,
+                                         .offset = listing->texts.size(),
+                                         .length = text.size()});
+    listing->texts.push_back(std::move(text));
+  }
+  if (empty > 0) {
+    listing->remarks.push_back(
+        {std::string(kAnnotationsOption),
+         fmt::format("{} of {} samples have no annotations", empty, image_of.size())});
+  }
+  return {};
+}
+
+// Adds the places of the listing of masks to the shards of another listing, and gives the file of
+// a mask there.
+class MaskPlaces {
+ public:
+  MaskPlaces(const Listing& masks, Listing* listing)
+      : masks_(masks), shards_(listing->shards), first_(static_cast<uint32_t>(shards_.size())) {
+    if (masks.kind == SourceKind::kWebDataset)
+      std::ranges::copy(masks.shards, std::back_inserter(shards_));
+  }
+
+  SourceFile file_of(const SourceSample& mask) {
+    SourceFile file = mask.files[0];
+    if (masks_.kind == SourceKind::kWebDataset) {
+      file.shard += first_;
+    } else {
+      file.shard = static_cast<uint32_t>(shards_.size());
+      shards_.push_back({.path = io::join_path(masks_.root, mask.source_path),
+                         .bytes = file.length,
+                         .modified_ns = mask.modified_ns});
+    }
+    return file;
+  }
+
+ private:
+  const Listing& masks_;
+  std::vector<SourceShard>& shards_;
+  const uint32_t first_;
+};
+
+Status add_listed_masks(const Listing& masks, const std::string& source, uint16_t field,
+                        Listing* listing) {
+  std::unordered_map<std::string_view, const SourceSample*> by_key;
+  for (const SourceSample& mask : masks.samples) by_key.emplace(mask.key, &mask);
+  const auto lacks = [&](const SourceSample& sample) { return !by_key.contains(sample.key); };
+  const auto missing = std::ranges::count_if(listing->samples, lacks);
+  if (missing > 0) {
+    return fail(Code::kInvalid,
+                "{} has no mask for {} of {} images, such as {}; a mask has the name of its image, "
+                "but for the suffix",
+                source, missing, listing->samples.size(),
+                std::ranges::find_if(listing->samples, lacks)->key);
+  }
+  MaskPlaces places(masks, listing);
+  for (SourceSample& sample : listing->samples) {
+    SourceFile file = places.file_of(*by_key.at(sample.key));
+    file.suffix = kMaskFields[0];
+    file.field = field;
+    sample.files.push_back(std::move(file));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status add_annotations(const io::Origin& origin, const std::string& path, Listing* listing) {
+  const auto add = [&]() -> Status {
+    RETURN_IF_ERROR(check_absent(*listing, kAnnotationsField, kAnnotationsOption));
+    ASSIGN_OR_RETURN(Annotations annotations, read_annotations(origin, path));
+    listing->annotations = annotations.hash;
+    if (annotations.without_image > 0) {
+      listing->remarks.push_back(
+          {std::string(kAnnotationsOption),
+           fmt::format("{} of images that the file does not list",
+                       base::counted(annotations.without_image, "annotation"))});
+    }
+    const auto image_of = match(annotations, listing);
+    if (!image_of) return image_of.error().at(path);
+    ASSIGN_OR_RETURN(const uint16_t field, add_field(kAnnotationsField, FieldKind::kJson, listing));
+    return add_documents(std::move(annotations), *image_of, field, listing).at(path);
+  };
+  return add().at(kAnnotationsOption);
+}
+
+Status add_masks(const io::Origin& origin, const std::string& source, Listing* listing) {
+  const auto add = [&]() -> Status {
+    for (const std::string_view name : kMaskFields) {
+      RETURN_IF_ERROR(check_absent(*listing, name, kMasksOption));
+    }
+    ASSIGN_OR_RETURN(const Listing masks, list_source(origin, source));
+    ASSIGN_OR_RETURN(const uint16_t field, add_field(kMaskFields[0], FieldKind::kImage, listing));
+    return add_listed_masks(masks, source, field, listing);
+  };
+  return add().at(kMasksOption);
+}
+
+}  // namespace forebay::store

@@ -1,0 +1,31 @@
+// Which sample an image is that annotations name by its file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace forebay::store {
+
+class ImageNames {
+ public:
+  // The keys of all samples, in order.
+  explicit ImageNames(std::vector<std::string> keys);
+  ImageNames(const ImageNames&) = delete;
+  ImageNames& operator=(const ImageNames&) = delete;
+
+  // The number of the sample whose key is the file's name without its extension. One of them may
+  // have more folders at its beginning, if only one sample then has the name.
+  std::optional<uint64_t> find(std::string_view file_name) const;
+
+  // Whether a name has a last component, so that it can be an image's.
+  static bool is_file_name(std::string_view file_name);
+
+ private:
+  const std::vector<std::string> keys_;
+  std::unordered_map<std::string_view, uint64_t> whole_;
+  std::unordered_multimap<std::string_view, uint64_t> by_end_;  // by the key's last component
+};
+
+}  // namespace forebay::store
