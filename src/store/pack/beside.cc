@@ -49,6 +49,7 @@ std::vector<std::string> keys_of(const Listing& listing) {
 
 // The image of each sample, or kNone.
 Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* listing) {
+  if (annotations.images.empty()) return fail(Code::kInvalid, "its list \"images\" is empty");
   const ImageNames names(keys_of(*listing));
   std::vector<uint64_t> image_of(listing->samples.size(), kNone);
   uint64_t missing = 0;

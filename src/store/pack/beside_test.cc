@@ -184,6 +184,8 @@ TEST(PackBeside, AnnotationsThatDoNotFitAreTold) {
                      large + "\"}]}"));
   EXPECT_THAT(refusal(fs, "other", with_both()),
               HasSubstr("the annotations of dog/001.jpg take 2097"));
+  put(fs, "all.json", base::as_bytes(R"({"images": []})"));
+  EXPECT_THAT(refusal(fs, "other", with_both()), HasSubstr("its list \"images\" is empty"));
   put(fs, "all.json", base::as_bytes(R"({"images": 3})"));
   EXPECT_THAT(refusal(fs, "other", with_both()), HasSubstr("all.json: it has no list \"images\""));
   EXPECT_FALSE(fs.stat("other"));
