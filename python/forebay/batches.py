@@ -11,6 +11,7 @@ from forebay.mixing import mix, no_labels
 from forebay.options import Options
 from forebay.pytorch import load_torch
 from forebay.target_fields import TargetFields, of_each
+from forebay.tv_types import TvTypes
 from forebay.user_functions import Occasion, UserFunction
 
 
@@ -42,6 +43,10 @@ class Assembler:
             self._targets = TargetFields(
                 options.dataset.objects, options.recipe.boxes, pads=options.pad_targets
             )
+        self._types: TvTypes | None = None
+        if options.tv_tensors:
+            recipe = options.recipe
+            self._types = TvTypes("XYXY" if recipe is None else recipe.boxes.format)
         self._channels_last = options.channels_last
         self._as_tensors = load_torch() is not None
 
@@ -70,6 +75,7 @@ class Assembler:
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
         occasion = Occasion(self._seed, batch.epoch, drawn_for, step)
         if self._collate_fn is not None:
+            self._set_image_types(made)
             values = [made[field] for field in self._fields]
             if len(numbers) == 0:
                 return self._named(values)
@@ -80,7 +86,13 @@ class Assembler:
                 made[name] = stack(made[name])
         if self._mixing is not None:
             self._mix(made, batch.epoch, step, len(numbers))
+        self._set_image_types(made)
         return self._transformed(self._named([made[field] for field in self._fields]), occasion)
+
+    def _set_image_types(self, made: dict[str, Any]) -> None:
+        """Gives the images torchvision's type, if that is wanted."""
+        if self._types is not None and "image" in made:
+            made["image"] = self._types.images(made["image"])
 
     def _mix(self, made: dict[str, Any], epoch: int, step: int, count: int) -> None:
         assert self._mixing is not None
@@ -147,12 +159,22 @@ class Assembler:
             sizes = np.tile(np.array(batch.image_size, np.int64), (len(places), 1))
         values = self._targets.values(self._target_fields, batch, places, sizes)
         out = {name: self._tensors(value) for name, value in values.items()}
-        if not self._whole and "mask" in out:
+        if self._types is not None:
+            out = self._types.moved(out, sizes)
+        if "target" in self._target_fields:
+            out["target"] = self._targets_of(out, len(places))
+        if not self._whole and "mask" in self._target_fields:
             none = self._array(np.zeros((0, *batch.image_size), np.uint8))
             out["mask"] = _stacked(out["mask"]) if out["mask"] else none
-        if "target" in self._target_fields:
-            out["target"] = of_each(out, len(places))
+            if self._types is not None:
+                out["mask"] = self._types.maps(out["mask"])
         return {name: out[name] for name in self._target_fields if name in out}
+
+    def _targets_of(self, fields: dict[str, Any], count: int) -> list[dict[str, Any]]:
+        """The field "target": with torchvision's types an image_id is an int, like there."""
+        if self._types is not None and "image_id" in fields:
+            fields = {**fields, "image_id": fields["image_id"].tolist()}
+        return of_each(fields, count)
 
     def _tensors(self, value: Any) -> Any:
         """An array, or each array of a list, as a tensor; anything else as it is."""

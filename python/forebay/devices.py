@@ -10,6 +10,7 @@ from forebay import _core
 from forebay.pytorch import load_torch
 from forebay.recipes import tensor_options
 from forebay.transform_kinds import Normalize
+from forebay.tv_types import with_type_of
 
 _DECODE = {"auto": _core.Decode.AUTO, "cpu": _core.Decode.HOST, "gpu": _core.Decode.GPU}
 # What a user is told who asks for page-locked memory where can_pin() is false.
@@ -47,7 +48,7 @@ class Normalizing:
         """The batch with its images normalised: the same numbers that the core makes."""
         made = dict(batch) if isinstance(batch, Mapping) else list(batch)
         for field in self._fields:
-            made[field] = self._normalized(made[field])
+            made[field] = with_type_of(made[field], self._normalized(made[field]))
         return made if isinstance(made, dict) else tuple(made)
 
     def _normalized(self, pixels: Any) -> Any:
@@ -229,7 +230,7 @@ def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
     import torch
 
     if isinstance(batch, torch.Tensor):
-        return function(batch)
+        return with_type_of(batch, function(batch))
     if isinstance(batch, Mapping):
         made = {name: _map(value, function) for name, value in batch.items()}
         if not isinstance(batch, MutableMapping) or type(batch) is dict:

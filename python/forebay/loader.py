@@ -75,9 +75,9 @@ class Loader:
         fields: What a batch consists of: "image", "label", "index" (the sample's number), "key"
             (its name), "file" (its image file's bytes), any of Dataset.columns, or what moves with
             the images of a Dataset with `annotations` or `masks`: "boxes", "labels", "masks",
-            "keypoints", "area", "iscrowd", "mask", "target" (docs/targets.md). A sequence gives
-            tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}. Without "image"
-            nothing is decoded. Numbers are tensors; texts and bytes are lists.
+            "keypoints", "visibility", "area", "iscrowd", "mask", "target" (docs/targets.md). A
+            sequence gives tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}. Without
+            "image" nothing is decoded. Numbers are tensors; texts and bytes are lists.
         collate_fn: Makes a batch from a list of samples, each a tuple or dict of fields, like
             DataLoader's, in a thread ahead of the loop; it is not called for a batch without
             samples. None: images are stacked; without a transform they are a list, as each has its
@@ -142,6 +142,8 @@ class Loader:
         pad_targets: Whether boxes, labels, masks and keypoints are one tensor for the batch, as
             long as its sample with the most objects needs (after a sample's own objects labels are
             -1, and the others 0). Else each is a list of tensors, one for each sample.
+        tv_tensors: Whether images, boxes, masks and keypoints have torchvision's types, which are
+            Image, BoundingBoxes, Mask and KeyPoints (docs/targets.md says more).
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
             the next call waits for the same batch again. 0: without limit.
@@ -192,6 +194,7 @@ class Loader:
         device: Any = None,
         decode: str = "cpu",
         pad_targets: bool = False,
+        tv_tensors: bool = False,
         progress: bool = False,
         timeout: float = 0,
         storage_options: Mapping[str, Any] | None = None,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from forebay import _core
 
 # The fields of a batch that samples with objects can have, besides their columns.
-OF_OBJECTS = ("boxes", "labels", "area", "iscrowd", "keypoints", "masks")
+OF_OBJECTS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
 # All fields that move with an image, or come with what moves.
 MOVING = (*OF_OBJECTS, "image_id", "captions", "mask", "target")
 
@@ -86,6 +86,7 @@ class Objects:
         has = {
             "boxes": bool(self.columns),
             "keypoints": self.keypoints is not None,
+            "visibility": self.visible is not None,
             "masks": self.outlines is not None,
             "image_id": self.image_ids is not None,
             "captions": self.captions is not None,

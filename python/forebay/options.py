@@ -18,6 +18,7 @@ from forebay.objects import MOVING
 from forebay.pipelines import Pipeline, split
 from forebay.ranks import check_world, own_world, threads_of
 from forebay.recipes import Recipe, recipe_of
+from forebay.tv_types import check_tv_tensors
 from forebay.user_functions import UserFunction
 
 # Fields that the core's batches have by themselves, whatever the dataset's columns are.
@@ -93,6 +94,7 @@ class Options:
     regions: _core.Regions
     progress: bool
     pad_targets: bool
+    tv_tensors: bool
     told: tuple[str, ...]
 
     def wants(self, field: str) -> bool:
@@ -295,6 +297,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         told.append(f"forebay.Loader: transform: {pipeline.in_python}")
     fields, names = _fields(given.fields, dataset)
     pad_targets = flag("pad_targets", given.pad_targets)
+    types = check_tv_tensors(given.tv_tensors, pads=pad_targets, channels_last=channels_last)
     _check_targets(fields, dataset, pipeline)
     if pipeline.functions and "image" not in fields:
         raise ValueError(
@@ -324,6 +327,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         "mixing": mixing,
         "channels_last": channels_last,
         "pad_targets": pad_targets,
+        "tv_tensors": types,
         "device": device,
         "gpu": gpu,
         "decode": check_decode(given.decode, gpu),
@@ -364,9 +368,10 @@ def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> N
     if moving and "image" not in fields:
         raise ValueError(f"fields: {moving[0]!r} comes with 'image', which {fields} have not")
     if moving and pipeline.core is None and pipeline.in_python is None:
+        alone = f"; {pipeline.names[0]} gets the image alone" if pipeline.names else ""
         raise ValueError(
             f"fields: {moving[0]!r} moves with what Forebay's transforms make of the images; give "
-            "transform=[Resize(...)], or another one"
+            f"transform=[Resize(...)], or another one{alone}"
         )
     if moving and pipeline.in_python is not None:
         raise ValueError(

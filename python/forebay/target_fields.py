@@ -16,6 +16,7 @@ _NO_OBJECTS: dict[str, tuple[tuple[int, ...], Any]] = {
     "area": ((0,), np.float32),
     "iscrowd": ((0,), np.int64),
     "keypoints": ((0, 0, 3), np.float32),
+    "visibility": ((0, 0), np.int64),
     "masks": ((0, 0, 0), np.uint8),
 }
 
@@ -67,6 +68,8 @@ class TargetFields:
                 out[name] = divided(column[numbers[rows]])
         if self._objects.keypoints is not None and (every or "keypoints" in wanted):
             out["keypoints"] = divided(self._keypoints(batch, rows, numbers[rows]))
+        if self._objects.visible is not None and (every or "visibility" in wanted):
+            out["visibility"] = divided(self._objects.visible[numbers[rows]])
         if self._objects.outlines is not None and (every or "masks" in wanted):
             masks = batch.masks
             own = divided(inside[rows])
@@ -120,6 +123,11 @@ def _padded(name: str, values: Arrays, count: int) -> NDArray[Any]:
 
 
 def of_each(fields: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """A dict for each sample, like the targets that torchvision's detection models take."""
+    """A dict for each sample, like the targets that torchvision's detection models take.
+
+    Args:
+        fields: By name, each with a value for each sample.
+        count: How many samples there are.
+    """
     names = [name for name in (*OF_OBJECTS, "image_id", "mask", "captions") if name in fields]
     return [{name: fields[name][i] for name in names} for i in range(count)]

@@ -192,6 +192,19 @@ def test_the_migration_pages_loaders_give_the_same(data: Path):
         assert torch.equal(labels, expected_labels)
         torch.testing.assert_close(images, expected, rtol=0, atol=1e-5)
     assert [len(labels) for _, labels in train] == [8, 8]
+    detection = [
+        names[f"{which}_detection"]("coco/images", "coco/instances.json", 5)
+        for which in ("torchvision", "forebay")
+    ]
+    for (images, targets), (own_images, own_targets) in zip(*detection, strict=True):
+        for image, own in zip(images, own_images, strict=True):
+            torch.testing.assert_close(own, image, rtol=0, atol=1e-7)
+        for target, own in zip(targets, own_targets, strict=True):
+            assert own["image_id"] == target["image_id"]
+            assert torch.equal(own["boxes"], target["boxes"])
+            assert torch.equal(own["masks"], target["masks"])
+    coco, dataset = detection[0].dataset, detection[1].dataset
+    assert names["in_the_order_of"](coco, dataset).keys() == dataset.keys()
     accuracy = names["train"](names["forebay_loaders"], "cifar", 1, batch_size=16)
     assert 0 <= accuracy <= 1
 

@@ -271,7 +271,7 @@ def test_boxes_come_in_other_formats(format: Any, place: Path):
 
 
 def test_targets_are_padded(place: Path):
-    fields = ["image", "boxes", "labels", "masks", "keypoints", "mask"]
+    fields = ["image", "boxes", "labels", "masks", "keypoints", "mask", "visibility"]
     for lists, padded in zip(
         batches(opened(place), fields=fields),
         batches(opened(place), fields=fields, pad_targets=True),
@@ -283,6 +283,7 @@ def test_targets_are_padded(place: Path):
         assert padded[3].shape == (count, most, 32, 32)
         assert padded[4].shape == (count, most, 2, 3)
         assert torch.equal(padded[5], lists[5])
+        assert torch.equal(padded[6], padded[4][..., 2].long())
         for i, boxes in enumerate(lists[1]):
             assert torch.equal(padded[1][i, : len(boxes)], boxes)
             assert (padded[1][i, len(boxes) :] == 0).all()
@@ -293,7 +294,8 @@ def test_a_target_is_what_torchvisions_models_take(place: Path):
     images, targets = batches(opened(place), fields=["image", "target"])[1]
     assert len(images) == len(targets) == 3
     assert set(targets[0]) == {
-        "boxes", "labels", "area", "iscrowd", "masks", "keypoints", "image_id", "mask",
+        "boxes", "labels", "area", "iscrowd", "masks", "keypoints", "visibility", "image_id",
+        "mask",
     }  # fmt: skip
     assert [int(target["image_id"]) for target in targets] == [73, 74, 75]
     assert all(target["masks"].shape[1:] == (32, 32) for target in targets)

@@ -185,13 +185,12 @@ def test_batches_without_good_samples_have_no_objects(place: Path, tmp_path: Pat
     dataset = forebay.Dataset(
         place / "images", annotations=place / "all.json", masks=tmp_path / "masks"
     )
-    fields = ["image", "boxes", "labels", "masks", "keypoints", "mask", "target"]
+    fields = ["image", "boxes", "labels", "masks", "keypoints", "mask", "visibility", "target"]
     for pads in (False, True):
         with pytest.warns(UserWarning, match="the sample's mask"):
             loaded = batches(dataset, fields=fields, on_bad="skip", pad_targets=pads)
-        for images, boxes, labels, masks, keypoints, mask, targets in loaded:
-            assert len(images) == len(boxes) == len(labels) == len(masks) == len(mask) == 0
-            assert len(keypoints) == len(targets) == 0
+        for batch in loaded:
+            assert [len(values) for values in batch] == [0] * len(fields)
     last: dict[str, Any] = {"rank": 1, "world_size": 2, "even_batches": False, "shuffle": True}
     one = opened(place).subset([3])
     loaded = list(
