@@ -32,7 +32,7 @@ from lib.augment import FOREBAY, KINDS, TORCHVISION
 from lib.augment.side import GROUP, RECIPES, SEED, Side
 from lib.comparison import Comparison, DisagreementError, report, show_table
 from lib.crop_sides import load_forebay, pack
-from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
+from lib.peers_environment import run_among_peers
 from lib.photo import Photo
 from lib.program import ROOT
 
@@ -229,10 +229,8 @@ def main() -> None:
     """Prints a table for each recipe and, last, one JSON object."""
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    if Path(sys.prefix) != ENVIRONMENT:
-        install_peers()
-        os.environ["OMP_NUM_THREADS"] = "1"
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+    os.environ["OMP_NUM_THREADS"] = "1"
+    run_among_peers()
 
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})

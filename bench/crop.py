@@ -22,7 +22,7 @@ import numpy as np
 
 from lib.comparison import Comparison, DisagreementError, report, show_table
 from lib.crop_sides import GROUP, PEERS, Forebay, Photo, Side, load_forebay, pack
-from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
+from lib.peers_environment import run_among_peers
 from lib.program import ROOT
 
 LIBRARY = ROOT / "build/release/bench/libbench_crop_c.so"
@@ -87,10 +87,8 @@ def main() -> None:
     """Prints a table and, last, one JSON object."""
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    if Path(sys.prefix) != ENVIRONMENT:
-        install_peers()
-        os.environ["OMP_NUM_THREADS"] = "1"
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+    os.environ["OMP_NUM_THREADS"] = "1"
+    run_among_peers()
 
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})

@@ -28,9 +28,7 @@ CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each
 """
 
 import argparse
-import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -42,7 +40,7 @@ from typing import Any
 import torch
 
 from lib.comparison import report, show_table
-from lib.peers_environment import ENVIRONMENT, PYTHON, install_peers
+from lib.peers_environment import run_among_peers
 from lib.program import ROOT
 from lib.sync_job import Accuracy, Jobs, Outcome
 from lib.sync_plot import plot
@@ -261,9 +259,8 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, help="draws what --full has found as an SVG")
     arguments = parser.parse_args()
-    if arguments.plot and Path(sys.prefix) != ENVIRONMENT:  # which has matplotlib
-        install_peers()
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+    if arguments.plot:
+        run_among_peers()  # matplotlib is there
     torch.set_num_threads(1)
     full = arguments.full
     tasks = arguments.tasks or (tuple(TASKS) if full else ("digits",))

@@ -45,6 +45,13 @@ def install_packages() -> None:
         subprocess.run(command, stdout=subprocess.DEVNULL, env=environment)
 
 
+def run_among_peers() -> None:
+    """Starts this program again in the peers' environment, installing it, unless it runs there."""
+    if Path(sys.prefix) != ENVIRONMENT:
+        install_peers()
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+
+
 def install_peers() -> None:
     """Makes the environment; says which of the peers cannot be installed."""
     lists = [PEERS_TXT, ALONE_TXT, PACKAGES_TXT, TORCHVISION_ON_CPU]

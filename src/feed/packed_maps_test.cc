@@ -64,7 +64,8 @@ class PackedMapsTest : public testing::Test {
     return out;
   }
 
-  // With the maps that are packed beside the images of `packed`, of which `numbers` are fed.
+  // Gives the options of a feed that takes the maps which lie beside the images of `packed`;
+  // `numbers` are the samples that are fed.
   static FeedOptions beside(const std::shared_ptr<const store::Dataset>& packed,
                             std::vector<uint64_t> numbers) {
     return options(store::field_files(packed, std::string(store::kMaskFields[0])),
@@ -77,7 +78,7 @@ class PackedMapsTest : public testing::Test {
     return out;
   }
 
-  // With the same maps from a dataset of their own.
+  // Gives the options of a feed that takes the same maps from a dataset of their own.
   static FeedOptions apart(const store::Dataset& fed) {
     const auto maps = store::open_packed(*fs_, "apart").value();
     std::vector<uint64_t> numbers;

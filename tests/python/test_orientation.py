@@ -1,4 +1,4 @@
-"""With orientation="apply" images are those that Pillow's ImageOps.exif_transpose makes.
+"""orientation="apply" gives the images that Pillow's ImageOps.exif_transpose makes.
 
 Batches are compared with those of files whose pixels, boxes, masks and keypoints are stored as they
 are shown.

@@ -125,7 +125,8 @@ def _policy(ranges: _Ranges) -> list[Any]:
         A.ColorJitter(factors, one, one, still, p=1),
         A.ColorJitter(one, factors, one, still, p=1),
         A.ColorJitter(one, one, factors, still, p=1),
-        # With a lightness of 1 this is a factor of 1 + 13 alpha, as torchvision counts them.
+        # With a lightness of 1, an alpha is the same as torchvision's sharpness factor of
+        # 1 + 13 alpha.
         A.Sharpen(alpha=(0, ranges.change / 13), lightness=one, p=1),
         A.Posterize(num_bits=ranges.bits, p=1),
         A.Solarize(threshold_range=ranges.threshold, p=1),
