@@ -113,7 +113,7 @@ double two_threads(const std::vector<ByteVector>& files, int rounds) {
 double touched_share(const jpeg::Rewritten& image, const base::Random& random) {
   const auto drawn = image::draw(kTransform, {image.header.width, image.header.height}, random);
   const base::Bytes header = base::Bytes(image.file).first(image.index.header_bytes);
-  const auto plan = jpeg::plan_region(image.index, header, drawn.value().region);
+  const auto plan = jpeg::plan_region(image.index, header, drawn.value().cut.region);
   if (!plan) stop(plan.error().message());
   uint64_t bytes = header.size();
   for (const jpeg::ByteRange& range : plan->places) bytes += range.length;

@@ -228,11 +228,11 @@ double compare_rgb(const std::vector<ByteVector>& files, size_t in_turn, size_t 
 class TheirCrops {
  public:
   void prepare(Bytes file, const image::Draw& draw, uint8_t* out) {
-    libjpeg_.decode(file, draw.region, &decoded_.pixels);
-    const image::Size size{draw.kept.width, draw.kept.height};
-    resizer_.resize(decoded_, image::whole(decoded_), draw.resized, draw.kept,
+    const image::Cut& cut = draw.cut;
+    libjpeg_.decode(file, cut.region, &decoded_.pixels);
+    resizer_.resize(decoded_, image::whole(decoded_), cut.resized, cut.kept,
                     [&](uint32_t y, const base::PlanarRow& row) {
-                      writer_.write_row(row, y, size, draw.flip, out);
+                      writer_.write_row(row, y, cut.size(), draw.flip, out);
                     });
     image::TensorWriter::complete();
   }
