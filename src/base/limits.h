@@ -58,6 +58,7 @@ inline constexpr size_t kInPlaceNoteBytesMax = 1u << 16;
 // Requests to a machine's own server of ranges
 inline constexpr size_t kServedConnectionsMax = 1024;
 inline constexpr uint32_t kServedHeadBytesMax = 8u << 10;
+inline constexpr uint64_t kServedBodyBytesMax = 1u << 20;  // of a request
 inline constexpr size_t kAgainTextBytesMax = 4u << 10;  // of a request: when bytes are needed again
 inline constexpr uint64_t kServedAnswerBytesMax = 64ull << 20;  // of the ranges of one request
 inline constexpr uint64_t kServedBytesMax = 256ull << 20;       // in memory for all answers

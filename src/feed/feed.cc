@@ -5,7 +5,6 @@
 
 #include "base/mutex.h"
 #include "feed/pipeline.h"
-#include "feed/slot_writer.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
 
@@ -24,6 +23,19 @@ constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
 // A sample's name in BadSample lists; in a view one sample may have several numbers.
 std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
 
+// An epoch, and those after it as far as the planner goes on.
+class WholeEpochs final : public Walk {
+ public:
+  explicit WholeEpochs(std::shared_ptr<const Planner> planner) : planner_(std::move(planner)) {}
+  bool goes_on(const StepRun& run) const override { return planner_->goes_on(run.epoch); }
+  std::optional<StepRun> next(const StepRun& run) override {
+    return planner_->epoch_from(run.epoch + 1);
+  }
+
+ private:
+  const std::shared_ptr<const Planner> planner_;
+};
+
 class FeedImpl final : public Feed {
  public:
   FeedImpl(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
@@ -32,7 +44,6 @@ class FeedImpl final : public Feed {
         options_(options),
         clock_(clock),
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
-        sample_bytes_(SlotWriter(options).sample_bytes()),
         planner_(own_planner_),
         traffic_(*dataset_),
         indexes_(*dataset_, options.memory_bytes_max / kIndexShare) {}
@@ -47,9 +58,8 @@ class FeedImpl final : public Feed {
   Trace& trace() override { return trace_; }
 
  private:
-  BatchPool::Shape shape() const;
   static Status check_position(const FeedState& state, const Steps& steps);
-  Pipeline::Start next_batch() const;
+  StepRun next_batch() const;
   Status begin(const std::stop_token& stop);
   void end_pipeline() EXCLUDES(mutex_);
   void add_wait(int64_t since_ns) EXCLUDES(mutex_);
@@ -59,8 +69,7 @@ class FeedImpl final : public Feed {
   const FeedOptions options_;
   const io::Clock& clock_;
   const std::shared_ptr<const Planner> own_planner_;  // of the epochs of FeedOptions::order
-  const size_t sample_bytes_;
-  std::shared_ptr<const Planner> planner_;  // of the epoch that was started last
+  std::shared_ptr<const Planner> planner_;            // of the epoch that was started last
   bool started_ = false;
   FeedState state_;
   std::set<std::string> bad_;  // the names of the samples in state_.bad
@@ -71,18 +80,9 @@ class FeedImpl final : public Feed {
   const TrafficSince traffic_;
   ChunkIndexes indexes_;  // kept from one pipeline to the next
   Crews crews_;
+  std::optional<WholeEpochs> walk_;     // the pipeline's
   std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
 };
-
-BatchPool::Shape FeedImpl::shape() const {
-  return {.samples = static_cast<uint32_t>(planner_->steps().batch()),
-          .sample_bytes = sample_bytes_,
-          .size = options_.transform.size,
-          .device = options_.device,
-          .whole = options_.images == Images::kWhole || options_.images == Images::kOwnSize,
-          .files = options_.files,
-          .targets = options_.targets != nullptr};
-}
 
 Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
   if (state.epoch >> 32 != 0) return fail(Code::kInvalid, "feed: epoch {} is too far", state.epoch);
@@ -95,12 +95,12 @@ Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
                                       : "each step has a size of its own");
 }
 
-// The batch that comes after state_; at an epoch's end the first of the next epoch.
-Pipeline::Start FeedImpl::next_batch() const {
+// What comes after state_: the rest of its epoch, or at its end the next epoch.
+StepRun FeedImpl::next_batch() const {
   const Steps& steps = planner_->steps();
   const uint64_t step = steps.step_at(state_.position).value();
-  if (step == steps.count()) return {.epoch = state_.epoch + 1, .step = 0};
-  return {.epoch = state_.epoch, .step = step};
+  if (step == steps.count()) return planner_->epoch_from(state_.epoch + 1);
+  return planner_->epoch_from(state_.epoch, step);
 }
 
 Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList> list,
@@ -112,7 +112,7 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   }
   RETURN_IF_ERROR(check_position(state, planner->steps()));
   const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_;
-  const Pipeline::Start before = next_batch();
+  const StepRun before = next_batch();
   state_ = state;
   bad_.clear();
   for (const BadSample& bad : state.bad) bad_.insert(name_of(bad));
@@ -125,9 +125,10 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
 }
 
 Status FeedImpl::begin(const std::stop_token& stop) {
-  const Pipeline::Start start = next_batch();
-  if (steps() == 0 || start.epoch >> 32 != 0) return {};
-  ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, shape(), start,
+  const StepRun first = next_batch();
+  if (steps() == 0 || first.epoch >> 32 != 0) return {};
+  walk_.emplace(planner_);
+  ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, *walk_, first,
                                                  indexes_, crews_, trace_, clock_, stop));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
@@ -151,7 +152,7 @@ bool FeedImpl::wait_ms(int ms) {
   // After an error it begins again. If that fails, next() will fail too and return the error.
   if (pipeline_ == nullptr && !begin({}).ok()) return true;
   if (pipeline_ == nullptr) return true;
-  const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().step);
+  const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().first);
   const int64_t begin_ns = io::monotonic_ns();
   const bool ready = pipeline_->wait_ms(ms);
   add_wait(begin_ns);
@@ -173,6 +174,10 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   if (const Status status = add_bad(std::move(prepared->bad)); !status.ok()) {
     end_pipeline();
     return tl::unexpected(status);
+  }
+  if (prepared->batch == nullptr) {
+    state_.position = planner_->steps().end;
+    return nullptr;
   }
   state_.position = planner_->steps().end_of(prepared->batch->step);
   base::MutexLock lock(mutex_);
@@ -220,12 +225,7 @@ FeedStats FeedImpl::stats() const {
 
 Result<std::unique_ptr<Feed>> Feed::open(std::shared_ptr<const store::Dataset> dataset,
                                          const FeedOptions& options, const io::Clock& clock) {
-  RETURN_IF_ERROR(check_options(options).at("feed"));
-  if (dataset == nullptr) return fail(Code::kInvalid, "feed: no dataset");
-  RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
-  if (options.targets != nullptr) {
-    RETURN_IF_ERROR(check_targets(*options.targets, dataset->sample_count()).at("feed"));
-  }
+  RETURN_IF_ERROR(check_feed(dataset.get(), options));
   return std::make_unique<FeedImpl>(std::move(dataset), options, clock);
 }
 

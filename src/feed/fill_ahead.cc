@@ -125,7 +125,7 @@ void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
 Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan, size_t load) {
   try {
     if (last_loads_.empty()) {
-      last_loads_.resize(plan.order.groups().size());
+      last_loads_.resize(plan.order->groups().size());
       for (size_t i = 0; i < plan.loads.size(); ++i) last_loads_[plan.loads[i].group] = i;
     }
     std::erase_if(groups_, [&](const auto& one) { return last_loads_[one.first] < load; });
@@ -158,7 +158,7 @@ Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of_slice(const EpochPlan
 std::deque<FillAhead::Wanted> FillAhead::wanted_of_group(const EpochPlan& plan,
                                                          const Load& load) const {
   std::deque<Wanted> wanted;
-  for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
+  for (const Stretch& stretch : plan.order->stretches(plan.order->groups()[load.group])) {
     const FileRange range = range_of(dataset_, stretch);
     const uint64_t end = range.offset + range.length;
     for (uint64_t at = range.offset; at < end;) {

@@ -15,11 +15,11 @@ constexpr uint64_t kCacheLine = 64;  // bytes
 uint64_t place_in_block(const FileRange& range) { return range.offset % io::kDirectAlignment; }
 
 const Group& group_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.groups()[epoch.plan->loads[load].group];
+  return epoch.plan->order->groups()[epoch.plan->loads[load].group];
 }
 
 std::span<const Stretch> stretches_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.stretches(group_of(epoch, load));
+  return epoch.plan->order->stretches(group_of(epoch, load));
 }
 
 // The pieces in which stretches are read.
@@ -74,7 +74,7 @@ EpochData::EpochData(std::shared_ptr<const EpochPlan> epoch_plan)
 }
 
 std::vector<uint32_t> permutation_of(const EpochData& epoch, size_t load) {
-  return epoch.plan->order.permutation(group_of(epoch, load));
+  return epoch.plan->order->permutation(group_of(epoch, load));
 }
 
 void make_room(const store::Dataset& dataset, store::Caching caching, SpareBuffers& spare,

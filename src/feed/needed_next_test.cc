@@ -132,7 +132,7 @@ class NeededNextTest : public RemoteTest {
       ChunkIndexes indexes(*set, 1u << 30);
       const Slicer slicer(*set, options, indexes);
       const Planner planner(set, options, options.order);
-      const auto plan = planner.plan(epoch, 0, {}).value();
+      const auto plan = planner.plan(planner.epoch_from(epoch), {}).value();
       for (const Load& load : plan->loads) {
         const auto group = slicer.share(*plan, load.group);
         out.push_back(slicer.slice(*plan, load, *group, {}).value());

@@ -30,6 +30,14 @@ Status check_options(const FeedOptions& options) {
   return {};
 }
 
+Status check_feed(const store::Dataset* dataset, const FeedOptions& options) {
+  RETURN_IF_ERROR(check_options(options).at("feed"));
+  if (dataset == nullptr) return base::fail(base::Code::kInvalid, "feed: no dataset");
+  RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
+  if (options.targets == nullptr) return {};
+  return check_targets(*options.targets, dataset->sample_count()).at("feed");
+}
+
 Status check_list(const FeedOptions& options, const SampleList& list, uint64_t samples) {
   RETURN_IF_ERROR(check_list(list, samples));
   if (list.step_ends.empty() || (options.world_size == 1 && !options.drop_last)) return {};

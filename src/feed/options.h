@@ -7,6 +7,7 @@
 
 #include "feed/order_source.h"
 #include "feed/targets.h"
+#include "feed/walk.h"
 #include "image/gpu/device_gpu.h"
 
 namespace forebay::feed {
@@ -80,6 +81,8 @@ struct FeedOptions {
   // the next.
   std::optional<bool> uncached;
   Regions regions = Regions::kAuto;
+  // Leaves out steps that others prepare; null: none.
+  std::shared_ptr<StepFilter> filter = {};
   // How many bad samples are replaced and listed; one more stops the run with an error. Each rank
   // counts its own.
   uint64_t bad_samples_max = 100;
@@ -87,6 +90,8 @@ struct FeedOptions {
 
 // Errors: kInvalid, naming the option.
 Status check_options(const FeedOptions& options);
+// The same, and whether they suit a dataset, which must not be null.
+Status check_feed(const store::Dataset* dataset, const FeedOptions& options);
 // Checks that a list suits the options and a dataset of `samples` samples. Errors: kInvalid.
 Status check_list(const FeedOptions& options, const SampleList& list, uint64_t samples);
 

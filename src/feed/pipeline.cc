@@ -24,6 +24,16 @@ int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
 }
 
+BatchPool::Shape shape_of(const FeedOptions& options, const Steps& steps) {
+  return {.samples = static_cast<uint32_t>(steps.batch()),
+          .sample_bytes = SlotWriter(options).sample_bytes(),
+          .size = options.transform.size,
+          .device = options.device,
+          .whole = options.images == Images::kWhole || options.images == Images::kOwnSize,
+          .files = options.files,
+          .targets = options.targets != nullptr};
+}
+
 // What this rank's slices take in the plans of the epoch and the next one, before any of their
 // bytes is there.
 uint64_t plan_bytes(const EpochPlan& plan) {
@@ -78,25 +88,25 @@ store::Caching caching_of(const FeedOptions& options, const EpochPlan& plan) {
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
-                                                 const BatchPool::Shape& shape, const Start& start,
+                                                 Walk& walk, const StepRun& first,
                                                  ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                  const io::Clock& clock,
                                                  const std::stop_token& stop) {
-  const io::ReadOptions read{.deadline_ns = {}, .stop = stop};
-  ASSIGN_OR_RETURN(auto plan,
-                   planner.plan(start.epoch, planner.steps().begin_of(start.step), read));
+  ASSIGN_OR_RETURN(auto plan, planner.plan(first, {.deadline_ns = {}, .stop = stop}));
+  const BatchPool::Shape shape = shape_of(options, planner.steps());
   ASSIGN_OR_RETURN(const uint64_t bytes, divide_memory(options, *plan, shape));
-  return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, shape, start, plan,
-                                                bytes, indexes, crews, trace, clock));
+  return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, walk, shape, plan, bytes,
+                                                indexes, crews, trace, clock));
 }
 
 Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
-                   const Planner& planner, const BatchPool::Shape& shape, const Start& start,
+                   const Planner& planner, Walk& walk, const BatchPool::Shape& shape,
                    const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
                    ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock)
     : dataset_(dataset),
       options_(options),
       planner_(planner),
+      walk_(walk),
       crews_(crews),
       trace_(trace),
       clock_(clock),
@@ -107,12 +117,11 @@ Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
       pool_(std::make_shared<BatchPool>(
           shape, static_cast<uint64_t>(options.prefetch) + kBatchesHeld, batch_bytes_max_)),
       slicer_(dataset, options, indexes),
-      reading_(dataset, planner, slicer_, first,
+      reading_(dataset, planner, walk, slicer_, first,
                {.memory_bytes_max = group_bytes_max,
                 .caching = caching_of(options, *first),
-                .first_batch_end = planner.steps().end_of(start.step)},
+                .first_batch_end = planner.steps().end_of(first->run.first)},
                crews.reading, trace),
-      next_step_(start.step),
       gpu_share_(options.device == nullptr ? Decode::kHost : options.decode) {
   const auto threads = static_cast<uint32_t>(thread_count(options));
   block_size_ = std::clamp(batch_size_ / (threads * kBlocksEach), 1u, kBlockSlots);
@@ -142,7 +151,10 @@ bool Pipeline::answered() const {
   return front_is_ready() || front_shortage();
 }
 
-bool Pipeline::front_is_ready() const { return unfinished_.front()->finished == batch_size_; }
+bool Pipeline::front_is_ready() const {
+  const UnfinishedBatch& front = *unfinished_.front();
+  return front.batch == nullptr || front.finished == batch_size_;
+}
 
 // Blocks reserve memory in their order: no later batch takes what the front batch needs.
 std::optional<BatchPool::Shortage> Pipeline::front_shortage() const {
@@ -269,8 +281,10 @@ bool Pipeline::take(Block* block) {
 }
 
 bool Pipeline::has_room() const {
-  const bool may_begin = !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
-                         unfinished_.size() < static_cast<size_t>(options_.prefetch);
+  const auto begun =
+      std::ranges::count_if(unfinished_, [](const auto& each) { return each->batch != nullptr; });
+  const bool may_begin =
+      !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() && begun < options_.prefetch;
   // Another batch's tensor must not take the room of files that come before it.
   const bool waits = varies_ && sample_bytes_ > 0;
   return may_begin && (!waits || pool_->blocks_ended(next_block_));
@@ -293,37 +307,77 @@ void Pipeline::end_block(uint64_t number) {
   work_.notify_one();
 }
 
+// Moves `step` over the steps of a run that others prepare. False when none is left.
+bool Pipeline::go_to_next_step(EpochData& run, uint64_t* step) {
+  const StepRun& of = run.plan->run;
+  const Steps& steps = planner_.steps();
+  std::vector<uint64_t> left_out;
+  for (; *step < of.end && !options_.filter->takes(of.epoch, *step); ++*step) {
+    for (uint64_t slot = 0; slot < batch_size_; ++slot) {
+      const uint64_t position = steps.position(*step, slot);
+      if (position < steps.end_of(*step)) left_out.push_back(position);
+    }
+  }
+  if (!left_out.empty()) reading_.leave_out(run, left_out);
+  return *step < of.end;
+}
+
 // Waits for the plan and touches new memory without the lock, so that ready batches can be consumed
 // meanwhile.
 void Pipeline::begin_batch() {
   beginning_ = true;
   auto batch = std::make_shared<UnfinishedBatch>();
-  batch->step = next_step_;
   const uint64_t asked = asked_;
+  const std::optional<uint64_t> next = next_step_;
+  bool is_any = options_.filter == nullptr || next_is_taken_;
   mutex_.unlock();
-  auto epoch = reading_.epoch();
-  if (epoch) batch->batch = pool_->take();
-  const bool last = epoch && batch->batch && batch->step + 1 == planner_.steps().count();
-  if (last) reading_.finish_epoch();
+  auto run = reading_.run();
+  if (run) {
+    batch->step = next.value_or((*run)->plan->run.first);
+    if (!is_any) is_any = go_to_next_step(**run, &batch->step);
+    if (is_any) batch->batch = pool_->take();
+  }
+  const bool has_begun = run && (batch->batch != nullptr || !is_any);
+  const bool last = has_begun && (!is_any || batch->step + 1 == (*run)->plan->run.end);
+  if (last) reading_.finish_run();
   mutex_.lock();
   beginning_ = false;
-  if (!epoch) {
-    plan_status_ = epoch.error();
-  } else if (batch->batch == nullptr) {
+  if (!run) {
+    plan_status_ = run.error();
+  } else if (!has_begun) {
+    next_step_ = batch->step;
+    next_is_taken_ = true;
     // It is tried again when the consumer asks for a batch, and the consumer learns of it only when
     // it waits for this very batch. If it asked meanwhile, it may have let go of a batch before.
     no_memory_ = asked == asked_;
   } else {
-    const uint64_t number = (*epoch)->plan->epoch;
-    batch->epoch = std::move(*epoch);
-    batch->batch->epoch = number;
-    batch->batch->step = batch->step;
-    next_step_ = last ? 0 : next_step_ + 1;
-    complete_ = last && !planner_.goes_on(number);
-    current_ = batch;
+    const StepRun of = (*run)->plan->run;
+    next_step_ = last ? std::nullopt : std::optional(batch->step + 1);
+    next_is_taken_ = false;
+    complete_ = last && !walk_.goes_on(of);
+    batch->epoch = std::move(*run);
+    if (is_any) {
+      batch->batch->epoch = of.epoch;
+      batch->batch->step = batch->step;
+      current_ = batch;
+    }
     unfinished_.push_back(std::move(batch));
   }
-  if (current_ == nullptr) done_.notify_one();
+  if (current_ == nullptr) {
+    done_.notify_one();
+    work_.notify_one();
+  }
+}
+
+// Tells the filter of batches that next() would give one after the other without waiting.
+void Pipeline::tell_what_is_made() {
+  if (options_.filter == nullptr) return;
+  for (const auto& batch : unfinished_) {
+    if (batch->batch == nullptr) continue;
+    if (batch->finished != batch_size_) return;
+    if (!std::exchange(batch->told, true))
+      options_.filter->made(batch->epoch->plan->epoch, batch->step);
+  }
 }
 
 void Pipeline::fill(SampleMaker& maker, Block* block) {
@@ -388,7 +442,10 @@ void Pipeline::finish(Block* block) {
     batch.failed_slot = block->failed_slot;
   }
   batch.finished += block->count;
-  if (batch.finished == batch_size_) done_.notify_one();
+  if (batch.finished == batch_size_) {
+    tell_what_is_made();
+    done_.notify_one();
+  }
   block->of = nullptr;
 }
 

@@ -1,5 +1,5 @@
-// Prepares batches from one position on, epoch after epoch, a few ahead of the consumer. To
-// continue at another position, destroy the pipeline and open another with the same threads.
+// Prepares the batches of a walk, a few ahead of the consumer. To continue elsewhere, destroy the
+// pipeline and open another with the same threads.
 #pragma once
 
 #include "feed/batch_pool.h"
@@ -11,8 +11,8 @@ namespace forebay::feed {
 
 // A batch as the consumer gets it.
 struct Prepared {
-  std::shared_ptr<const Batch> batch;
-  std::vector<BadSample> bad;  // in the order of their positions
+  std::shared_ptr<const Batch> batch;  // null: all other steps of the epoch are left out
+  std::vector<BadSample> bad;          // in the order of their positions
 };
 
 // Threads that work for one pipeline after another.
@@ -24,17 +24,12 @@ struct Crews {
 // One consumer thread calls everything. What open() is given outlives the pipeline.
 class Pipeline {
  public:
-  struct Start {
-    uint64_t epoch = 0;
-    uint64_t step = 0;  // below Steps::count()
-    bool operator==(const Start&) const = default;
-  };
-
-  // `stop` ends the wait for what the first epoch's plan needs over a network. Errors: kNoMemory
-  // when the options cannot work within memory_bytes_max; those of Planner::plan().
+  // Begins with the run `first`, which is not empty, and goes on with those after it in the walk.
+  // `stop` ends the wait for what the first plan needs over a network. Errors: kNoMemory when the
+  // options cannot work within memory_bytes_max; those of Planner::plan().
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
-                                                const BatchPool::Shape& shape, const Start& start,
+                                                Walk& walk, const StepRun& first,
                                                 ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                 const io::Clock& clock,
                                                 const std::stop_token& stop);
@@ -56,10 +51,11 @@ class Pipeline {
   struct UnfinishedBatch {
     std::shared_ptr<EpochData> epoch;
     uint64_t step = 0;
-    std::shared_ptr<Batch> batch;
-    uint32_t taken = 0;                               // slots handed out
-    uint64_t blocks_end = 0;                          // the number after those of its blocks
-    uint32_t finished = 0;                            // slots filled
+    std::shared_ptr<Batch> batch;  // null: there is nothing to do, and next() says so
+    uint32_t taken = 0;            // slots handed out
+    uint64_t blocks_end = 0;       // the number after those of its blocks
+    uint32_t finished = 0;         // slots filled
+    bool told = false;             // to the filter
     std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
     Status status;                                    // of the first slot that failed
     uint32_t failed_slot = 0;
@@ -90,9 +86,9 @@ class Pipeline {
   };
 
   Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
-           const BatchPool::Shape& shape, const Start& start,
-           const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
-           ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock);
+           Walk& walk, const BatchPool::Shape& shape, const std::shared_ptr<const EpochPlan>& first,
+           uint64_t group_bytes_max, ChunkIndexes& indexes, Crews& crews, Trace& trace,
+           const io::Clock& clock);
   void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
@@ -103,6 +99,8 @@ class Pipeline {
   void end_block(uint64_t number) EXCLUDES(mutex_);
   bool has_room() const REQUIRES(mutex_);
   void begin_batch() REQUIRES(mutex_);
+  bool go_to_next_step(EpochData& run, uint64_t* step);
+  void tell_what_is_made() REQUIRES(mutex_);
   void fill(SampleMaker& maker, Block* block);
   Status begin_tasks(SampleMaker& maker, Block* block) const;
   void finish(Block* block) EXCLUDES(mutex_);
@@ -110,6 +108,7 @@ class Pipeline {
   const store::Dataset& dataset_;
   const FeedOptions& options_;
   const Planner& planner_;
+  Walk& walk_;
   Crews& crews_;
   Trace& trace_;
   const io::Clock& clock_;
@@ -129,11 +128,13 @@ class Pipeline {
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool beginning_ GUARDED_BY(mutex_) = false;  // a thread is making room for the next batch
   bool no_memory_ GUARDED_BY(mutex_) = false;  // there was none for the next batch
-  bool complete_ GUARDED_BY(mutex_) = false;   // all batches have begun; no epoch follows
+  bool complete_ GUARDED_BY(mutex_) = false;   // all batches have begun; no run follows
   uint64_t asked_ GUARDED_BY(mutex_) = 0;      // how often the consumer asked for a batch
   bool waited_ GUARDED_BY(mutex_) = false;     // the consumer has waited for the next batch
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
-  uint64_t next_step_ GUARDED_BY(mutex_) = 0;
+  // The step that begins next in the run that reading_ gives; unset: the run's first one.
+  std::optional<uint64_t> next_step_ GUARDED_BY(mutex_);
+  bool next_is_taken_ GUARDED_BY(mutex_) = false;  // the filter has let next_step_ pass
   uint64_t next_block_ GUARDED_BY(mutex_) = 0;
   std::deque<std::shared_ptr<UnfinishedBatch>> unfinished_ GUARDED_BY(mutex_);
   std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // with slots to hand out

@@ -49,7 +49,7 @@ uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
 // Each lane uses one load at a time, so the memory needed at a load's first use is the sum of the
 // lanes' current loads.
 uint64_t bytes_needed(const EpochPlan& plan) {
-  std::vector<uint64_t> in_lane(plan.order.lanes());
+  std::vector<uint64_t> in_lane(plan.order->lanes());
   uint64_t now = 0;
   uint64_t most = 0;
   for (const Load& load : plan.loads) {
@@ -74,7 +74,7 @@ FileRange range_of(const store::Dataset& dataset, const Stretch& stretch) {
 }
 
 Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
-                 OrderSource source)
+                 OrderSource source, Runs runs)
     : dataset_(std::move(dataset)),
       is_remote_(is_any_remote(*dataset_)),
       source_(std::move(source)),
@@ -84,7 +84,8 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
              .world_size = static_cast<uint64_t>(options.world_size),
              .end = end_of_epoch(options, epoch_samples(source_, dataset_->sample_count())),
              .step_ends = {}},
-      goes_on_(options.next_epoch) {
+      goes_on_(options.next_epoch),
+      runs_(runs) {
   const uint64_t samples = epoch_samples(source_, dataset_->sample_count());
   order_.repeats = steps_.end > samples ? steps_.end - samples : 0;
   const SampleList* list = list_of(source_);
@@ -131,23 +132,26 @@ uint64_t Planner::bytes_of(const Order& order) const {
 // The mean size of a group's samples where they are read in slices; else 0. Estimated without the
 // samples' locations, so that planning touches none of them.
 uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) const {
-  if (!is_remote_) return 0;
+  if (!may_slice()) return 0;
   const auto stretches = order.stretches(group);
-  const bool is_remote = std::ranges::any_of(
-      stretches, [&](const Stretch& stretch) { return dataset_->is_remote(stretch.chunk); });
-  if (!is_remote) return 0;
+  const bool is_sliced =
+      runs_ == Runs::kSteps || std::ranges::any_of(stretches, [&](const Stretch& stretch) {
+        return dataset_->is_remote(stretch.chunk);
+      });
+  if (!is_sliced) return 0;
   uint64_t bytes = 0;
   for (const Stretch& stretch : stretches) {
     const store::ChunkInfo& chunk = dataset_->chunk(stretch.chunk);
     bytes += chunk.bytes / chunk.samples * stretch.count;
   }
   const uint64_t mean = bytes / group.count;
+  if (runs_ == Runs::kSteps) return std::max<uint64_t>(1, mean);
   return mean >= kSlicedSampleBytes ? mean : 0;
 }
 
 // Where groups that are read as a whole begin and end must be known before they are read.
 Status Planner::load_locations(const Order& order, const io::ReadOptions& read) const {
-  if (!is_remote_) return {};
+  if (!is_remote_ || runs_ == Runs::kSteps) return {};
   std::vector<uint32_t> chunks;
   for (const Group& group : order.groups()) {
     const auto stretches = order.stretches(group);
@@ -160,24 +164,28 @@ Status Planner::load_locations(const Order& order, const io::ReadOptions& read) 
   return chunks.empty() ? Status() : dataset_->load_locations(chunks, read);
 }
 
-// Adds the loads of a group. Those that only positions below `start` need get no uses.
-void Planner::add_loads(size_t number, uint64_t start, EpochPlan* plan) const {
-  const Order& order = plan->order;
+// Adds the loads of a group. Those that only steps before the run need get no uses; of single steps
+// they are not even added.
+void Planner::add_loads(size_t number, EpochPlan* plan) const {
+  const Order& order = *plan->order;
   const Group& group = order.groups()[number];
   const Uses uses = uses_of_lane(steps_, order.lanes(), group.lane);
-  const uint64_t last =
-      std::min(group.first_index + group.count, index_of(steps_.end, order.lanes(), group.lane));
+  const auto below = [&](uint64_t position) {
+    return uses.below(index_of(position, order.lanes(), group.lane));
+  };
   const uint64_t from = uses.below(group.first_index);
-  const uint64_t to = uses.below(last);
-  if (!uses.any || from >= to) return;
-  const uint64_t done = uses.below(index_of(start, order.lanes(), group.lane));
+  const uint64_t to =
+      std::min(uses.below(group.first_index + group.count), below(end_of(plan->run)));
+  const uint64_t done = std::max(from, below(steps_.begin_of(plan->run.first)));
+  if (!uses.any || from >= to || (runs_ == Runs::kSteps && done >= to)) return;
   const uint64_t mean = sliced_sample_bytes(order, group);
   const uint64_t each = mean == 0 ? to - from : std::max<uint64_t>(1, kSliceBytes / mean);
+  const uint64_t first = runs_ == Runs::kSteps ? done - (done - from) % each : from;
   plan->loads_of_group[number] = {.begin = plan->load_numbers.size(),
-                                  .first = uses.at(from) - group.first_index,
+                                  .first = uses.at(first) - group.first_index,
                                   .span = each * uses.stride};
   plan->has_slices = plan->has_slices || mean > 0;
-  for (uint64_t begin = from; begin < to; begin += each) {
+  for (uint64_t begin = first; begin < to; begin += each) {
     const uint64_t end = std::min(begin + each, to);
     const uint64_t left = std::clamp(done, begin, end);
     plan->load_numbers.push_back(kNoLoad);
@@ -192,21 +200,54 @@ void Planner::add_loads(size_t number, uint64_t start, EpochPlan* plan) const {
   }
 }
 
-Result<std::shared_ptr<const EpochPlan>> Planner::plan(uint64_t epoch, uint64_t start,
+// The order of an epoch is made anew for each plan, unless the plans are of single steps.
+Result<std::shared_ptr<const Order>> Planner::order_of(uint64_t epoch,
+                                                       const io::ReadOptions& read) const {
+  {
+    base::MutexLock lock(mutex_);
+    if (last_order_ != nullptr && last_epoch_ == epoch) return last_order_;
+  }
+  ASSIGN_OR_RETURN(Order made, make_order(*dataset_, source_, order_, epoch, read));
+  auto order = std::make_shared<const Order>(std::move(made));
+  if (runs_ == Runs::kEpochs) return order;
+  base::MutexLock lock(mutex_);
+  last_epoch_ = epoch;
+  last_order_ = order;
+  return order;
+}
+
+// The groups that a run's positions are in, lane by lane.
+template <class Function>
+void Planner::each_group(const EpochPlan& plan, const Function& function) const {
+  const Order& order = *plan.order;
+  if (runs_ == Runs::kEpochs) {
+    for (size_t number = 0; number < order.groups().size(); ++number) function(number);
+    return;
+  }
+  for (uint32_t lane = 0; lane < order.lanes(); ++lane) {
+    const uint64_t begin = index_of(steps_.begin_of(plan.run.first), order.lanes(), lane);
+    const uint64_t end = index_of(end_of(plan.run), order.lanes(), lane);
+    if (begin >= end) continue;
+    const size_t last = order.group_of(lane, end - 1);
+    for (size_t number = order.group_of(lane, begin); number <= last; ++number) function(number);
+  }
+}
+
+Result<std::shared_ptr<const EpochPlan>> Planner::plan(const StepRun& run,
                                                        const io::ReadOptions& read) const {
   auto plan = std::make_shared<EpochPlan>();
-  plan->epoch = epoch;
-  ASSIGN_OR_RETURN(plan->order, make_order(*dataset_, source_, order_, epoch, read));
-  RETURN_IF_ERROR(load_locations(plan->order, read));
-  const size_t groups = plan->order.groups().size();
-  plan->loads_of_group.resize(groups);
-  for (size_t number = 0; number < groups; ++number) add_loads(number, start, plan.get());
+  plan->epoch = run.epoch;
+  plan->run = run;
+  ASSIGN_OR_RETURN(plan->order, order_of(run.epoch, read));
+  RETURN_IF_ERROR(load_locations(*plan->order, read));
+  plan->loads_of_group.resize(plan->order->groups().size());
+  each_group(*plan, [&](size_t number) { add_loads(number, plan.get()); });
   std::ranges::sort(plan->loads, {}, &Load::first_position);
   plan->bytes_needed = bytes_needed(*plan);
   if (varies_by_epoch(source_)) {
     plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
   }
-  plan->bytes = bytes_of(plan->order);
+  plan->bytes = bytes_of(*plan->order);
   std::erase_if(plan->loads, [](const Load& load) { return load.uses == 0; });
   for (size_t i = 0; i < plan->loads.size(); ++i) {
     const Load& load = plan->loads[i];

@@ -2,12 +2,15 @@
 // load for them. Plain data; what is in memory is the business of feed/reading.h.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "base/mutex.h"
 #include "feed/options.h"
 #include "feed/order.h"
 #include "feed/steps.h"
+#include "feed/walk.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {
@@ -34,17 +37,18 @@ struct LoadsOfGroup {
   uint64_t span = 1;   // indices of the group for each load
 };
 
-// One epoch of one rank. Never changed once it is made.
+// A run of steps of one epoch, for one rank. Never changed once it is made.
 struct EpochPlan {
   uint64_t epoch = 0;
-  Order order;
+  StepRun run = {};
+  std::shared_ptr<const Order> order;
   std::vector<Load> loads;                   // sorted by first_position
   std::vector<LoadsOfGroup> loads_of_group;  // like Order::groups(), of those that this rank needs
   std::vector<size_t>
       load_numbers;  // indices in `loads`; kNoLoad if only earlier positions need it
   bool has_slices = false;
-  // The most bytes of loads that are in use at the same moment, from the epoch's beginning on. It
-  // is the same for all epochs of a weighted order.
+  // The most bytes of loads that are in use at the same moment, from the epoch's beginning on to
+  // the run's end. It is the same for all epochs of a weighted order.
   uint64_t bytes_needed = 0;
   // Bytes of everything that the epoch reads, on all ranks.
   uint64_t bytes = 0;
@@ -54,6 +58,13 @@ struct EpochPlan {
   size_t load_of(size_t group, uint64_t at) const {
     const LoadsOfGroup& of = loads_of_group[group];
     return load_numbers[of.begin + (at - of.first) / of.span];
+  }
+  // The number of the load that holds the sample at a position, which is this rank's.
+  size_t load_at(uint64_t position) const {
+    const auto lane = static_cast<uint32_t>(position % order->lanes());
+    const uint64_t index = position / order->lanes();
+    const size_t group = order->group_of(lane, index);
+    return load_of(group, index - order->groups()[group].first_index);
   }
 };
 
@@ -65,28 +76,49 @@ inline constexpr uint64_t kSlicedSampleBytes = 8 << 10;
 // little enough that a batch waits for few samples that it does not need.
 inline constexpr uint64_t kSliceBytes = 512 << 10;
 
+// What a planner's runs of steps are.
+enum class Runs : uint8_t {
+  kEpochs,  // epochs, or what is left of one
+  // Single steps from anywhere: nothing is read but their samples, in slices.
+  kSteps,
+};
+
 // Plans epochs, and keeps what does not change between them. Any thread may call anything.
 class Planner {
  public:
   // The source suits the dataset (check_source).
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
-          OrderSource source);
+          OrderSource source, Runs runs = Runs::kEpochs);
   const Steps& steps() const { return steps_; }
   // Whether any chunk of the dataset comes over a network.
   bool is_remote() const { return is_remote_; }
+  // Whether slices may have to be read.
+  bool may_slice() const { return is_remote_ || runs_ == Runs::kSteps; }
   // Whether an epoch is prepared after this one; the last has the largest number that fits.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
-  // Leaves out the loads that only positions below `start` need. Over a network it waits until it
-  // is known where the samples of lists, and of groups that are read as a whole, lie; `read` limits
-  // that. Errors: those of make_order() and of Dataset::load_locations().
-  Result<std::shared_ptr<const EpochPlan>> plan(uint64_t epoch, uint64_t start,
-                                                const io::ReadOptions& read) const;
+  // An epoch from one of its steps on.
+  StepRun epoch_from(uint64_t epoch, uint64_t step = 0) const {
+    return {.epoch = epoch, .first = step, .end = steps_.count()};
+  }
+  // Leaves out the loads that only other steps need. Over a network it waits until it is known
+  // where the samples of lists, and of groups that are read as a whole, lie; `read` limits that.
+  // Errors: those of make_order() and of Dataset::load_locations().
+  Result<std::shared_ptr<const EpochPlan>> plan(const StepRun& run,
+                                                const io::ReadOptions& read) const EXCLUDES(mutex_);
 
  private:
   uint64_t bytes_of(const Order& order, const Group& group) const;
   uint64_t sliced_sample_bytes(const Order& order, const Group& group) const;
   Status load_locations(const Order& order, const io::ReadOptions& read) const;
-  void add_loads(size_t number, uint64_t start, EpochPlan* plan) const;
+  Result<std::shared_ptr<const Order>> order_of(uint64_t epoch, const io::ReadOptions& read) const
+      EXCLUDES(mutex_);
+  // The position after the run's last one.
+  uint64_t end_of(const StepRun& run) const {
+    return std::min(steps_.begin_of(run.end), steps_.end);
+  }
+  template <class Function>
+  void each_group(const EpochPlan& plan, const Function& function) const;
+  void add_loads(size_t number, EpochPlan* plan) const;
   uint64_t bytes_of(const Order& order) const;
   uint64_t drawn_bytes_needed() const;
 
@@ -96,6 +128,11 @@ class Planner {
   OrderOptions order_;
   Steps steps_;
   bool goes_on_ = true;
+  const Runs runs_;
+  // Of single steps: the order of the last one's epoch, as the next one is probably of the same.
+  mutable base::Mutex mutex_;
+  mutable uint64_t last_epoch_ GUARDED_BY(mutex_) = 0;
+  mutable std::shared_ptr<const Order> last_order_ GUARDED_BY(mutex_);
 };
 
 // A run of bytes in a chunk's file.

@@ -4,21 +4,21 @@
 
 namespace forebay::feed {
 
-void ReadAhead::add_epoch(std::shared_ptr<const EpochPlan> plan) {
-  FOREBAY_CHECK(wants_epoch());
+void ReadAhead::add(std::shared_ptr<const EpochPlan> plan) {
+  FOREBAY_CHECK(wants_plan());
   if (plan_ == nullptr) {
-    first_epoch_ = plan->epoch;
     const auto others =
         std::ranges::lower_bound(plan->loads, limits_.urgent_end, {}, &Load::first_position);
     urgent_ = urgent_left_ = static_cast<size_t>(others - plan->loads.begin());
   }
   plan_ = std::move(plan);
+  ++plans_;
   next_ = 0;
 }
 
 std::optional<LoadId> ReadAhead::next_load() {
-  if (wants_epoch() || !waiting_.empty()) return std::nullopt;
-  if (!has_room_for_read({.epoch = plan_->epoch, .number = next_}, 1)) return std::nullopt;
+  if (wants_plan() || !waiting_.empty()) return std::nullopt;
+  if (!has_room_for_read({.plan = plans_ - 1, .number = next_}, 1)) return std::nullopt;
   if (unnamed_ == limits_.unnamed) return std::nullopt;
   const Load& load = plan_->loads[next_];
   if (load.lane >= in_lane_.size()) in_lane_.resize(load.lane + 1);
@@ -27,7 +27,7 @@ std::optional<LoadId> ReadAhead::next_load() {
   memory_bytes_ += load.bytes;
   ++in_lane_[load.lane];
   ++unnamed_;
-  const LoadId id{.epoch = plan_->epoch, .number = next_++};
+  const LoadId id{.plan = plans_ - 1, .number = next_++};
   if (is_urgent(id)) ++urgent_unnamed_;
   return id;
 }
@@ -62,7 +62,7 @@ void ReadAhead::drop(uint32_t lane, uint64_t load_bytes) {
 }
 
 bool ReadAhead::is_urgent(const LoadId& load) const {
-  return load.epoch == first_epoch_ && load.number < urgent_;
+  return load.plan == 0 && load.number < urgent_;
 }
 
 // Everything of the load is in memory, or nothing of it will be read.

@@ -12,9 +12,9 @@
 
 namespace forebay::feed {
 
-// A load of an epoch's plan.
+// A load of a plan.
 struct LoadId {
-  uint64_t epoch = 0;
+  uint64_t plan = 0;  // how many plans were added before
   size_t number = 0;  // index in EpochPlan::loads
   auto operator<=>(const LoadId&) const = default;
 };
@@ -41,7 +41,7 @@ struct ReadAheadLimits {
   uint32_t beside_urgent = 8;
 };
 
-// One thread at a time may use it. The order of calls: add_epoch() makes loads known; next_load()
+// One thread at a time may use it. The order of calls: add() makes loads known; next_load()
 // starts one, for which begin() names the reads, perhaps later, when others have started;
 // next_read() starts a read, and finish() says that it is over; drop() gives back a load's memory.
 // Loads start in the order of the plans, each when all reads that are named have started and its
@@ -56,11 +56,11 @@ class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}
 
-  // The epoch to read after those added before, all of whose loads have started. Each of its loads
+  // The plan to read after those added before, all of whose loads have started. Each of its loads
   // must fit the memory beside what is needed at the same time (EpochPlan::bytes_needed).
-  void add_epoch(std::shared_ptr<const EpochPlan> plan);
-  // Whether all loads of all epochs have started, so that the next epoch may be added.
-  bool wants_epoch() const { return plan_ == nullptr || next_ == plan_->loads.size(); }
+  void add(std::shared_ptr<const EpochPlan> plan);
+  // Whether all loads of all plans have started, so that the next plan may be added.
+  bool wants_plan() const { return plan_ == nullptr || next_ == plan_->loads.size(); }
 
   // The number of the load of the last plan that starts next.
   size_t next() const { return next_; }
@@ -89,8 +89,8 @@ class ReadAhead {
 
   const ReadAheadLimits limits_;
   std::shared_ptr<const EpochPlan> plan_;
-  size_t next_ = 0;  // the load of plan_ that starts next
-  uint64_t first_epoch_ = 0;
+  size_t next_ = 0;                    // the load of plan_ that starts next
+  uint64_t plans_ = 0;                 // that were added
   size_t urgent_ = 0;                  // the first loads of the first plan
   size_t urgent_left_ = 0;             // those that are not in memory yet
   size_t urgent_unnamed_ = 0;          // those that have started and whose reads are not named

@@ -53,7 +53,7 @@ struct Model {
     plans.push_back(plan);
   }
 
-  const Load& load_of(const LoadId& id) const { return plans[id.epoch]->loads[id.number]; }
+  const Load& load_of(const LoadId& id) const { return plans[id.plan]->loads[id.number]; }
 
   // Does what the stage does after each event.
   void start_what_fits() {
@@ -62,8 +62,8 @@ struct Model {
         start(*read);
       } else if (const auto load = ahead->next_load()) {
         begin(*load);
-      } else if (ahead->wants_epoch() && next_plan < plans.size()) {
-        ahead->add_epoch(plans[next_plan++]);
+      } else if (ahead->wants_plan() && next_plan < plans.size()) {
+        ahead->add(plans[next_plan++]);
       } else {
         return;
       }
@@ -175,7 +175,7 @@ TEST(ReadAhead, ALargeReadMayBeInFlightAlone) {
   auto plan = std::make_shared<EpochPlan>();
   plan->loads = {{.uses = 1, .bytes = 100}};
   ReadAhead ahead({.memory_bytes = 100, .reads = 4, .read_bytes = 10});
-  ahead.add_epoch(plan);
+  ahead.add(plan);
   const LoadId load = ahead.next_load().value();
   EXPECT_TRUE(ahead.begin(load, {{.load = load, .bytes = 60}, {.load = load, .bytes = 40}}));
   const PieceRead first = ahead.next_read().value();
@@ -184,14 +184,14 @@ TEST(ReadAhead, ALargeReadMayBeInFlightAlone) {
   EXPECT_FALSE(ahead.finish(first));
   const PieceRead second = ahead.next_read().value();
   EXPECT_TRUE(ahead.finish(second));
-  EXPECT_TRUE(ahead.wants_epoch());
+  EXPECT_TRUE(ahead.wants_plan());
 }
 
 TEST(ReadAhead, WhatTheFirstBatchNeedsComesBeforeWhatIsReadAhead) {
   auto plan = std::make_shared<EpochPlan>();
   for (uint64_t i = 0; i < 8; ++i) plan->loads.push_back({.first_position = i, .uses = 1});
   ReadAhead ahead({.memory_bytes = 100, .reads = 5, .urgent_end = 3, .beside_urgent = 2});
-  ahead.add_epoch(plan);
+  ahead.add(plan);
   std::deque<PieceRead> flying;
   const auto start_all = [&] {
     while (true) {

@@ -14,7 +14,7 @@ using base::MutexLock;
 
 namespace {
 
-constexpr size_t kEpochsAhead = 2;  // the epoch that is prepared, and the next one
+constexpr size_t kRunsAhead = 2;  // the run that is prepared, and the next one
 // Threads that plan slices: one for each lane that usually begins at the same time, as they wait
 // for indexes.
 constexpr uint32_t kSlicers = 8;
@@ -25,11 +25,12 @@ Status no_memory(uint64_t bytes) {
 
 }  // namespace
 
-ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner,
+ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner, Walk& walk,
                            const Slicer& slicer, std::shared_ptr<const EpochPlan> first,
                            const Options& options, ReadingCrews& crews, Trace& trace)
     : dataset_(dataset),
       planner_(planner),
+      walk_(walk),
       slicer_(slicer),
       options_(options),
       is_remote_(planner.is_remote()),
@@ -43,11 +44,11 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
       queue_(crews.readers, {}, [this](const io::DoneRead& done) { finish_read(done); }) {
   {
     MutexLock lock(mutex_);
-    add_epoch(std::make_shared<EpochData>(std::move(first)));
+    add_run(std::make_shared<EpochData>(std::move(first)));
   }
-  if (is_remote_)
+  if (planner.may_slice())
     crews_.slicers.start(kSlicers, [this](uint32_t thread) { work_on_slices(thread); });
-  crews_.planners.start(1, [this](uint32_t) { plan_epochs(); });
+  crews_.planners.start(1, [this](uint32_t) { plan_runs(); });
 }
 
 ReadingStage::~ReadingStage() {
@@ -63,23 +64,24 @@ void ReadingStage::stop() {
     ready_.notify_all();
     may_plan_.notify_all();
   }
+  walk_.stop();
   to_slice_.close();
   fill_ahead_.stop();
   stop_.request_stop();
   queue_.cancel();
 }
 
-Result<std::shared_ptr<EpochData>> ReadingStage::epoch() {
+Result<std::shared_ptr<EpochData>> ReadingStage::run() {
   MutexLock lock(mutex_);
-  while (!stopped_ && epochs_.empty() && plan_status_.ok()) ready_.wait(mutex_);
+  while (!stopped_ && runs_.empty() && plan_status_.ok()) ready_.wait(mutex_);
   if (stopped_) return fail(Code::kCancelled, "feed: stopped");
-  if (epochs_.empty()) return tl::unexpected(plan_status_);
-  return epochs_.front();
+  if (runs_.empty()) return tl::unexpected(plan_status_);
+  return runs_.front();
 }
 
-void ReadingStage::finish_epoch() {
+void ReadingStage::finish_run() {
   MutexLock lock(mutex_);
-  epochs_.pop_front();
+  runs_.pop_front();
   may_plan_.notify_one();
 }
 
@@ -98,14 +100,32 @@ Status ReadingStage::wait(const LoadedGroup& group) {
 void ReadingStage::release(EpochData& epoch, size_t load) {
   LoadedGroup& group = epoch.loads[load];
   if (group.uses_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  MutexLock lock(mutex_);
+  drop(epoch, load);
+  start_what_fits();
+}
+
+void ReadingStage::drop(EpochData& epoch, size_t load) {
+  LoadedGroup& group = epoch.loads[load];
   group.permutation = std::vector<uint32_t>();
   group.slice.reset();
   group.shared.reset();
-  MutexLock lock(mutex_);
   ahead_.drop(epoch.plan->loads[load].lane, group.bytes);
   spare_.keep(std::move(group.memory), group.bytes);
   group.stretches = std::vector<StretchBytes>();
   shrink_spare();
+}
+
+// A load that is not in memory yet is dropped by publish().
+void ReadingStage::leave_out(EpochData& epoch, std::span<const uint64_t> positions) {
+  MutexLock lock(mutex_);
+  for (const uint64_t position : positions) {
+    const size_t load = epoch.plan->load_at(position);
+    LoadedGroup& group = epoch.loads[load];
+    if (group.uses_left.fetch_sub(1, std::memory_order_acq_rel) == 1 && group.loaded) {
+      drop(epoch, load);
+    }
+  }
   start_what_fits();
 }
 
@@ -141,7 +161,7 @@ void ReadingStage::start_what_fits() {
 
 // What comes later in the epoch that is used at the moment may be fetched ahead.
 void ReadingStage::note_ahead() {
-  if (epochs_.size() == 1) fill_ahead_.note(newest_->plan, ahead_.next(), loading_.empty());
+  if (runs_.size() == 1) fill_ahead_.note(newest_->plan, ahead_.next(), loading_.empty());
 }
 
 void ReadingStage::begin_load(const LoadId& id) {
@@ -151,6 +171,10 @@ void ReadingStage::begin_load(const LoadId& id) {
   group.bytes = load.bytes;
   try {
     loading_.emplace(id, epoch);
+    if (group.uses_left == 0) {
+      ahead_.begin(id, {});
+      return publish(*epoch, id);
+    }
     if (load.is_slice) {
       std::weak_ptr<SlicedGroup>& shared = epoch->sliced_groups[load.group];
       group.shared = shared.lock();
@@ -314,21 +338,25 @@ void ReadingStage::complete(EpochData& epoch, const LoadId& id) {
   }
   MutexLock lock(mutex_);
   publish(epoch, id);
+  start_what_fits();  // where nobody uses the load any more, its memory is free
 }
 
 void ReadingStage::publish(EpochData& epoch, const LoadId& id) {
-  epoch.loads[id.number].loaded.store(true, std::memory_order_release);
+  LoadedGroup& group = epoch.loads[id.number];
+  const bool is_left_out = group.uses_left == 0;  // asked before anybody can use it
+  group.loaded.store(true, std::memory_order_release);
+  if (is_left_out) drop(epoch, id.number);
   loading_.erase(id);
   note_ahead();
   ready_.notify_all();
 }
 
 bool ReadingStage::may_plan() const {
-  return ahead_.wants_epoch() && planner_.goes_on(newest_->plan->epoch) &&
-         epochs_.size() < kEpochsAhead && plan_status_.ok();
+  return ahead_.wants_plan() && walk_.goes_on(newest_->plan->run) && runs_.size() < kRunsAhead &&
+         plan_status_.ok();
 }
 
-void ReadingStage::plan_epochs() {
+void ReadingStage::plan_runs() {
   io::work_in_background();
   MutexLock lock(mutex_);
   while (!stopped_) {
@@ -336,43 +364,44 @@ void ReadingStage::plan_epochs() {
       may_plan_.wait(mutex_);
       continue;
     }
-    const uint64_t number = newest_->plan->epoch + 1;
+    const StepRun before = newest_->plan->run;
     mutex_.unlock();
-    auto epoch = plan_epoch(number);
+    const auto next = walk_.next(before);
+    auto run = next ? plan_run(*next) : fail(Code::kCancelled, "feed: stopped");
     mutex_.lock();
-    if (epoch) {
-      add_epoch(std::move(*epoch));
+    if (run) {
+      add_run(std::move(*run));
     } else {
-      plan_status_ = epoch.error();
+      plan_status_ = run.error();
     }
     ready_.notify_all();
   }
 }
 
-Result<std::shared_ptr<EpochData>> ReadingStage::plan_epoch(uint64_t number) {
-  const Trace::Span span(trace_, "plan", {.name = "plan"}, "epoch", number);
+Result<std::shared_ptr<EpochData>> ReadingStage::plan_run(const StepRun& run) {
+  const Trace::Span span(trace_, "plan", {.name = "plan"}, "epoch", run.epoch);
   const int64_t begin = io::monotonic_ns();
   const int64_t cpu_begin = io::thread_cpu_ns();
-  auto epoch = make_epoch(number);
+  auto planned = make_run(run);
   read_ns_ += io::thread_cpu_ns() - cpu_begin;
   reading_ns_ += io::monotonic_ns() - begin;
-  return epoch;
+  return planned;
 }
 
-void ReadingStage::add_epoch(std::shared_ptr<EpochData> epoch) {
-  ahead_.add_epoch(epoch->plan);
-  newest_ = epoch;
-  epochs_.push_back(std::move(epoch));
+void ReadingStage::add_run(std::shared_ptr<EpochData> run) {
+  ahead_.add(run->plan);
+  newest_ = run;
+  runs_.push_back(std::move(run));
   start_what_fits();
 }
 
-Result<std::shared_ptr<EpochData>> ReadingStage::make_epoch(uint64_t number) const {
+Result<std::shared_ptr<EpochData>> ReadingStage::make_run(const StepRun& run) const {
   try {
-    ASSIGN_OR_RETURN(auto plan, planner_.plan(number, 0, read_options()));
+    ASSIGN_OR_RETURN(auto plan, planner_.plan(run, read_options()));
     RETURN_IF_ERROR(check_memory(*plan));
     return std::make_shared<EpochData>(std::move(plan));
   } catch (const std::bad_alloc&) {
-    return fail(Code::kNoMemory, "feed: no memory for the order of epoch {}", number);
+    return fail(Code::kNoMemory, "feed: no memory for the order of epoch {}", run.epoch);
   }
 }
 

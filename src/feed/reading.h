@@ -1,12 +1,14 @@
 // The stage that reads: it brings groups, or slices of groups, into memory in the order of first
 // need, a little ahead of it, keeps several reads in flight, and drops each after its last use. It
-// also has the next epoch planned in time. Which load starts when is decided in feed/read_ahead.h.
+// also has the next run of steps planned in time. Which load starts when is decided in
+// feed/read_ahead.h.
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/crew.h"
@@ -39,25 +41,27 @@ class ReadingStage {
     uint64_t first_batch_end = 0;  // the position after those of the first batch
   };
 
-  // Begins to read what the plan `first` needs.
-  ReadingStage(const store::Dataset& dataset, const Planner& planner, const Slicer& slicer,
-               std::shared_ptr<const EpochPlan> first, const Options& options, ReadingCrews& crews,
-               Trace& trace);
+  // Begins to read what the plan `first` needs; `walk` says what comes after it.
+  ReadingStage(const store::Dataset& dataset, const Planner& planner, Walk& walk,
+               const Slicer& slicer, std::shared_ptr<const EpochPlan> first, const Options& options,
+               ReadingCrews& crews, Trace& trace);
   // Waits for the pieces that are being read at the moment, each of a few milliseconds.
   ~ReadingStage();
   ReadingStage(const ReadingStage&) = delete;
   ReadingStage& operator=(const ReadingStage&) = delete;
 
-  // The oldest epoch that was not finished; waits until it is planned. Errors: kCancelled after
-  // stop(); why the epoch cannot be planned.
-  Result<std::shared_ptr<EpochData>> epoch() EXCLUDES(mutex_);
-  // All positions of the oldest epoch are handed out: another one may be planned.
-  void finish_epoch() EXCLUDES(mutex_);
+  // The oldest run that was not finished; waits until it is planned. Errors: kCancelled after
+  // stop(); why the run cannot be planned.
+  Result<std::shared_ptr<EpochData>> run() EXCLUDES(mutex_);
+  // All positions of the oldest run are handed out: another one may be planned.
+  void finish_run() EXCLUDES(mutex_);
 
   // Waits until the load is in memory. Errors: kCancelled after stop(); why reading failed.
   Status wait(const LoadedGroup& group) EXCLUDES(mutex_);
   // One use of a load is over. After the last one its memory is gone.
   void release(EpochData& epoch, size_t load) EXCLUDES(mutex_);
+  // None of these positions will be used. Loads without any use left are not read any more.
+  void leave_out(EpochData& epoch, std::span<const uint64_t> positions) EXCLUDES(mutex_);
 
   // Ends every wait, and gives up reads in flight.
   void stop() EXCLUDES(mutex_);
@@ -69,6 +73,7 @@ class ReadingStage {
 
  private:
   void start_what_fits() REQUIRES(mutex_);
+  void drop(EpochData& epoch, size_t load) REQUIRES(mutex_);
   void note_ahead() REQUIRES(mutex_);
   void begin_load(const LoadId& id) REQUIRES(mutex_);
   void work_on_slices(uint32_t thread) EXCLUDES(mutex_);
@@ -84,14 +89,15 @@ class ReadingStage {
   void shrink_spare() REQUIRES(mutex_);
 
   bool may_plan() const REQUIRES(mutex_);
-  void plan_epochs() EXCLUDES(mutex_);
-  void add_epoch(std::shared_ptr<EpochData> epoch) REQUIRES(mutex_);
-  Result<std::shared_ptr<EpochData>> plan_epoch(uint64_t number) EXCLUDES(mutex_);
-  Result<std::shared_ptr<EpochData>> make_epoch(uint64_t number) const;
+  void plan_runs() EXCLUDES(mutex_);
+  void add_run(std::shared_ptr<EpochData> run) REQUIRES(mutex_);
+  Result<std::shared_ptr<EpochData>> plan_run(const StepRun& run) EXCLUDES(mutex_);
+  Result<std::shared_ptr<EpochData>> make_run(const StepRun& run) const;
   Status check_memory(const EpochPlan& plan) const;
 
   const store::Dataset& dataset_;
   const Planner& planner_;
+  Walk& walk_;
   const Slicer& slicer_;
   const Options options_;
   const bool is_remote_;  // whether any chunk comes over a network
@@ -99,13 +105,13 @@ class ReadingStage {
   Trace& trace_;
 
   base::Mutex mutex_;
-  base::CondVar ready_;     // threads wait for groups and epochs
+  base::CondVar ready_;     // threads wait for groups and runs
   base::CondVar may_plan_;  // the planning thread waits
   std::atomic<bool> stopped_ = false;
-  std::deque<std::shared_ptr<EpochData>> epochs_ GUARDED_BY(mutex_);  // the unfinished ones
-  Status plan_status_ GUARDED_BY(mutex_);                 // why there is no further epoch
-  std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);  // the epoch that was planned last
-  // The epochs of loads that have started and are not in memory yet.
+  std::deque<std::shared_ptr<EpochData>> runs_ GUARDED_BY(mutex_);  // the unfinished ones
+  Status plan_status_ GUARDED_BY(mutex_);                           // why there is no further run
+  std::shared_ptr<EpochData> newest_ GUARDED_BY(mutex_);            // the run that was planned last
+  // The runs of loads that have started and are not in memory yet.
   std::map<LoadId, std::shared_ptr<EpochData>> loading_ GUARDED_BY(mutex_);
   ReadAhead ahead_ GUARDED_BY(mutex_);
   SpareBuffers spare_ GUARDED_BY(mutex_);

@@ -144,8 +144,9 @@ TEST_F(RemoteTest, EachUseIsInOneSlice) {
     wanted.rank = world_size - 1;
     const Planner planner(dataset(remote), wanted, Shuffled{});
     for (const uint64_t start : {0u, 8u, 48u}) {
-      const auto plan = planner.plan(1, start, {}).value();
-      const Order& order = plan->order;
+      const auto plan =
+          planner.plan(planner.epoch_from(1, planner.steps().step_at(start).value()), {}).value();
+      const Order& order = *plan->order;
       EXPECT_GT(plan->loads.size(), 2u);
       std::vector<uint64_t> uses(plan->loads.size());
       for (uint64_t position = start; position < planner.steps().end; ++position) {

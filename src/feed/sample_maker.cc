@@ -61,7 +61,7 @@ SampleMaker::SampleMaker(const store::Dataset& dataset, const FeedOptions& optio
 
 void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> tasks, bool on_gpu,
                        Room& room) {
-  const Order& order = epoch.plan->order;
+  const Order& order = *epoch.plan->order;
   read_options_ = reading.read_options();
   bool good = true;
   for (Task& task : tasks) {
@@ -106,12 +106,12 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
       of.is_slice ? &data.slice->samples[(at - of.first) / of.stride] : nullptr;
   const Order::Place place =
       sliced != nullptr ? Order::Place{.stretch = 0, .sample = sliced->sample}
-                        : plan.order.place(plan.order.groups()[of.group], data.permutation, at);
+                        : plan.order->place(plan.order->groups()[of.group], data.permutation, at);
   const store::Location location = dataset_.location(place.sample);
   Begun begun{.task = task,
               .load = load,
               .sample = place.sample,
-              .drawn_for = plan.order.drawn_for(task->position, place.sample),
+              .drawn_for = plan.order->drawn_for(task->position, place.sample),
               .label = location.label};
   auto file = sliced != nullptr ? find(data, *sliced, location, &begun)
                                 : find(data.stretches[place.stretch], location, &begun);
@@ -245,7 +245,7 @@ Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status sta
 // Prepares the next good sample in the way in which the position's own would have been. It tries no
 // more samples than may be bad, because the run stops after that number of bad samples anyway.
 Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& room) {
-  const Order& order = plan.order;
+  const Order& order = *plan.order;
   const Task& task = *begun.task;
   const uint64_t tries =
       std::min(order.size() - 1, std::max<uint64_t>(1, options_.bad_samples_max));

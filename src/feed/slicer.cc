@@ -58,7 +58,7 @@ SlicedGroup::~SlicedGroup() {
 std::span<const uint32_t> SlicedGroup::permutation() {
   MutexLock lock(mutex_);
   if (!is_shuffled_) {
-    permutation_ = plan_.order.permutation(plan_.order.groups()[group_]);
+    permutation_ = plan_.order->permutation(plan_.order->groups()[group_]);
     is_shuffled_ = true;
   }
   return permutation_;
@@ -86,15 +86,15 @@ Slicer::Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkI
 Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
                             const io::ReadOptions& read) const {
   const auto permutation = group.permutation();
-  const Group& of = plan.order.groups()[load.group];
+  const Group& of = plan.order->groups()[load.group];
   Slice out;
   out.samples.resize(load.uses);
   std::vector<Order::Place> places;
   std::vector<uint32_t> chunks;
   for (uint64_t use = 0; use < load.uses; ++use) {
     const uint64_t at = load.first + use * load.stride;
-    places.push_back(plan.order.place(of, permutation, at));
-    chunks.push_back(plan.order.stretches(of)[places.back().stretch].chunk);
+    places.push_back(plan.order->place(of, permutation, at));
+    chunks.push_back(plan.order->stretches(of)[places.back().stretch].chunk);
   }
   const ReadCost cost = cost_of(chunks);
   std::vector<WantedBytes> wanted;
@@ -181,7 +181,7 @@ Result<std::shared_ptr<IndexedChunk>> Slicer::index_of(const EpochPlan& plan, co
 bool Slicer::is_index_worth(const EpochPlan& plan, const Load& load, uint32_t chunk,
                             const ReadCost& cost) const {
   uint64_t samples = 0;
-  for (const Stretch& stretch : plan.order.stretches(plan.order.groups()[load.group])) {
+  for (const Stretch& stretch : plan.order->stretches(plan.order->groups()[load.group])) {
     if (stretch.chunk == chunk) samples += stretch.count;
   }
   const store::ChunkInfo& info = dataset_.chunk(chunk);
@@ -198,9 +198,9 @@ std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load
   if (sample->chunk == nullptr) return whole;
   const IndexedImage* image = sample->chunk->image(location.offset, location.length);
   if (image == nullptr) return whole;
-  const Group& group = plan.order.groups()[load.group];
-  const uint64_t position = (group.first_index + at) * plan.order.lanes() + group.lane;
-  const uint64_t drawn_for = plan.order.drawn_for(position, sample->sample);
+  const Group& group = plan.order->groups()[load.group];
+  const uint64_t position = (group.first_index + at) * plan.order->lanes() + group.lane;
+  const uint64_t drawn_for = plan.order->drawn_for(position, sample->sample);
   base::Rect region;
   auto pieces = pieces_of(*sample->chunk, *image, sample->sample,
                           augmentation(options_.seed, plan.epoch, drawn_for), cost, &region);

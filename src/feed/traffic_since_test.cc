@@ -45,7 +45,7 @@ TEST(TrafficSince, AnOriginIsAskedOnceAndNotForEachChunk) {
   EXPECT_EQ(origins_of(*twice).size(), 1u);
   origin.asked = 0;
   const Planner planner(twice, FeedOptions(), Shuffled{});
-  for (const uint64_t epoch : {0u, 1u}) ASSERT_TRUE(planner.plan(epoch, 0, {}));
+  for (const uint64_t epoch : {0u, 1u}) ASSERT_TRUE(planner.plan(planner.epoch_from(epoch), {}));
   EXPECT_EQ(origin.asked, 1);
 }
 

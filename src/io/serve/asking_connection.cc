@@ -32,10 +32,11 @@ constexpr int64_t kWouldWait = -1;
 constexpr int64_t kBroken = -2;
 
 std::string text_of(const RangeRequest& request) {
-  std::string text =
-      fmt::format("GET {} HTTP/1.1\r\nHost: {}:{}\r\n", request.target, request.host, request.port);
+  std::string text = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n", request.body ? "POST" : "GET",
+                                 request.target, request.host, request.port);
   for (const std::string& header : request.headers) text += header + "\r\n";
-  return text + "\r\n";
+  if (request.body) text += fmt::format("Content-Length: {}\r\n", request.body->size());
+  return text + "\r\n" + request.body.value_or("");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
 
 #include "io/children.h"
 #include "io/machine.h"
@@ -53,6 +54,7 @@ class Connection final : public OpenConnection,
     }
   }
   void close() override {
+    if (asking_) asking_->request_stop();
     error_code ignored;
     keep_in_children(socket());
     stream_.lowest_layer().close(ignored);
@@ -74,6 +76,10 @@ class Connection final : public OpenConnection,
 
   void next_request();
   void take_request();
+  void take_body();
+  bool ask(std::string body);
+  void watch_client();
+  void send_made(Result<MadeAnswer> made);
   std::string_view header(std::string_view name) const;  // empty where the request has none
   void take_file(int64_t deadline_ns);
   void take_ranges();
@@ -109,6 +115,9 @@ class Connection final : public OpenConnection,
   boost::asio::steady_timer later_;
   boost::beast::flat_static_buffer<base::kServedHeadBytesMax + 4096> buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> body_parser_;
+  std::optional<std::stop_source> asking_;  // while an answer is made
+  std::shared_ptr<const void> made_;        // owns what is sent
   std::string path_;
   uint64_t size_ = 0;  // of the file
   std::vector<WantedRange> wanted_;
@@ -135,6 +144,7 @@ void Connection<Stream>::next_request() {
   namespace http = boost::beast::http;
   parser_.emplace();
   parser_->header_limit(base::kServedHeadBytesMax);
+  parser_->body_limit(UINT64_MAX);  // take_body() has one
   is_clients_turn_ = true;
   deadline_ns_ = monotonic_ns() + kIdleNs;
   http::async_read_header(
@@ -152,15 +162,91 @@ void Connection<Stream>::take_request() {
   is_clients_turn_ = false;
   const auto& request = parser_->get();
   keep_ = request.keep_alive() && request.version() == 11;
+  const auto target = request.target();
+  path_.assign(target.data(), target.size());
+  if (request.method() == boost::beast::http::verb::post) return take_body();
   if (request.method() != boost::beast::http::verb::get) {
-    return refuse("405 Method Not Allowed", "only GET is answered here");
+    return refuse("405 Method Not Allowed", "only GET and POST are answered here");
   }
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
     return refuse("400 Bad Request", "a request with a body");
   }
-  const auto target = request.target();
-  path_.assign(target.data(), target.size());
-  take_file(loop_.wait_until_ns());
+  if (!ask({})) take_file(loop_.wait_until_ns());
+}
+
+template <class Stream>
+void Connection<Stream>::take_body() {
+  body_parser_.emplace(std::move(*parser_));
+  body_parser_->body_limit(base::kServedBodyBytesMax);
+  is_clients_turn_ = true;
+  deadline_ns_ = monotonic_ns() + kTakingNs;
+  boost::beast::http::async_read(
+      stream_, buffer_, *body_parser_, [self = this->shared_from_this()](error_code error, size_t) {
+        self->is_clients_turn_ = false;
+        if (error == boost::beast::http::error::body_limit) {
+          return self->refuse("413 Content Too Large", "the request's body is too long");
+        }
+        if (error) return self->close();
+        if (!self->ask(std::move(self->body_parser_->get().body()))) {
+          self->refuse("405 Method Not Allowed", "nothing takes a POST at this path");
+        }
+      });
+}
+
+// Whether somebody makes an answer for this path.
+template <class Stream>
+bool Connection<Stream>::ask(std::string body) {
+  deadline_ns_ = INT64_MAX;
+  asking_.emplace();
+  const bool is_asked =
+      loop_.ask({.path = path_, .body = std::move(body), .unwanted = asking_->get_token()},
+                [self = this->shared_from_this()](Result<MadeAnswer> made) {
+                  self->send_made(std::move(made));
+                });
+  if (is_asked) {
+    watch_client();
+  } else {
+    asking_.reset();
+  }
+  return is_asked;
+}
+
+// A client says nothing while it waits, so that whatever comes means that it does not wait any
+// more.
+template <class Stream>
+void Connection<Stream>::watch_client() {
+  stream_.lowest_layer().async_wait(boost::asio::socket_base::wait_read,
+                                    [self = this->shared_from_this()](error_code error) {
+                                      if (!error && self->asking_) self->close();
+                                    });
+}
+
+template <class Stream>
+void Connection<Stream>::send_made(Result<MadeAnswer> made) {
+  asking_.reset();
+  error_code ignored;
+  stream_.lowest_layer().cancel(ignored);  // the wait of watch_client()
+  if (!made) {
+    loop_.count_refused();
+    return say(status_of(made.error().code()), made.error().message());
+  }
+  uint64_t bytes = 0;
+  for (const Bytes piece : made->pieces) bytes += piece.size();
+  made_ = std::move(made->owner);
+  texts_ = {fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n", bytes,
+                        keep_ ? "" : "Connection: close\r\n")};
+  segments_ = {{.bytes = base::as_bytes(texts_[0]), .length = texts_[0].size()}};
+  for (const Bytes piece : made->pieces) {
+    if (!piece.empty()) segments_.push_back({.bytes = piece, .length = piece.size()});
+  }
+  next_segment_ = 0;
+  loop_.count_answer(bytes);
+  expect_taking(bytes);
+  if constexpr (kIsPlain) {
+    send_segments();
+  } else {
+    send_encrypted();
+  }
 }
 
 template <class Stream>
@@ -301,6 +387,7 @@ template <class Stream>
 void Connection<Stream>::finish() {
   deadline_ns_ = INT64_MAX;
   held_.clear();
+  made_.reset();
   give_back();
   if (!keep_ || loop_.has_ended()) return close();
   next_request();

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct RangeRequest {
   uint16_t port = 0;
   std::string target = {};                // percent-encoded
   std::vector<std::string> headers = {};  // "Name: value"
+  std::optional<std::string> body = {};   // sent with POST; unset: it is a GET
   ReadOptions options = {};
   // The whole answer must be there so long after the request was given to a connection (kTimedOut).
   int64_t answer_ns = 3600'000'000'000;

@@ -171,6 +171,24 @@ void RangeServer::Loop::give_room(For whom, uint64_t bytes) {
   }
 }
 
+bool RangeServer::Loop::ask(const Question& question,
+                            std::function<void(Result<MadeAnswer>)> then) {
+  if (ended_) return false;
+  ++reads_;
+  const bool is_asked =
+      files_.answer(question, [this, then = std::move(then)](Result<MadeAnswer> made) {
+        auto shared = std::make_shared<Result<MadeAnswer>>(std::move(made));
+        base::MutexLock lock(mutex_);
+        asio::post(context_, [this, then, shared] {
+          --reads_;
+          end_if_idle();
+          then(std::move(*shared));
+        });
+      });
+  if (!is_asked) --reads_;
+  return is_asked;
+}
+
 void RangeServer::Loop::read(For whom, const std::string& path, std::vector<Range> ranges,
                              std::function<void(Status)> then) {
   // A request that waited for room may go on after the end was decided, which waits for no new

@@ -1,10 +1,11 @@
 // A web server for ranges of files: what one machine of a job has, for the others
-// (docs/decisions/0015-cache.md). It answers GET, and nothing else.
+// (docs/decisions/0015-cache.md). It answers GET, and POST where there are questions.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,26 @@
 
 namespace forebay::io::serve {
 
+// A request that is answered with something that is made for it, instead of a file.
+struct Question {
+  std::string path;
+  std::string body;          // empty unless it was sent with POST
+  std::stop_token unwanted;  // the client has hung up, or the server ends
+};
+struct MadeAnswer {
+  std::vector<Bytes> pieces;          // one after the other
+  std::shared_ptr<const void> owner;  // of their memory
+};
+
 // What a server has. The server's threads call everything.
 class ServedFiles {
  public:
   virtual ~ServedFiles() = default;
+  // Begins to make the answer to a question, and calls `done` exactly once, in any thread; an error
+  // becomes an answer that says so. False where the path names no question.
+  virtual bool answer(const Question&, std::function<void(Result<MadeAnswer>)> /*done*/) const {
+    return false;
+  }
   // How many bytes the file at this path has; nothing where there is none. It must not wait.
   virtual std::optional<uint64_t> size(const std::string& path) const = 0;
   // Where the ranges, which ascend, do not overlap and lie inside of the file, can be sent from

@@ -18,6 +18,25 @@
 
 namespace forebay::io::serve {
 
+// HTTP's status for an error.
+constexpr std::string_view status_of(base::Code code) {
+  switch (code) {
+    case base::Code::kInvalid:
+      return "400 Bad Request";
+    case base::Code::kNotFound:
+      return "404 Not Found";
+    case base::Code::kUnsupported:
+      return "501 Not Implemented";
+    case base::Code::kUnavailable:
+    case base::Code::kBusy:
+    case base::Code::kNoMemory:
+    case base::Code::kCancelled:
+      return "503 Service Unavailable";
+    default:
+      return "500 Internal Server Error";
+  }
+}
+
 // A connection, as the loop sees it. Only the loop's thread touches it.
 class OpenConnection {
  public:
@@ -69,6 +88,8 @@ class RangeServer::Loop {
   // Gives room for an answer now or later; `then` runs in the loop.
   void take_room(For whom, uint64_t bytes, std::function<void()> then);
   void give_room(For whom, uint64_t bytes);
+  // Asks for an answer to be made, if the path names a question; `then` runs in the loop.
+  bool ask(const Question& question, std::function<void(Result<MadeAnswer>)> then);
   // Begins a read; `then` runs in the loop, also where the read ends in another thread.
   void read(For whom, const std::string& path, std::vector<Range> ranges,
             std::function<void(Status)> then);

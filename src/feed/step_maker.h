@@ -1,0 +1,39 @@
+// Prepares single steps of any epochs, in the order in which somebody asks for them. Of the dataset
+// it reads only what these steps need. The batches are those of a Feed with the same options.
+#pragma once
+
+#include <memory>
+
+#include "base/mutex.h"
+#include "feed/options.h"
+#include "feed/state.h"
+#include "feed/walk.h"
+#include "store/dataset.h"
+
+namespace forebay::feed {
+
+struct Prepared;
+
+class StepMaker {
+ public:
+  // The order of the options' epochs is not a list. Errors: same as Feed::open().
+  static Result<std::unique_ptr<StepMaker>> open(std::shared_ptr<const store::Dataset> dataset,
+                                                 const FeedOptions& options);
+  virtual ~StepMaker() = default;
+
+  // Steps of each epoch.
+  virtual uint64_t steps() const = 0;
+  // Any thread may call these three. The step is below steps(), and the epoch below 2^32.
+  virtual void ask(uint64_t epoch, uint64_t step) = 0;
+  // The step is not wanted any more: unless it is in work already, next() will not give it.
+  virtual void take_back(uint64_t epoch, uint64_t step) = 0;
+  // next() gives kCancelled from now on.
+  virtual void stop() = 0;
+
+  // The next of the steps that were asked for; one thread calls it, and it waits for steps and for
+  // the batch. Errors: those of Feed::next() about the step in work, which is over then (kNoMemory
+  // because of batches that somebody holds: it is not over, and can be had later); kCancelled.
+  virtual Result<Prepared> next() = 0;
+};
+
+}  // namespace forebay::feed
