@@ -3,17 +3,12 @@
 #pragma once
 
 #include "feed/batch_pool.h"
+#include "feed/prepared.h"
 #include "feed/sample_maker.h"
 #include "feed/share_gpu.h"
 #include "io/clock.h"
 
 namespace forebay::feed {
-
-// A batch as the consumer gets it.
-struct Prepared {
-  std::shared_ptr<const Batch> batch;  // null: all other steps of the epoch are left out
-  std::vector<BadSample> bad;          // in the order of their positions
-};
 
 // Threads that work for one pipeline after another.
 struct Crews {

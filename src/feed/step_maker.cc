@@ -33,7 +33,7 @@ class StepMakerImpl final : public StepMaker {
   void ask(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void take_back(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void stop() override EXCLUDES(mutex_);
-  Result<Prepared> next() override EXCLUDES(mutex_);
+  Result<MadeStep> next() override EXCLUDES(mutex_);
 
  private:
   // The walk of one pipeline.
@@ -52,7 +52,7 @@ class StepMakerImpl final : public StepMaker {
   std::optional<StepRun> take(const bool* turn_has_ended) EXCLUDES(mutex_);
   void end(bool* turn_has_ended) EXCLUDES(mutex_);
   Status begin() EXCLUDES(mutex_);
-  void end_turn() EXCLUDES(mutex_);
+  StepRun end_turn() EXCLUDES(mutex_);
 
   const std::shared_ptr<const store::Dataset> dataset_;
   const FeedOptions options_;
@@ -118,30 +118,36 @@ Status StepMakerImpl::begin() {
   return {};
 }
 
-// The step that failed is over; those after it begin again with the next pipeline.
-void StepMakerImpl::end_turn() {
+// Gives the step that failed, which is over; those after it begin again with the next pipeline.
+StepRun StepMakerImpl::end_turn() {
   pipeline_ = nullptr;
   MutexLock lock(mutex_);
-  if (!in_work_.empty()) in_work_.pop_front();
+  const StepRun failed = in_work_.front();
+  in_work_.pop_front();
   asked_.insert(asked_.begin(), in_work_.begin(), in_work_.end());
   in_work_.clear();
+  return failed;
 }
 
-Result<Prepared> StepMakerImpl::next() {
-  if (pipeline_ == nullptr) {
-    if (const Status status = begin(); !status.ok()) {
-      end_turn();
-      return tl::unexpected(status);
-    }
-  }
-  auto prepared = pipeline_->next();
-  if (!prepared) {
-    if (pipeline_->ended()) end_turn();
+Result<MadeStep> StepMakerImpl::next() {
+  Status status;
+  if (pipeline_ == nullptr) status = begin();
+  auto prepared = status.ok() ? pipeline_->next() : tl::unexpected(status);
+  if (!prepared && prepared.error().code() == Code::kCancelled) {
     return tl::unexpected(prepared.error());
   }
-  MutexLock lock(mutex_);
-  in_work_.pop_front();
-  return prepared;
+  if (!prepared && pipeline_ != nullptr && !pipeline_->ended()) {
+    return tl::unexpected(prepared.error());
+  }
+  StepRun step;
+  if (prepared) {
+    MutexLock lock(mutex_);
+    step = in_work_.front();
+    in_work_.pop_front();
+  } else {
+    step = end_turn();
+  }
+  return MadeStep{.epoch = step.epoch, .step = step.first, .batch = std::move(prepared)};
 }
 
 }  // namespace

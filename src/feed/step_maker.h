@@ -4,15 +4,18 @@
 
 #include <memory>
 
-#include "base/mutex.h"
 #include "feed/options.h"
-#include "feed/state.h"
-#include "feed/walk.h"
+#include "feed/prepared.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {
 
-struct Prepared;
+struct MadeStep {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  // Errors: those of Feed::next(), except kNoMemory because of batches that somebody holds.
+  Result<Prepared> batch;
+};
 
 class StepMaker {
  public:
@@ -31,9 +34,9 @@ class StepMaker {
   virtual void stop() = 0;
 
   // The next of the steps that were asked for; one thread calls it, and it waits for steps and for
-  // the batch. Errors: those of Feed::next() about the step in work, which is over then (kNoMemory
-  // because of batches that somebody holds: it is not over, and can be had later); kCancelled.
-  virtual Result<Prepared> next() = 0;
+  // the batch. Errors: kCancelled; kNoMemory because of batches that somebody holds, without which
+  // the step can be had later.
+  virtual Result<MadeStep> next() = 0;
 };
 
 }  // namespace forebay::feed

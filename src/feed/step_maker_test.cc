@@ -3,7 +3,6 @@
 
 #include <thread>
 
-#include "feed/pipeline.h"
 #include "feed/testing/remote_fixture.h"
 
 namespace forebay::feed {
@@ -50,10 +49,11 @@ TEST_F(StepMakerTest, AnyStepsInAnyOrderAreThoseOfTheFeed) {
         for (const auto& [epoch, step] : steps) maker->ask(epoch, step);
         for (const auto& key : steps) {
           const auto made = maker->next();
-          ASSERT_TRUE(made) << made.error().message();
-          EXPECT_EQ(made->batch->epoch, key.first);
-          EXPECT_EQ(made->batch->step, key.second);
-          EXPECT_EQ(seen(*made->batch), expected.at(key));
+          ASSERT_TRUE(made && made->batch);
+          EXPECT_EQ(std::pair(made->epoch, made->step), key);
+          EXPECT_EQ(made->batch->batch->epoch, key.first);
+          EXPECT_EQ(made->batch->batch->step, key.second);
+          EXPECT_EQ(seen(*made->batch->batch), expected.at(key));
         }
       }
     }
@@ -68,7 +68,7 @@ TEST_F(StepMakerTest, OnlyTheirSamplesAreRead) {
   const auto maker = StepMaker::open(set, wanted).value();
   remote.forget();
   maker->ask(0, 3);
-  ASSERT_TRUE(maker->next());
+  ASSERT_TRUE(maker->next()->batch);
   uint64_t all = 0;
   for (uint32_t chunk = 0; chunk < set->chunk_count(); ++chunk) all += set->chunk(chunk).bytes;
   EXPECT_LT(remote.bytes(), all / 4);  // 8 of 96 samples, with the gaps between them
@@ -80,7 +80,7 @@ TEST_F(StepMakerTest, StopEndsAWait) {
     maker->ask(0, 0);
     maker->stop();
   });
-  Result<Prepared> made = maker->next();
+  Result<MadeStep> made = maker->next();
   if (made) made = maker->next();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), base::Code::kCancelled);
@@ -92,7 +92,7 @@ TEST_F(StepMakerTest, AStepThatWasTakenBackIsNotMade) {
   for (uint64_t step = 0; step < 10; ++step) maker->ask(0, step);
   for (uint64_t step = 5; step < 9; ++step) maker->take_back(0, step);
   for (const uint64_t step : {0u, 1u, 2u, 3u, 4u, 9u}) {
-    EXPECT_EQ(maker->next().value().batch->step, step);
+    EXPECT_EQ(maker->next().value().batch.value().batch->step, step);
   }
 }
 
