@@ -26,6 +26,14 @@ class Queue {
     filled_.notify_one();
     return true;
   }
+  // Does not wait: false also when there is no room.
+  bool try_push(T item) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (closed_ || items_.size() >= capacity_) return false;
+    items_.push_back(std::move(item));
+    filled_.notify_one();
+    return true;
+  }
   // Waits for an item. Empty when the queue is closed and nothing is left in it.
   std::optional<T> pop() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

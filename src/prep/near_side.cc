@@ -1,0 +1,226 @@
+#include "prep/near_side.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/queue.h"
+#include "io/machine.h"
+#include "prep/job.h"
+#include "prep/paths.h"
+#include "prep/work.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+using io::serve::MadeAnswer;
+using io::serve::Question;
+
+namespace {
+
+constexpr size_t kQuestionsWaiting = 64;  // new jobs, which one thread opens one after the other
+
+// Reads a number and the character after it, which is `end`, or the text's end.
+std::optional<uint64_t> take_number(std::string_view* text, char end) {
+  uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text->remove_prefix(static_cast<size_t>(rest - text->data()));
+  if (text->empty()) return end == '\0' ? std::optional(number) : std::nullopt;
+  if (text->front() != end) return std::nullopt;
+  text->remove_prefix(1);
+  return number;
+}
+
+std::optional<StepPath> parse(std::string_view path) {
+  constexpr std::string_view kBegin = "/prep/";
+  if (!path.starts_with(kBegin)) return std::nullopt;
+  path.remove_prefix(kBegin.size());
+  const size_t job_end = path.find('/');
+  if (job_end == std::string_view::npos) return std::nullopt;
+  StepPath out{.job = std::string(path.substr(0, job_end))};
+  path.remove_prefix(job_end + 1);
+  const auto epoch = take_number(&path, '/');
+  const auto step = epoch ? take_number(&path, '\0') : std::nullopt;
+  if (!step) return std::nullopt;
+  out.epoch = *epoch;
+  out.step = *step;
+  return out;
+}
+
+MadeAnswer answer_of(std::string text) {
+  const auto owner = std::make_shared<std::string>(std::move(text));
+  return {.pieces = {base::as_bytes(*owner)}, .owner = owner};
+}
+
+class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
+ public:
+  NearSideImpl(std::shared_ptr<const store::Dataset> dataset,
+               std::shared_ptr<const feed::Targets> targets, const NearSideOptions& options)
+      : dataset_(std::move(dataset)), targets_(std::move(targets)), options_(options) {}
+  ~NearSideImpl() override;
+
+  Status begin();
+  uint16_t port() const override { return server_->port(); }
+  NearSideStats stats() const override EXCLUDES(mutex_);
+
+ private:
+  using Done = std::function<void(Result<MadeAnswer>)>;
+  struct NewJob {
+    Question question;
+    Done done;
+  };
+
+  std::optional<uint64_t> size(const std::string&) const override { return std::nullopt; }
+  std::optional<std::vector<io::serve::HeldRange>> find(
+      const std::string&, const std::vector<io::serve::WantedRange>&) const override {
+    return std::nullopt;
+  }
+  void read(const std::string&, std::vector<io::Range>,
+            std::function<void(Status)> done) const override {
+    done({Code::kNotFound, "prep: there are no files here"});
+  }
+  bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
+
+  void open_jobs() EXCLUDES(mutex_);
+  Result<MadeAnswer> open_job(const std::string& text) EXCLUDES(mutex_);
+  Result<std::shared_ptr<Work>> make_work(const std::string& text) const;
+  std::shared_ptr<Work> find_work(const std::string& name) const EXCLUDES(mutex_);
+  std::shared_ptr<Work> oldest_idle() const REQUIRES(mutex_);
+
+  const std::shared_ptr<const store::Dataset> dataset_;
+  const std::shared_ptr<const feed::Targets> targets_;
+  const NearSideOptions options_;
+  mutable WorkCounts counts_;
+  mutable base::Mutex mutex_;
+  std::vector<std::shared_ptr<Work>> works_ GUARDED_BY(mutex_);
+  mutable base::Queue<std::shared_ptr<NewJob>> new_jobs_{kQuestionsWaiting};
+  base::Crew crew_;
+  std::unique_ptr<io::serve::RangeServer> server_;
+};
+
+Status NearSideImpl::begin() {
+  io::serve::RangeServerOptions server{.address = options_.address, .port = options_.port};
+  if (!options_.secret.empty()) {
+    auto job = io::serve::make_job_certificate(options_.secret);
+    if (!job) return job.error().at("prep");
+    server.job = std::make_shared<const io::serve::JobCertificate>(std::move(*job));
+  }
+  crew_.start(1, [this](uint32_t) { open_jobs(); });
+  auto started = io::serve::RangeServer::start(server, *this);
+  if (!started) return started.error().at("prep");
+  server_ = std::move(*started);
+  return {};
+}
+
+// The server's end waits for all answers, so what is unwanted then must not be awaited.
+NearSideImpl::~NearSideImpl() {
+  new_jobs_.close();
+  server_.reset();
+  crew_.wait();
+}
+
+NearSideStats NearSideImpl::stats() const {
+  MutexLock lock(mutex_);
+  return {.jobs = works_.size(), .steps = counts_.steps, .bytes = counts_.bytes};
+}
+
+bool NearSideImpl::answer(const Question& question, Done done) const {
+  if (question.path == kJobsPath) {
+    if (!new_jobs_.try_push(std::make_shared<NewJob>(NewJob{question, done}))) {
+      done(fail(Code::kBusy, "prep: too many jobs begin at once"));
+    }
+    return true;
+  }
+  const auto path = parse(question.path);
+  if (!path) return false;
+  const auto work = find_work(path->job);
+  if (work == nullptr) {
+    done(fail(Code::kNotFound, "prep: no such job is open here"));
+  } else if (path->epoch > UINT32_MAX || path->step >= work->steps()) {
+    done(fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
+              path->step, path->epoch, work->steps()));
+  } else {
+    work->ask(path->epoch, path->step, question.unwanted, std::move(done));
+  }
+  return true;
+}
+
+std::shared_ptr<Work> NearSideImpl::find_work(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto found = std::ranges::find(works_, name, &Work::name);
+  return found == works_.end() ? nullptr : *found;
+}
+
+void NearSideImpl::open_jobs() {
+  while (const auto next = new_jobs_.pop()) (*next)->done(open_job((*next)->question.body));
+}
+
+Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
+  const std::string name = job_name(text);
+  if (find_work(name) != nullptr) return answer_of(name);
+  std::shared_ptr<Work> replaced;  // ends without the lock
+  {
+    MutexLock lock(mutex_);
+    if (works_.size() >= options_.jobs) {
+      replaced = oldest_idle();
+      if (replaced == nullptr) {
+        return fail(Code::kBusy, "prep: {} jobs are served already, which is as many as may be",
+                    works_.size());
+      }
+      std::erase(works_, replaced);
+    }
+  }
+  replaced.reset();
+  ASSIGN_OR_RETURN(auto work, make_work(text));
+  MutexLock lock(mutex_);
+  works_.push_back(std::move(work));
+  return answer_of(name);
+}
+
+std::shared_ptr<Work> NearSideImpl::oldest_idle() const {
+  std::shared_ptr<Work> oldest;
+  for (const auto& work : works_) {
+    if (!work->is_idle()) continue;
+    if (oldest == nullptr || work->asked_ns() < oldest->asked_ns()) oldest = work;
+  }
+  return oldest;
+}
+
+Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) const {
+  auto job = decode_job(text);
+  if (!job) return tl::unexpected(job.error().at("prep"));
+  const std::string own = base::to_hex(dataset_->fingerprint());
+  if (job->dataset != own) {
+    return fail(Code::kInvalid,
+                "prep: the host has another dataset: its fingerprint is {}, and {} here; start "
+                "`forebay prep` with the same content",
+                job->dataset, own);
+  }
+  const std::string targets = targets_ == nullptr ? "" : targets_fingerprint(*targets_);
+  if (!job->targets.empty() && job->targets != targets) {
+    return fail(Code::kInvalid,
+                "prep: the host has other boxes, masks or keypoints for this dataset than are here");
+  }
+  feed::FeedOptions options = job->options;
+  if (!job->targets.empty()) options.targets = targets_;
+  options.threads = options_.threads;
+  options.memory_bytes_max = options_.job_memory_bytes;
+  ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(dataset_, options));
+  auto work = std::make_shared<Work>(job_name(text), std::move(maker), counts_);
+  return work;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NearSide>> NearSide::serve(std::shared_ptr<const store::Dataset> dataset,
+                                                  std::shared_ptr<const feed::Targets> targets,
+                                                  const NearSideOptions& options) {
+  auto side =
+      std::make_unique<NearSideImpl>(std::move(dataset), std::move(targets), options);
+  RETURN_IF_ERROR(side->begin());
+  return side;
+}
+
+}  // namespace forebay::prep

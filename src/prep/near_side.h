@@ -1,0 +1,49 @@
+// The near side: prepares the steps that hosts ask for, of one dataset, and serves them as batches
+// (docs/decisions/0020-two-ends.md).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "feed/targets.h"
+#include "io/secret.h"
+#include "store/dataset.h"
+
+namespace forebay::prep {
+
+using base::Result;
+using base::Status;
+
+struct NearSideOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;  // 0: any that is free
+  // What hosts must know; empty: only this machine's own processes are served.
+  io::Secret secret = {};
+  int threads = 0;  // that decode, for each host; 0: io::usable_cores()
+  // How many hosts, each process of a job counted, are served at once. When there are more, those
+  // that have asked for nothing for the longest time must send their job again.
+  uint32_t jobs = 8;
+  uint64_t job_memory_bytes = 2'000'000'000;  // for each of them
+};
+
+struct NearSideStats {
+  uint64_t jobs = 0;   // that are open
+  uint64_t steps = 0;  // prepared
+  uint64_t bytes = 0;  // of batches that were sent or are on their way
+};
+
+// Any thread may call anything.
+class NearSide {
+ public:
+  // `targets` is what the dataset has beside its images; null: nothing. Errors: those of
+  // io::serve::RangeServer::start(); kInvalid for a secret that is too short.
+  static Result<std::unique_ptr<NearSide>> serve(std::shared_ptr<const store::Dataset> dataset,
+                                                 std::shared_ptr<const feed::Targets> targets,
+                                                 const NearSideOptions& options);
+  virtual ~NearSide() = default;
+
+  virtual uint16_t port() const = 0;
+  virtual NearSideStats stats() const = 0;
+};
+
+}  // namespace forebay::prep
