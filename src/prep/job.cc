@@ -1,0 +1,146 @@
+#include "prep/job.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "base/utf8.h"
+#include "prep/field_text.h"
+#include "prep/job_check.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr uint32_t kFormat = 1;  // of the text
+
+enum class JobOrder : uint8_t { kShuffled, kStored };
+constexpr const char* name_of(JobOrder order) {
+  switch (order) {
+    case JobOrder::kShuffled:
+      return "shuffled";
+    case JobOrder::kStored:
+      return "stored";
+  }
+  return nullptr;
+}
+
+// A job as its text has it.
+struct JobText {
+  std::string dataset;
+  std::string forebay;  // the version
+  uint32_t format = 0;
+  feed::FeedOptions options;
+  JobOrder order = JobOrder::kShuffled;
+  std::optional<std::string> targets;
+};
+
+}  // namespace
+
+template <>
+constexpr auto kFields<JobText> =
+    fields("Job", "dataset", "forebay", "format", "options", "order", "targets");
+
+namespace {
+
+Status check_hash(const char* name, const std::string& text) {
+  if (base::sha256_from_hex(text)) return {};
+  return fail(Code::kInvalid, "job: {} must be a SHA-256 in hexadecimal digits", name);
+}
+
+Status check_job(const JobText& job) {
+  RETURN_IF_ERROR(check_hash("dataset", job.dataset));
+  if (job.targets) RETURN_IF_ERROR(check_hash("targets", *job.targets));
+  feed::FeedOptions options = job.options;
+  options.targets = job.targets ? std::make_shared<feed::Targets>() : nullptr;
+  RETURN_IF_ERROR(feed::check_options(options).at("job"));
+  return check_job_steps(options.transform.steps).at("job");
+}
+
+Result<JobText> text_of(const Job& job) {
+  JobText out{.dataset = job.dataset,
+              .forebay = FOREBAY_VERSION,
+              .format = kFormat,
+              .options = job.options,
+              .targets = {}};
+  if (std::holds_alternative<feed::Stored>(job.options.order)) {
+    out.order = JobOrder::kStored;
+  } else if (!std::holds_alternative<feed::Shuffled>(job.options.order)) {
+    return fail(Code::kUnsupported,
+                "job: a near side cannot yet prepare epochs whose samples are drawn by weights or "
+                "come from a sampler");
+  }
+  if (job.options.targets != nullptr) {
+    out.targets = targets_fingerprint(*job.options.targets);
+  } else if (!job.targets.empty()) {
+    out.targets = job.targets;
+  }
+  return out;
+}
+
+// Comes before all else: what another version wrote may look wrong here.
+Status check_version(const json& text) {
+  const auto version = text.find("forebay");
+  const auto format = text.find("format");
+  if (version == text.end() || !version->is_string() || format == text.end() ||
+      !format->is_number_unsigned()) {
+    return fail(Code::kInvalid, "job: its text does not say which version of Forebay wrote it");
+  }
+  const auto its_version = version->get<std::string>().substr(0, base::kMessageTextBytesMax);
+  const auto its_format = format->get<uint64_t>();
+  if (its_version == FOREBAY_VERSION && its_format == kFormat) return {};
+  return fail(Code::kUnsupported,
+              "job: it comes from Forebay {} (format {}), but this is Forebay {} (format {}); use "
+              "the same version on both machines",
+              base::to_utf8(its_version), its_format, FOREBAY_VERSION, kFormat);
+}
+
+Result<std::string> written(const JobText& job) {
+  FieldWriter writer;
+  const json text = writer.write(job);
+  RETURN_IF_ERROR(writer.status());
+  RETURN_IF_ERROR(check_job(job));
+  std::string out = text.dump();
+  if (out.size() <= base::kJobBytesMax) return out;
+  return fail(Code::kInvalid, "job: its text would have {} bytes, but may have at most {}",
+              out.size(), base::kJobBytesMax);
+}
+
+}  // namespace
+
+Result<std::string> encode_job(const Job& job) {
+  ASSIGN_OR_RETURN(const JobText text, text_of(job));
+  return written(text);
+}
+
+Result<Job> decode_job(std::string_view text) {
+  if (text.size() > base::kJobBytesMax) {
+    return fail(Code::kInvalid, "job: its text has {} bytes, but may have at most {}", text.size(),
+                base::kJobBytesMax);
+  }
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return fail(Code::kInvalid, "job: its text is not a JSON object");
+  RETURN_IF_ERROR(check_version(parsed));
+  JobText read;
+  FieldReader reader;
+  reader.read(parsed, &read);
+  RETURN_IF_ERROR(reader.status());
+  if (read.order == JobOrder::kStored) read.options.order = feed::Stored{};
+  ASSIGN_OR_RETURN(const std::string again, written(read));
+  if (again != text) {
+    const auto [differs, unused] = std::ranges::mismatch(again, text);
+    return fail(Code::kInvalid, "job: its text is not written as Forebay writes it, at byte {}",
+                differs - again.begin());
+  }
+  return Job{.dataset = std::move(read.dataset),
+             .options = std::move(read.options),
+             .targets = std::move(read.targets).value_or("")};
+}
+
+std::string job_name(std::string_view text) {
+  return base::to_hex(base::sha256(base::as_bytes(text)));
+}
+
+}  // namespace forebay::prep

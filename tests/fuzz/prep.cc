@@ -1,0 +1,72 @@
+// deps: forebay_prep
+// Decodes any bytes as a job's text, or as a batch whose checksums are right. The result must be an
+// error, or what encodes to the same bytes. Steps of a job can be drawn, and come to an end.
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "prep/batch_header.h"
+#include "prep/job.h"
+
+using namespace forebay;
+
+namespace {
+
+void decode_job(std::string_view text) {
+  const auto job = prep::decode_job(text);
+  if (!job) return;
+  FOREBAY_CHECK(prep::encode_job(*job).value() == text);
+  image::Objects objects{.boxes = {{1, 2, 30, 40}}, .points = {{5, 6}}};
+  static_cast<void>(image::draw(job->options.transform, {50, 60},
+                                base::Random(1, base::Purpose::kTest), {}, &objects));
+}
+
+// Two samples of 2 x 2 pixels; `kind` says what they have.
+prep::Expected expect(uint8_t kind) {
+  feed::FeedOptions options;
+  options.images = static_cast<feed::Images>(kind % 4);
+  options.files = kind & 4;
+  options.global_batch = 2;
+  options.transform.size = image::square(2);
+  options.tensor.dtype = image::DType::kUint8;
+  if (kind & 8) {
+    feed::Targets targets;
+    targets.boxes.resize(3);
+    targets.points_each = kind & 16 ? 2 : 0;
+    if (kind & 32) targets.outlines.emplace();
+    options.targets = std::make_shared<const feed::Targets>(std::move(targets));
+  }
+  return prep::expected_batches(options);
+}
+
+void decode_batch(base::Bytes bytes, uint8_t kind) {
+  std::shared_ptr<uint8_t> memory(new uint8_t[bytes.size()], std::default_delete<uint8_t[]>());
+  std::ranges::copy(bytes, memory.get());
+  if (bytes.size() >= sizeof(prep::BatchHeader)) {
+    auto header = base::load_le<prep::BatchHeader>(memory.get());
+    const size_t front = std::clamp<uint64_t>(header.front_bytes, sizeof header, bytes.size());
+    header.tensor_crc32c = base::crc32c(bytes.subspan(front));
+    base::store_le(memory.get(), header);
+    header.front_crc32c = prep::front_crc32c({memory.get(), front}, {});
+    base::store_le(memory.get(), header);
+  }
+  const base::ByteVector sealed(memory.get(), memory.get() + bytes.size());
+  const auto received = prep::decode_batch(memory, bytes.size(), expect(kind));
+  if (!received) return;
+  const auto again = prep::encode_batch(*received->batch, received->bad, "");
+  base::ByteVector all = again.head;
+  for (const base::Bytes piece : again.rest) all.insert(all.end(), piece.begin(), piece.end());
+  FOREBAY_CHECK(all == sealed);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const base::Bytes rest(data + 1, size - 1);
+  if (data[0] == 'J') {
+    decode_job(base::as_text(rest));
+  } else {
+    decode_batch(rest, data[0]);
+  }
+  return 0;
+}
