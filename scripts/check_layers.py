@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ["base", "io", "sim", "jpeg", "image", "store", "cache", "feed", "prep", "train", "bind", "apps"]
+LAYERS = [
+    *("base", "io", "sim", "plan", "jpeg", "image", "store", "cache", "feed", "prep", "train"),
+    *("bind", "apps"),
+]
 # "." is the place of the files in the folder itself. Every folder may have a room testing/ as well.
 ROOMS = {
     "io": [".", "http", "s3", "remote", "serve"],

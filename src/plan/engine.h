@@ -1,0 +1,147 @@
+// What all policies share: who was asked for what and how long it takes, the order in which the
+// consumer gets what is here, and what happens to steps that are late or lost. A policy says which
+// steps near sides are asked for, and which step is the consumer's next.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/ledger.h"
+#include "plan/prongs.h"
+#include "plan/rates.h"
+
+namespace forebay::plan {
+
+class Engine : public Prongs {
+ public:
+  explicit Engine(const ProngOptions& options);
+
+  std::vector<ProngAction> step(const ProngEvent& event) final;
+  int64_t wake_ns() const final { return wake_ns_; }
+  StepNumber position() const final { return ledger_.position(); }
+  std::vector<StepNumber> over() const final { return ledger_.over(); }
+  ProngShare host() const final;
+  ProngShare side(uint32_t number) const final;
+
+ protected:
+  struct Side {
+    bool is_up = false;
+    std::vector<StepNumber> queue;    // asked for and not prepared, in the order of asking
+    std::vector<StepNumber> sending;  // kept, and on their way
+    uint32_t kept = 0;                // prepared and not asked to be sent
+    uint32_t here = 0;                // waiting for the consumer
+    PeriodOfMaker period;
+    PeriodOfMaker transfer;  // of steps that it kept
+    double late_ns = 0;     // by how much its steps come later than expected, on average
+    uint32_t failures = 0;  // in a row
+    double rest_until_ns = 0;
+    uint64_t steps = 0;
+    uint64_t late = 0;
+    StepNumber front = 0;
+  };
+
+  // The host could begin a step that nobody has or that a near side has. Returns false if it shall
+  // leave it out.
+  virtual bool host_shall_make(StepNumber step) = 0;
+  // The step that the consumer gets now; it is here.
+  virtual std::optional<StepNumber> next_to_give() = 0;
+  // The consumer waits, and next_to_give() has nothing. The step that a near side has and that
+  // decides how long the consumer waits.
+  virtual std::optional<StepNumber> waits_for() = 0;
+  // The consumer waits, and can get nothing before this lost step.
+  virtual bool is_needed_now(StepNumber lost) = 0;
+  // Which of the lost steps is needed first.
+  virtual StepNumber first_needed(const std::set<StepNumber>& lost) const;
+  // Asks the near sides for what they can do now.
+  virtual void plan() = 0;
+  // A near side came or went.
+  virtual void on_sides_changed() {}
+
+  uint64_t epoch() const { return ledger_.epoch_of(ledger_.position()); }  // the consumer's
+  // Whether steps of the consumer's epoch will come that the host begins in its turn.
+  bool has_host_part() const;
+  // When it has not: the near sides' step that will come last.
+  std::optional<StepNumber> last_of_sides() const;
+
+  // Asks a side to prepare a step and to send it or to keep it, or to send one that it keeps.
+  void ask(uint32_t side, StepNumber step, bool is_sent);
+  void send(StepNumber step);
+  // Nobody shall make the step any more. The host comes to it, or it is lost.
+  void take_back(StepNumber step);
+  // The host leaves out a step that a near side will be asked for.
+  void promise(StepNumber step) { ledger_.change(step).place = Place::kPromised; }
+  // A promise that will not be kept.
+  void break_promise(StepNumber step) { ledger_.release(step); }
+
+  bool may_ask(uint32_t side) const;
+  bool has_room_here(uint32_t side) const;
+  bool is_side_up() const;
+  bool may_rescue_ahead() const { return rescues_ < 2; }
+
+  // Expectations. Infinite where too little is known.
+  double host_step_ns() const;
+  double side_step_ns(uint32_t side) const;
+  double transfer_ns(uint32_t side) const;
+  double rescue_ns() const;
+  double host_free_ns() const;                // when it has finished what it has begun
+  double side_free_ns(uint32_t side) const;   // the same
+  double arrival_ns(StepNumber step) const;   // of a step that a side has or the host makes
+  double consumer_ns() const;                 // when the consumer asks next
+  double consumer_step_ns() const { return consumer_step_.ns(); }
+  // Whether the consumer is better off if the host makes this step of a side, which it could begin
+  // now. Without it the consumer would come to the step at `need_ns`.
+  bool is_too_late(StepNumber step, double need_ns) const;
+
+  const ProngOptions& options() const { return options_; }
+  const Ledger& ledger() const { return ledger_; }
+  const std::vector<Side>& sides() const { return sides_; }
+  const std::vector<StepNumber>& host_queue() const { return host_queue_; }
+  double now() const { return now_ns_; }
+  bool is_waiting() const { return is_waiting_; }
+
+ private:
+  void on(const ProngEvent& event);
+  void on_host_asks(StepNumber step);
+  void on_host_made(StepNumber step);
+  void on_rescued(StepNumber step);
+  void on_side_state(uint32_t side, bool is_up);
+  void on_kept(uint32_t side, StepNumber step);
+  void on_gave(uint32_t side, StepNumber step);
+  void on_failed(uint32_t side, StepNumber step);
+  void on_consumer_asks();
+
+  void give();
+  void take_back_late();
+  void rescue_lost();
+  void rescue(StepNumber step);
+  std::optional<uint32_t> sooner_side(StepNumber step) const;
+  double queue_ns(uint32_t side, size_t place) const;
+  size_t asked_ahead(uint32_t side) const;
+  void detach(StepNumber step);
+  void rest(Side& side);
+  void finish(uint32_t side, StepNumber step);
+  void act(ProngAction::Kind kind, StepNumber step, uint32_t side = 0);
+  double next_wake_ns();
+
+  ProngOptions options_;
+  Ledger ledger_;
+  std::vector<Side> sides_;
+  std::vector<ProngAction> actions_;  // of the present event
+  double now_ns_ = 0;
+  int64_t wake_ns_ = INT64_MAX;
+
+  PeriodOfMaker host_period_;
+  std::vector<StepNumber> host_queue_;  // begun and not made
+  uint64_t host_steps_ = 0;             // given
+  StepNumber host_front_ = 0;
+  PeriodOfMaker rescue_period_;
+  std::vector<StepNumber> rescuing_;
+  uint32_t rescues_ = 0;        // begun, and not given yet
+  double rescue_end_ns_ = 0;    // when the host last worked at one
+
+  Period consumer_step_;
+  bool is_waiting_ = false;
+  std::optional<double> given_ns_;  // when the consumer got a step last
+};
+
+}  // namespace forebay::plan

@@ -1,0 +1,119 @@
+#include "plan/interleave.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace forebay::plan {
+
+namespace {
+
+// How far a plan looks. A side that is so much slower than all others is of no use.
+constexpr StepNumber kPlannedSteps = 4096;
+
+}  // namespace
+
+bool Interleave::host_shall_make(StepNumber step) {
+  if (ledger().at(step).place == Place::kNobody) return true;
+  const double before = static_cast<double>(step - ledger().position());
+  return is_too_late(step, consumer_ns() + before * consumer_step_ns());
+}
+
+std::optional<StepNumber> Interleave::next_to_give() {
+  const std::set<StepNumber>& here = ledger().here();
+  if (here.empty()) return {};
+  const StepNumber first = *here.begin();
+  const bool has_turn = options().any_order
+                            ? ledger().epoch_of(first) == epoch()
+                            : first == ledger().position();
+  return has_turn ? std::optional(first) : std::nullopt;
+}
+
+std::optional<StepNumber> Interleave::waits_for() {
+  const StepNumber next = ledger().position();
+  if (options().any_order) return last_of_sides();
+  return ledger().at(next).place == Place::kSide ? std::optional(next) : std::nullopt;
+}
+
+bool Interleave::is_needed_now(StepNumber lost) {
+  return options().any_order ? ledger().epoch_of(lost) == epoch() && !has_host_part()
+                             : lost == ledger().position();
+}
+
+size_t Interleave::room(uint32_t number) const {
+  if (!may_ask(number) || !has_room_here(number)) return 0;
+  return 1;
+}
+
+Interleave::Course Interleave::begin() const {
+  Course course{.step = ledger().position(),
+                .host_ns = host_free_ns(),
+                .consumer_ns = consumer_ns(),
+                .open_ns = {},
+                .sides = std::vector<Planned>(sides().size())};
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    // Twice the average by which its steps are late covers most of them.
+    course.sides[i] = {.free_ns = side_free_ns(i),
+                       .step_ns = side_step_ns(i),
+                       .margin_ns = 2 * sides()[i].late_ns,
+                       .room = room(i)};
+  }
+  return course;
+}
+
+// Whether a side could still be asked for something that it should begin now. What is needed more
+// than one of its periods after it would be ready can be asked for later, when more is known.
+bool Interleave::goes_on(const Course& course) const {
+  if (course.step - ledger().position() > kPlannedSteps) return false;
+  return std::any_of(course.sides.begin(), course.sides.end(), [&](const Planned& side) {
+    if (side.room == 0) return false;
+    // Before the host's steps in work no step can be asked for.
+    const double open_ns = course.open_ns.value_or(course.consumer_ns);
+    return course.consumer_ns <= std::max(open_ns, side.surely_ns() + side.step_ns);
+  });
+}
+
+// Plans who makes the course's step, which nobody has, and asks a side if that is to begin now.
+// Returns when it is ready. The host makes what it can make in time; what a side has earlier
+// otherwise, that side makes.
+double Interleave::plan_open_step(Course& course) {
+  const double host_ns = course.host_ns + host_step_ns();
+  Planned* best = nullptr;
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    Planned& side = course.sides[i];
+    if (sides()[i].is_up && (best == nullptr || side.surely_ns() < best->surely_ns())) best = &side;
+  }
+  const bool is_for_side = best != nullptr && ledger().is_free(course.step) &&
+                           host_ns > course.consumer_ns && best->surely_ns() <= host_ns;
+  if (!is_for_side) {
+    course.host_ns = host_ns;
+    return host_ns;
+  }
+  if (best->room > 0) {
+    const auto number = static_cast<uint32_t>(best - course.sides.data());
+    ask(number, course.step, true);
+    for (uint32_t i = 0; i < sides().size(); ++i) course.sides[i].room = room(i);
+  }
+  best->free_ns = best->ready_ns();
+  return best->free_ns;
+}
+
+void Interleave::plan() {
+  Course course = begin();
+  if (std::isinf(host_step_ns())) return;
+  for (; goes_on(course); ++course.step) {
+    const Place place = ledger().at(course.step).place;
+    if (place == Place::kGiven) continue;
+    double ready_ns = 0;
+    if (place == Place::kNobody && !ledger().is_passed(course.step)) {
+      if (!course.open_ns) course.open_ns = course.consumer_ns;
+      ready_ns = plan_open_step(course);
+    } else if (place == Place::kNobody) {
+      ready_ns = now() + rescue_ns();
+    } else {
+      ready_ns = arrival_ns(course.step);
+    }
+    course.consumer_ns = std::max(course.consumer_ns, ready_ns) + consumer_step_ns();
+  }
+}
+
+}  // namespace forebay::plan

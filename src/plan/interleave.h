@@ -1,0 +1,49 @@
+// The policy kInterleave: a near side gets single steps that lie as far ahead of the consumer as it
+// needs to be in time. A plan of the next steps is made anew after each event, so that wrong
+// expectations correct themselves.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/engine.h"
+
+namespace forebay::plan {
+
+class Interleave final : public Engine {
+ public:
+  explicit Interleave(const ProngOptions& options) : Engine(options) {}
+
+ private:
+  // A side in the plan.
+  struct Planned {
+    double free_ns = 0;
+    double step_ns = 0;
+    double margin_ns = 0;
+    size_t room = 0;  // for how many steps it can be asked now
+
+    double ready_ns() const { return free_ns + step_ns; }
+    double surely_ns() const { return free_ns + step_ns + margin_ns; }
+  };
+  // Where the plan is: what comes before `step` is planned.
+  struct Course {
+    StepNumber step = 0;
+    double host_ns = 0;      // when the host has made its steps before it
+    double consumer_ns = 0;  // when the consumer asks for it
+    std::optional<double> open_ns;  // the same for the first step that nobody has
+    std::vector<Planned> sides;
+  };
+
+  bool host_shall_make(StepNumber step) override;
+  std::optional<StepNumber> next_to_give() override;
+  std::optional<StepNumber> waits_for() override;
+  bool is_needed_now(StepNumber lost) override;
+  void plan() override;
+
+  Course begin() const;
+  bool goes_on(const Course& course) const;
+  double plan_open_step(Course& course);
+  size_t room(uint32_t side) const;
+};
+
+}  // namespace forebay::plan

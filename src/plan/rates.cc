@@ -1,0 +1,35 @@
+#include "plan/rates.h"
+
+#include <algorithm>
+
+namespace forebay::plan {
+
+void Period::add(double sample_ns) {
+  const double sample = std::max(sample_ns, 1.0);
+  last_ns_[samples_ % last_ns_.size()] = sample;
+  ++samples_;
+  if (samples_ == 1) {
+    ns_ = sample;
+    return;
+  }
+  // The first step of all is often slow, because everything is cold.
+  if (samples_ == 2) {
+    ns_ = std::min(last_ns_[0], last_ns_[1]);
+    return;
+  }
+  const auto [a, b, c] = last_ns_;
+  const double median = std::max(std::min(a, b), std::min(std::max(a, b), c));
+  // A quarter follows a drift within a handful of steps, and still averages over some. A change by
+  // more than a factor of two is no drift: then what was known before is of no use.
+  const bool is_other = median > 2 * ns_ || 2 * median < ns_;
+  ns_ += (median - ns_) * (is_other ? 1 : 0.25);
+}
+
+void Period::add_unfinished(double elapsed_ns) {
+  if (elapsed_ns <= ns_) return;
+  // Doubling finds the right order of magnitude with few steps that are given up.
+  ns_ = 2 * elapsed_ns;
+  samples_ = 0;
+}
+
+}  // namespace forebay::plan

@@ -1,0 +1,258 @@
+#include "plan/testing/prong_world.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace forebay::plan {
+
+namespace {
+constexpr uint64_t kEvents = 3'000'000;
+}  // namespace
+
+ProngWorld::ProngWorld(sim::Simulator& simulator, WorldModel model)
+    : sim_(simulator), model_(std::move(model)) {
+  model_.options.sides = static_cast<uint32_t>(model_.sides.size());
+  prongs_ = Prongs::make(model_.options);
+  sides_.resize(model_.sides.size());
+  host_next_ = model_.options.first;
+  end_ = model_.options.first + model_.steps + model_.options.over.size();
+  seen_.insert(model_.options.over.begin(), model_.options.over.end());
+}
+
+void ProngWorld::run() {
+  for (uint32_t i = 0; i < sides_.size(); ++i) {
+    at(0, [this, i] { side_goes(i, true); });
+    bool is_up = false;
+    for (const double when : model_.sides[i].changes_ns) {
+      at(when, [this, i, is_up] { side_goes(i, is_up); });
+      is_up = !is_up;
+    }
+  }
+  at(0, [this] { drive_host(); });
+  at(0, [this] {
+    is_waiting_ = true;
+    tell(ProngEvent::Kind::kConsumerAsks);
+  });
+  const base::Status status = sim_.run(kEvents);
+  if (!status.ok()) fail(status.message(), 0);
+  if (!is_done()) fail("the run stopped before the end", prongs_->position());
+}
+
+void ProngWorld::fail(const std::string& what, StepNumber step) {
+  if (problem_.empty()) problem_ = fmt::format("{}: step {} at {}", what, step, now());
+}
+
+void ProngWorld::at(double time_ns, std::function<void()> event) {
+  if (std::isinf(time_ns)) return;
+  sim_.after(static_cast<int64_t>(std::max(std::ceil(time_ns - now()), 0.0)), std::move(event));
+}
+
+void ProngWorld::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
+  if (is_done()) return;
+  const bool dbg = getenv("DBG") != nullptr;
+  if (dbg) fmt::print("{:.2f} event {} step {} side {}\n", now() / 1e6, static_cast<int>(kind), step, side);
+  const auto actions = prongs_->step(
+      {.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side});
+  if (dbg) for (const ProngAction& action : actions) fmt::print("     action {} step {} side {}\n", static_cast<int>(action.kind), action.step, action.side);
+  for (const ProngAction& action : actions) act(action);
+  const int64_t wake_ns = prongs_->wake_ns();
+  if (wake_ns != INT64_MAX && wake_ns != wake_ns_) {
+    at(static_cast<double>(wake_ns), [this, wake_ns] {
+      if (prongs_->wake_ns() == wake_ns) tell(ProngEvent::Kind::kTick);
+    });
+  }
+  wake_ns_ = wake_ns;
+  ask_for_host();
+}
+
+void ProngWorld::act(const ProngAction& action) {
+  using Kind = ProngAction::Kind;
+  switch (action.kind) {
+    case Kind::kHostMakes:
+      advance_host();
+      of_host_.insert(action.step);
+      host_queue_.push_back({.step = action.step});
+      return schedule_host();
+    case Kind::kHostSkips: return;
+    case Kind::kMake:
+    case Kind::kFetch: {
+      ++asked_;
+      Side& side = sides_[action.side];
+      if (!side.is_up) return fail("a side was asked that is down", action.step);
+      if (action.kind == Kind::kFetch && side.kept.contains(action.step)) {
+        --asked_;
+        side.kept.erase(action.step);
+        return send(action.side, action.step);
+      }
+      side.orders.push_back({action.step, action.kind == Kind::kFetch});
+      return start_side(action.side);
+    }
+    case Kind::kForget: return forget(action.side, action.step);
+    case Kind::kRescue:
+      ++rescues_;
+      advance_host();
+      rescues_now_.push_back({.step = action.step, .is_rescue = true});
+      return schedule_host();
+    case Kind::kGive: return give(action.step);
+  }
+}
+
+// --- the host: the step in work and all rescues share its processors
+
+void ProngWorld::drive_host() { ask_for_host(); }
+
+void ProngWorld::ask_for_host() {
+  if (is_asking_) return;
+  is_asking_ = true;
+  while (of_host_.size() < model_.prefetch && host_next_ < end_ && !is_done()) {
+    tell(ProngEvent::Kind::kHostAsks, host_next_++);
+  }
+  is_asking_ = false;
+}
+
+void ProngWorld::advance_host() {
+  const double work = model_.host.work(host_ns_, now());
+  host_ns_ = now();
+  const auto jobs = static_cast<double>(rescues_now_.size() + (host_queue_.empty() ? 0 : 1));
+  if (jobs == 0) return;
+  if (!host_queue_.empty()) host_queue_.front().left -= work / jobs;
+  for (Job& job : rescues_now_) job.left -= work / jobs;
+}
+
+void ProngWorld::schedule_host() {
+  const uint64_t plan = ++host_plan_;
+  const auto jobs = static_cast<double>(rescues_now_.size() + (host_queue_.empty() ? 0 : 1));
+  if (jobs == 0) return;
+  double least = host_queue_.empty() ? 1 : host_queue_.front().left;
+  for (const Job& job : rescues_now_) least = std::min(least, job.left);
+  at(model_.host.end_ns(now(), std::max(least, 0.0) * jobs), [this, plan] {
+    if (plan != host_plan_) return;
+    advance_host();
+    std::vector<Job> done;
+    constexpr double kRounding = 1e-5;  // a nanosecond or so
+    if (!host_queue_.empty() && host_queue_.front().left < kRounding) {
+      done.push_back(host_queue_.front());
+      host_queue_.pop_front();
+    }
+    for (const Job& job : rescues_now_) {
+      if (job.left < kRounding) done.push_back(job);
+    }
+    std::erase_if(rescues_now_, [](const Job& job) { return job.left < kRounding; });
+    schedule_host();
+    for (const Job& job : done) {
+      here_.insert(job.step);
+      tell(job.is_rescue ? ProngEvent::Kind::kRescued : ProngEvent::Kind::kHostMade, job.step);
+    }
+  });
+}
+
+// --- near sides
+
+void ProngWorld::side_goes(uint32_t number, bool is_up) {
+  Side& side = sides_[number];
+  side.is_up = is_up;
+  ++side.life;
+  side.orders.clear();
+  side.kept.clear();
+  side.is_busy = false;
+  side.drops_work = false;
+  side.sending.clear();
+  ++side.line;
+  tell(is_up ? ProngEvent::Kind::kSideUp : ProngEvent::Kind::kSideDown, 0, number);
+}
+
+void ProngWorld::start_side(uint32_t number) {
+  Side& side = sides_[number];
+  if (side.is_busy || side.orders.empty()) return;
+  side.is_busy = true;
+  side.drops_work = false;
+  at(model_.sides[number].speed.end_ns(now(), 1), [this, number, life = side.life] {
+    if (life == sides_[number].life) side_made(number);
+  });
+}
+
+void ProngWorld::side_made(uint32_t number) {
+  Side& side = sides_[number];
+  side.is_busy = false;
+  const bool is_dropped = side.drops_work;
+  side.drops_work = false;
+  const Order order = is_dropped ? Order{} : side.orders.front();
+  if (!is_dropped) side.orders.pop_front();
+  start_side(number);
+  if (is_dropped) return;
+  const double failing = model_.sides[number].failing;
+  if (failing > 0 && sim_.random().uniform() < failing) {
+    return tell(ProngEvent::Kind::kSideFailed, order.step, number);
+  }
+  if (order.is_sent) return send(number, order.step);
+  side.kept.insert(order.step);
+  if (side.kept.size() > model_.options.kept_max) fail("a side keeps too much", order.step);
+  tell(ProngEvent::Kind::kSideKeeps, order.step, number);
+}
+
+void ProngWorld::send(uint32_t number, StepNumber step) {
+  sides_[number].sending.push_back(step);
+  if (sides_[number].sending.size() == 1) start_line(number);
+}
+
+void ProngWorld::start_line(uint32_t number) {
+  Side& side = sides_[number];
+  const uint64_t line = ++side.line;
+  if (side.sending.empty()) return;
+  at(now() + model_.sides[number].transfer_ns, [this, number, line] {
+    Side& sender = sides_[number];
+    if (line != sender.line) return;
+    const StepNumber step = sender.sending.front();
+    sender.sending.pop_front();
+    start_line(number);
+    here_.insert(step);
+    tell(ProngEvent::Kind::kSideGave, step, number);
+  });
+}
+
+// A step in work is worked off, as by a decoder that cannot be stopped, but its sending is stopped.
+void ProngWorld::forget(uint32_t number, StepNumber step) {
+  Side& side = sides_[number];
+  side.kept.erase(step);
+  if (!side.sending.empty() && side.sending.front() == step) {
+    side.sending.pop_front();
+    start_line(number);
+  }
+  std::erase(side.sending, step);
+  const auto found = std::find_if(side.orders.begin(), side.orders.end(),
+                                  [&](const Order& order) { return order.step == step; });
+  if (found == side.orders.end()) return;
+  if (found == side.orders.begin() && side.is_busy && !side.drops_work) side.drops_work = true;
+  side.orders.erase(found);
+}
+
+// --- the consumer
+
+void ProngWorld::give(StepNumber step) {
+  const uint64_t each = model_.options.steps_each;
+  if (!is_waiting_) fail("nobody asked for a step", step);
+  if (!here_.contains(step)) fail("a step was given that is not here", step);
+  if (!seen_.insert(step).second) fail("a step was given twice", step);
+  if (step >= end_) fail("a step after the end was given", step);
+  const StepNumber first = model_.options.first;
+  const StepNumber before = std::max(first, step / each * each);
+  // All steps of the epochs before have been given: they are all in seen_.
+  if (seen_.size() < 1 + before - first) fail("a step was given before its epoch", step);
+  const bool is_ordered =
+      model_.options.policy == ProngPolicy::kInterleave && !model_.options.any_order;
+  if (is_ordered && !given_.empty() && step < given_.back()) fail("out of order", step);
+  is_waiting_ = false;
+  of_host_.erase(step);
+  given_.push_back(step);
+  given_ns_.push_back(now());
+  const double done_ns = model_.consumer.end_ns(now(), 1);
+  end_ns_ = done_ns;
+  at(done_ns, [this] {
+    is_waiting_ = true;
+    tell(ProngEvent::Kind::kConsumerAsks);
+  });
+}
+
+}  // namespace forebay::plan

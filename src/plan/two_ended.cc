@@ -1,0 +1,324 @@
+#include "plan/two_ended.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace forebay::plan {
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// The host's rate is known well enough after as many of its steps (DDLP). Period itself leaves out
+// the first ones, which are slow.
+constexpr uint64_t kMeasuredSteps = 20;
+
+// One who prepares steps: when the first of them is begun, and how long each takes.
+struct Pace {
+  double free_ns = 0;
+  double step_ns = 0;
+};
+
+// When all of them together have prepared `steps`, as if steps could be divided.
+double ready_ns(std::vector<Pace> paces, double steps) {
+  std::sort(paces.begin(), paces.end(),
+            [](const Pace& a, const Pace& b) { return a.free_ns < b.free_ns; });
+  double rate = 0;
+  double before = 0;  // steps that would be ready at time 0, times -1
+  double end_ns = kInfinite;
+  for (const Pace& pace : paces) {
+    if (pace.free_ns >= end_ns || std::isinf(pace.step_ns)) break;
+    rate += 1 / pace.step_ns;
+    before += pace.free_ns / pace.step_ns;
+    end_ns = (steps + before) / rate;
+  }
+  return end_ns;
+}
+
+}  // namespace
+
+TwoEnded::Tail& TwoEnded::tail(uint64_t number) {
+  const StepNumber end = ledger().end_of(number);
+  return tails_
+      .try_emplace(number, Tail{.begin = ledger().begin_of(number), .next = end, .drained = end})
+      .first->second;
+}
+
+void TwoEnded::plan() {
+  tails_.erase(tails_.begin(), tails_.lower_bound(epoch()));
+  if (is_mte()) {
+    fix(epoch());
+    give_up_promises();
+    give_up_kept();
+  }
+  // The side that is ready first takes the next step. A side that would delay the end of this epoch
+  // begins with the next one.
+  std::vector<uint32_t> order(sides().size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return side_free_ns(a) + side_step_ns(a) < side_free_ns(b) + side_step_ns(b);
+  });
+  for (bool any = true; any;) {
+    any = false;
+    for (const uint32_t side : order) any = ask_next(side) || any;
+  }
+  if (!is_mte()) return;
+  send_ahead();
+  // What the consumer waits for and no side has begun now, the host makes.
+  const std::optional<StepNumber> next = next_of_tail();
+  const bool is_needed = is_waiting() && next && !has_host_part();
+  if (is_needed && ledger().at(*next).place == Place::kPromised) break_promise(*next);
+}
+
+bool TwoEnded::may_ask_for_more(uint32_t number) const {
+  if (!may_ask(number)) return false;
+  if (!is_mte()) return has_room_here(number);
+  const Side& side = sides()[number];
+  return side.kept + side.queue.size() < options().kept_max;
+}
+
+bool TwoEnded::ask_next(uint32_t side) {
+  if (!may_ask_for_more(side)) return false;
+  for (const uint64_t one : {epoch(), epoch() + 1}) {
+    if (is_mte()) fix(one);
+    // Steps that take as long to drain as to make here hide nothing.
+    if (is_mte() && !tail(one).is_fixed && drain_step_ns() >= host_step_ns()) continue;
+    const std::optional<StepNumber> step = next_of(one);
+    if (!step || delays_end(side, *step, tail(one))) continue;
+    ask(side, *step, !is_mte());
+    tail(one).next = *step;
+    return true;
+  }
+  return false;
+}
+
+// The highest step of an epoch's tail that no side was asked for.
+std::optional<StepNumber> TwoEnded::next_of(uint64_t number) {
+  Tail& part = tail(number);
+  while (part.next > part.begin) {
+    const StepNumber step = part.next - 1;
+    if (ledger().is_free(step)) return step;
+    // The fronts have met: everything below is the host's.
+    if (!is_mte() && ledger().is_passed(step)) part.next = part.begin + 1;
+    --part.next;
+  }
+  return {};
+}
+
+// Whether all others would have prepared what is left before this side had prepared one step of it.
+bool TwoEnded::delays_end(uint32_t side, StepNumber step, const Tail& part) const {
+  const bool with_host = !part.is_fixed;
+  if (with_host && std::isinf(host_step_ns())) return false;
+  const StepNumber begin = with_host ? std::max(part.begin, ledger().host_next()) : part.begin;
+  const StepNumber left = step + 1 - std::min(begin, step);
+  const double consumed_ns =
+      consumer_ns() + consumer_step_ns() * static_cast<double>(left + host_queue().size());
+  return side_free_ns(side) + side_step_ns(side) >
+         std::max(others_ready_ns(side, with_host, left), with_host ? consumed_ns : 0.0);
+}
+
+double TwoEnded::others_ready_ns(uint32_t side, bool with_host, StepNumber steps) const {
+  std::vector<Pace> paces;
+  if (with_host) paces.push_back({host_free_ns(), host_step_ns()});
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    // A side that can keep no more may not make anything for long.
+    const bool is_full = is_mte() && sides()[i].kept >= options().kept_max;
+    if (i != side && sides()[i].is_up && !is_full) paces.push_back({side_free_ns(i), side_step_ns(i)});
+  }
+  return ready_ns(std::move(paces), static_cast<double>(steps));
+}
+
+bool TwoEnded::host_shall_make(StepNumber step) {
+  const Entry& entry = ledger().at(step);
+  if (!is_mte()) return entry.place == Place::kNobody || is_too_late(step, 0);
+  if (entry.place != Place::kNobody) return false;
+  const Tail& part = tail(ledger().epoch_of(step));
+  const bool is_promised = part.is_fixed && is_side_up() && step >= part.begin &&
+                           step < part.next && !entry.is_for_host && !is_behind(part);
+  if (is_promised) promise(step);
+  return !is_promised;
+}
+
+// What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent ahead,
+// so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of several
+// sides the one decides whose part takes the longest to send.
+double TwoEnded::drain_step_ns() const {
+  double drain_ns = consumer_step_ns();
+  for (const Side& side : sides()) {
+    const Period& step = side.period.step();
+    if (!side.is_up || !step.is_sure()) continue;
+    const double share = sides_step_ns() / step.ns();
+    drain_ns = std::max(drain_ns, share * side.transfer.step().ns());
+  }
+  return drain_ns;
+}
+
+// What all sides together need for a step.
+double TwoEnded::sides_step_ns() const {
+  double rate = 0;
+  for (const Side& side : sides()) {
+    if (side.is_up && side.period.step().is_sure()) rate += 1 / side.period.step().ns();
+  }
+  return rate > 0 ? 1 / rate : kInfinite;
+}
+
+// Decides how many of the steps that are left the sides make, x. Of `left` steps the host makes the
+// others, in (left - x) a. Then the consumer takes the `kept` steps that the sides have made before,
+// and the x, in (kept + x) s. The sides need x b for the x, and are to be ready at the same time:
+//
+//   x = (left a + kept s) / (a + b - s)      with left = N and kept = 0 at the epoch's beginning
+//
+// No more than fits: when the host is done, the sides keep at most K steps. While these and further
+// n - K steps are drained, in n s, the sides make the n - K. So n <= K / (1 - s / b).
+void TwoEnded::fix(uint64_t number) {
+  Tail& part = tail(number);
+  const double a = std::max(host_step_ns(), consumer_step_ns());
+  const double b = sides_step_ns();
+  const double s = drain_step_ns();
+  if (part.is_fixed || host().steps < kMeasuredSteps || std::isinf(a) || std::isinf(b)) return;
+  part.is_fixed = true;
+  double left = 0;
+  double kept = 0;
+  StepNumber lowest_promised = part.next;
+  const StepNumber end = ledger().end_of(number);
+  for (StepNumber step = std::max(ledger().begin_of(number), ledger().position()); step < end; ++step) {
+    const Entry& entry = ledger().at(step);
+    if (step < part.next && ledger().is_free(step)) ++left;
+    if (step < part.next && entry.place == Place::kPromised) {
+      lowest_promised = std::min(lowest_promised, step);
+    }
+    const bool is_claimed = entry.place == Place::kSide || entry.place == Place::kKept ||
+                            entry.place == Place::kSent || entry.place == Place::kHere;
+    if (is_claimed && entry.maker == Maker::kSide) ++kept;
+  }
+  uint32_t sides_up = 0;
+  for (const Side& side : sides()) sides_up += side.is_up ? 1 : 0;
+  const double room = options().here_max + static_cast<double>(sides_up) * options().kept_max;
+  double x = a > s ? (left * a + kept * s) / (a + b - s) : 0;
+  if (s < b) x = std::min(x, room / (1 - s / b) - kept);
+  x = std::floor(std::clamp(x, 0.0, left));
+  part.begin = part.next;
+  while (x > 0 && part.begin > ledger().begin_of(number)) {
+    --part.begin;
+    if (ledger().is_free(part.begin)) --x;
+  }
+  part.begin = std::min(part.begin, lowest_promised);
+}
+
+// Whether the sides will be late with their part by more than what rounding and steps in work
+// explain.
+bool TwoEnded::is_behind(const Tail& part) const {
+  double open = static_cast<double>(part.next - std::min(part.begin, part.next));
+  double drained = open;
+  std::vector<Pace> paces;
+  double rate = 0;
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    const Side& side = sides()[i];
+    drained += static_cast<double>(side.kept + side.here + side.queue.size() + side.sending.size());
+    if (!side.is_up) continue;
+    paces.push_back({side_free_ns(i), side_step_ns(i)});
+    rate += 1 / side_step_ns(i);
+  }
+  const double ready = ready_ns(std::move(paces), open);
+  const double needed = std::max(host_free_ns(), consumer_ns()) + drained * drain_step_ns();
+  return !(ready <= needed + 2 / rate + rescue_ns());
+}
+
+// The host helps when it has no other step of the epoch left and the sides are behind.
+void TwoEnded::give_up_promises() {
+  Tail& part = tail(epoch());
+  if (!part.is_fixed || ledger().host_next() < ledger().end_of(epoch())) return;
+  const std::optional<StepNumber> step = next_of(epoch());
+  if (!step || ledger().at(*step).place != Place::kPromised) return;
+  if (may_rescue_ahead() && is_behind(part)) break_promise(*step);
+}
+
+// The host also helps when sending takes longer than preparing a step again.
+void TwoEnded::give_up_kept() {
+  if (has_host_part() || !may_rescue_ahead()) return;
+  const Tail& part = tail(epoch());
+  uint32_t before = 0;
+  for (StepNumber step = part.drained; step > std::max(part.next, ledger().position()); --step) {
+    const Entry& entry = ledger().at(step - 1);
+    if (entry.place == Place::kSent || entry.place == Place::kHere) ++before;
+    if (entry.place != Place::kKept) continue;
+    const auto sent = static_cast<double>(sides()[entry.side].sending.size() + 1);
+    const double sent_ns = now() + sent * sides()[entry.side].transfer.step().ns();
+    const double needed_ns = consumer_ns() + before * consumer_step_ns();
+    if (sent_ns > std::max(needed_ns, now() + rescue_ns())) take_back(step - 1);
+    return;
+  }
+}
+
+void TwoEnded::on_sides_changed() {
+  for (auto& [number, part] : tails_) {
+    part.is_fixed = false;
+    if (is_side_up()) continue;
+    const StepNumber end = std::min(part.next, ledger().host_next());
+    for (StepNumber step = std::max(part.begin, ledger().position()); step < end; ++step) {
+      if (ledger().at(step).place == Place::kPromised) break_promise(step);
+    }
+  }
+}
+
+// The highest step that was not given: the tail is consumed in the order in which it is made.
+std::optional<StepNumber> TwoEnded::next_of_tail() {
+  Tail& part = tail(epoch());
+  const StepNumber begin = std::max(ledger().begin_of(epoch()), ledger().position());
+  while (part.drained > begin && ledger().is_given(part.drained - 1)) --part.drained;
+  return part.drained > begin ? std::optional(part.drained - 1) : std::nullopt;
+}
+
+std::optional<StepNumber> TwoEnded::next_to_give() {
+  std::optional<StepNumber> of_host;
+  std::optional<StepNumber> of_sides;
+  for (const StepNumber step : ledger().here()) {
+    if (ledger().epoch_of(step) != epoch()) break;
+    const bool is_of_host = ledger().at(step).maker == Maker::kHost;
+    std::optional<StepNumber>& first = is_of_host ? of_host : of_sides;
+    if (!first) first = step;
+  }
+  if (!is_mte()) return of_sides ? of_sides : of_host;
+  if (of_host || has_host_part()) return of_host;
+  const std::optional<StepNumber> next = next_of_tail();
+  return next && ledger().at(*next).place == Place::kHere ? next : std::nullopt;
+}
+
+std::optional<StepNumber> TwoEnded::waits_for() {
+  if (!is_mte()) return last_of_sides();
+  if (has_host_part()) return {};
+  const std::optional<StepNumber> next = next_of_tail();
+  if (!next) return {};
+  const Place place = ledger().at(*next).place;
+  return place == Place::kSide || place == Place::kSent ? next : std::nullopt;
+}
+
+bool TwoEnded::is_needed_now(StepNumber lost) {
+  if (has_host_part()) return false;
+  return is_mte() ? next_of_tail() == lost : ledger().epoch_of(lost) == epoch();
+}
+
+StepNumber TwoEnded::first_needed(const std::set<StepNumber>& lost) const {
+  if (!is_mte()) return *lost.begin();
+  const StepNumber end = ledger().end_of(ledger().epoch_of(*lost.begin()));
+  return *std::prev(lost.lower_bound(end));
+}
+
+// Fetches what the consumer drains next, in its order, as far as there is room.
+void TwoEnded::send_ahead() {
+  const std::optional<StepNumber> next = next_of_tail();
+  for (const uint64_t one : {epoch(), epoch() + 1}) {
+    const Tail& part = tail(one);
+    for (StepNumber step = part.drained; step > std::max(part.next, ledger().position());) {
+      --step;
+      const Entry& entry = ledger().at(step);
+      if (entry.place == Place::kSide) return;
+      if (entry.place != Place::kKept) continue;
+      if (!has_room_here(entry.side) && step != next) return;
+      send(step);
+    }
+    if (part.next > part.begin) return;
+  }
+}
+
+}  // namespace forebay::plan
