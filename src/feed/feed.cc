@@ -1,9 +1,9 @@
 #include "feed/feed.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/mutex.h"
+#include "feed/bad_samples.h"
 #include "feed/pipeline.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
@@ -18,10 +18,6 @@ namespace {
 constexpr Trace::Track kLoop{.name = "loop"};
 // The share of memory_bytes_max that chunk indexes may take beside it.
 constexpr uint64_t kIndexShare = 16;
-constexpr size_t kBadSamplesNamed = 3;  // in the error that ends a run
-
-// A sample's name in BadSample lists; in a view one sample may have several numbers.
-std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
 
 // An epoch, and those after it as far as the planner goes on.
 class WholeEpochs final : public Walk {
@@ -45,6 +41,7 @@ class FeedImpl final : public Feed {
         clock_(clock),
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         planner_(own_planner_),
+        bad_(options.bad_samples_max),
         traffic_(*dataset_),
         indexes_(*dataset_, options.memory_bytes_max / kIndexShare) {}
 
@@ -63,7 +60,6 @@ class FeedImpl final : public Feed {
   Status begin(const std::stop_token& stop);
   void end_pipeline() EXCLUDES(mutex_);
   void add_wait(int64_t since_ns) EXCLUDES(mutex_);
-  Status add_bad(std::vector<BadSample> bad);
 
   const std::shared_ptr<const store::Dataset> dataset_;
   const FeedOptions options_;
@@ -72,7 +68,7 @@ class FeedImpl final : public Feed {
   std::shared_ptr<const Planner> planner_;            // of the epoch that was started last
   bool started_ = false;
   FeedState state_;
-  std::set<std::string> bad_;  // the names of the samples in state_.bad
+  BadSamples bad_;   // those of state_
   Trace trace_;
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
@@ -114,8 +110,7 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_;
   const StepRun before = next_batch();
   state_ = state;
-  bad_.clear();
-  for (const BadSample& bad : state.bad) bad_.insert(name_of(bad));
+  bad_.begin(state.bad);
   started_ = true;
   // The pipeline goes on if it prepares the wanted batches already.
   if (may_go_on && next_batch() == before) return {};
@@ -171,10 +166,11 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
     if (pipeline_->ended()) end_pipeline();
     return tl::unexpected(prepared.error());
   }
-  if (const Status status = add_bad(std::move(prepared->bad)); !status.ok()) {
+  if (const Status status = bad_.add(std::move(prepared->bad)); !status.ok()) {
     end_pipeline();
     return tl::unexpected(status);
   }
+  if (bad_.all().size() != state_.bad.size()) state_.bad = bad_.all();
   if (prepared->batch == nullptr) {
     state_.position = planner_->steps().end;
     return nullptr;
@@ -184,30 +180,6 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
   stats_.samples += static_cast<uint64_t>(
       std::ranges::count_if(prepared->batch->valid, [](uint8_t valid) { return valid != 0; }));
   return std::move(prepared->batch);
-}
-
-// A sample that is bad in every epoch counts once.
-Status FeedImpl::add_bad(std::vector<BadSample> bad) {
-  if (bad.empty()) return {};
-  std::vector<BadSample> added = state_.bad;
-  std::set<std::string> names = bad_;
-  for (BadSample& sample : bad) {
-    if (names.insert(name_of(sample)).second) added.push_back(std::move(sample));
-  }
-  if (added.size() > options_.bad_samples_max && added.size() > state_.bad.size()) {
-    std::string last;
-    for (size_t i = added.size() - std::min(added.size(), kBadSamplesNamed); i < added.size();
-         ++i) {
-      last += fmt::format("; {} in chunk {}: {}", added[i].key, added[i].chunk, added[i].reason);
-    }
-    return fail(Code::kCorrupt,
-                "feed: {} samples cannot be used, bad_samples_max is {}; see `forebay verify`; "
-                "the last ones{}",
-                added.size(), options_.bad_samples_max, last);
-  }
-  state_.bad = std::move(added);
-  bad_ = std::move(names);
-  return {};
 }
 
 FeedStats FeedImpl::stats() const {

@@ -1,0 +1,185 @@
+#include "prep/near_client.h"
+
+#include <charconv>
+
+#include "io/find_address.h"
+#include "io/http/answer.h"
+#include "io/large_buffer.h"
+#include "io/machine.h"
+#include "prep/paths.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+constexpr uint32_t kConnections = 64;       // to all sides
+constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
+constexpr int64_t kConnectNs = 5'000'000'000;
+// Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
+constexpr uint64_t kFrontBytesMost = 2'000'000'000;
+
+// What an answer's code means where it is no success; the text is the side's own.
+Status error_of(int code, const std::string& text) {
+  const std::string said = io::http::printable(text);
+  switch (code) {
+    case 400:
+      return {Code::kInvalid, said};
+    case 404:
+      return {Code::kNotFound, said};
+    case 405:
+      return {Code::kUnsupported, "no near side answers there"};
+    case 501:
+      return {Code::kUnsupported, said};
+    case 503:
+      return {Code::kUnavailable, said};
+    default:
+      return {Code::kIo, fmt::format("{} ({})", said, code)};
+  }
+}
+
+// Takes an answer: its text where it says that something failed, else bytes at `memory_`.
+class Taker final : public io::http::Sink {
+ public:
+  explicit Taker(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  Status begin(const io::http::Head& head) override {
+    code_ = head.code;
+    if (code_ != 200) return {};
+    const std::string_view length = head.header("content-length");
+    std::from_chars(length.data(), length.data() + length.size(), bytes_);
+    if (bytes_ > bytes_max_) {
+      return fail(Code::kCorrupt, "the answer has {}, more than a batch can have",
+                  base::human_bytes(bytes_));
+    }
+    try {
+      const auto memory = std::make_shared<io::LargeBuffer>(bytes_);
+      memory_ = std::shared_ptr<uint8_t>(memory, memory->data());
+    } catch (const std::bad_alloc&) {
+      return fail(Code::kNoMemory, "no memory for a batch of {}", base::human_bytes(bytes_));
+    }
+    return {};
+  }
+  Status append(Bytes bytes) override {
+    if (code_ != 200) {
+      text_.append(bytes.begin(), bytes.end());
+      return {};
+    }
+    if (bytes.size() > bytes_ - filled_) return fail(Code::kCorrupt, "the answer is too long");
+    std::copy(bytes.begin(), bytes.end(), memory_.get() + filled_);
+    filled_ += bytes.size();
+    return {};
+  }
+  Status end() override {
+    if (code_ != 200) return error_of(code_, text_);
+    return filled_ == bytes_ ? Status() : fail(Code::kTruncated, "the answer ends early");
+  }
+
+  std::shared_ptr<uint8_t> memory() const { return memory_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const uint64_t bytes_max_;
+  int code_ = 0;
+  std::string text_;
+  std::shared_ptr<uint8_t> memory_;
+  uint64_t bytes_ = 0;
+  uint64_t filled_ = 0;
+};
+
+}  // namespace
+
+Result<SidePlace> parse_side(const std::string& url) {
+  SidePlace out;
+  out.name = url;
+  std::string_view rest = url;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!rest.starts_with(scheme)) continue;
+    rest.remove_prefix(scheme.size());
+    out.is_tls = scheme == "https://";
+    break;
+  }
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  const size_t colon = rest.rfind(':');
+  const bool is_url = rest.size() < url.size() - (url.ends_with('/') ? 1 : 0);
+  if (is_url && colon != std::string_view::npos) {
+    const std::string_view port = rest.substr(colon + 1);
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+    if (error == std::errc() && end == port.data() + port.size()) rest = rest.substr(0, colon);
+  }
+  if (out.port == 0 || rest.empty() || rest.find_first_of("/@?#") != std::string_view::npos) {
+    return fail(Code::kInvalid,
+                "prep: \"{}\" does not name a near side; give http://HOST:PORT or "
+                "https://HOST:PORT, as `forebay prep` prints it",
+                io::http::printable(url));
+  }
+  if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
+  ASSIGN_OR_RETURN(const io::FoundAddress found, io::find_address(std::string(rest)));
+  if (!out.is_tls && !found.is_loopback) {
+    return fail(Code::kInvalid,
+                "prep: {} is another machine, which is reached by https:// and with the secret "
+                "that `forebay prep --secret-file` has there",
+                url);
+  }
+  out.host = found.text;
+  return out;
+}
+
+Result<std::unique_ptr<NearClient>> NearClient::open(const io::Secret& secret) {
+  std::unique_ptr<NearClient> out(new NearClient());
+  io::serve::RangeClientOptions options{.connections_max = kConnections,
+                                        .connections_to_one_max = kConnectionsToOne,
+                                        .connect_ns = kConnectNs};
+  out->plain_ = std::make_unique<io::serve::RangeClient>(options);
+  if (secret.empty()) return out;
+  auto job = io::serve::make_job_certificate(secret);
+  if (!job) return tl::unexpected(job.error().at("prep"));
+  options.job = std::make_shared<const io::serve::JobCertificate>(std::move(*job));
+  out->tls_ = std::make_unique<io::serve::RangeClient>(options);
+  return out;
+}
+
+NearClient::~NearClient() = default;
+
+void NearClient::send_job(const SidePlace& place, const std::string& text,
+                          std::function<void(Status)> done) {
+  const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax);
+  client_for(place).start({.host = place.host,
+                           .port = place.port,
+                           .target = std::string(kJobsPath),
+                           .body = text,
+                           .answer_ns = kConnectNs * 12},
+                          *taker,
+                          [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+                            done(outcome.status);
+                          });
+}
+
+void NearClient::fetch(const SidePlace& place, const Expected& expected,
+                       std::shared_ptr<const std::atomic<bool>> unwanted,
+                       std::function<void(Result<Fetched>)> done) {
+  const auto taker = std::make_shared<Taker>(expected.tensor_bytes + kFrontBytesMost);
+  const std::string target =
+      text_of({.job = expected.job, .epoch = expected.epoch, .step = expected.step});
+  client_for(place).start(
+      {.host = place.host,
+       .port = place.port,
+       .target = target,
+       .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
+      *taker,
+      [taker, expected, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+        if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
+        auto batch = decode_batch(taker->memory(), taker->bytes(), expected);
+        if (!batch) return done(tl::unexpected(batch.error()));
+        done(Fetched{.batch = std::move(*batch), .bytes = taker->bytes()});
+      });
+}
+
+void NearClient::drop_unwanted() {
+  plain_->drop_unwanted();
+  if (tls_ != nullptr) tls_->drop_unwanted();
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,36 @@
+// How a host uses near sides, and what they did. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/secret.h"
+#include "plan/prongs.h"
+
+namespace forebay::prep {
+
+struct PrepOptions {
+  std::vector<std::string> sides = {};  // http://HOST:PORT or https://HOST:PORT
+  io::Secret secret = {};               // the sides'
+  plan::ProngPolicy policy = plan::ProngPolicy::kInterleave;
+};
+
+struct SideStats {
+  std::string name;
+  bool is_up = false;
+  std::string trouble = {};  // why it is not, or what happened last; empty: nothing
+  uint64_t steps = 0;        // that the consumer got from it
+  uint64_t late = 0;         // that the host prepared in its place
+  uint64_t checked = 0;      // that the host prepared too, and compared
+  uint64_t bytes = 0;
+  double step_s = 0;  // how long it takes for a step; 0: not known
+};
+struct PrepStats {
+  uint64_t host_steps = 0;  // that the consumer got from the host itself
+  double host_step_s = 0;
+  uint64_t remade_steps = 0;  // prepared out of turn
+  std::vector<SideStats> sides = {};
+};
+
+}  // namespace forebay::prep

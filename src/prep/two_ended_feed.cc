@@ -1,0 +1,146 @@
+#include "prep/two_ended_feed.h"
+
+#include "feed/bad_samples.h"
+#include "feed/plan.h"
+#include "prep/job.h"
+#include "prep/two_ends.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+using feed::Batch;
+using feed::FeedState;
+using plan::StepNumber;
+
+namespace {
+
+// How many steps of each near side may be on their way or wait here.
+constexpr uint32_t kHereEach = 3;
+
+// The near sides' batches take their part of the memory, and so do steps that are made out of turn.
+feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t batch_bytes, size_t sides) {
+  const uint64_t others = options.memory_bytes_max / 4 + kHereEach * sides * batch_bytes;
+  options.memory_bytes_max -= std::min(others, options.memory_bytes_max / 2);
+  return options;
+}
+
+class TwoEndedFeedImpl final : public TwoEndedFeed {
+ public:
+  TwoEndedFeedImpl(const feed::FeedOptions& options, const feed::Steps& steps,
+                   std::shared_ptr<TwoEnds> ends, std::unique_ptr<feed::Feed> host)
+      : steps_(steps), bad_(options.bad_samples_max), ends_(std::move(ends)), host_(std::move(host)) {}
+
+  uint64_t steps() const override { return host_->steps(); }
+  Status start(const FeedState& state, std::shared_ptr<const feed::SampleList> list,
+               const std::stop_token& stop) override;
+  bool wait_ms(int ms) override;
+  Result<std::shared_ptr<const Batch>> next() override;
+  FeedState state() const override { return is_alone_ ? host_->state() : state_; }
+  feed::FeedStats stats() const override { return host_->stats(); }
+  feed::Trace& trace() override { return host_->trace(); }
+  PrepStats prep_stats() const override { return ends_->stats(); }
+
+ private:
+  StepNumber number_of(const FeedState& state) const {
+    return state.epoch * steps_.count() + steps_.step_at(state.position).value();
+  }
+
+  const feed::Steps steps_;
+  FeedState state_;
+  feed::BadSamples bad_;
+  size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
+  bool is_alone_ = true;  // the epoch is a list, or nothing was started
+  const std::shared_ptr<TwoEnds> ends_;
+  const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
+};
+
+Status TwoEndedFeedImpl::start(const FeedState& state,
+                               std::shared_ptr<const feed::SampleList> list,
+                               const std::stop_token& stop) {
+  const bool was_alone = std::exchange(is_alone_, list != nullptr || steps_.count() == 0);
+  if (is_alone_) {
+    ends_->pause();
+    return host_->start(state, std::move(list), stop);
+  }
+  const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
+  if (!is_known) return host_->start(state, nullptr, stop);  // it says what is wrong
+  const bool goes_on = !was_alone && number_of(state) == number_of(state_) &&
+                       ends_->position() == number_of(state);
+  if (!goes_on) ends_->begin(number_of(state));
+  // The host's feed stands at the epoch's end once it has said that there is nothing more.
+  if (goes_on && state_.position == steps_.end) {
+    ASSIGN_OR_RETURN(const auto last, host_->next());
+    FOREBAY_CHECK(last == nullptr);
+  }
+  state_ = state;
+  bad_.begin(state.bad);
+  host_bad_ = state.bad.size();
+  return goes_on && state.position != 0 ? Status() : host_->start(state, nullptr, stop);
+}
+
+bool TwoEndedFeedImpl::wait_ms(int ms) {
+  if (is_alone_) return host_->wait_ms(ms);
+  return state_.position == steps_.end || ends_->wait_ms(ms);
+}
+
+Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
+  if (is_alone_) return host_->next();
+  if (state_.position == steps_.end) return nullptr;
+  ASSIGN_OR_RETURN(GivenStep given, ends_->next());
+  std::shared_ptr<const Batch> batch;
+  std::vector<feed::BadSample> bad;
+  if (given.batch) {
+    batch = std::move(given.batch->batch);
+    bad = std::move(given.batch->bad);
+  } else {
+    ASSIGN_OR_RETURN(batch, host_->next());
+    const auto all = host_->state().bad;
+    bad.assign(all.begin() + static_cast<ptrdiff_t>(host_bad_), all.end());
+    host_bad_ = all.size();
+  }
+  FOREBAY_CHECK(batch != nullptr && batch->epoch * steps_.count() + batch->step == given.step);
+  ends_->took();
+  RETURN_IF_ERROR(bad_.add(std::move(bad)));
+  state_.position = steps_.end_of(batch->step);
+  if (bad_.all().size() != state_.bad.size()) state_.bad = bad_.all();
+  return batch;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
+    std::shared_ptr<const store::Dataset> dataset, const feed::FeedOptions& options,
+    const PrepOptions& prep, const io::Clock& clock) {
+  RETURN_IF_ERROR(feed::check_feed(dataset.get(), options));
+  if (prep.policy != plan::ProngPolicy::kInterleave) {
+    return fail(Code::kUnsupported, "prep: this policy gives batches in another order");
+  }
+  if (options.device != nullptr) {
+    return fail(Code::kUnsupported,
+                "prep: near sides prepare batches for the host's memory; use decode=\"cpu\"");
+  }
+  TwoEndsSetup setup{.dataset = dataset, .options = options};
+  auto job = encode_job({.dataset = base::to_hex(dataset->fingerprint()), .options = options});
+  if (!job) return tl::unexpected(job.error().at("prep"));
+  setup.job = std::move(*job);
+  for (const std::string& url : prep.sides) {
+    ASSIGN_OR_RETURN(setup.places.emplace_back(), parse_side(url));
+  }
+  const feed::Planner planner(dataset, options, options.order);
+  const auto sides = static_cast<uint32_t>(setup.places.size());
+  setup.prongs = {.policy = prep.policy,
+                  .steps_each = std::max<uint64_t>(1, planner.steps().count()),
+                  .sides = sides,
+                  .here_max = kHereEach * sides};
+  const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
+  feed::FeedOptions host_options = options_of_host(options, batch_bytes, setup.places.size());
+  ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret));
+  const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
+  RETURN_IF_ERROR(ends->greet());
+  host_options.filter = ends;
+  ASSIGN_OR_RETURN(auto host, feed::Feed::open(std::move(dataset), host_options, clock));
+  return std::make_unique<TwoEndedFeedImpl>(options, planner.steps(), ends, std::move(host));
+}
+
+}  // namespace forebay::prep

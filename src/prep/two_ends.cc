@@ -1,0 +1,520 @@
+#include "prep/two_ends.h"
+
+#include <algorithm>
+
+#include "io/machine.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+using plan::ProngAction;
+using plan::ProngEvent;
+using plan::StepNumber;
+
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+// A side that does not answer is asked again after this, then twice as long each time.
+constexpr int64_t kRetryNs = kSecondNs / 2;
+constexpr int64_t kRetryMostNs = 30 * kSecondNs;
+// One of so many steps of a side is made by the host too, and compared, and the first one.
+constexpr uint64_t kCheckedOneOf = 100;
+// A side that sends damaged batches so often is not used any more.
+constexpr uint64_t kDamagedMost = 3;
+constexpr int64_t kLookNs = kSecondNs / 20;  // whether there is memory again
+
+// Whether two sides have made the same.
+bool are_equal(const feed::Prepared& one, const feed::Prepared& other) {
+  const BatchBytes a = encode_batch(*one.batch, one.bad, "");
+  const BatchBytes b = encode_batch(*other.batch, other.bad, "");
+  return a.head == b.head && std::ranges::equal(a.rest, b.rest, [](Bytes x, Bytes y) {
+           return std::ranges::equal(x, y);
+         });
+}
+
+Expected expected_of(const TwoEndsSetup& setup) {
+  Expected out = expected_batches(setup.options);
+  out.job = job_name(setup.job);
+  out.dataset_samples = setup.dataset->sample_count();
+  return out;
+}
+
+// The options for steps that are made out of turn.
+feed::FeedOptions out_of_turn(feed::FeedOptions options) {
+  options.prefetch = 1;
+  options.memory_bytes_max /= 4;
+  return options;
+}
+
+}  // namespace
+
+TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const io::Clock& clock)
+    : setup_(std::move(setup)),
+      expected_(expected_of(setup_)),
+      clock_(clock),
+      client_(std::move(client)) {
+  MutexLock lock(mutex_);
+  for (const SidePlace& place : setup_.places) {
+    sides_.emplace_back().place = place;
+    before_.sides.emplace_back();
+  }
+  watcher_.start(1, [this](uint32_t) { watch(); });
+}
+
+TwoEnds::~TwoEnds() {
+  pause();
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+    watched_.notify_all();
+  }
+  watcher_.wait();
+  if (maker_ != nullptr) maker_->stop();
+  maker_crew_.wait();
+}
+
+Status TwoEnds::greet() {
+  struct Greeting {
+    base::Mutex mutex;
+    base::CondVar changed;
+    size_t left GUARDED_BY(mutex) = 0;
+    Status failed GUARDED_BY(mutex);
+  };
+  const auto greeting = std::make_shared<Greeting>();
+  {
+    MutexLock lock(greeting->mutex);
+    greeting->left = setup_.places.size();
+  }
+  for (uint32_t side = 0; side < setup_.places.size(); ++side) {
+    {
+      MutexLock lock(mutex_);
+      sides_[side].is_asked = true;
+    }
+    client_->send_job(
+        setup_.places[side], setup_.job, [this, greeting, side](const Status& status) {
+          note_answer(side, status);
+          MutexLock lock(greeting->mutex);
+          const bool is_refused =
+              status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
+          if (is_refused && greeting->failed.ok()) {
+            greeting->failed = status.at(setup_.places[side].name);
+          }
+          --greeting->left;
+          greeting->changed.notify_all();
+        });
+  }
+  MutexLock lock(greeting->mutex);
+  while (greeting->left > 0) greeting->changed.wait(greeting->mutex);
+  return greeting->failed;
+}
+
+void TwoEnds::begin(StepNumber first) {
+  pause();
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    plan::ProngOptions options = setup_.prongs;
+    options.first = first;
+    prongs_ = plan::Prongs::make(options);
+    for (uint32_t side = 0; side < sides_.size(); ++side) {
+      if (!sides_[side].is_up) continue;
+      const auto more = tell(ProngEvent::Kind::kSideUp, 0, side);
+      actions.insert(actions.end(), more.begin(), more.end());
+    }
+  }
+  act(actions);
+}
+
+void TwoEnds::pause() {
+  {
+    MutexLock lock(mutex_);
+    ++life_;
+    before_ = stats_now();
+    prongs_ = nullptr;
+    for (const auto& [key, unwanted] : fetches_) unwanted->store(true);
+    fetches_.clear();
+    here_.clear();
+    remade_.clear();
+    answered_.clear();
+    consumer_asks_ = false;
+    next_.reset();
+    failed_ = {};
+  }
+  client_->drop_unwanted();
+}
+
+std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
+  if (prongs_ == nullptr) return {};
+  auto actions = prongs_->step({.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side});
+  for (const ProngAction& action : actions) {
+    if (action.kind == ProngAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
+    if (action.kind != ProngAction::Kind::kGive) continue;
+    next_ = action.step;
+    given_.notify_all();
+  }
+  watched_.notify_all();
+  return actions;
+}
+
+void TwoEnds::act(const std::vector<ProngAction>& actions) {
+  for (const ProngAction& action : actions) {
+    switch (action.kind) {
+      case ProngAction::Kind::kFetch:
+      case ProngAction::Kind::kMake:
+        ask(action.step, action.side);
+        break;
+      case ProngAction::Kind::kForget:
+        forget(action.step, action.side);
+        break;
+      case ProngAction::Kind::kRescue:
+      case ProngAction::Kind::kHostMakes:
+      case ProngAction::Kind::kHostSkips:
+      case ProngAction::Kind::kGive:
+        break;
+    }
+  }
+}
+
+// A feed that begins again after an error asks for the same steps again.
+bool TwoEnds::takes(uint64_t epoch, uint64_t step) {
+  const StepNumber wanted = number(epoch, step);
+  std::vector<ProngAction> actions;
+  bool takes = true;
+  {
+    MutexLock lock(mutex_);
+    if (prongs_ == nullptr) return true;
+    const auto before = answered_.find(wanted);
+    if (before != answered_.end()) return before->second;
+    actions = tell(ProngEvent::Kind::kHostAsks, wanted);
+    for (const ProngAction& action : actions) {
+      if (action.kind == ProngAction::Kind::kHostSkips && action.step == wanted) takes = false;
+    }
+    answered_[wanted] = takes;
+    answered_.erase(answered_.begin(), answered_.lower_bound(prongs_->position()));
+  }
+  act(actions);
+  return takes;
+}
+
+void TwoEnds::made(uint64_t epoch, uint64_t step) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    actions = tell(ProngEvent::Kind::kHostMade, number(epoch, step));
+  }
+  act(actions);
+}
+
+bool TwoEnds::wait_ms(int ms) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (!next_ && !std::exchange(consumer_asks_, true)) {
+      actions = tell(ProngEvent::Kind::kConsumerAsks);
+    }
+  }
+  act(actions);
+  MutexLock lock(mutex_);
+  const int64_t deadline_ns = clock_.now_ns() + ms * int64_t{1'000'000};
+  while (!next_ && failed_.ok() && clock_.wait_until(mutex_, given_, deadline_ns)) {
+  }
+  return next_ || !failed_.ok();
+}
+
+Result<GivenStep> TwoEnds::next() {
+  constexpr int kLongMs = 1'000'000;
+  while (!wait_ms(kLongMs)) {
+  }
+  MutexLock lock(mutex_);
+  if (!failed_.ok()) return tl::unexpected(std::exchange(failed_, {}));
+  GivenStep out{.step = *next_};
+  const auto found = here_.find(*next_);
+  if (found != here_.end()) out.batch = found->second;
+  return out;
+}
+
+void TwoEnds::took() {
+  MutexLock lock(mutex_);
+  here_.erase(*next_);
+  // What came twice is dropped too.
+  if (prongs_ != nullptr) here_.erase(here_.begin(), here_.lower_bound(prongs_->position()));
+  next_.reset();
+  consumer_asks_ = false;
+}
+
+StepNumber TwoEnds::position() const {
+  MutexLock lock(mutex_);
+  return prongs_ == nullptr ? 0 : prongs_->position();
+}
+
+void TwoEnds::ask(StepNumber step, uint32_t side) {
+  const auto unwanted = std::make_shared<std::atomic<bool>>(false);
+  uint64_t life = 0;
+  {
+    MutexLock lock(mutex_);
+    life = life_;
+    fetches_[{side, step}] = unwanted;
+  }
+  Expected expected = expected_;
+  expected.epoch = step / setup_.prongs.steps_each;
+  expected.step = step % setup_.prongs.steps_each;
+  client_->fetch(setup_.places[side], expected, unwanted,
+                       [this, life, step, side](Result<NearClient::Fetched> fetched) {
+                         take_fetched(life, step, side, std::move(fetched));
+                       });
+}
+
+void TwoEnds::forget(StepNumber step, uint32_t side) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = fetches_.find({side, step});
+    if (found == fetches_.end()) return;
+    found->second->store(true);
+    fetches_.erase(found);
+  }
+  client_->drop_unwanted();
+}
+
+bool TwoEnds::is_to_check(uint32_t side) {
+  Side& of = sides_[side];
+  return of.checked == 0 || io::random_below(kCheckedOneOf) == 0;
+}
+
+void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
+                           Result<NearClient::Fetched> fetched) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (life != life_ || fetches_.erase({side, step}) == 0) return;
+    if (!fetched) {
+      actions = note_failure(step, side, fetched.error());
+    } else {
+      sides_[side].bytes += fetched->bytes;
+      feed::Prepared batch{.batch = std::move(fetched->batch.batch),
+                           .bad = std::move(fetched->batch.bad)};
+      if (is_to_check(side)) {
+        remake(step, {.checks = side, .received = std::move(batch)});
+      } else {
+        here_[step] = std::move(batch);
+        actions = tell(ProngEvent::Kind::kSideGave, step, side);
+      }
+    }
+  }
+  act(actions);
+}
+
+// The near side's job may be gone because it was started again; then it gets it again.
+std::vector<ProngAction> TwoEnds::note_failure(StepNumber step, uint32_t side,
+                                               const Status& status) {
+  Side& of = sides_[side];
+  of.trouble = status.message();
+  if (status.code() == Code::kCorrupt && ++of.damaged < kDamagedMost) {
+    return tell(ProngEvent::Kind::kSideFailed, step, side);
+  }
+  if (status.code() == Code::kCorrupt) {
+    of.is_banned = true;
+    return lose(side, "it sends damaged batches: " + status.message());
+  }
+  const bool is_alone = status.code() == Code::kIo || status.code() == Code::kInvalid ||
+                        status.code() == Code::kNoMemory;
+  if (is_alone) return tell(ProngEvent::Kind::kSideFailed, step, side);
+  return lose(side, status.message());
+}
+
+std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
+  Side& of = sides_[side];
+  of.trouble = why;
+  if (!std::exchange(of.is_up, false)) return {};
+  of.wait_ns = kRetryNs;
+  of.retry_ns = clock_.now_ns();  // it may just have been started again
+  for (auto at = fetches_.lower_bound({side, 0}); at != fetches_.end() && at->first.first == side;) {
+    at->second->store(true);
+    at = fetches_.erase(at);
+  }
+  return tell(ProngEvent::Kind::kSideDown, 0, side);
+}
+
+void TwoEnds::remake(StepNumber step, Remade remade) {
+  const bool is_rescue = remade.is_rescue;
+  const auto [at, is_new] = remade_.try_emplace(step, std::move(remade));
+  at->second.is_rescue |= is_rescue;
+  if (!is_new) return;  // it is remade to be compared, and is the rescue as well
+  to_remake_.push_back(step);
+  watched_.notify_all();
+}
+
+void TwoEnds::ask_maker(const std::vector<StepNumber>& steps) {
+  if (steps.empty()) return;
+  if (maker_ == nullptr) {
+    auto maker = feed::StepMaker::open(setup_.dataset, out_of_turn(setup_.options));
+    FOREBAY_CHECK(maker);  // the host's feed was opened with these options
+    maker_ = std::move(*maker);
+    maker_crew_.start(1, [this](uint32_t) { work_out_of_turn(); });
+  }
+  for (const StepNumber step : steps) {
+    maker_->ask(step / setup_.prongs.steps_each, step % setup_.prongs.steps_each);
+  }
+}
+
+void TwoEnds::work_out_of_turn() {
+  for (;;) {
+    auto made = maker_->next();
+    if (made) {
+      take_remade(std::move(*made));
+      continue;
+    }
+    if (made.error().code() == Code::kCancelled) return;
+    // The consumer holds what takes the memory, and says to nobody when it lets go.
+    MutexLock lock(mutex_);
+    clock_.wait_until(mutex_, freed_, clock_.now_ns() + kLookNs);
+  }
+}
+
+void TwoEnds::take_remade(feed::MadeStep made) {
+  const StepNumber step = number(made.epoch, made.step);
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    const auto found = remade_.find(step);
+    if (prongs_ == nullptr || found == remade_.end()) return;
+    const Remade remade = std::move(found->second);
+    remade_.erase(found);
+    ++before_.remade_steps;
+    actions = made.batch ? settle(step, remade, std::move(*made.batch))
+                         : note_not_remade(step, remade, made.batch.error());
+  }
+  act(actions);
+}
+
+// A step was prepared out of turn: it is compared, given, or both.
+std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
+                                         feed::Prepared batch) {
+  std::vector<ProngAction> actions;
+  const bool is_good = !remade.checks || are_equal(remade.received, batch);
+  here_[step] = std::move(batch);
+  if (remade.checks) {
+    Side& side = sides_[*remade.checks];
+    ++side.checked;
+    if (is_good) {
+      actions = tell(ProngEvent::Kind::kSideGave, step, *remade.checks);
+    } else {
+      side.is_banned = true;
+      actions = lose(*remade.checks,
+                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is not used "
+                                 "any more",
+                                 step % setup_.prongs.steps_each, step / setup_.prongs.steps_each));
+    }
+  }
+  const auto more = tell(ProngEvent::Kind::kRescued, step);
+  actions.insert(actions.end(), more.begin(), more.end());
+  return actions;
+}
+
+std::vector<ProngAction> TwoEnds::note_not_remade(StepNumber step, const Remade& remade,
+                                                  const Status& status) {
+  if (remade.is_rescue) {
+    failed_ = status;
+    given_.notify_all();
+  }
+  if (!remade.checks) return {};
+  return tell(ProngEvent::Kind::kSideFailed, step, *remade.checks);
+}
+
+void TwoEnds::send_job(uint32_t side) {
+  client_->send_job(setup_.places[side], setup_.job,
+                          [this, side](const Status& status) { note_answer(side, status); });
+}
+
+void TwoEnds::note_answer(uint32_t side, const Status& status) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    Side& of = sides_[side];
+    of.is_asked = false;
+    if (status.ok() && !of.is_banned) {
+      of.is_up = true;
+      of.trouble.clear();
+      of.wait_ns = 0;
+      actions = tell(ProngEvent::Kind::kSideUp, 0, side);
+    } else {
+      of.trouble = status.message();
+      of.wait_ns = std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
+      of.retry_ns = clock_.now_ns() + of.wait_ns;
+    }
+    watched_.notify_all();
+  }
+  act(actions);
+}
+
+int64_t TwoEnds::next_ns() const {
+  int64_t next = prongs_ == nullptr ? INT64_MAX : prongs_->wake_ns();
+  for (const Side& side : sides_) {
+    if (!side.is_up && !side.is_asked && !side.is_banned) next = std::min(next, side.retry_ns);
+  }
+  return next;
+}
+
+// Tells the policy that its time has come, and asks sides that were gone.
+void TwoEnds::watch() {
+  io::work_in_background();
+  for (;;) {
+    std::vector<ProngAction> actions;
+    std::vector<uint32_t> to_ask;
+    std::vector<StepNumber> to_remake;
+    {
+      MutexLock lock(mutex_);
+      while (!ended_ && to_remake_.empty() && next_ns() > clock_.now_ns()) {
+        const int64_t until = std::min(next_ns(), clock_.now_ns() + 3600 * kSecondNs);
+        clock_.wait_until(mutex_, watched_, until);
+      }
+      if (ended_) return;
+      to_remake.swap(to_remake_);
+      if (prongs_ != nullptr && prongs_->wake_ns() <= clock_.now_ns()) {
+        actions = tell(ProngEvent::Kind::kTick);
+      }
+      for (uint32_t side = 0; side < sides_.size(); ++side) {
+        Side& of = sides_[side];
+        if (of.is_up || of.is_asked || of.is_banned || of.retry_ns > clock_.now_ns()) continue;
+        of.is_asked = true;
+        to_ask.push_back(side);
+      }
+    }
+    act(actions);
+    ask_maker(to_remake);
+    for (const uint32_t side : to_ask) send_job(side);
+  }
+}
+
+PrepStats TwoEnds::stats() const {
+  MutexLock lock(mutex_);
+  return stats_now();
+}
+
+// With those of earlier lives.
+PrepStats TwoEnds::stats_now() const {
+  PrepStats out = before_;
+  if (prongs_ != nullptr) {
+    const plan::ProngShare host = prongs_->host();
+    out.host_steps += host.steps;
+    out.host_step_s = host.step_ns / 1e9;
+  }
+  for (uint32_t number = 0; number < sides_.size(); ++number) {
+    const Side& side = sides_[number];
+    SideStats& of = out.sides[number];
+    of.name = side.place.name;
+    of.is_up = side.is_up;
+    of.trouble = side.trouble;
+    of.checked = side.checked;
+    of.bytes = side.bytes;
+    if (prongs_ == nullptr) continue;
+    const plan::ProngShare share = prongs_->side(number);
+    of.steps += share.steps;
+    of.late += share.late;
+    of.step_s = share.step_ns / 1e9;
+  }
+  return out;
+}
+
+}  // namespace forebay::prep

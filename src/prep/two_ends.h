@@ -1,0 +1,145 @@
+// A host's view of an epoch that near sides help to prepare: connects the policy (plan/prongs.h) to
+// the host's feed, to the near sides and to the consumer.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "feed/step_maker.h"
+#include "feed/walk.h"
+#include "io/clock.h"
+#include "plan/prongs.h"
+#include "prep/near_client.h"
+#include "prep/prep_options.h"
+
+namespace forebay::prep {
+
+// A step for the consumer.
+struct GivenStep {
+  plan::StepNumber step = 0;
+  std::optional<feed::Prepared> batch = {};  // unset: the host's feed has it
+};
+
+// What does not change while the feed is open.
+struct TwoEndsSetup {
+  std::shared_ptr<const store::Dataset> dataset;
+  feed::FeedOptions options;  // the host's
+  std::string job;            // its text
+  std::vector<SidePlace> places;
+  plan::ProngOptions prongs;
+};
+
+// The host's feed asks it which steps are left out. Any thread may call anything.
+class TwoEnds final : public feed::StepFilter {
+ public:
+  TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const io::Clock& clock);
+  // The host's feed has ended before.
+  ~TwoEnds() override;
+  TwoEnds(const TwoEnds&) = delete;
+  TwoEnds& operator=(const TwoEnds&) = delete;
+
+  // Asks each near side for the first time. Errors: kInvalid and kUnsupported, where one says that
+  // it cannot take this job at all. One that does not answer is asked again later.
+  Status greet();
+  // The consumer goes on at a step; what was prepared for others is dropped.
+  void begin(plan::StepNumber first) EXCLUDES(mutex_);
+  // From now on the host prepares all steps by itself.
+  void pause() EXCLUDES(mutex_);
+
+  bool takes(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
+  void made(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
+
+  // Waits at most `ms` milliseconds for the consumer's next step; false when there is none yet.
+  bool wait_ms(int ms) EXCLUDES(mutex_);
+  // Waits for the next step. The same one is given until took() is called. Errors: why the host
+  // could not prepare a step that did not come.
+  Result<GivenStep> next() EXCLUDES(mutex_);
+  void took() EXCLUDES(mutex_);
+  // All steps before it were given.
+  plan::StepNumber position() const EXCLUDES(mutex_);
+
+  PrepStats stats() const EXCLUDES(mutex_);
+
+ private:
+  using Key = std::pair<uint32_t, plan::StepNumber>;  // a side and a step
+  struct Side {
+    SidePlace place;
+    bool is_up = false;
+    bool is_asked = false;  // whether it has the job, and has not answered yet
+    bool is_banned = false;
+    int64_t retry_ns = 0;  // when it is asked again
+    int64_t wait_ns = 0;   // how long after the last time
+    uint64_t checked = 0;
+    uint64_t damaged = 0;  // batches
+    uint64_t bytes = 0;
+    std::string trouble = {};
+  };
+  // A step that the host prepares out of turn, to give it or to compare it.
+  struct Remade {
+    std::optional<uint32_t> checks = {};  // the side that has sent what was received
+    feed::Prepared received = {};
+    bool is_rescue = false;
+  };
+  plan::StepNumber number(uint64_t epoch, uint64_t step) const {
+    return epoch * setup_.prongs.steps_each + step;
+  }
+  std::vector<plan::ProngAction> tell(plan::ProngEvent::Kind kind, plan::StepNumber step = 0,
+                                      uint32_t side = 0) REQUIRES(mutex_);
+  void act(const std::vector<plan::ProngAction>& actions) EXCLUDES(mutex_);
+  void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
+  void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
+  void take_fetched(uint64_t life, plan::StepNumber step, uint32_t side,
+                    Result<NearClient::Fetched> fetched) EXCLUDES(mutex_);
+  bool is_to_check(uint32_t side) REQUIRES(mutex_);
+  std::vector<plan::ProngAction> note_failure(plan::StepNumber step, uint32_t side,
+                                              const Status& status) REQUIRES(mutex_);
+  std::vector<plan::ProngAction> lose(uint32_t side, const std::string& why) REQUIRES(mutex_);
+  void remake(plan::StepNumber step, Remade remade) REQUIRES(mutex_);
+  void ask_maker(const std::vector<plan::StepNumber>& steps);
+  void work_out_of_turn() EXCLUDES(mutex_);
+  void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
+  std::vector<plan::ProngAction> settle(plan::StepNumber step, const Remade& remade,
+                                        feed::Prepared batch) REQUIRES(mutex_);
+  std::vector<plan::ProngAction> note_not_remade(plan::StepNumber step, const Remade& remade,
+                                                 const Status& status) REQUIRES(mutex_);
+  void send_job(uint32_t side) EXCLUDES(mutex_);
+  void note_answer(uint32_t side, const Status& status) EXCLUDES(mutex_);
+  void watch() EXCLUDES(mutex_);
+  int64_t next_ns() const REQUIRES(mutex_);
+  PrepStats stats_now() const REQUIRES(mutex_);
+
+  const TwoEndsSetup setup_;
+  const Expected expected_;
+  const io::Clock& clock_;
+
+  mutable base::Mutex mutex_;
+  base::CondVar given_;    // the consumer waits
+  base::CondVar watched_;  // the watching thread waits
+  base::CondVar freed_;    // the thread that works out of turn waits
+  bool ended_ GUARDED_BY(mutex_) = false;
+  uint64_t life_ GUARDED_BY(mutex_) = 0;  // begin() and pause() end the one before
+  std::unique_ptr<plan::Prongs> prongs_ GUARDED_BY(mutex_);  // null: the host is alone
+  std::vector<Side> sides_ GUARDED_BY(mutex_);
+  std::map<Key, std::shared_ptr<std::atomic<bool>>> fetches_ GUARDED_BY(mutex_);  // "unwanted"
+  std::map<plan::StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
+  std::map<plan::StepNumber, Remade> remade_ GUARDED_BY(mutex_);
+  std::vector<plan::StepNumber> to_remake_ GUARDED_BY(mutex_);  // the watcher asks for them
+  std::map<plan::StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() said
+  bool consumer_asks_ GUARDED_BY(mutex_) = false;
+  std::optional<plan::StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
+  Status failed_ GUARDED_BY(mutex_);  // a rescue, which the consumer waits for
+  PrepStats before_ GUARDED_BY(mutex_);  // of earlier lives
+
+  // The watcher makes it when a step is remade for the first time.
+  std::unique_ptr<feed::StepMaker> maker_;
+  base::Crew maker_crew_;
+  base::Crew watcher_;
+  const std::unique_ptr<NearClient> client_;  // ends first, because it calls the rest
+};
+
+}  // namespace forebay::prep
