@@ -91,7 +91,8 @@ class BatchReader {
     if (!fits) return cut_off("columns");
     for (uint32_t i = 0; i < count; ++i) {
       const uint64_t sample = batch->samples[i];
-      const bool is_known = sample < expected_.dataset_samples || sample == feed::kNoSample;
+      const bool is_masked = sample == feed::kNoSample && batch->valid[i] == 0;
+      const bool is_known = sample < expected_.dataset_samples || is_masked;
       if (is_known && batch->valid[i] <= 1 && batch->drawn_for[i] <= base::kDrawnForMax) continue;
       return wrong("slot {} has sample {}, drawn for {}, and valid is {}", i, sample,
                    batch->drawn_for[i], batch->valid[i]);

@@ -26,7 +26,6 @@ bool FieldWalk::enter_steps(size_t count) {
 
 void FieldWalk::check_number(double value) {
   if (!std::isfinite(value)) refuse("is not a finite number");
-  if (value == 0 && std::signbit(value)) refuse("is -0; write 0");
 }
 
 void FieldReader::refuse_member(std::string_view name) {

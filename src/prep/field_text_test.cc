@@ -139,7 +139,6 @@ TEST(FieldText, ErrorsNameThePlace) {
             "job: Cropping.size is missing");
   EXPECT_EQ(error_of<Step>(R"({"No\n":{}})"),
             R"(job: its text has a member that Forebay does not know: "No\n")");
-  EXPECT_EQ(error_of<image::Range>(R"({"max":1.5,"min":-0.0})"), "job: min is -0; write 0");
   EXPECT_EQ(error_of<image::Range>(R"({"max":1.5,"min":0})"),
             "job: min must be a number with a point or an exponent");
   EXPECT_EQ(error_of<image::Range>(R"({"max":1.5,"min":0.0,"mid":0.0})"),
@@ -155,7 +154,7 @@ TEST(FieldText, ErrorsNameThePlace) {
 }
 
 TEST(FieldText, NumbersThatJsonDoesNotHaveAreRefused) {
-  for (const double value : {-0.0, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+  for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
     FieldWriter writer;
     static_cast<void>(writer.write(image::Range{value, 1}));
     EXPECT_EQ(writer.status().code(), base::Code::kInvalid) << value;

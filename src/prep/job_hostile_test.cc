@@ -172,6 +172,8 @@ TEST(HostileJob, StepsHaveLimits) {
   steps.emplace_back(image::ChannelPermutation{});
   EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kInvalid);
 
+  steps.assign(base::kJobStepsMax, image::RandomAffine{});
+  EXPECT_NE(base::status_of(encode_job(job)).message().find("bytes"), std::string::npos);
   const std::string open(base::kJobBytesMax, '[');
   EXPECT_EQ(error_of(open).code(), Code::kInvalid);
   EXPECT_EQ(error_of(open + "[").code(), Code::kInvalid);

@@ -72,7 +72,7 @@ TEST(Job, DecodedOptionsMakeTheSameSamples) {
     const Job back = decoded(encoded(job));
     std::array<base::ByteVector, 2> outs;
     std::array<Status, 2> statuses;
-    for (const size_t i : {0, 1}) {
+    for (size_t i = 0; i < 2; ++i) {
       const feed::FeedOptions& options = (i == 0 ? job : back).options;
       image::Preparer preparer(options.transform, options.tensor, options.damaged);
       outs[i].resize(preparer.sample_bytes());

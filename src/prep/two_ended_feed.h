@@ -6,6 +6,8 @@
 
 namespace forebay::prep {
 
+using base::Result;
+
 class TwoEndedFeed : public feed::Feed {
  public:
   // Waits a few seconds at most for the near sides' first answers. Errors: those of Feed::open();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/machine.h"
+#include "prep/job.h"
 
 namespace forebay::prep {
 
@@ -54,6 +55,7 @@ TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const i
     : setup_(std::move(setup)),
       expected_(expected_of(setup_)),
       clock_(clock),
+      random_(static_cast<uint64_t>(clock.now_ns()), base::Purpose::kRetry),
       client_(std::move(client)) {
   MutexLock lock(mutex_);
   for (const SidePlace& place : setup_.places) {
@@ -279,7 +281,7 @@ void TwoEnds::forget(StepNumber step, uint32_t side) {
 
 bool TwoEnds::is_to_check(uint32_t side) {
   Side& of = sides_[side];
-  return of.checked == 0 || io::random_below(kCheckedOneOf) == 0;
+  return of.checked == 0 || random_.below(kCheckedOneOf) == 0;
 }
 
 void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,

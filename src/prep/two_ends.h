@@ -29,9 +29,9 @@ struct GivenStep {
 struct TwoEndsSetup {
   std::shared_ptr<const store::Dataset> dataset;
   feed::FeedOptions options;  // the host's
-  std::string job;            // its text
-  std::vector<SidePlace> places;
-  plan::ProngOptions prongs;
+  std::string job = {};       // its text
+  std::vector<SidePlace> places = {};
+  plan::ProngOptions prongs = {};
 };
 
 // The host's feed asks it which steps are left out. Any thread may call anything.
@@ -122,6 +122,7 @@ class TwoEnds final : public feed::StepFilter {
   base::CondVar watched_;  // the watching thread waits
   base::CondVar freed_;    // the thread that works out of turn waits
   bool ended_ GUARDED_BY(mutex_) = false;
+  base::Random random_ GUARDED_BY(mutex_);  // nobody else can know it
   uint64_t life_ GUARDED_BY(mutex_) = 0;  // begin() and pause() end the one before
   std::unique_ptr<plan::Prongs> prongs_ GUARDED_BY(mutex_);  // null: the host is alone
   std::vector<Side> sides_ GUARDED_BY(mutex_);
