@@ -12,6 +12,7 @@ from forebay.dataset import Dataset
 from forebay.decoding import decode
 from forebay.loader import Loader
 from forebay.monitor import BottleneckWarning
+from forebay.prep import Prep
 from forebay.showing import show
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Dataset",
     "DecodedBatch",
     "Loader",
+    "Prep",
     "StoredFile",
     "concat",
     "decode",

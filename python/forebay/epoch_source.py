@@ -155,4 +155,5 @@ class EpochSource:
 
     def open(self) -> _core.Feed:
         """An idle feed, for any of the epochs."""
-        return _core.Feed(self._dataset.core, self._core_options)
+        prep = self._options.prep
+        return _core.Feed(self._dataset.core, self._core_options, prep and prep.core)

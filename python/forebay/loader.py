@@ -23,6 +23,7 @@ from forebay.mixing import Mixing
 from forebay.monitor import Monitor
 from forebay.options import NOT_COPIED, Options, check
 from forebay.place import Place, Stand
+from forebay.prep import Prep, side_figures
 from forebay.transform_kinds import Transforms
 
 
@@ -150,6 +151,9 @@ class Loader:
         storage_options, index_cache: Where the dataset is a URL: the same as Dataset's.
         cache, cache_bytes: Where the dataset is a path: the same as Dataset's. What several
             machines of a job need of far data then comes once (docs/cache.md).
+        prep: Where near sides serve, which are other machines that `forebay prep` runs on:
+            "https://HOST:PORT", a list of these, or a Prep. They prepare a share of the batches,
+            which are the same as without them (docs/prep.md).
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
             DataLoader's arguments for its worker processes. They mean nothing here; a warning says
             so once.
@@ -201,6 +205,7 @@ class Loader:
         index_cache: str | os.PathLike[str] | None = None,
         cache: Cache | str | os.PathLike[str] | None = None,
         cache_bytes: int | str | None = None,
+        prep: Prep | str | Sequence[str] | None = None,
         worker_init_fn: Any = None,
         persistent_workers: bool = False,
         multiprocessing_context: Any = None,
@@ -381,6 +386,17 @@ class Loader:
             cache = self.dataset.cache.stats()
             stats |= {f"cache_{k}": v for k, v in cache.items() if not isinstance(v, bool | str)}
         return stats
+
+    def near_sides(self) -> list[dict[str, Any]]:
+        """What each near side (`prep`) did since the threads began.
+
+        Returns:
+            For each: "name", "is_up" (whether it answers), "trouble" (why not, or what happened
+            last), "batches" (that the loop got from it), "late" (that this machine prepared in its
+            place), "checked" (that this machine prepared too, and compared), "bytes" and
+            "batch_seconds" (how long it takes for one, 0 where that is not known).
+        """
+        return side_figures(self._feed.prep_stats())
 
     @contextlib.contextmanager
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:

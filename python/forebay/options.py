@@ -16,6 +16,7 @@ from forebay.devices import NO_GPU_TO_PIN_FOR, can_pin, check_decode, check_devi
 from forebay.mixing import Mixing, check_mixing
 from forebay.objects import MOVING
 from forebay.pipelines import Pipeline, split
+from forebay.prep import Prep, check_prep
 from forebay.ranks import check_world, own_world, threads_of
 from forebay.recipes import Recipe, recipe_of
 from forebay.tv_types import check_tv_tensors
@@ -93,6 +94,7 @@ class Options:
     memory_bytes_max: int
     regions: _core.Regions
     progress: bool
+    prep: Prep | None
     pad_targets: bool
     tv_tensors: bool
     told: tuple[str, ...]
@@ -286,6 +288,7 @@ def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
         "regions": _regions(given.regions),
         "pin_memory": pin_memory,
         "progress": given.progress,
+        "prep": check_prep(given.prep),
     }
 
 

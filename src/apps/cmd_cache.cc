@@ -1,9 +1,6 @@
 #include <filesystem>
-#include <future>
 #include <iostream>
-#include <stop_token>
 
-#include "base/limits.h"
 #include "cache/cached_origin.h"
 #include "cache/machine_places.h"
 #include "cache/member_list.h"
@@ -12,8 +9,8 @@
 #include "commands.h"
 #include "io/file_system.h"
 #include "io/serve/page_server.h"
-#include "io/stop_flag.h"
 #include "progress.h"
+#include "serving.h"
 #include "storage_options.h"
 #include "store/in_place_dataset.h"
 
@@ -86,16 +83,6 @@ Status check(const Args& args) {
   return {};
 }
 
-// The end of the line is no part of the secret.
-Result<io::Secret> read_secret(const std::string& path) {
-  auto bytes = io::posix_file_system().read_whole(path, base::kSecretFileBytesMax);
-  if (!bytes) return tl::unexpected(bytes.error().at("cache: --secret-file"));
-  std::string text(bytes->begin(), bytes->end());
-  io::Secret::wipe(bytes->data(), bytes->size());
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return io::Secret::take(text);
-}
-
 Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
   const cache::MachinePlaces places = cache::places_in(args.folder);
   cache::CacheOptions options{.folder = places.folder,
@@ -107,7 +94,9 @@ Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
                               .job = kJob,
                               .for_all_jobs = true};
   if (!args.secret_file.empty()) {
-    ASSIGN_OR_RETURN(options.secret, read_secret(args.secret_file));
+    auto secret = read_secret(args.secret_file);
+    if (!secret) return tl::unexpected(secret.error().at("cache"));
+    options.secret = std::move(*secret);
   }
   if (!args.members.empty()) {
     RETURN_IF_ERROR(cache::use_member_list(args.members, args.address, &options).at("cache"));
@@ -143,12 +132,6 @@ std::optional<io::serve::Page> page_of(const std::string& path, const cache::Cac
                            cache::metrics_text(cache.figures())};
   }
   return std::nullopt;
-}
-
-void wait_for_stop(const io::StopFlag& flag) {
-  std::promise<void> stopped;
-  const std::stop_callback on_stop(flag.token(), [&] { stopped.set_value(); });
-  stopped.get_future().wait();
 }
 
 Status serve(const Args& args) {

@@ -10,6 +10,7 @@
 #include "feed/starting.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
+#include "prep/two_ended_feed.h"
 
 namespace forebay::bind {
 namespace {
@@ -187,12 +188,12 @@ class Feed {
  public:
   using Turn = feed::SharedFeed::Turn;
 
-  Feed(const Dataset& dataset, const FeedOptions& options)
-      : feed_(
-            std::make_unique<feed::SharedFeed>(unwrap(feed::Feed::open(dataset.opened, options)))),
+  Feed(const Dataset& dataset, const FeedOptions& options,
+       const std::optional<prep::PrepOptions>& with)
+      : feed_(open(dataset, options, with)),
         tensor_(options.tensor),
         where_(where_are(options.device)),
-        is_remote_(feed::is_any_remote(*dataset.opened)) {}
+        is_remote_(feed::is_any_remote(*dataset.opened) || with) {}
 
   bool is_here() const { return feed_.is_here(); }
   // Begins like feed::Feed::start(). Where that may wait for a server, a thread of its own does it,
@@ -215,6 +216,11 @@ class Feed {
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
   feed::FeedStats stats() const { return feed().stats(); }
+  // What near sides did; nothing where there are none.
+  std::optional<prep::PrepStats> prep_stats() const {
+    if (two_ended_ == nullptr) return std::nullopt;
+    return two_ended_->prep_stats();
+  }
   void start_trace() { feed().trace().start(); }
   std::string stop_trace() {
     const WithoutInterpreter released;
@@ -250,7 +256,18 @@ class Feed {
 
  private:
   feed::SharedFeed& feed() const { return **feed_; }
+  std::unique_ptr<feed::SharedFeed> open(const Dataset& dataset, const FeedOptions& options,
+                                         const std::optional<prep::PrepOptions>& with) {
+    const WithoutInterpreter released;
+    if (!with) {
+      return std::make_unique<feed::SharedFeed>(unwrap(feed::Feed::open(dataset.opened, options)));
+    }
+    auto feed = unwrap(prep::TwoEndedFeed::open(dataset.opened, options, *with));
+    two_ended_ = feed.get();
+    return std::make_unique<feed::SharedFeed>(std::move(feed));
+  }
 
+  const prep::TwoEndedFeed* two_ended_ = nullptr;  // owned by feed_
   InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
@@ -383,7 +400,8 @@ void bind_feed(nb::module_& m) {
       .def("describe_link", &feed::describe_link,
            "How the link did, for a progress line; empty where nothing came over a network.");
   nb::class_<Feed>(m, "Feed", "Makes the batches of an epoch. Any thread may call any method.")
-      .def(nb::init<const Dataset&, const FeedOptions&>(), nb::arg("dataset"), nb::arg("options"))
+      .def(nb::init<const Dataset&, const FeedOptions&, const std::optional<prep::PrepOptions>&>(),
+           nb::arg("dataset"), nb::arg("options"), nb::arg("prep").none() = nb::none())
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
       .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none() = nb::none(),
            "Goes on at `state` (JSON) and ends earlier turns; returns the number of the new turn. "
@@ -393,6 +411,7 @@ void bind_feed(nb::module_& m) {
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
            "Waits for the next batch for at most this time; returns whether it is there.")
       .def("stats", &Feed::stats)
+      .def("prep_stats", &Feed::prep_stats, "What near sides did; None without any.")
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace,
            "Returns what was done since start_trace(), as JSON that Perfetto opens.")

@@ -120,6 +120,7 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_order(m);
   forebay::bind::bind_sync(m);
   forebay::bind::bind_targets(m);
+  forebay::bind::bind_prep(m);
   forebay::bind::bind_feed(m);
   forebay::bind::bind_batch_decoder(m);
 }

@@ -168,8 +168,7 @@ void NearClient::fetch(const SidePlace& place, const Expected& expected,
        .port = place.port,
        .target = target,
        .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
-      *taker,
-      [taker, expected, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+      *taker, [taker, expected, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
         if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
         auto batch = decode_batch(taker->memory(), taker->bytes(), expected);
         if (!batch) return done(tl::unexpected(batch.error()));

@@ -32,8 +32,8 @@ class NearClient {
   // Ends what is under way; each request is done before this returns.
   ~NearClient();
 
-  // Sends a job's text, so that its steps can be fetched. Calls `done` once, in any thread, possibly
-  // before this returns. Errors: those that the side tells; kUnavailable.
+  // Sends a job's text, so that its steps can be fetched. Calls `done` once, in any thread,
+  // possibly before this returns. Errors: those that the side tells; kUnavailable.
   void send_job(const SidePlace& place, const std::string& text, std::function<void(Status)> done);
 
   struct Fetched {
@@ -42,8 +42,8 @@ class NearClient {
   };
   // Fetches a step's batch; the near side prepares it first. Calls `done` once, as above. The fetch
   // ends with kCancelled when `unwanted` is set and drop_unwanted() was called. Errors: those that
-  // the side tells (kNotFound: it does not have the job); kUnavailable; kCorrupt where the bytes are
-  // not the expected batch.
+  // the side tells (kNotFound: it does not have the job); kUnavailable; kCorrupt where the bytes
+  // are not the expected batch.
   void fetch(const SidePlace& place, const Expected& expected,
              std::shared_ptr<const std::atomic<bool>> unwanted,
              std::function<void(Result<Fetched>)> done);

@@ -200,8 +200,9 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) c
   }
   const std::string targets = targets_ == nullptr ? "" : targets_fingerprint(*targets_);
   if (!job->targets.empty() && job->targets != targets) {
-    return fail(Code::kInvalid,
-                "prep: the host has other boxes, masks or keypoints for this dataset than are here");
+    return fail(
+        Code::kInvalid,
+        "prep: the host has other boxes, masks or keypoints for this dataset than are here");
   }
   feed::FeedOptions options = job->options;
   if (!job->targets.empty()) options.targets = targets_;
@@ -217,8 +218,7 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) c
 Result<std::unique_ptr<NearSide>> NearSide::serve(std::shared_ptr<const store::Dataset> dataset,
                                                   std::shared_ptr<const feed::Targets> targets,
                                                   const NearSideOptions& options) {
-  auto side =
-      std::make_unique<NearSideImpl>(std::move(dataset), std::move(targets), options);
+  auto side = std::make_unique<NearSideImpl>(std::move(dataset), std::move(targets), options);
   RETURN_IF_ERROR(side->begin());
   return side;
 }

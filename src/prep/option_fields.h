@@ -16,8 +16,7 @@ void each_field(Options& options, const Visit& visit) {
   auto& [images, files, targets, transform, tensor, damaged, device, decode, global_batch, rank,
          world_size, seed, order, replace_bad, drop_last, even_ranks, next_epoch, lanes,
          group_bytes, threads, prefetch, memory_bytes_max, uncached, regions, filter,
-         bad_samples_max] =
-      options;
+         bad_samples_max] = options;
   visit("images", images);
   visit("files", files);
   visit("transform", transform);

@@ -29,7 +29,10 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
  public:
   TwoEndedFeedImpl(const feed::FeedOptions& options, const feed::Steps& steps,
                    std::shared_ptr<TwoEnds> ends, std::unique_ptr<feed::Feed> host)
-      : steps_(steps), bad_(options.bad_samples_max), ends_(std::move(ends)), host_(std::move(host)) {}
+      : steps_(steps),
+        bad_(options.bad_samples_max),
+        ends_(std::move(ends)),
+        host_(std::move(host)) {}
 
   uint64_t steps() const override { return host_->steps(); }
   Status start(const FeedState& state, std::shared_ptr<const feed::SampleList> list,
@@ -55,8 +58,7 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
 };
 
-Status TwoEndedFeedImpl::start(const FeedState& state,
-                               std::shared_ptr<const feed::SampleList> list,
+Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const feed::SampleList> list,
                                const std::stop_token& stop) {
   const bool was_alone = std::exchange(is_alone_, list != nullptr || steps_.count() == 0);
   if (is_alone_) {
@@ -65,8 +67,8 @@ Status TwoEndedFeedImpl::start(const FeedState& state,
   }
   const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
   if (!is_known) return host_->start(state, nullptr, stop);  // it says what is wrong
-  const bool goes_on = !was_alone && number_of(state) == number_of(state_) &&
-                       ends_->position() == number_of(state);
+  const bool goes_on =
+      !was_alone && number_of(state) == number_of(state_) && ends_->position() == number_of(state);
   if (!goes_on) ends_->begin(number_of(state));
   // The host's feed stands at the epoch's end once it has said that there is nothing more.
   if (goes_on && state_.position == steps_.end) {

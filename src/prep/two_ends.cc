@@ -94,18 +94,18 @@ Status TwoEnds::greet() {
       MutexLock lock(mutex_);
       sides_[side].is_asked = true;
     }
-    client_->send_job(
-        setup_.places[side], setup_.job, [this, greeting, side](const Status& status) {
-          note_answer(side, status);
-          MutexLock lock(greeting->mutex);
-          const bool is_refused =
-              status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
-          if (is_refused && greeting->failed.ok()) {
-            greeting->failed = status.at(setup_.places[side].name);
-          }
-          --greeting->left;
-          greeting->changed.notify_all();
-        });
+    client_->send_job(setup_.places[side], setup_.job,
+                      [this, greeting, side](const Status& status) {
+                        note_answer(side, status);
+                        MutexLock lock(greeting->mutex);
+                        const bool is_refused =
+                            status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
+                        if (is_refused && greeting->failed.ok()) {
+                          greeting->failed = status.at(setup_.places[side].name);
+                        }
+                        --greeting->left;
+                        greeting->changed.notify_all();
+                      });
   }
   MutexLock lock(greeting->mutex);
   while (greeting->left > 0) greeting->changed.wait(greeting->mutex);
@@ -149,7 +149,8 @@ void TwoEnds::pause() {
 
 std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (prongs_ == nullptr) return {};
-  auto actions = prongs_->step({.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side});
+  auto actions =
+      prongs_->step({.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side});
   for (const ProngAction& action : actions) {
     if (action.kind == ProngAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
     if (action.kind != ProngAction::Kind::kGive) continue;
@@ -263,9 +264,9 @@ void TwoEnds::ask(StepNumber step, uint32_t side) {
   expected.epoch = step / setup_.prongs.steps_each;
   expected.step = step % setup_.prongs.steps_each;
   client_->fetch(setup_.places[side], expected, unwanted,
-                       [this, life, step, side](Result<NearClient::Fetched> fetched) {
-                         take_fetched(life, step, side, std::move(fetched));
-                       });
+                 [this, life, step, side](Result<NearClient::Fetched> fetched) {
+                   take_fetched(life, step, side, std::move(fetched));
+                 });
 }
 
 void TwoEnds::forget(StepNumber step, uint32_t side) {
@@ -331,7 +332,8 @@ std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
   if (!std::exchange(of.is_up, false)) return {};
   of.wait_ns = kRetryNs;
   of.retry_ns = clock_.now_ns();  // it may just have been started again
-  for (auto at = fetches_.lower_bound({side, 0}); at != fetches_.end() && at->first.first == side;) {
+  for (auto at = fetches_.lower_bound({side, 0});
+       at != fetches_.end() && at->first.first == side;) {
     at->second->store(true);
     at = fetches_.erase(at);
   }
@@ -426,7 +428,7 @@ std::vector<ProngAction> TwoEnds::note_not_remade(StepNumber step, const Remade&
 
 void TwoEnds::send_job(uint32_t side) {
   client_->send_job(setup_.places[side], setup_.job,
-                          [this, side](const Status& status) { note_answer(side, status); });
+                    [this, side](const Status& status) { note_answer(side, status); });
 }
 
 void TwoEnds::note_answer(uint32_t side, const Status& status) {

@@ -123,17 +123,17 @@ class TwoEnds final : public feed::StepFilter {
   base::CondVar freed_;    // the thread that works out of turn waits
   bool ended_ GUARDED_BY(mutex_) = false;
   base::Random random_ GUARDED_BY(mutex_);  // nobody else can know it
-  uint64_t life_ GUARDED_BY(mutex_) = 0;  // begin() and pause() end the one before
+  uint64_t life_ GUARDED_BY(mutex_) = 0;    // begin() and pause() end the one before
   std::unique_ptr<plan::Prongs> prongs_ GUARDED_BY(mutex_);  // null: the host is alone
   std::vector<Side> sides_ GUARDED_BY(mutex_);
   std::map<Key, std::shared_ptr<std::atomic<bool>>> fetches_ GUARDED_BY(mutex_);  // "unwanted"
   std::map<plan::StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
   std::map<plan::StepNumber, Remade> remade_ GUARDED_BY(mutex_);
-  std::vector<plan::StepNumber> to_remake_ GUARDED_BY(mutex_);  // the watcher asks for them
+  std::vector<plan::StepNumber> to_remake_ GUARDED_BY(mutex_);    // the watcher asks for them
   std::map<plan::StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() said
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
   std::optional<plan::StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
-  Status failed_ GUARDED_BY(mutex_);  // a rescue, which the consumer waits for
+  Status failed_ GUARDED_BY(mutex_);     // a rescue, which the consumer waits for
   PrepStats before_ GUARDED_BY(mutex_);  // of earlier lives
 
   // The watcher makes it when a step is remade for the first time.

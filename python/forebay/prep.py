@@ -1,0 +1,66 @@
+"""Near sides: other machines that prepare some of a loader's batches."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from forebay import _core
+
+_SECRET = "FOREBAY_PREP_SECRET"
+
+
+class Prep:
+    """Near sides, which `forebay prep` serves, and the secret that they ask for.
+
+    Args:
+        sides: "https://HOST:PORT", or several of them. "http://" is for this machine alone.
+        secret: What the near sides have as --secret-file. None: the environment variable
+            FOREBAY_PREP_SECRET, if it is set.
+
+    Raises:
+        ValueError: Nothing is given.
+    """
+
+    def __init__(self, sides: str | Sequence[str], secret: str | None = None) -> None:
+        self.sides = [sides] if isinstance(sides, str) else list(sides)
+        if not self.sides or not all(isinstance(side, str) for side in self.sides):
+            raise ValueError(f"prep is {sides!r}, but must be one or more texts https://HOST:PORT")
+        self._secret = secret
+
+    @property
+    def core(self) -> _core.PrepOptions:
+        """The same for the core."""
+        secret = os.environ.get(_SECRET, "") if self._secret is None else self._secret
+        return _core.PrepOptions(self.sides, secret)
+
+
+def check_prep(given: Any) -> Prep | None:
+    """A Loader's argument `prep`, checked.
+
+    Raises:
+        ValueError: It is none of what may be given.
+    """
+    if given is None or isinstance(given, Prep):
+        return given
+    if not isinstance(given, str | Sequence):
+        raise ValueError(f"prep is {given!r}, but must be https://HOST:PORT, or a list of them")
+    return Prep(given)
+
+
+def side_figures(stats: _core.PrepStats | None) -> list[dict[str, Any]]:
+    """What Loader.near_sides() gives."""
+    if stats is None:
+        return []
+    return [
+        {
+            "name": side.name,
+            "is_up": side.is_up,
+            "trouble": side.trouble,
+            "batches": side.steps,
+            "late": side.late,
+            "checked": side.checked,
+            "bytes": side.bytes,
+            "batch_seconds": side.step_s,
+        }
+        for side in stats.sides
+    ]

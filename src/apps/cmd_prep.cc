@@ -1,0 +1,103 @@
+#include <filesystem>
+#include <iostream>
+
+#include "cache/member_list.h"
+#include "commands.h"
+#include "io/file_system.h"
+#include "prep/near_side.h"
+#include "progress.h"
+#include "serving.h"
+#include "storage_options.h"
+#include "store/in_place_dataset.h"
+
+namespace forebay::apps {
+
+namespace {
+
+using base::Code;
+using base::fail;
+using base::Status;
+
+struct Args {
+  std::string dataset;
+  bool serve = false;
+  std::string listen = "127.0.0.1:7311";
+  std::string secret_file;
+  prep::NearSideOptions options;
+  StorageArguments storage;
+};
+
+Status serve(Args args) {
+  const io::StopFlag flag(stop_on_signal());
+  const auto place = cache::parse_place(args.listen);
+  if (!place) return place.error().at("prep: --listen");
+  args.options.address = place->host;
+  args.options.port = place->port;
+  if (!args.secret_file.empty()) {
+    auto secret = read_secret(args.secret_file);
+    if (!secret) return secret.error().at("prep");
+    args.options.secret = std::move(*secret);
+  }
+  const io::AnyOrigin origin = origin_of(args.storage);
+  ASSIGN_OR_RETURN(const auto dataset,
+                   store::open_dataset(origin, args.dataset,
+                                       {.kept = io::kept_files(""), .loads_locations = false}));
+  const uint64_t samples = dataset->sample_count();
+  ASSIGN_OR_RETURN(const auto side, prep::NearSide::serve(dataset, nullptr, args.options));
+  std::cout << fmt::format("{}: {} samples\nserving at {}://{}\n", args.dataset, samples,
+                           args.options.secret.empty() ? "http" : "https",
+                           cache::place_of(place->host, side->port()))
+            << std::flush;
+  wait_for_stop(flag);
+  const prep::NearSideStats stats = side->stats();
+  std::cout << fmt::format("{} batches were prepared, {} sent\n", stats.steps,
+                           base::human_bytes(stats.bytes));
+  return {};
+}
+
+}  // namespace
+
+void add_prep(CLI::App& app, int* exit_code) {
+  auto* command = app.add_subcommand(
+      "prep",
+      "Prepare batches of a dataset for training processes on other machines, until it is "
+      "stopped.\n"
+      "A loader uses it that is given its address: Loader(..., prep=\"https://HOST:PORT\").");
+  auto args = std::make_shared<Args>();
+  command
+      ->add_option("dataset", args->dataset,
+                   "A packed dataset, or data in place, with the same content as the loader's")
+      ->required();
+  command->add_flag("--serve", args->serve, "Serve batches, until Ctrl-C or SIGTERM")->required();
+  command
+      ->add_option("--listen", args->listen,
+                   "Where loaders reach it; port 0: any that is free. Other machines need\n"
+                   "--secret-file")
+      ->type_name("ADDRESS:PORT")
+      ->capture_default_str();
+  command->add_option("--secret-file", args->secret_file,
+                      "A file with a secret that the training processes have, and nobody else; "
+                      "openssl rand -hex 32 makes one");
+  command
+      ->add_option("--threads", args->options.threads,
+                   "Threads that decode, for each training process. 0: as many as may run at once")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--processes", args->options.jobs,
+                   "How many training processes are served at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--memory-bytes", args->options.job_memory_bytes,
+                   "How much memory may be used for each of them, such as 2GB")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
+  add_storage_option(*command, &args->storage);
+  command->callback([args, exit_code] {
+    const Status status = serve(*args);
+    *exit_code = status.ok() ? 0 : report_error(status);
+  });
+}
+
+}  // namespace forebay::apps

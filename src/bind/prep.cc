@@ -1,0 +1,34 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/bind.h"
+#include "prep/prep_options.h"
+
+namespace forebay::bind {
+
+void bind_prep(nb::module_& m) {
+  nb::class_<prep::PrepOptions>(m, "PrepOptions")
+      .def(
+          "__init__",
+          [](prep::PrepOptions* self, std::vector<std::string> sides, std::string secret) {
+            new (self)
+                prep::PrepOptions{.sides = std::move(sides), .secret = io::Secret::take(secret)};
+          },
+          nb::arg("sides"), nb::arg("secret"));
+  nb::class_<prep::SideStats>(m, "SideStats")
+      .def_ro("name", &prep::SideStats::name)
+      .def_ro("is_up", &prep::SideStats::is_up)
+      .def_ro("trouble", &prep::SideStats::trouble)
+      .def_ro("steps", &prep::SideStats::steps)
+      .def_ro("late", &prep::SideStats::late)
+      .def_ro("checked", &prep::SideStats::checked)
+      .def_ro("bytes", &prep::SideStats::bytes)
+      .def_ro("step_s", &prep::SideStats::step_s);
+  nb::class_<prep::PrepStats>(m, "PrepStats")
+      .def_ro("host_steps", &prep::PrepStats::host_steps)
+      .def_ro("host_step_s", &prep::PrepStats::host_step_s)
+      .def_ro("remade_steps", &prep::PrepStats::remade_steps)
+      .def_ro("sides", &prep::PrepStats::sides);
+}
+
+}  // namespace forebay::bind
