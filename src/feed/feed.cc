@@ -107,7 +107,10 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
     planner = std::make_shared<const Planner>(dataset_, options_, std::move(list));
   }
   RETURN_IF_ERROR(check_position(state, planner->steps()));
-  const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_;
+  // A filter may say something else of steps of this epoch that were left out before.
+  const bool is_inside = options_.filter != nullptr && state_.position != planner->steps().end;
+  const bool may_go_on =
+      pipeline_ != nullptr && options_.next_epoch && planner == planner_ && !is_inside;
   const StepRun before = next_batch();
   state_ = state;
   bad_.begin(state.bad);

@@ -45,16 +45,26 @@ void Engine::on(const ProngEvent& event) {
                           event.kind == Kind::kSideFailed;
   if (is_of_side && event.side >= sides_.size()) return;
   switch (event.kind) {
-    case Kind::kHostAsks: return on_host_asks(event.step);
-    case Kind::kHostMade: return on_host_made(event.step);
-    case Kind::kRescued: return on_rescued(event.step);
-    case Kind::kSideUp: return on_side_state(event.side, true);
-    case Kind::kSideDown: return on_side_state(event.side, false);
-    case Kind::kSideKeeps: return on_kept(event.side, event.step);
-    case Kind::kSideGave: return on_gave(event.side, event.step);
-    case Kind::kSideFailed: return on_failed(event.side, event.step);
-    case Kind::kConsumerAsks: return on_consumer_asks();
-    case Kind::kTick: return;
+    case Kind::kHostAsks:
+      return on_host_asks(event.step);
+    case Kind::kHostMade:
+      return on_host_made(event.step);
+    case Kind::kRescued:
+      return on_rescued(event.step);
+    case Kind::kSideUp:
+      return on_side_state(event.side, true);
+    case Kind::kSideDown:
+      return on_side_state(event.side, false);
+    case Kind::kSideKeeps:
+      return on_kept(event.side, event.step);
+    case Kind::kSideGave:
+      return on_gave(event.side, event.step);
+    case Kind::kSideFailed:
+      return on_failed(event.side, event.step);
+    case Kind::kConsumerAsks:
+      return on_consumer_asks();
+    case Kind::kTick:
+      return;
   }
 }
 
@@ -96,8 +106,6 @@ void Engine::on_host_made(StepNumber step) {
 
 void Engine::on_rescued(StepNumber step) {
   if (ledger_.at(step).place != Place::kRescue) return;
-  Entry& entry = ledger_.change(step);
-  rescue_period_.ready(entry.asked_ns, now_ns_);
   rescue_end_ns_ = now_ns_;
   ledger_.arrive(step);
   erase(rescuing_, step);
@@ -107,8 +115,8 @@ void Engine::on_side_state(uint32_t number, bool is_up) {
   Side& side = sides_[number];
   std::vector<StepNumber> lost;
   for (const auto& [step, entry] : ledger_.entries()) {
-    const bool has_it = entry.place == Place::kSide || entry.place == Place::kKept ||
-                        entry.place == Place::kSent;
+    const bool has_it =
+        entry.place == Place::kSide || entry.place == Place::kKept || entry.place == Place::kSent;
     if (has_it && entry.side == number) lost.push_back(step);
   }
   for (const StepNumber step : lost) {
@@ -157,8 +165,8 @@ void Engine::finish(uint32_t number, StepNumber step) {
 
 void Engine::on_failed(uint32_t number, StepNumber step) {
   const Entry& entry = ledger_.at(step);
-  const bool has_it = entry.place == Place::kSide || entry.place == Place::kKept ||
-                      entry.place == Place::kSent;
+  const bool has_it =
+      entry.place == Place::kSide || entry.place == Place::kKept || entry.place == Place::kSent;
   if (!has_it || entry.side != number) return;
   detach(step);
   ledger_.change(step).is_for_host = true;
@@ -245,7 +253,7 @@ void Engine::take_back(StepNumber step) {
 }
 
 bool Engine::has_room_here(uint32_t number) const {
-  // A step that is sent takes room from when it is asked for. Two places belong to each side.
+  // A step that is sent takes room from when it is asked for. One place belongs to each side.
   uint32_t used = 0;
   uint32_t reserved = 0;
   uint32_t own = 0;
@@ -255,24 +263,20 @@ bool Engine::has_room_here(uint32_t number) const {
     for (const StepNumber step : side.queue) held += ledger_.at(step).is_sent ? 1 : 0;
     if (i == number) own = held;
     used += held;
-    reserved += i == number || !side.is_up ? held : std::max(held, 2u);
+    reserved += i == number || !side.is_up ? held : std::max(held, 1u);
   }
-  return used < options_.here_max && (own < 2 || reserved < options_.here_max);
+  return used < options_.here_max && (own < 1 || reserved < options_.here_max);
 }
 
+// A side that never idles has the next step when it is done with one. If what it has lasts longer
+// than a step of the host, then there is time to ask later, when more is known. What a side can do
+// is found out with one step.
 bool Engine::may_ask(uint32_t number) const {
   const Side& side = sides_[number];
-  return side.is_up && side.rest_until_ns <= now_ns_ && side.queue.size() < asked_ahead(number);
-}
-
-// With two steps a side goes on while one of them is on its way. A side that is faster than the host
-// gets those as well that the host leaves out when it begins its next step. What a side can do is
-// found out with one step.
-size_t Engine::asked_ahead(uint32_t number) const {
-  const Period& step = sides_[number].period.step();
-  if (!step.is_sure()) return 1;
-  const double per_host_step = std::isinf(host_step_ns()) ? 1 : host_step_ns() / step.ns();
-  return 1 + static_cast<size_t>(std::clamp(std::ceil(per_host_step), 1.0, 1.0 * options_.here_max));
+  if (!side.is_up || side.rest_until_ns > now_ns_) return false;
+  if (side.queue.empty()) return true;
+  if (!side.period.step().is_sure() || std::isinf(host_step_ns())) return false;
+  return side_free_ns(number) <= now_ns_ + std::max(host_step_ns(), side.period.step().ns() / 2);
 }
 
 bool Engine::is_side_up() const {

@@ -32,8 +32,8 @@ class Engine : public Prongs {
     uint32_t here = 0;                // waiting for the consumer
     PeriodOfMaker period;
     PeriodOfMaker transfer;  // of steps that it kept
-    double late_ns = 0;     // by how much its steps come later than expected, on average
-    uint32_t failures = 0;  // in a row
+    double late_ns = 0;      // by how much its steps come later than expected, on average
+    uint32_t failures = 0;   // in a row
     double rest_until_ns = 0;
     uint64_t steps = 0;
     uint64_t late = 0;
@@ -45,9 +45,12 @@ class Engine : public Prongs {
   virtual bool host_shall_make(StepNumber step) = 0;
   // The step that the consumer gets now; it is here.
   virtual std::optional<StepNumber> next_to_give() = 0;
-  // The consumer waits, and next_to_give() has nothing. The step that a near side has and that
-  // decides how long the consumer waits.
-  virtual std::optional<StepNumber> waits_for() = 0;
+  // The step of a near side that decides how long the consumer waits next, and from when on.
+  struct Needed {
+    StepNumber step = 0;
+    double from_ns = 0;
+  };
+  virtual std::optional<Needed> waits_for() = 0;
   // The consumer waits, and can get nothing before this lost step.
   virtual bool is_needed_now(StepNumber lost) = 0;
   // Which of the lost steps is needed first.
@@ -60,8 +63,8 @@ class Engine : public Prongs {
   uint64_t epoch() const { return ledger_.epoch_of(ledger_.position()); }  // the consumer's
   // Whether steps of the consumer's epoch will come that the host begins in its turn.
   bool has_host_part() const;
-  // When it has not: the near sides' step that will come last.
-  std::optional<StepNumber> last_of_sides() const;
+  // When it has not and the consumer waits: the near sides' step that will come last.
+  std::optional<Needed> last_of_sides() const;
 
   // Asks a side to prepare a step and to send it or to keep it, or to send one that it keeps.
   void ask(uint32_t side, StepNumber step, bool is_sent);
@@ -83,10 +86,10 @@ class Engine : public Prongs {
   double side_step_ns(uint32_t side) const;
   double transfer_ns(uint32_t side) const;
   double rescue_ns() const;
-  double host_free_ns() const;                // when it has finished what it has begun
-  double side_free_ns(uint32_t side) const;   // the same
-  double arrival_ns(StepNumber step) const;   // of a step that a side has or the host makes
-  double consumer_ns() const;                 // when the consumer asks next
+  double host_free_ns() const;               // when it has finished what it has begun
+  double side_free_ns(uint32_t side) const;  // the same
+  double arrival_ns(StepNumber step) const;  // of a step that a side has or the host makes
+  double consumer_ns() const;                // when the consumer asks next
   double consumer_step_ns() const { return consumer_step_.ns(); }
   // Whether the consumer is better off if the host makes this step of a side, which it could begin
   // now. Without it the consumer would come to the step at `need_ns`.
@@ -116,7 +119,6 @@ class Engine : public Prongs {
   void rescue(StepNumber step);
   std::optional<uint32_t> sooner_side(StepNumber step) const;
   double queue_ns(uint32_t side, size_t place) const;
-  size_t asked_ahead(uint32_t side) const;
   void detach(StepNumber step);
   void rest(Side& side);
   void finish(uint32_t side, StepNumber step);
@@ -134,10 +136,9 @@ class Engine : public Prongs {
   std::vector<StepNumber> host_queue_;  // begun and not made
   uint64_t host_steps_ = 0;             // given
   StepNumber host_front_ = 0;
-  PeriodOfMaker rescue_period_;
   std::vector<StepNumber> rescuing_;
-  uint32_t rescues_ = 0;        // begun, and not given yet
-  double rescue_end_ns_ = 0;    // when the host last worked at one
+  uint32_t rescues_ = 0;      // begun, and not given yet
+  double rescue_end_ns_ = 0;  // when the host last worked at one
 
   Period consumer_step_;
   bool is_waiting_ = false;

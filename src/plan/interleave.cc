@@ -22,16 +22,23 @@ std::optional<StepNumber> Interleave::next_to_give() {
   const std::set<StepNumber>& here = ledger().here();
   if (here.empty()) return {};
   const StepNumber first = *here.begin();
-  const bool has_turn = options().any_order
-                            ? ledger().epoch_of(first) == epoch()
-                            : first == ledger().position();
+  const bool has_turn =
+      options().any_order ? ledger().epoch_of(first) == epoch() : first == ledger().position();
   return has_turn ? std::optional(first) : std::nullopt;
 }
 
-std::optional<StepNumber> Interleave::waits_for() {
-  const StepNumber next = ledger().position();
+std::optional<Engine::Needed> Interleave::waits_for() {
   if (options().any_order) return last_of_sides();
-  return ledger().at(next).place == Place::kSide ? std::optional(next) : std::nullopt;
+  double consumer = consumer_ns();
+  StepNumber step = ledger().position();
+  for (;; ++step) {
+    const Place place = ledger().at(step).place;
+    if (place == Place::kSide) return Needed{step, consumer};
+    if (place == Place::kNobody) return {};
+    if (place != Place::kGiven) {
+      consumer = std::max(consumer, arrival_ns(step)) + consumer_step_ns();
+    }
+  }
 }
 
 bool Interleave::is_needed_now(StepNumber lost) {
@@ -39,10 +46,7 @@ bool Interleave::is_needed_now(StepNumber lost) {
                              : lost == ledger().position();
 }
 
-size_t Interleave::room(uint32_t number) const {
-  if (!may_ask(number) || !has_room_here(number)) return 0;
-  return 1;
-}
+bool Interleave::may_fetch(uint32_t side) const { return may_ask(side) && has_room_here(side); }
 
 Interleave::Course Interleave::begin() const {
   Course course{.step = ledger().position(),
@@ -55,7 +59,7 @@ Interleave::Course Interleave::begin() const {
     course.sides[i] = {.free_ns = side_free_ns(i),
                        .step_ns = side_step_ns(i),
                        .margin_ns = 2 * sides()[i].late_ns,
-                       .room = room(i)};
+                       .may_ask = may_fetch(i)};
   }
   return course;
 }
@@ -65,7 +69,7 @@ Interleave::Course Interleave::begin() const {
 bool Interleave::goes_on(const Course& course) const {
   if (course.step - ledger().position() > kPlannedSteps) return false;
   return std::any_of(course.sides.begin(), course.sides.end(), [&](const Planned& side) {
-    if (side.room == 0) return false;
+    if (!side.may_ask) return false;
     // Before the host's steps in work no step can be asked for.
     const double open_ns = course.open_ns.value_or(course.consumer_ns);
     return course.consumer_ns <= std::max(open_ns, side.surely_ns() + side.step_ns);
@@ -88,10 +92,10 @@ double Interleave::plan_open_step(Course& course) {
     course.host_ns = host_ns;
     return host_ns;
   }
-  if (best->room > 0) {
+  if (best->may_ask) {
     const auto number = static_cast<uint32_t>(best - course.sides.data());
     ask(number, course.step, true);
-    for (uint32_t i = 0; i < sides().size(); ++i) course.sides[i].room = room(i);
+    for (uint32_t i = 0; i < sides().size(); ++i) course.sides[i].may_ask = may_fetch(i);
   }
   best->free_ns = best->ready_ns();
   return best->free_ns;

@@ -20,7 +20,7 @@ class Interleave final : public Engine {
     double free_ns = 0;
     double step_ns = 0;
     double margin_ns = 0;
-    size_t room = 0;  // for how many steps it can be asked now
+    bool may_ask = false;
 
     double ready_ns() const { return free_ns + step_ns; }
     double surely_ns() const { return free_ns + step_ns + margin_ns; }
@@ -28,22 +28,22 @@ class Interleave final : public Engine {
   // Where the plan is: what comes before `step` is planned.
   struct Course {
     StepNumber step = 0;
-    double host_ns = 0;      // when the host has made its steps before it
-    double consumer_ns = 0;  // when the consumer asks for it
+    double host_ns = 0;             // when the host has made its steps before it
+    double consumer_ns = 0;         // when the consumer asks for it
     std::optional<double> open_ns;  // the same for the first step that nobody has
     std::vector<Planned> sides;
   };
 
   bool host_shall_make(StepNumber step) override;
   std::optional<StepNumber> next_to_give() override;
-  std::optional<StepNumber> waits_for() override;
+  std::optional<Needed> waits_for() override;
   bool is_needed_now(StepNumber lost) override;
   void plan() override;
 
   Course begin() const;
   bool goes_on(const Course& course) const;
   double plan_open_step(Course& course);
-  size_t room(uint32_t side) const;
+  bool may_fetch(uint32_t side) const;
 };
 
 }  // namespace forebay::plan

@@ -43,8 +43,9 @@ double Engine::transfer_ns(uint32_t number) const {
 }
 
 double Engine::rescue_ns() const {
-  // At first: it shares the processors with the step that the host is at.
-  return rescue_period_.step().is_known() ? rescue_period_.step().ns() : 2 * host_step_ns();
+  // It shares the processors with the step that the host is at and with other rescues.
+  const size_t sharing = 1 + (host_queue_.empty() ? 0 : 1) + rescuing_.size();
+  return static_cast<double>(sharing) * host_step_ns();
 }
 
 double Engine::host_free_ns() const {
@@ -106,12 +107,13 @@ bool Engine::is_too_late(StepNumber step, double need_ns) const {
 
 bool Engine::has_host_part() const {
   return ledger_.host_next() < ledger_.end_of(epoch()) ||
-         std::any_of(host_queue_.begin(), host_queue_.end(),
-                     [&](StepNumber step) { return ledger_.epoch_of(step) == epoch(); });
+         std::any_of(
+             host_queue_.begin(), host_queue_.end(),
+             [&](StepNumber step) { return ledger_.epoch_of(step) == epoch(); });
 }
 
-std::optional<StepNumber> Engine::last_of_sides() const {
-  if (has_host_part()) return {};
+std::optional<Engine::Needed> Engine::last_of_sides() const {
+  if (!is_waiting_ || has_host_part()) return {};
   std::optional<StepNumber> last;
   for (const Side& side : sides_) {
     for (const StepNumber step : side.queue) {
@@ -119,7 +121,7 @@ std::optional<StepNumber> Engine::last_of_sides() const {
       if (ledger_.epoch_of(step) == epoch() && is_later) last = step;
     }
   }
-  return last;
+  return last ? std::optional<Needed>({*last, now_ns_}) : std::nullopt;
 }
 
 void Engine::take_back_late() {
@@ -141,11 +143,11 @@ void Engine::take_back_late() {
     side.late += late.size();
     if (!late.empty()) rest(side);
   }
-  if (!is_waiting_) return;
-  const std::optional<StepNumber> step = waits_for();
-  if (!step || arrival_ns(*step) - now_ns_ <= rescue_ns()) return;
-  ++sides_[ledger_.at(*step).side].late;
-  take_back(*step);
+  const std::optional<Needed> next = waits_for();
+  if (!next || next->from_ns > now_ns_ + rescue_ns()) return;
+  if (arrival_ns(next->step) - std::max(next->from_ns, now_ns_) <= rescue_ns()) return;
+  ++sides_[ledger_.at(next->step).side].late;
+  take_back(next->step);
 }
 
 StepNumber Engine::first_needed(const std::set<StepNumber>& lost) const { return *lost.begin(); }
@@ -159,6 +161,7 @@ void Engine::rescue_lost() {
     const std::optional<uint32_t> other = sooner_side(step);
     if (other) {
       ask(*other, step, true);
+      ledger_.change(step).is_for_host = true;  // if that side is late as well
     } else {
       rescue(step);
     }
@@ -166,11 +169,16 @@ void Engine::rescue_lost() {
 }
 
 std::optional<uint32_t> Engine::sooner_side(StepNumber step) const {
-  if (ledger_.at(step).is_for_host) return {};
+  const Entry& entry = ledger_.at(step);
+  if (entry.is_for_host) return {};
   std::optional<uint32_t> best;
   double best_ns = now_ns_ + rescue_ns();
   for (uint32_t number = 0; number < sides_.size(); ++number) {
-    if (!may_ask(number) || !has_room_here(number)) continue;
+    const Side& side = sides_[number];
+    const bool had_it = entry.maker == Maker::kSide && entry.side == number;
+    const bool is_able =
+        !had_it && side.is_up && side.rest_until_ns <= now_ns_ && has_room_here(number);
+    if (!is_able) continue;
     const double ready_ns = side_free_ns(number) + side_step_ns(number);
     if (ready_ns < best_ns) {
       best = number;
@@ -199,24 +207,26 @@ double Engine::next_wake_ns() {
     if (side.is_up && side.rest_until_ns > now_ns_) wake_ns = std::min(wake_ns, side.rest_until_ns);
     if (!side.sending.empty()) {
       const double asked_ns = ledger_.at(side.sending.front()).asked_ns;
-      wake_ns = std::min(wake_ns, side.transfer.start_ns(asked_ns) +
-                                      (1 + kLatePeriods) * transfer_ns(number));
+      wake_ns = std::min(
+          wake_ns, side.transfer.start_ns(asked_ns) + (1 + kLatePeriods) * transfer_ns(number));
     }
     if (side.queue.empty()) continue;
     const double asked_ns = ledger_.at(side.queue.front()).asked_ns;
     wake_ns = std::min(wake_ns, side.period.start_ns(asked_ns) + wait_ns);
   }
-  const std::optional<StepNumber> step = is_waiting_ ? waits_for() : std::nullopt;
-  if (step && ledger_.at(*step).place == Place::kSide) {
+  const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
+  if (next && ledger_.at(next->step).place == Place::kSide) {
+    const StepNumber step = next->step;
     // arrival_ns() is then further away than rescue_ns(): it grows by twice the time that the first
     // step of the queue is late, for each step before and including this one.
-    const Side& side = sides_[ledger_.at(*step).side];
-    const auto place = std::find(side.queue.begin(), side.queue.end(), *step) - side.queue.begin();
-    const double step_ns = side_step_ns(ledger_.at(*step).side);
+    const Side& side = sides_[ledger_.at(step).side];
+    const auto place = std::find(side.queue.begin(), side.queue.end(), step) - side.queue.begin();
+    const double step_ns = side_step_ns(ledger_.at(step).side);
     const double start_ns = side.period.start_ns(ledger_.at(side.queue.front()).asked_ns);
     const double spare_ns = rescue_ns() - static_cast<double>(place) * step_ns;
     const double late_ns = std::max(0.0, spare_ns) / static_cast<double>(1 + 2 * place);
-    wake_ns = std::min(wake_ns, std::max(start_ns + step_ns + late_ns, now_ns_) + 1);
+    wake_ns =
+        std::min(wake_ns, std::max({start_ns + step_ns + late_ns, next->from_ns, now_ns_}) + 1);
   }
   return wake_ns;
 }

@@ -50,8 +50,7 @@ bool Ledger::is_free(StepNumber step) const {
   if (step < position_) return false;
   const Entry& entry = at(step);
   if (entry.is_for_host) return false;
-  return entry.place == Place::kPromised ||
-         (entry.place == Place::kNobody && !is_passed(step));
+  return entry.place == Place::kPromised || (entry.place == Place::kNobody && !is_passed(step));
 }
 
 std::vector<StepNumber> Ledger::over() const {

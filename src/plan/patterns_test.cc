@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "plan/testing/prong_world.h"
 
@@ -14,55 +15,42 @@ constexpr double kPause = std::numeric_limits<double>::infinity();
 
 struct Drawn {
   WorldModel model;
-  uint64_t deaths = 0;
-  std::string text;
+  std::string text;  // for messages: the periods with the kinds of their patterns
 };
 
-double between(base::Random& random, double low, double high) {  // log-uniform
+// A number whose logarithm is uniform.
+double between(base::Random& random, double low, double high) {
   return low * std::pow(high / low, random.uniform());
 }
 
+// Periods that stay, step up and down, drift, pause, come in bursts, or are noisy.
 Speed drawn_speed(base::Random& random, double period, double end_ns, std::string& text) {
   Speed speed(period);
   const uint64_t kind = random.below(6);
-  text += fmt::format("{:.2f}:{} ", period / kA, kind);
+  constexpr const char* kKinds[] = {"steady", "steps", "drift", "pauses", "bursts", "noise"};
+  text += fmt::format("{:.2f} {}, ", period / kA, kKinds[kind]);
   double now = 0;
-  switch (kind) {
-    case 0: break;
-    case 1:  // steps
-      for (uint64_t i = random.below(6); i > 0; --i) {
-        now += random.uniform() * end_ns / 3;
-        speed.change(now, period * between(random, 0.2, 5));
-      }
-      break;
-    case 2: {  // drift
-      const double to = between(random, 0.2, 5);
-      for (int i = 1; i <= 40; ++i) speed.change(end_ns * i / 40, period * std::pow(to, i / 40.0));
-      break;
+  const auto change = [&](double after, double to) { speed.change(now += after, to); };
+  if (kind == 1) {
+    for (uint64_t i = random.below(6); i > 0; --i) {
+      change(random.uniform() * end_ns / 3, period * between(random, 0.2, 5));
     }
-    case 3:  // pauses
-      for (uint64_t i = 1 + random.below(3); i > 0; --i) {
-        now += between(random, 0.1, 1) * end_ns / 2;
-        speed.change(now, kPause);
-        now += between(random, 1, 30) * kA;
-        speed.change(now, period);
-      }
-      break;
-    case 4: {  // bursts
-      const double slow = between(random, 2, 8);
-      while (now < end_ns) {
-        now += between(random, 2, 30) * period;
-        speed.change(now, period * slow);
-        now += between(random, 2, 30) * period;
-        speed.change(now, period);
-      }
-      break;
+  } else if (kind == 2) {
+    const double to = between(random, 0.2, 5);
+    for (int i = 1; i <= 40; ++i) change(end_ns / 40, period * std::pow(to, i / 40.0));
+  } else if (kind == 3) {
+    for (uint64_t i = 1 + random.below(3); i > 0; --i) {
+      change(between(random, 0.1, 1) * end_ns / 2, kPause);
+      change(between(random, 1, 30) * kA, period);
     }
-    default:  // noise
-      while (now < end_ns) {
-        now += period;
-        speed.change(now, period * between(random, 0.6, 1.6));
-      }
+  } else if (kind == 4) {
+    const double slow = between(random, 2, 8);
+    while (now < end_ns) {
+      change(between(random, 2, 30) * period, period * slow);
+      change(between(random, 2, 30) * period, period);
+    }
+  } else if (kind == 5) {
+    while (now < end_ns) change(period, period * between(random, 0.6, 1.6));
   }
   return speed;
 }
@@ -89,56 +77,81 @@ Drawn draw(base::Random& random, ProngPolicy policy) {
       side.changes_ns.push_back(now);
       now += between(random, 0.001, 1) * end_ns / 4;
       side.changes_ns.push_back(now);
-      ++drawn.deaths;
     }
     if (random.below(4) == 0) side.failing = between(random, 0.01, 1);
-    drawn.text += fmt::format("(r {:.2f} fails {:.2f} deaths {}) ", side.transfer_ns / kA, side.failing, side.changes_ns.size());
+    drawn.text += fmt::format("sending {:.2f}, failing {:.2f}, {} deaths; ", side.transfer_ns / kA,
+                              side.failing, side.changes_ns.size() / 2);
     model.sides.push_back(side);
   }
   return drawn;
 }
 
-TEST(Patterns, Print) {
-  for (const ProngPolicy policy :
-       {ProngPolicy::kInterleave, ProngPolicy::kMte, ProngPolicy::kWrr}) {
-    if (getenv("P") && atoi(getenv("P")) != static_cast<int>(policy)) continue;
-    double sum = 0, sum_bound = 0;
-    int count = 0; int seed = -1;
-    std::vector<std::pair<double, std::string>> worst;
-    sim::for_each_seed(1000, [&](sim::Simulator& simulator) {
-      ++seed;
-      base::Random random = simulator.random();
-      Drawn drawn = draw(random, policy);
-      WorldModel alone = drawn.model;
-      alone.sides.clear();
-      sim::Simulator other(1);
-      ProngWorld host_alone(other, alone);
-      host_alone.run();
-      ASSERT_EQ(host_alone.problem(), "");
-      ProngWorld world(simulator, drawn.model);
-      world.run();
-      ASSERT_EQ(world.problem(), "");
-      const double ratio = world.end_ns() / host_alone.end_ns();
-      const double lost = (world.end_ns() - host_alone.end_ns()) / kA;
-      // the integral bound
-      double low = 0, high = host_alone.end_ns();
-      for (int i = 0; i < 50; ++i) {
-        const double mid = (low + high) / 2;
-        double work = drawn.model.host.work(0, mid);
-        for (const auto& side : drawn.model.sides) work += side.speed.work(0, mid);
-        (work < static_cast<double>(drawn.model.steps) ? low : high) = mid;
-      }
-      const double bound = std::max(high, drawn.model.consumer.end_ns(0, static_cast<double>(drawn.model.steps)));
-      sum += ratio;
-      sum_bound += world.end_ns() / bound;
-      ++count;
-      worst.emplace_back(ratio, fmt::format("seed {} ratio {:.3f} lost {:.1f}a of {:.0f}a rescues {} N {} {}", seed, ratio, lost, host_alone.end_ns() / kA, world.rescues(), drawn.model.options.steps_each, drawn.text));
-    });
-    std::sort(worst.rbegin(), worst.rend());
-    fmt::print("policy {}: mean of host alone {:.3f} of bound {:.3f}\n", static_cast<int>(policy), sum / count, sum_bound / count);
-    for (size_t i = 0; i < std::min<size_t>(worst.size(), 12); ++i) fmt::print("   {}\n", worst[i].second);
-  }
+// How many steps of the host's or the consumer's, whichever is less, a run took longer than
+// another.
+double steps_longer(const WorldModel& model, double than_ns, double end_ns) {
+  if (end_ns <= than_ns) return 0;
+  return std::min(model.host.work(than_ns, end_ns), model.consumer.work(than_ns, end_ns));
 }
+
+// No policy can be faster: all prepare without a break, and the consumer never waits.
+double bound_ns(const WorldModel& model, double high_ns) {
+  const auto steps = static_cast<double>(model.steps);
+  double low_ns = 0;
+  while (high_ns - low_ns > 1e3) {
+    const double middle_ns = (low_ns + high_ns) / 2;
+    double work = model.host.work(0, middle_ns);
+    for (const SideModel& side : model.sides) work += side.speed.work(0, middle_ns);
+    (work < steps ? low_ns : high_ns) = middle_ns;
+  }
+  return std::max(high_ns, model.consumer.end_ns(0, steps));
+}
+
+double run(sim::Simulator& simulator, const WorldModel& model) {
+  ProngWorld world(simulator, model);
+  world.run();
+  EXPECT_EQ(world.problem(), "");
+  return world.end_ns();
+}
+
+// A run may be longer than that of the host alone by a few steps, which are rescued or wasted until
+// the rates are known, and by `share` of all steps. Steps and not times are compared, because in a
+// world that becomes slow at its end a single step takes long.
+void run_patterns(ProngPolicy policy, double share) {
+  constexpr double kFewSteps = 4;
+  double of_alone = 0;
+  double of_bound = 0;
+  double most = 0;
+  double count = 0;
+  sim::for_each_seed(700, [&](sim::Simulator& simulator) {
+    const Drawn drawn = draw(simulator.random(), policy);
+    const auto steps = static_cast<double>(drawn.model.steps);
+    WorldModel alone = drawn.model;
+    alone.sides.clear();
+    sim::Simulator other(1);
+    const double alone_ns = run(other, alone);
+    const double end_ns = run(simulator, drawn.model);
+    const double longer = steps_longer(drawn.model, alone_ns, end_ns);
+    EXPECT_LE(longer, share * steps + kFewSteps) << drawn.text;
+    most = std::max(most, (longer - kFewSteps) / steps);
+    of_alone += end_ns / alone_ns;
+    of_bound += end_ns / bound_ns(drawn.model, alone_ns);
+    ++count;
+  });
+  fmt::print(
+      "mean time: {:.3f} of the host alone, {:.3f} of the bound; {:.3f} of the steps longer\n",
+      of_alone / count, of_bound / count, most);
+}
+
+TEST(Patterns, InterleaveIsHardlyEverSlowerThanTheHostAlone) {
+  run_patterns(ProngPolicy::kInterleave, 0.03);
+}
+
+TEST(Patterns, WrrIsHardlyEverSlowerThanTheHostAlone) { run_patterns(ProngPolicy::kWrr, 0.03); }
+
+// Its parts and order are fixed for an epoch. When the host becomes much faster meanwhile, it can
+// only help with the steps that the consumer gets next; and a side that goes down loses what it
+// kept.
+TEST(Patterns, MteIsSometimesSlowerThanTheHostAlone) { run_patterns(ProngPolicy::kMte, 0.35); }
 
 }  // namespace
 }  // namespace forebay::plan

@@ -17,7 +17,8 @@ enum class ProngPolicy : uint8_t {
   // Each near side prepares single steps that lie just far enough ahead of the consumer, so that
   // they are there when their turn comes. The steps are consumed in the epoch's order.
   kInterleave,
-  // Moving Towards Each Other (DDLP, Wei and others): the near sides prepare a fixed number of steps
+  // Moving Towards Each Other (DDLP, Wei and others): the near sides prepare a fixed number of
+  // steps
   // from the epoch's end towards its beginning. The consumer gets the host's steps first, and then
   // theirs in the order in which they were made.
   kMte,
@@ -35,15 +36,17 @@ struct ProngOptions {
   // Steps from `first` on that are over already, because their order was another one. Ascending.
   std::vector<StepNumber> over = {};
   uint32_t sides = 1;  // near sides, numbered from 0; all are down at first
-  // How many of the near sides' steps may be on their way to this process or wait here, because they
-  // take its memory. At least 2 for each side.
+  // How many of the near sides' steps may be on their way to this process or wait here, because
+  // they take its memory. At least 2 for each side; in a fixed order, a side that is k times faster
+  // than the host needs 2 + k. A step that was lost may come on top.
   uint32_t here_max = 4;
-  uint32_t kept_max = 0;  // how many finished steps a near side can keep (kMte)
+  uint32_t kept_max = 1;  // how many finished steps a near side can keep, at least 1 (kMte)
 };
 
 struct ProngEvent {
   enum class Kind : uint8_t {
-    kHostAsks,      // the host could begin `step`; it asks for each step once, in ascending order
+    kHostAsks,      // the host could begin `step`; it asks for each step from `first` on once, in
+                    // ascending order
     kHostMade,      // the host has prepared `step`; in the order in which it began them
     kRescued,       // the host has prepared `step` out of turn
     kSideUp,        // `side` answers (again); it has nothing in work and keeps nothing
@@ -77,10 +80,10 @@ struct ProngAction {
 
 // What one side did, for reports.
 struct ProngShare {
-  uint64_t steps = 0;     // given to the consumer
-  double step_ns = 0;     // how long it takes for a step at the moment; 0: not known
-  StepNumber front = 0;   // the step that it was asked for last
-  uint64_t late = 0;      // steps that the host had to rescue
+  uint64_t steps = 0;    // given to the consumer
+  double step_ns = 0;    // how long it takes for a step at the moment; 0: not known
+  StepNumber front = 0;  // the step that it was asked for last
+  uint64_t late = 0;     // steps that were taken back from it because they were late
 };
 
 // One thread at a time may use it. Each step() tells it what happened and gives what is to be done,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace forebay::plan {
 
@@ -55,8 +56,10 @@ void TwoEnded::plan() {
   // begins with the next one.
   std::vector<uint32_t> order(sides().size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return side_free_ns(a) + side_step_ns(a) < side_free_ns(b) + side_step_ns(b);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const double a_ns = side_free_ns(a) + side_step_ns(a);
+    const double b_ns = side_free_ns(b) + side_step_ns(b);
+    return std::tie(a_ns, a) < std::tie(b_ns, b);
   });
   for (bool any = true; any;) {
     any = false;
@@ -123,7 +126,8 @@ double TwoEnded::others_ready_ns(uint32_t side, bool with_host, StepNumber steps
   for (uint32_t i = 0; i < sides().size(); ++i) {
     // A side that can keep no more may not make anything for long.
     const bool is_full = is_mte() && sides()[i].kept >= options().kept_max;
-    if (i != side && sides()[i].is_up && !is_full) paces.push_back({side_free_ns(i), side_step_ns(i)});
+    if (i != side && sides()[i].is_up && !is_full)
+      paces.push_back({side_free_ns(i), side_step_ns(i)});
   }
   return ready_ns(std::move(paces), static_cast<double>(steps));
 }
@@ -139,9 +143,9 @@ bool TwoEnded::host_shall_make(StepNumber step) {
   return !is_promised;
 }
 
-// What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent ahead,
-// so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of several
-// sides the one decides whose part takes the longest to send.
+// What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent
+// ahead, so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of
+// several sides the one decides whose part takes the longest to send.
 double TwoEnded::drain_step_ns() const {
   double drain_ns = consumer_step_ns();
   for (const Side& side : sides()) {
@@ -163,8 +167,9 @@ double TwoEnded::sides_step_ns() const {
 }
 
 // Decides how many of the steps that are left the sides make, x. Of `left` steps the host makes the
-// others, in (left - x) a. Then the consumer takes the `kept` steps that the sides have made before,
-// and the x, in (kept + x) s. The sides need x b for the x, and are to be ready at the same time:
+// others, in (left - x) a. Then the consumer takes the `kept` steps that the sides have made
+// before, and the x, in (kept + x) s. The sides need x b for the x, and are to be ready at the same
+// time:
 //
 //   x = (left a + kept s) / (a + b - s)      with left = N and kept = 0 at the epoch's beginning
 //
@@ -181,7 +186,8 @@ void TwoEnded::fix(uint64_t number) {
   double kept = 0;
   StepNumber lowest_promised = part.next;
   const StepNumber end = ledger().end_of(number);
-  for (StepNumber step = std::max(ledger().begin_of(number), ledger().position()); step < end; ++step) {
+  for (StepNumber step = std::max(ledger().begin_of(number), ledger().position()); step < end;
+       ++step) {
     const Entry& entry = ledger().at(step);
     if (step < part.next && ledger().is_free(step)) ++left;
     if (step < part.next && entry.place == Place::kPromised) {
@@ -220,7 +226,7 @@ bool TwoEnded::is_behind(const Tail& part) const {
     rate += 1 / side_step_ns(i);
   }
   const double ready = ready_ns(std::move(paces), open);
-  const double needed = std::max(host_free_ns(), consumer_ns()) + drained * drain_step_ns();
+  const double needed = std::max(host_free_ns(), consumer_ns()) + drained * consumer_step_ns();
   return !(ready <= needed + 2 / rate + rescue_ns());
 }
 
@@ -270,13 +276,15 @@ std::optional<StepNumber> TwoEnded::next_of_tail() {
 }
 
 std::optional<StepNumber> TwoEnded::next_to_give() {
-  std::optional<StepNumber> of_host;
-  std::optional<StepNumber> of_sides;
+  std::optional<StepNumber> of_host;   // the first
+  std::optional<StepNumber> of_sides;  // the last, because sides begin at the end
   for (const StepNumber step : ledger().here()) {
     if (ledger().epoch_of(step) != epoch()) break;
-    const bool is_of_host = ledger().at(step).maker == Maker::kHost;
-    std::optional<StepNumber>& first = is_of_host ? of_host : of_sides;
-    if (!first) first = step;
+    if (ledger().at(step).maker != Maker::kHost) {
+      of_sides = step;
+    } else if (!of_host) {
+      of_host = step;
+    }
   }
   if (!is_mte()) return of_sides ? of_sides : of_host;
   if (of_host || has_host_part()) return of_host;
@@ -284,13 +292,14 @@ std::optional<StepNumber> TwoEnded::next_to_give() {
   return next && ledger().at(*next).place == Place::kHere ? next : std::nullopt;
 }
 
-std::optional<StepNumber> TwoEnded::waits_for() {
+std::optional<Engine::Needed> TwoEnded::waits_for() {
   if (!is_mte()) return last_of_sides();
-  if (has_host_part()) return {};
+  if (!is_waiting() || has_host_part()) return {};
   const std::optional<StepNumber> next = next_of_tail();
   if (!next) return {};
   const Place place = ledger().at(*next).place;
-  return place == Place::kSide || place == Place::kSent ? next : std::nullopt;
+  const bool is_coming = place == Place::kSide || place == Place::kSent;
+  return is_coming ? std::optional<Needed>({*next, now()}) : std::nullopt;
 }
 
 bool TwoEnded::is_needed_now(StepNumber lost) {

@@ -17,15 +17,15 @@ class TwoEnded final : public Engine {
  private:
   // The near sides' part of one epoch.
   struct Tail {
-    StepNumber begin = 0;   // near sides are asked for no step below this one
-    StepNumber next = 0;    // they were asked for everything from here on that they shall make
-    StepNumber drained = 0; // everything from here on was given
-    bool is_fixed = false;  // kMte: begin is final
+    StepNumber begin = 0;    // near sides are asked for no step below this one
+    StepNumber next = 0;     // they were asked for everything from here on that they shall make
+    StepNumber drained = 0;  // everything from here on was given
+    bool is_fixed = false;   // kMte: begin is final
   };
 
   bool host_shall_make(StepNumber step) override;
   std::optional<StepNumber> next_to_give() override;
-  std::optional<StepNumber> waits_for() override;
+  std::optional<Needed> waits_for() override;
   bool is_needed_now(StepNumber lost) override;
   StepNumber first_needed(const std::set<StepNumber>& lost) const override;
   void plan() override;

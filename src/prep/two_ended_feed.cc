@@ -16,7 +16,7 @@ using plan::StepNumber;
 namespace {
 
 // How many steps of each near side may be on their way or wait here.
-constexpr uint32_t kHereEach = 3;
+constexpr uint32_t kHereEach = 4;
 
 // The near sides' batches take their part of the memory, and so do steps that are made out of turn.
 feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t batch_bytes, size_t sides) {

@@ -120,6 +120,7 @@ void TwoEnds::begin(StepNumber first) {
     plan::ProngOptions options = setup_.prongs;
     options.first = first;
     prongs_ = plan::Prongs::make(options);
+    next_asked_ = first;
     for (uint32_t side = 0; side < sides_.size(); ++side) {
       if (!sides_[side].is_up) continue;
       const auto more = tell(ProngEvent::Kind::kSideUp, 0, side);
@@ -155,6 +156,9 @@ std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, u
     if (action.kind == ProngAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
     if (action.kind != ProngAction::Kind::kGive) continue;
     next_ = action.step;
+    // A copy from elsewhere may be here too, which came when the host had begun already.
+    const auto answer = answered_.find(action.step);
+    next_is_hosts_ = answer != answered_.end() && answer->second;
     given_.notify_all();
   }
   watched_.notify_all();
@@ -180,7 +184,8 @@ void TwoEnds::act(const std::vector<ProngAction>& actions) {
   }
 }
 
-// A feed that begins again after an error asks for the same steps again.
+// A feed that begins again asks for the same steps again. One that is about to begin elsewhere may
+// still ask for later ones.
 bool TwoEnds::takes(uint64_t epoch, uint64_t step) {
   const StepNumber wanted = number(epoch, step);
   std::vector<ProngAction> actions;
@@ -188,14 +193,16 @@ bool TwoEnds::takes(uint64_t epoch, uint64_t step) {
   {
     MutexLock lock(mutex_);
     if (prongs_ == nullptr) return true;
-    const auto before = answered_.find(wanted);
-    if (before != answered_.end()) return before->second;
+    if (wanted != next_asked_) {
+      const auto before = answered_.find(wanted);
+      return before != answered_.end() && before->second;
+    }
+    ++next_asked_;
     actions = tell(ProngEvent::Kind::kHostAsks, wanted);
     for (const ProngAction& action : actions) {
       if (action.kind == ProngAction::Kind::kHostSkips && action.step == wanted) takes = false;
     }
     answered_[wanted] = takes;
-    answered_.erase(answered_.begin(), answered_.lower_bound(prongs_->position()));
   }
   act(actions);
   return takes;
@@ -233,8 +240,7 @@ Result<GivenStep> TwoEnds::next() {
   MutexLock lock(mutex_);
   if (!failed_.ok()) return tl::unexpected(std::exchange(failed_, {}));
   GivenStep out{.step = *next_};
-  const auto found = here_.find(*next_);
-  if (found != here_.end()) out.batch = found->second;
+  if (!next_is_hosts_) out.batch = here_.at(*next_);
   return out;
 }
 
@@ -242,7 +248,11 @@ void TwoEnds::took() {
   MutexLock lock(mutex_);
   here_.erase(*next_);
   // What came twice is dropped too.
-  if (prongs_ != nullptr) here_.erase(here_.begin(), here_.lower_bound(prongs_->position()));
+  if (prongs_ != nullptr) {
+    const StepNumber over = prongs_->position();
+    here_.erase(here_.begin(), here_.lower_bound(over));
+    answered_.erase(answered_.begin(), answered_.lower_bound(over));
+  }
   next_.reset();
   consumer_asks_ = false;
 }

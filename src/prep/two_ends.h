@@ -131,8 +131,10 @@ class TwoEnds final : public feed::StepFilter {
   std::map<plan::StepNumber, Remade> remade_ GUARDED_BY(mutex_);
   std::vector<plan::StepNumber> to_remake_ GUARDED_BY(mutex_);    // the watcher asks for them
   std::map<plan::StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() said
+  plan::StepNumber next_asked_ GUARDED_BY(mutex_) = 0;            // takes() said nothing of it yet
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
   std::optional<plan::StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
+  bool next_is_hosts_ GUARDED_BY(mutex_) = false;            // the host's feed has it
   Status failed_ GUARDED_BY(mutex_);     // a rescue, which the consumer waits for
   PrepStats before_ GUARDED_BY(mutex_);  // of earlier lives
 

@@ -8,7 +8,7 @@
 namespace forebay::plan {
 
 namespace {
-constexpr uint64_t kEvents = 3'000'000;
+constexpr uint64_t kEvents = 100'000;
 }  // namespace
 
 ProngWorld::ProngWorld(sim::Simulator& simulator, WorldModel model)
@@ -17,7 +17,8 @@ ProngWorld::ProngWorld(sim::Simulator& simulator, WorldModel model)
   prongs_ = Prongs::make(model_.options);
   sides_.resize(model_.sides.size());
   host_next_ = model_.options.first;
-  end_ = model_.options.first + model_.steps + model_.options.over.size();
+  end_ =
+      model_.is_cut ? UINT64_MAX : model_.options.first + model_.steps + model_.options.over.size();
   seen_.insert(model_.options.over.begin(), model_.options.over.end());
 }
 
@@ -30,7 +31,7 @@ void ProngWorld::run() {
       is_up = !is_up;
     }
   }
-  at(0, [this] { drive_host(); });
+  at(0, [this] { ask_for_host(); });
   at(0, [this] {
     is_waiting_ = true;
     tell(ProngEvent::Kind::kConsumerAsks);
@@ -51,12 +52,10 @@ void ProngWorld::at(double time_ns, std::function<void()> event) {
 
 void ProngWorld::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (is_done()) return;
-  const bool dbg = getenv("DBG") != nullptr;
-  if (dbg) fmt::print("{:.2f} event {} step {} side {}\n", now() / 1e6, static_cast<int>(kind), step, side);
-  const auto actions = prongs_->step(
-      {.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side});
-  if (dbg) for (const ProngAction& action : actions) fmt::print("     action {} step {} side {}\n", static_cast<int>(action.kind), action.step, action.side);
+  const auto actions =
+      prongs_->step({.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side});
   for (const ProngAction& action : actions) act(action);
+  if (kind == ProngEvent::Kind::kConsumerAsks && given_.size() % 16 == 0) check_position();
   const int64_t wake_ns = prongs_->wake_ns();
   if (wake_ns != INT64_MAX && wake_ns != wake_ns_) {
     at(static_cast<double>(wake_ns), [this, wake_ns] {
@@ -75,11 +74,17 @@ void ProngWorld::act(const ProngAction& action) {
       of_host_.insert(action.step);
       host_queue_.push_back({.step = action.step});
       return schedule_host();
-    case Kind::kHostSkips: return;
+    case Kind::kHostSkips:
+      return;
     case Kind::kMake:
     case Kind::kFetch: {
       ++asked_;
       Side& side = sides_[action.side];
+      if (action.kind == Kind::kFetch) fetched_[action.step] = action.side;
+      // One more may be what the consumer waits for.
+      if (fetched_.size() > 1 + std::max<size_t>(model_.options.here_max, 2 * sides_.size())) {
+        fail("too many steps take memory", action.step);
+      }
       if (!side.is_up) return fail("a side was asked that is down", action.step);
       if (action.kind == Kind::kFetch && side.kept.contains(action.step)) {
         --asked_;
@@ -89,19 +94,28 @@ void ProngWorld::act(const ProngAction& action) {
       side.orders.push_back({action.step, action.kind == Kind::kFetch});
       return start_side(action.side);
     }
-    case Kind::kForget: return forget(action.side, action.step);
+    case Kind::kForget:
+      fetched_.erase(action.step);
+      return forget(action.side, action.step);
     case Kind::kRescue:
       ++rescues_;
       advance_host();
       rescues_now_.push_back({.step = action.step, .is_rescue = true});
       return schedule_host();
-    case Kind::kGive: return give(action.step);
+    case Kind::kGive:
+      return give(action.step);
   }
 }
 
-// --- the host: the step in work and all rescues share its processors
+void ProngWorld::check_position() {
+  const std::vector<StepNumber> over = prongs_->over();
+  const bool all_given =
+      std::all_of(over.begin(), over.end(), [&](StepNumber step) { return seen_.contains(step); });
+  const bool fits = prongs_->position() - model_.options.first + over.size() == seen_.size();
+  if (!all_given || !fits) fail("position() or over() is wrong", prongs_->position());
+}
 
-void ProngWorld::drive_host() { ask_for_host(); }
+// --- the host: the step in work and all rescues share its processors
 
 void ProngWorld::ask_for_host() {
   if (is_asking_) return;
@@ -154,6 +168,9 @@ void ProngWorld::side_goes(uint32_t number, bool is_up) {
   Side& side = sides_[number];
   side.is_up = is_up;
   ++side.life;
+  std::erase_if(fetched_, [&](const auto& fetched) {
+    return fetched.second == number && !here_.contains(fetched.first);
+  });
   side.orders.clear();
   side.kept.clear();
   side.is_busy = false;
@@ -184,6 +201,7 @@ void ProngWorld::side_made(uint32_t number) {
   if (is_dropped) return;
   const double failing = model_.sides[number].failing;
   if (failing > 0 && sim_.random().uniform() < failing) {
+    fetched_.erase(order.step);
     return tell(ProngEvent::Kind::kSideFailed, order.step, number);
   }
   if (order.is_sent) return send(number, order.step);
@@ -245,6 +263,7 @@ void ProngWorld::give(StepNumber step) {
   if (is_ordered && !given_.empty() && step < given_.back()) fail("out of order", step);
   is_waiting_ = false;
   of_host_.erase(step);
+  fetched_.erase(step);
   given_.push_back(step);
   given_ns_.push_back(now());
   const double done_ns = model_.consumer.end_ns(now(), 1);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,7 +26,8 @@ struct SideModel {
 
 struct WorldModel {
   ProngOptions options;
-  StepNumber steps = 0;  // how many steps from options.first on the run has, without those over
+  StepNumber steps = 0;  // how many the consumer takes, from options.first on
+  bool is_cut = false;   // the host does not know that the run ends after so many
   Speed host{1e6};
   Speed consumer{1e6};
   std::vector<SideModel> sides = {};
@@ -35,15 +37,15 @@ struct WorldModel {
 class ProngWorld {
  public:
   ProngWorld(sim::Simulator& simulator, WorldModel model);
-  // Runs to the end, or until nothing happens any more.
+  // Runs to the end. It is a problem if nothing happens any more before.
   void run();
 
   const Prongs& prongs() const { return *prongs_; }
   // When each step of the run was given, in the order of giving.
   const std::vector<double>& given_ns() const { return given_ns_; }
   const std::vector<StepNumber>& given() const { return given_; }
-  double end_ns() const { return end_ns_; }      // when the consumer is done with the last one
-  uint64_t asked() const { return asked_; }      // orders to near sides
+  double end_ns() const { return end_ns_; }  // when the consumer is done with the last one
+  uint64_t asked() const { return asked_; }  // orders to near sides
   uint64_t rescues() const { return rescues_; }
   // What broke a rule first; empty: nothing.
   const std::string& problem() const { return problem_; }
@@ -73,7 +75,7 @@ class ProngWorld {
   void at(double time_ns, std::function<void()> event);
   void tell(ProngEvent::Kind kind, StepNumber step = 0, uint32_t side = 0);
   void act(const ProngAction& action);
-  void drive_host();
+  void check_position();
   void ask_for_host();
   void advance_host();
   void schedule_host();
@@ -96,10 +98,11 @@ class ProngWorld {
   bool is_asking_ = false;
   std::deque<Job> host_queue_;  // begun; the first one is in work
   std::vector<Job> rescues_now_;
-  double host_ns_ = 0;       // until when the host's jobs are worked off
-  uint64_t host_plan_ = 0;   // numbers the host's next event
-  std::set<StepNumber> of_host_;  // begun or made in turn, not given
-  std::set<StepNumber> here_;     // with the consumer's process
+  double host_ns_ = 0;                      // until when the host's jobs are worked off
+  uint64_t host_plan_ = 0;                  // numbers the host's next event
+  std::set<StepNumber> of_host_;            // begun or made in turn, not given
+  std::map<StepNumber, uint32_t> fetched_;  // on their way from sides or here
+  std::set<StepNumber> here_;               // with the consumer's process
   bool is_waiting_ = false;
   int64_t wake_ns_ = INT64_MAX;
   std::set<StepNumber> seen_;
