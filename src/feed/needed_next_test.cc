@@ -180,6 +180,17 @@ class NeededNextTest : public RemoteTest {
     return out;
   }
 
+  // How many ranges the origin is asked for where the cache has room for all. Requests that wait at
+  // the same time may be joined, so that this varies by some percent.
+  size_t median_ranges(bool says_when_needed, size_t ranges_max) {
+    std::vector<size_t> counts;
+    for (int turn = 0; turn < 3; ++turn) {
+      counts.push_back(run(1u << 30, says_when_needed, ranges_max).ranges);
+    }
+    std::ranges::sort(counts);
+    return counts[1];
+  }
+
   static constexpr uint64_t kEpochs = 6;
   const std::string folder_;
 };
@@ -231,8 +242,9 @@ TEST_F(NeededNextTest, ASmallCacheKeepsWhatTheNextEpochNeeds) {
   for (const size_t ranges_max : {size_t{1}, size_t{64}}) {
     SCOPED_TRACE(ranges_max);
     const Epochs whole = run(1u << 30, true, ranges_max);
-    const Epochs whole_untold = run(1u << 30, false, ranges_max);
-    EXPECT_LT(whole.ranges, whole_untold.ranges + whole_untold.ranges / 20);
+    const size_t asked = median_ranges(true, ranges_max);
+    const size_t asked_untold = median_ranges(false, ranges_max);
+    EXPECT_LT(asked, asked_untold + asked_untold / 20);
     const uint64_t room = whole.first_bytes / 2;
     const Epochs told = run(room, true, ranges_max);
     const Epochs untold = run(room, false, ranges_max);
