@@ -1,0 +1,163 @@
+"""Two ends of one epoch: a host of one core, and a near side with a part of another core.
+
+The host makes batches of 256 random resized crops of 224 pixels from PHOTOS, each taken several
+times. The near side's core is limited by a control group's quota. The consumer waits for a fixed
+time after each batch, or trains a small network. Every batch's checksum must be that of the host
+alone. Needs root, cgroup v1 and two cores.
+
+a: seconds that the host takes for a batch alone; b: those of the near side's core, for the same
+work; bound: the time of an epoch of N batches if nothing else took any, max(N / (1/a + 1/b), N g),
+where g is what the consumer takes
+of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's part of a core; G: the
+  consumer's time over the host's
+gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
+cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
+usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lib.comparison import report, show_table
+from lib.sync_job import control_group
+
+BATCH = 256
+PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
+HOST_CORE, NEAR_CORE = 0, 1
+FOREBAY = os.environ["FOREBAY_BIN"]
+PROGRAM = Path(__file__).parent / "lib/prong_program.py"
+
+
+def pack(photos: Path, batches: int, folder: Path) -> Path:
+    """Packs so many batches of photographs, each under several names."""
+    files = sorted(path for path in photos.rglob("*") if path.is_file())
+    source = folder / "photos"
+    for number in range(batches * BATCH):
+        name = source / f"{number % 10}" / f"{number}.jpg"
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.symlink_to(files[number % len(files)].resolve())
+    out = folder / "photos.forebay"
+    subprocess.run([FOREBAY, "pack", source, out], check=True, stdout=subprocess.DEVNULL)
+    return out
+
+
+def limit(group: Path, quota: float) -> None:
+    """Limits a control group to a part of a core."""
+    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+    (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * quota)))
+
+
+def inside(group: Path | None, core: int) -> list[str]:
+    """The beginning of a command that runs on a core, in a control group."""
+    enter = "" if group is None else f"echo $$ > {group}/cgroup.procs && "
+    return ["taskset", "-c", str(core), "sh", "-c", f'{enter}exec "$@"', "sh"]
+
+
+def run(settings: dict[str, Any], group: Path | None = None, core: int = HOST_CORE) -> Any:
+    """Runs a host to its end."""
+    command = [*inside(group, core), sys.executable, str(PROGRAM), json.dumps(settings)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def near_side(data: Path, group: Path) -> Iterator[str]:
+    """Runs a near side in a control group; gives its URL."""
+    command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
+    words = ["--listen", "127.0.0.1:0", "--threads", "1"]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+
+
+def best(result: Any) -> Any:
+    """The epoch after the first that took least time."""
+    return min(result["epochs"][1:], key=lambda epoch: epoch["seconds"])
+
+
+def check_same(result: Any, alone: Any) -> None:
+    """Every batch must be that of the host alone."""
+    for number, (one, other) in enumerate(zip(result["epochs"], alone["epochs"], strict=True)):
+        if one["sums"] != other["sums"]:
+            sys.exit(f"prong: batches of epoch {number} differ from those of the host alone")
+
+
+def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Measures all points; gives the table's rows and the figures."""
+    rows: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": []}
+    host = run({**settings, "seconds": 0})
+    batches = host["batches"]
+    a = best(host)["seconds"] / batches
+    figures["a"] = a
+    for quota in arguments.quotas:
+        with control_group() as group:
+            limit(group, quota)
+            b = best(run({**settings, "seconds": 0}, group, NEAR_CORE))["seconds"] / batches
+        figures[f"b_{quota}"] = b
+        for pace in arguments.paces:
+            g = None if pace == "net" else float(pace) * a
+            alone = run({**settings, "seconds": g})
+            with control_group() as group, near_side(data, group) as url:
+                limit(group, quota)
+                ours = run({**settings, "seconds": g, "sides": [url]})
+            check_same(ours, alone)
+            took, before = best(ours), best(alone)
+            together = batches / (1 / a + 1 / b)
+            bound = max(together, batches * (g or 0))
+            made = sum(side["batches"] for side in ours["sides"])
+            name = f"{quota}_{pace}"
+            figures |= {
+                f"of_bound_{name}": None if g is None else took["seconds"] / bound,
+                f"gain_{name}": before["seconds"] / took["seconds"] - 1,
+                f"cpu_saving_{name}": 1 - took["cpu"] / before["cpu"],
+                f"share_{name}": made / (batches * len(ours["epochs"])),
+            }
+            late = sum(side["late"] for side in ours["sides"])
+            rows[f"{quota} of a core, g = {pace}"] = [
+                b / a, before["seconds"], took["seconds"], figures[f"of_bound_{name}"] or 0,
+                figures[f"gain_{name}"], figures[f"share_{name}"], figures[f"cpu_saving_{name}"], late,
+            ]  # fmt: skip
+            print(".", end="", flush=True)
+    print()
+    return rows, figures
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="./dev bench prong", description=__doc__)
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--quotas", type=float, nargs="+", default=[0.1, 0.25, 0.5, 1.0])
+    parser.add_argument("--paces", nargs="+", default=["net", "0", "0.25", "0.5", "1", "2"])
+    arguments = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
+        data = pack(arguments.photos, arguments.batches, Path(folder))
+        rows, figures = measure(data, arguments)
+    show_table(
+        "near side, consumer",
+        {
+            "b / a": "8.2f", "alone s": "10.2f", "ours s": "10.2f", "of bound": "10.3f",
+            "gain": "10.3f", "share": "10.3f", "CPU saved": "11.3f", "late": "6d",
+        },
+        rows,
+        width=26,
+    )  # fmt: skip
+    report(figures)
+
+
+if __name__ == "__main__":
+    main()
