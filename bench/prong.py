@@ -129,7 +129,7 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
             late = sum(side["late"] for side in ours["sides"])
             rows[f"{quota} of a core, g = {pace}"] = [
                 b / a, before["seconds"], took["seconds"], figures[f"of_bound_{name}"] or 0,
-                figures[f"gain_{name}"], figures[f"share_{name}"], figures[f"cpu_saving_{name}"], late,
+                *(figures[f"{what}_{name}"] for what in ("gain", "share", "cpu_saving")), late,
             ]  # fmt: skip
             print(".", end="", flush=True)
     print()

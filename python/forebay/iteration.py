@@ -156,18 +156,22 @@ class Batches(Iterator[Any]):
 
 
 def progress_bar(
-    begun: dict[str, Any], chosen: Chosen | None, total: int | None, batch: int
+    begun: dict[str, Any], chosen: Chosen | None, length: Callable[[], int], batch: int
 ) -> Any:
     """A bar of the package tqdm that begins where the epoch does.
 
     Args:
         begun: The state at which the epoch begins.
         chosen: Its samples; None: each of the dataset's once.
-        total: How many batches the whole epoch has; None: nobody knows.
+        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
         batch: Samples of a batch over all ranks, where all batches have as many.
     """
     from tqdm.auto import tqdm
 
+    try:
+        total = length()
+    except TypeError:  # the sampler has no length
+        total = None
     done = begun["position"] // batch
     if chosen is not None:
         if chosen.ends is not None:

@@ -151,9 +151,8 @@ class Loader:
         storage_options, index_cache: Where the dataset is a URL: the same as Dataset's.
         cache, cache_bytes: Where the dataset is a path: the same as Dataset's. What several
             machines of a job need of far data then comes once (docs/cache.md).
-        prep: Where near sides serve, which are other machines that `forebay prep` runs on:
-            "https://HOST:PORT", a list of these, or a Prep. They prepare a share of the batches,
-            which are the same as without them (docs/prep.md).
+        prep: Near sides, which prepare a share of the batches on other machines (docs/prep.md):
+            "https://HOST:PORT", a list of these, or a Prep.
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
             DataLoader's arguments for its worker processes. They mean nothing here; a warning says
             so once.
@@ -388,14 +387,7 @@ class Loader:
         return stats
 
     def near_sides(self) -> list[dict[str, Any]]:
-        """What each near side (`prep`) did since the threads began.
-
-        Returns:
-            For each: "name", "is_up" (whether it answers), "trouble" (why not, or what happened
-            last), "batches" (that the loop got from it), "late" (that this machine prepared in its
-            place), "checked" (that this machine prepared too, and compared), "bytes" and
-            "batch_seconds" (how long it takes for one, 0 where that is not known).
-        """
+        """What each near side (`prep`) did since the threads began (docs/prep.md names it all)."""
         return side_figures(self._feed.prep_stats())
 
     @contextlib.contextmanager
@@ -453,8 +445,4 @@ class Loader:
         """The epoch's progress bar; None where none is wanted."""
         if not self._progress:
             return None
-        try:
-            total = len(self)
-        except TypeError:  # the sampler has no length
-            total = None
-        return progress_bar(begun, chosen, total, self._source.global_batch)
+        return progress_bar(begun, chosen, partial(len, self), self._source.global_batch)

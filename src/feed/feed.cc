@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/mutex.h"
-#include "feed/bad_samples.h"
+#include "feed/bad_list.h"
 #include "feed/pipeline.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
@@ -68,7 +68,7 @@ class FeedImpl final : public Feed {
   std::shared_ptr<const Planner> planner_;            // of the epoch that was started last
   bool started_ = false;
   FeedState state_;
-  BadSamples bad_;   // those of state_
+  BadList bad_;  // those of state_
   Trace trace_;
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "feed/pipeline_memory.h"
 #include "io/machine.h"
 
 namespace forebay::feed {
@@ -15,11 +16,6 @@ namespace {
 
 constexpr uint32_t kBlockSlots = 32;  // slots that a thread takes at once: amortises the lock
 constexpr uint32_t kBlocksEach = 2;   // blocks of a batch for each thread, to keep all busy
-constexpr uint64_t kBatchesHeld = 2;  // batches that the user holds, besides those made ahead
-// Memory for slices that are read ahead, where there is so much: about what a link of 10 Gbit/s
-// brings in a round trip of 25 ms.
-constexpr uint64_t kSlicesAheadBytes = 32'000'000;
-
 int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
 }
@@ -32,49 +28,6 @@ BatchPool::Shape shape_of(const FeedOptions& options, const Steps& steps) {
           .whole = options.images == Images::kWhole || options.images == Images::kOwnSize,
           .files = options.files,
           .targets = options.targets != nullptr};
-}
-
-// What this rank's slices take in the plans of the epoch and the next one, before any of their
-// bytes is there.
-uint64_t plan_bytes(const EpochPlan& plan) {
-  constexpr uint64_t kPlans = 2;
-  constexpr uint64_t kBytesEach = sizeof(Load) + sizeof(size_t) + sizeof(LoadedGroup);
-  return plan.has_slices ? kPlans * kBytesEach * plan.load_numbers.size() : 0;
-}
-
-Status too_little_memory(uint64_t memory_bytes_max, uint64_t chunks, uint64_t batches,
-                         uint64_t slices) {
-  const bool is_for_slices = slices > std::max(chunks, batches);
-  const std::string_view lower = chunks > batches
-                                     ? "what is shuffled together (lanes, their groups, the chunks)"
-                                     : "the batches prepared ahead, or their size";
-  const std::string also =
-      fmt::format("{} describe this rank's slices of the epoch, ", base::human_bytes(slices));
-  return fail(Code::kNoMemory,
-              "feed: {} of chunks and {} of batches must be in memory at once, {}"
-              "memory_bytes_max is {}; {}{}",
-              base::human_bytes(chunks), base::human_bytes(batches), slices > 0 ? also : "",
-              base::human_bytes(memory_bytes_max),
-              is_for_slices ? "use more ranks, or raise it" : "raise it, or lower ",
-              is_for_slices ? "" : lower);
-}
-
-// How much of memory_bytes_max groups may take: twice what is needed, so that each lane's next
-// group can be loaded in time; the rest is for batches. Where the batches' sizes vary, they get at
-// least half of what is left.
-Result<uint64_t> divide_memory(const FeedOptions& options, const EpochPlan& plan,
-                               const BatchPool::Shape& shape) {
-  const uint64_t batches = (static_cast<uint64_t>(options.prefetch) + kBatchesHeld) * shape.bytes();
-  const uint64_t slices = plan_bytes(plan);
-  const auto needed = base::checked_add(plan.bytes_needed + slices, batches);
-  if (!needed || *needed > options.memory_bytes_max) {
-    return tl::unexpected(
-        too_little_memory(options.memory_bytes_max, plan.bytes_needed, batches, slices));
-  }
-  const uint64_t left = options.memory_bytes_max - *needed;
-  const uint64_t ahead =
-      plan.has_slices ? std::max(plan.bytes_needed, kSlicesAheadBytes) : plan.bytes_needed;
-  return plan.bytes_needed + std::min(ahead, shape.varies() ? left / 2 : left);
 }
 
 // Unless told, reads go around the page cache if it could not hold the dataset beside everything

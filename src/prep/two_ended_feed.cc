@@ -1,6 +1,6 @@
 #include "prep/two_ended_feed.h"
 
-#include "feed/bad_samples.h"
+#include "feed/bad_list.h"
 #include "feed/plan.h"
 #include "prep/job.h"
 #include "prep/two_ends.h"
@@ -51,7 +51,7 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
 
   const feed::Steps steps_;
   FeedState state_;
-  feed::BadSamples bad_;
+  feed::BadList bad_;
   size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
   bool is_alone_ = true;  // the epoch is a list, or nothing was started
   const std::shared_ptr<TwoEnds> ends_;

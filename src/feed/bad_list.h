@@ -9,9 +9,9 @@
 
 namespace forebay::feed {
 
-class BadSamples {
+class BadList {
  public:
-  explicit BadSamples(uint64_t most) : most_(most) {}
+  explicit BadList(uint64_t most) : most_(most) {}
   // Forgets what was added, and begins with these.
   void begin(std::vector<BadSample> bad);
   // Errors: kCorrupt, naming the last ones, when there are more than may be; then nothing is added.

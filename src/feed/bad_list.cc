@@ -1,4 +1,4 @@
-#include "feed/bad_samples.h"
+#include "feed/bad_list.h"
 
 #include <algorithm>
 
@@ -13,13 +13,13 @@ std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
 
 }  // namespace
 
-void BadSamples::begin(std::vector<BadSample> bad) {
+void BadList::begin(std::vector<BadSample> bad) {
   all_ = std::move(bad);
   names_.clear();
   for (const BadSample& sample : all_) names_.insert(name_of(sample));
 }
 
-Status BadSamples::add(std::vector<BadSample> bad) {
+Status BadList::add(std::vector<BadSample> bad) {
   if (bad.empty()) return {};
   std::vector<BadSample> added = all_;
   std::set<std::string> names = names_;

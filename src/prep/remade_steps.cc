@@ -1,0 +1,130 @@
+// The steps that the host prepares out of turn: those that did not come in time, and those of a
+// near side that are compared.
+#include <algorithm>
+
+#include "prep/two_ends.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::MutexLock;
+using plan::ProngAction;
+using plan::ProngEvent;
+using plan::StepNumber;
+
+namespace {
+
+// One of so many steps of a side is made by the host too, and compared, and the first one.
+constexpr uint64_t kCheckedOneOf = 100;
+constexpr int64_t kLookNs = 50'000'000;  // whether there is memory again
+
+// Whether two sides have made the same.
+bool are_equal(const feed::Prepared& one, const feed::Prepared& other) {
+  const BatchBytes a = encode_batch(*one.batch, one.bad, "");
+  const BatchBytes b = encode_batch(*other.batch, other.bad, "");
+  return a.head == b.head && std::ranges::equal(a.rest, b.rest, [](Bytes x, Bytes y) {
+           return std::ranges::equal(x, y);
+         });
+}
+
+// The options for steps that are made out of turn.
+feed::FeedOptions out_of_turn(feed::FeedOptions options) {
+  options.prefetch = 1;
+  options.memory_bytes_max /= 4;
+  return options;
+}
+
+}  // namespace
+
+bool TwoEnds::is_to_check(uint32_t side) {
+  Side& of = sides_[side];
+  return of.checked == 0 || random_.below(kCheckedOneOf) == 0;
+}
+
+void TwoEnds::remake(StepNumber step, Remade remade) {
+  const bool is_rescue = remade.is_rescue;
+  const auto [at, is_new] = remade_.try_emplace(step, std::move(remade));
+  at->second.is_rescue |= is_rescue;
+  if (!is_new) return;  // it is remade to be compared, and is the rescue as well
+  to_remake_.push_back(step);
+  watched_.notify_all();
+}
+
+void TwoEnds::ask_maker(const std::vector<StepNumber>& steps) {
+  if (steps.empty()) return;
+  if (maker_ == nullptr) {
+    auto maker = feed::StepMaker::open(setup_.dataset, out_of_turn(setup_.options));
+    FOREBAY_CHECK(maker);  // the host's feed was opened with these options
+    maker_ = std::move(*maker);
+    maker_crew_.start(1, [this](uint32_t) { work_out_of_turn(); });
+  }
+  for (const StepNumber step : steps) {
+    maker_->ask(step / setup_.prongs.steps_each, step % setup_.prongs.steps_each);
+  }
+}
+
+void TwoEnds::work_out_of_turn() {
+  for (;;) {
+    auto made = maker_->next();
+    if (made) {
+      take_remade(std::move(*made));
+      continue;
+    }
+    if (made.error().code() == Code::kCancelled) return;
+    // The consumer holds what takes the memory, and says to nobody when it lets go.
+    MutexLock lock(mutex_);
+    clock_.wait_until(mutex_, freed_, clock_.now_ns() + kLookNs);
+  }
+}
+
+void TwoEnds::take_remade(feed::MadeStep made) {
+  const StepNumber step = number(made.epoch, made.step);
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    const auto found = remade_.find(step);
+    if (prongs_ == nullptr || found == remade_.end()) return;
+    const Remade remade = std::move(found->second);
+    remade_.erase(found);
+    ++before_.remade_steps;
+    actions = made.batch ? settle(step, remade, std::move(*made.batch))
+                         : note_not_remade(step, remade, made.batch.error());
+  }
+  act(actions);
+}
+
+// A step was prepared out of turn: it is compared, given, or both.
+std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
+                                         feed::Prepared batch) {
+  std::vector<ProngAction> actions;
+  const bool is_good = !remade.checks || are_equal(remade.received, batch);
+  here_[step] = std::move(batch);
+  if (remade.checks) {
+    Side& side = sides_[*remade.checks];
+    ++side.checked;
+    if (is_good) {
+      actions = tell(ProngEvent::Kind::kSideGave, step, *remade.checks);
+    } else {
+      side.is_banned = true;
+      actions = lose(*remade.checks,
+                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is not used "
+                                 "any more",
+                                 step % setup_.prongs.steps_each, step / setup_.prongs.steps_each));
+    }
+  }
+  const auto more = tell(ProngEvent::Kind::kRescued, step);
+  actions.insert(actions.end(), more.begin(), more.end());
+  return actions;
+}
+
+std::vector<ProngAction> TwoEnds::note_not_remade(StepNumber step, const Remade& remade,
+                                                  const Status& status) {
+  if (remade.is_rescue) {
+    failed_ = status;
+    given_.notify_all();
+  }
+  if (!remade.checks) return {};
+  return tell(ProngEvent::Kind::kSideFailed, step, *remade.checks);
+}
+
+}  // namespace forebay::prep

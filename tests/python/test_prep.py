@@ -1,0 +1,339 @@
+"""Near sides: batches that `forebay prep` prepares elsewhere, and what may go wrong there."""
+
+import hashlib
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import forebay
+from conftest import IMAGES, pack, run_forebay
+from forebay import transforms
+from servers.near_side import NearSide
+
+BATCH = 4
+EPOCHS = 3
+EPOCHS_MOST = 200
+TRANSFORM = [
+    transforms.RandomResizedCrop(96),
+    transforms.RandomHorizontalFlip(),
+    transforms.TrivialAugmentWide(),
+    transforms.Normalize(),
+    transforms.RandomErasing(),
+]
+
+
+def loader(dataset: Path | str, **options: Any) -> forebay.Loader:
+    """A loader whose batches take some time to make."""
+    given = {"shuffle": True, "seed": 5, "transform": TRANSFORM, "num_workers": 1, **options}
+    return forebay.Loader(dataset, BATCH, **given)
+
+
+def digest(batch: Any) -> str:
+    """A batch as a short text."""
+    images, labels = batch
+    return hashlib.sha256(images.numpy().tobytes() + labels.numpy().tobytes()).hexdigest()
+
+
+def batches(one: forebay.Loader, epochs: int = EPOCHS, pause: float = 0) -> list[str]:
+    """All batches of some epochs; the loop pauses after each."""
+    out = []
+    for _ in range(epochs):
+        for batch in one:
+            out.append(digest(batch))
+            time.sleep(pause)
+    return out
+
+
+def batches_until(one: forebay.Loader, done: Callable[[dict[str, Any]], Any]) -> list[str]:
+    """All batches until what the first near side did is enough."""
+    out = []
+    for _ in range(EPOCHS_MOST):
+        out += batches(one, 1)
+        if done(one.near_sides()[0]):
+            return out
+    raise AssertionError(one.near_sides())
+
+
+def plain(dataset: Path | str, count: int, **options: Any) -> list[str]:
+    """So many batches without a near side."""
+    one = loader(dataset, **options)
+    return batches(one, -(-count // len(one)))[:count]
+
+
+@contextmanager
+def near_side(dataset: Path | str, *options: str, **more: Any) -> Iterator[NearSide]:
+    """A near side for a test."""
+    side = NearSide(dataset, *options, **more)
+    try:
+        yield side
+    finally:
+        side.kill()
+
+
+@pytest.fixture(scope="module")
+def expected(packed: Path) -> list[str]:
+    """The batches without a near side."""
+    return batches(loader(packed))
+
+
+def test_batches_are_the_same(packed: Path, folder: Path):
+    with near_side(packed) as side:
+        assert side.said == f"{packed}: {IMAGES} samples\n"
+        one = loader(packed, prep=side.url)
+        got = batches_until(one, lambda figures: figures["batches"] > 3)
+        assert got == plain(packed, len(got))
+        (figures,) = one.near_sides()
+        assert figures["is_up"] and figures["trouble"] == "" and figures["name"] == side.url
+        assert figures["bytes"] > 3 * BATCH * 3 * 96 * 96 * 4 and figures["checked"] > 0
+        one.close()
+        assert "batches were prepared" in side.stop()
+    assert loader(folder).near_sides() == []
+
+
+def test_several_near_sides(packed: Path, expected: list[str]):
+    with near_side(packed) as first, near_side(packed) as second:
+        one = loader(packed, prep=[first.url, second.url])
+        assert batches(one) == expected
+        assert [side["is_up"] for side in one.near_sides()] == [True, True]
+
+
+def test_each_rank_gets_its_own_batches(packed: Path):
+    with near_side(packed) as side:
+        for rank in range(2):
+            share = {"rank": rank, "world_size": 2}
+            got = batches_until(loader(packed, prep=side.url, **share), lambda of: of["batches"])
+            assert got == plain(packed, len(got), **share)
+
+
+def test_data_in_place_and_stored_order(folder: Path):
+    options = {"shuffle": False, "transform": [*TRANSFORM[:2], transforms.Normalize()]}
+    with near_side(folder) as side:
+        got = batches_until(loader(folder, prep=side.url, **options), lambda of: of["batches"])
+        assert got == plain(folder, len(got), **options)
+
+
+def test_python_functions_run_on_the_host(packed: Path):
+    def double(images: torch.Tensor) -> torch.Tensor:
+        return images * 2
+
+    options = {"transform": [transforms.RandomResizedCrop(64), double]}
+    with near_side(packed) as side:
+        got = batches_until(loader(packed, prep=side.url, **options), lambda of: of["batches"])
+        assert got == plain(packed, len(got), **options)
+
+
+def test_bad_samples_are_replaced_and_listed(images: dict[str, bytes], tmp_path: Path):
+    some = dict(list(images.items())[:30])
+    damaged = pack(some, tmp_path)
+    chunk = next((damaged / "chunks").iterdir())
+    content = bytearray(chunk.read_bytes())
+    for at in range(len(content) // 3, len(content), len(content) // 9):
+        content[at : at + 40] = bytes(40)
+    chunk.write_bytes(content)
+    with pytest.warns(UserWarning, match="cannot be used"):
+        alone = loader(damaged)
+        without = batches(alone, 2)
+    with near_side(damaged) as side, pytest.warns(UserWarning, match="cannot be used"):
+        one = loader(damaged, prep=side.url)
+        assert batches(one, 2) == without
+        assert {b["sample"] for b in one.bad_samples} == {b["sample"] for b in alone.bad_samples}
+
+
+def test_a_state_resumes_with_and_without(packed: Path, expected: list[str]):
+    with near_side(packed) as side:
+        one = loader(packed, prep=side.url)
+        got = []
+        for batch in one:
+            got.append(digest(batch))
+            if len(got) == 7:
+                break
+        state = one.state_dict()
+        for other in (loader(packed), loader(packed, prep=side.url)):
+            other.load_state_dict(state)
+            assert got + batches(other) == expected
+
+
+def test_a_copy_in_another_process_uses_it_too(packed: Path, expected: list[str]):
+    with near_side(packed) as side:
+        one = loader(packed, prep=forebay.Prep([side.url]))
+        assert batches(pickle.loads(pickle.dumps(one))) == expected
+
+
+def test_a_near_side_may_die_and_come_back(packed: Path, expected: list[str]):
+    side = NearSide(packed)
+    try:
+        one = loader(packed, prep=side.url)
+        got = []
+        for epoch in range(EPOCHS):
+            for number, batch in enumerate(one):
+                got.append(digest(batch))
+                if number == 6 and epoch == 0:
+                    side.kill()
+                if number == 3 and epoch == 1:
+                    side = NearSide(packed, port=side.port)
+        assert got == expected
+    finally:
+        side.kill()
+
+
+def test_a_near_side_that_hangs_holds_nobody_up(packed: Path, expected: list[str]):
+    with near_side(packed) as side:
+        one = loader(packed, prep=side.url)
+        got = []
+        began = time.monotonic()
+        for epoch in range(EPOCHS):
+            for number, batch in enumerate(one):
+                got.append(digest(batch))
+                if number == 5 and epoch == 0:
+                    side.pause()
+                if number == 5 and epoch == 1:
+                    side.go_on()
+        assert got == expected
+        assert time.monotonic() - began < 60  # far less than any limit of a connection
+
+
+def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        one = loader(packed, prep=f"http://127.0.0.1:{held.getsockname()[1]}")
+        assert batches(one) == expected
+        (figures,) = one.near_sides()
+        assert not figures["is_up"] and figures["trouble"] and figures["batches"] == 0
+
+
+def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch: Any):
+    secret = "a secret of the tests, long enough"
+    (tmp_path / "secret").write_text(secret + "\n")
+    with near_side(packed, "--secret-file", str(tmp_path / "secret")) as side:
+        assert side.url.startswith("https://")
+        assert batches(loader(packed, prep=forebay.Prep(side.url, secret))) == expected
+        monkeypatch.setenv("FOREBAY_PREP_SECRET", secret)
+        got = batches_until(loader(packed, prep=side.url), lambda figures: figures["batches"])
+        assert got == plain(packed, len(got))
+        for wrong in ("another secret of the tests", ""):
+            one = loader(packed, prep=forebay.Prep(side.url, wrong))
+            assert batches(one) == expected
+            assert not one.near_sides()[0]["is_up"]
+    shown = Path(f"/proc/{os.getpid()}/cmdline").read_text()
+    assert secret not in shown
+
+
+def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
+    with near_side(photos) as side, pytest.raises(ValueError, match="another dataset"):
+        batches(loader(packed, prep=side.url))
+    for place in ("storage:7311", "http://", "ftp://localhost:1", "http://localhost"):
+        with pytest.raises(ValueError, match="does not name a near side"):
+            loader(packed, prep=place)
+    with pytest.raises(ValueError, match="https://"):
+        loader(packed, prep="http://192.0.2.7:7311")
+    with pytest.raises(ValueError, match="prep is 7"):
+        loader(packed, prep=7)
+    with pytest.raises(ValueError, match="prep is"):
+        loader(packed, prep=[])
+    said = run_forebay("prep", packed, "--serve", "--listen", "0.0.0.0:0", code=1).stderr
+    assert "without a secret" in said
+    said = run_forebay("prep", packed / "none", "--serve", code=1).stderr
+    assert "none" in said
+    said = run_forebay("prep", packed, code=2).stderr
+    assert "--serve" in said
+    (packed.parent / "short").write_text("short")
+    short = ["--secret-file", packed.parent / "short"]
+    assert "16" in run_forebay("prep", packed, "--serve", *short, code=1).stderr
+
+
+class LiarSide:
+    """A server between a loader and a near side, which changes what the latter sends."""
+
+    def __init__(self, to_port: int, change: Any) -> None:
+        self._change = change
+        self._to = to_port
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._to)) as server:
+            while head := self._message(client):
+                server.sendall(head)
+                answer = self._message(server)
+                client.sendall(self._change(answer) if len(answer) > 20_000 else answer)
+
+    @staticmethod
+    def _message(side: socket.socket) -> bytes:
+        got = b""
+        while b"\r\n\r\n" not in got:
+            if not (more := side.recv(65536)):
+                return b""
+            got += more
+        head, rest = got.split(b"\r\n\r\n", 1)
+        lengths = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")]
+        length = int(lengths[0].split(b": ")[1]) if lengths else 0
+        while len(rest) < length:
+            rest += side.recv(1 << 20)
+        return head + b"\r\n\r\n" + rest
+
+    def close(self) -> None:
+        """No further connection is taken."""
+        self._socket.close()
+
+
+@pytest.mark.parametrize("where", [200, 1000, -5])
+def test_damaged_batches_are_not_used(packed: Path, where: int):
+    def damage(answer: bytes) -> bytes:
+        changed = bytearray(answer)
+        changed[where] ^= 4
+        return bytes(changed)
+
+    with near_side(packed) as side:
+        liar = LiarSide(side.port, damage)
+        one = loader(packed, prep=liar.url)
+        got = batches_until(one, lambda figures: not figures["is_up"])
+        assert got == plain(packed, len(got))
+        (figures,) = one.near_sides()
+        assert figures["batches"] == 0
+        assert "damaged" in figures["trouble"]
+        liar.close()
+
+
+def test_a_near_side_that_lies_is_not_used_any_more(images: dict[str, bytes], tmp_path: Path):
+    """One whose images differ says that it has the same dataset; checksums do not help then."""
+    some = dict(list(images.items())[:40])
+    (tmp_path / "a").mkdir()
+    true = tmp_path / "a" / "images"
+    for name, content in some.items():
+        (true / name).parent.mkdir(parents=True, exist_ok=True)
+        (true / name).write_bytes(content)
+    # In place a fingerprint depends on keys, labels and lengths, not on the images' bytes.
+    false = tmp_path / "b" / "images"
+    for name, content in some.items():
+        changed = bytearray(content)
+        (false / name).parent.mkdir(parents=True, exist_ok=True)
+        changed[len(changed) // 2 :] = content[len(content) // 2 :]
+        at = content.find(b"\xff\xdb") + 10
+        changed[at] = 1 + (changed[at] + 40) % 200
+        (false / name).write_bytes(changed)
+    with near_side(false) as side:
+        one = loader(true, prep=side.url)
+        got = batches_until(one, lambda figures: not figures["is_up"])
+        assert got == plain(true, len(got))
+        (figures,) = one.near_sides()
+        assert "wrong batch" in figures["trouble"]
+        assert figures["batches"] == 0
