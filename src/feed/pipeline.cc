@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint32_t kBlockSlots = 32;  // slots that a thread takes at once: amortises the lock
 constexpr uint32_t kBlocksEach = 2;   // blocks of a batch for each thread, to keep all busy
+constexpr size_t kEndsAhead = 2;      // epochs that may end ahead without a step of this feed
+
 int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
 }
@@ -234,10 +236,11 @@ bool Pipeline::take(Block* block) {
 }
 
 bool Pipeline::has_room() const {
-  const auto begun =
-      std::ranges::count_if(unfinished_, [](const auto& each) { return each->batch != nullptr; });
-  const bool may_begin =
-      !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() && begun < options_.prefetch;
+  const auto begun = static_cast<size_t>(
+      std::ranges::count_if(unfinished_, [](const auto& each) { return each->batch != nullptr; }));
+  const bool may_begin = !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
+                         begun < static_cast<size_t>(options_.prefetch) &&
+                         unfinished_.size() - begun < kEndsAhead;
   // Another batch's tensor must not take the room of files that come before it.
   const bool waits = varies_ && sample_bytes_ > 0;
   return may_begin && (!waits || pool_->blocks_ended(next_block_));

@@ -140,7 +140,9 @@ TEST_F(StepMakerTest, AFeedLeavesStepsOut) {
         {
           const auto feed = start(set, wanted);
           for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
-            ASSERT_TRUE(feed->start({.epoch = epoch}).ok());
+            if (epoch > 0) {
+              ASSERT_TRUE(feed->start({.epoch = epoch}).ok());
+            }
             for (;;) {
               const auto batch = feed->next();
               ASSERT_TRUE(batch) << batch.error().message();

@@ -20,7 +20,7 @@ class StepFilter {
  public:
   virtual ~StepFilter() = default;
   // Whether the feed prepares this step. It asks once for each step, in order, shortly before it
-  // would begin.
+  // would begin; after a new start, or an error, it asks again.
   virtual bool takes(uint64_t epoch, uint64_t step) = 0;
   // The step, and all before it that the feed prepares, are ready. This must not call the feed.
   virtual void made(uint64_t epoch, uint64_t step) = 0;

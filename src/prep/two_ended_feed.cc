@@ -54,6 +54,7 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   feed::BadList bad_;
   size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
   bool is_alone_ = true;  // the epoch is a list, or nothing was started
+  bool is_greeted_ = false;
   const std::shared_ptr<TwoEnds> ends_;
   const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
 };
@@ -67,18 +68,26 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   }
   const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
   if (!is_known) return host_->start(state, nullptr, stop);  // it says what is wrong
+  if (!std::exchange(is_greeted_, true)) {
+    const Status greeted = ends_->greet();
+    if (!greeted.ok()) is_greeted_ = false;
+    RETURN_IF_ERROR(greeted);
+  }
   const bool goes_on =
       !was_alone && number_of(state) == number_of(state_) && ends_->position() == number_of(state);
-  if (!goes_on) ends_->begin(number_of(state));
-  // The host's feed stands at the epoch's end once it has said that there is nothing more.
-  if (goes_on && state_.position == steps_.end) {
-    ASSIGN_OR_RETURN(const auto last, host_->next());
-    FOREBAY_CHECK(last == nullptr);
-  }
+  const bool was_at_end = state_.position == steps_.end;
   state_ = state;
   bad_.begin(state.bad);
+  if (goes_on && !was_at_end) return {};
+  if (goes_on) {
+    // The host's feed stands at the epoch's end once it has said that there is nothing more.
+    ASSIGN_OR_RETURN(const auto last, host_->next());
+    FOREBAY_CHECK(last == nullptr);
+  } else {
+    ends_->begin(number_of(state));
+  }
   host_bad_ = state.bad.size();
-  return goes_on && state.position != 0 ? Status() : host_->start(state, nullptr, stop);
+  return host_->start(state, nullptr, stop);
 }
 
 bool TwoEndedFeedImpl::wait_ms(int ms) {
@@ -139,7 +148,6 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   feed::FeedOptions host_options = options_of_host(options, batch_bytes, setup.places.size());
   ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret));
   const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
-  RETURN_IF_ERROR(ends->greet());
   host_options.filter = ends;
   ASSIGN_OR_RETURN(auto host, feed::Feed::open(std::move(dataset), host_options, clock));
   return std::make_unique<TwoEndedFeedImpl>(options, planner.steps(), ends, std::move(host));

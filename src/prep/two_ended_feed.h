@@ -10,10 +10,12 @@ using base::Result;
 
 class TwoEndedFeed : public feed::Feed {
  public:
-  // Waits a few seconds at most for the near sides' first answers. Errors: those of Feed::open();
-  // kInvalid and kUnsupported for options that a near side cannot work by, and where one has
-  // another dataset or another version of Forebay, each named. One that does not answer is no
-  // error: it is asked again later.
+  // Errors: those of Feed::open(); kInvalid and kUnsupported for options that a near side cannot
+  // work by, each named.
+  //
+  // The first start() waits a few seconds at most for the near sides' first answers. It gives
+  // kInvalid or kUnsupported where one has another dataset or another version of Forebay. One that
+  // does not answer is no error: it is asked again later.
   static Result<std::unique_ptr<TwoEndedFeed>> open(std::shared_ptr<const store::Dataset> dataset,
                                                     const feed::FeedOptions& options,
                                                     const PrepOptions& prep,

@@ -107,7 +107,7 @@ TEST_F(TwoEndedFeedTest, WhatCannotWorkIsSaidAtOnce) {
   const auto open = [](const feed::FeedOptions& wanted, const std::string& place,
                        const std::string& path = "/mixed") {
     const auto feed = TwoEndedFeed::open(dataset(*fs_, path), wanted, {.sides = {place}});
-    return feed ? "" : feed.error().message();
+    return feed ? (*feed)->start({}).message() : feed.error().message();
   };
   EXPECT_EQ(open(options(), url(*side)), "");
   EXPECT_NE(open(options(), url(*side), "/photos").find("another dataset"), std::string::npos);

@@ -72,8 +72,8 @@ class TwoEnds final : public feed::StepFilter {
     bool is_up = false;
     bool is_asked = false;  // whether it has the job, and has not answered yet
     bool is_banned = false;
-    int64_t retry_ns = 0;  // when it is asked again
-    int64_t wait_ns = 0;   // how long after the last time
+    int64_t retry_ns = INT64_MAX;  // when it is asked again; greet() asks for the first time
+    int64_t wait_ns = 0;           // how long after the last time
     uint64_t checked = 0;
     uint64_t damaged = 0;  // batches
     uint64_t bytes = 0;
