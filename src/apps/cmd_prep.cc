@@ -14,8 +14,6 @@ namespace forebay::apps {
 
 namespace {
 
-using base::Code;
-using base::fail;
 using base::Status;
 
 struct Args {

@@ -17,6 +17,7 @@ namespace {
 
 // How many steps of each near side may be on their way or wait here.
 constexpr uint32_t kHereEach = 4;
+constexpr int kLookMs = 100;  // how often the host's feed is looked at while nothing comes
 
 // The near sides' batches take their part of the memory, and so do steps that are made out of turn.
 feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t batch_bytes, size_t sides) {
@@ -45,6 +46,7 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   PrepStats prep_stats() const override { return ends_->stats(); }
 
  private:
+  void look_at_host();
   StepNumber number_of(const FeedState& state) const {
     return state.epoch * steps_.count() + steps_.step_at(state.position).value();
   }
@@ -55,6 +57,8 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
   bool is_alone_ = true;  // the epoch is a list, or nothing was started
   bool is_greeted_ = false;
+  // What the host's feed gave before its turn: a batch, an error, or null at the epoch's end.
+  std::optional<Result<std::shared_ptr<const Batch>>> host_has_;
   const std::shared_ptr<TwoEnds> ends_;
   const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
 };
@@ -64,6 +68,7 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   const bool was_alone = std::exchange(is_alone_, list != nullptr || steps_.count() == 0);
   if (is_alone_) {
     ends_->pause();
+    host_has_.reset();
     return host_->start(state, std::move(list), stop);
   }
   const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
@@ -79,6 +84,7 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   state_ = state;
   bad_.begin(state.bad);
   if (goes_on && !was_at_end) return {};
+  host_has_.reset();
   if (goes_on) {
     // The host's feed stands at the epoch's end once it has said that there is nothing more.
     ASSIGN_OR_RETURN(const auto last, host_->next());
@@ -90,14 +96,33 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   return host_->start(state, nullptr, stop);
 }
 
+// The host may have no step for a reason that only its feed knows: no memory beside the batches
+// that the consumer holds, or an error. So it is asked from time to time while nothing comes.
+void TwoEndedFeedImpl::look_at_host() {
+  if (host_has_ || !host_->wait_ms(0)) return;
+  host_has_ = host_->next();
+}
+
 bool TwoEndedFeedImpl::wait_ms(int ms) {
   if (is_alone_) return host_->wait_ms(ms);
-  return state_.position == steps_.end || ends_->wait_ms(ms);
+  if (state_.position == steps_.end) return true;
+  while (!ends_->wait_ms(std::min(ms, kLookMs))) {
+    look_at_host();
+    if (host_has_ && !*host_has_) return true;
+    if (ms <= kLookMs) return false;
+    ms -= kLookMs;
+  }
+  return true;
 }
 
 Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
   if (is_alone_) return host_->next();
   if (state_.position == steps_.end) return nullptr;
+  while (!wait_ms(kLookMs)) {
+  }
+  if (host_has_ && !*host_has_ && !ends_->wait_ms(0)) {
+    return std::exchange(host_has_, std::nullopt).value();
+  }
   ASSIGN_OR_RETURN(GivenStep given, ends_->next());
   std::shared_ptr<const Batch> batch;
   std::vector<feed::BadSample> bad;
@@ -105,7 +130,9 @@ Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
     batch = std::move(given.batch->batch);
     bad = std::move(given.batch->bad);
   } else {
-    ASSIGN_OR_RETURN(batch, host_->next());
+    auto made = host_has_ ? std::exchange(host_has_, std::nullopt).value() : host_->next();
+    if (!made) return made;
+    batch = std::move(*made);
     const auto all = host_->state().bad;
     bad.assign(all.begin() + static_cast<ptrdiff_t>(host_bad_), all.end());
     host_bad_ = all.size();

@@ -10,7 +10,6 @@
 namespace forebay::prep {
 namespace {
 
-using base::Code;
 using feed::SeenBatch;
 
 class TwoEndedFeedTest : public feed::RemoteTest {
@@ -90,6 +89,35 @@ TEST_F(TwoEndedFeedTest, SidesDieAndComeBack) {
       got.push_back(seen(**batch));
     }
   }
+  EXPECT_EQ(got, expected);
+}
+
+TEST_F(TwoEndedFeedTest, BatchesThatAreHeldTakeMemory) {
+  const auto plain = start(dataset(*fs_), options());
+  const auto expected = epochs(*plain, 0, 1);
+  const auto side = serve();
+  feed::FeedOptions wanted = options();
+  wanted.memory_bytes_max = 8'000'000;
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), wanted, {.sides = {url(*side)}}).value();
+  std::vector<std::shared_ptr<const feed::Batch>> held;
+  std::vector<SeenBatch> got;
+  uint64_t errors = 0;
+  for (uint64_t epoch = 0; epoch < 20 && errors == 0; ++epoch) {
+    ASSERT_TRUE(feed->start({.epoch = epoch}).ok());
+    for (;;) {
+      auto batch = feed->next();
+      if (!batch) {
+        ASSERT_EQ(batch.error().code(), base::Code::kNoMemory);
+        ++errors;
+        held.clear();
+        continue;
+      }
+      if (*batch == nullptr) break;
+      if (epoch == 0) got.push_back(seen(**batch));
+      held.push_back(std::move(*batch));
+    }
+  }
+  EXPECT_GT(errors, 0u);
   EXPECT_EQ(got, expected);
 }
 

@@ -8,7 +8,6 @@
 namespace forebay::prep {
 
 using base::Code;
-using base::fail;
 using base::MutexLock;
 using plan::ProngAction;
 using plan::ProngEvent;
