@@ -176,16 +176,19 @@ void Connection<Stream>::take_request() {
 
 template <class Stream>
 void Connection<Stream>::take_body() {
+  const auto length = parser_->content_length();
+  if (parser_->chunked() || !length) {
+    return refuse("411 Length Required", "the request does not say how long its body is");
+  }
+  if (*length > base::kServedBodyBytesMax) {
+    return refuse("413 Content Too Large", "the request's body is too long");
+  }
   body_parser_.emplace(std::move(*parser_));
-  body_parser_->body_limit(base::kServedBodyBytesMax);
   is_clients_turn_ = true;
   deadline_ns_ = monotonic_ns() + kTakingNs;
   boost::beast::http::async_read(
       stream_, buffer_, *body_parser_, [self = this->shared_from_this()](error_code error, size_t) {
         self->is_clients_turn_ = false;
-        if (error == boost::beast::http::error::body_limit) {
-          return self->refuse("413 Content Too Large", "the request's body is too long");
-        }
         if (error) return self->close();
         if (!self->ask(std::move(self->body_parser_->get().body()))) {
           self->refuse("405 Method Not Allowed", "nothing takes a POST at this path");

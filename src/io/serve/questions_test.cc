@@ -199,6 +199,12 @@ TEST(Questions, MalformedOnesEnd) {
       io::testing::exchange(server->port(), begin + "Content-Length: 9\r\n\r\nshort").empty());
   EXPECT_TRUE(io::testing::exchange(server->port(), begin + "Content-Length: -1\r\n\r\n")
                   .starts_with("HTTP/1.1 400"));
+  EXPECT_TRUE(io::testing::exchange(server->port(), begin + "\r\n").starts_with("HTTP/1.1 411"));
+  EXPECT_TRUE(io::testing::exchange(
+                  server->port(), begin + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+                  .starts_with("HTTP/1.1 411"));
+  EXPECT_TRUE(io::testing::exchange(server->port(), begin + "Content-Length: 1048577\r\n\r\n")
+                  .starts_with("HTTP/1.1 413"));
   EXPECT_TRUE(io::testing::exchange(server->port(), "PUT /q/a HTTP/1.1\r\nHost: x\r\n\r\n")
                   .starts_with("HTTP/1.1 405"));
 }
