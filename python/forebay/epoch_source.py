@@ -156,4 +156,6 @@ class EpochSource:
     def open(self) -> _core.Feed:
         """An idle feed, for any of the epochs."""
         prep = self._options.prep
-        return _core.Feed(self._dataset.core, self._core_options, prep and prep.core)
+        return _core.Feed(
+            self._dataset.core, self._core_options, None if prep is None else prep.core
+        )
