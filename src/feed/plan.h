@@ -129,7 +129,8 @@ class Planner {
   Steps steps_;
   bool goes_on_ = true;
   const Runs runs_;
-  // Of single steps: the order of the last one's epoch, as the next one is probably of the same.
+  // For single steps the order of the last one's epoch is kept, because the next one probably
+  // belongs to the same epoch.
   mutable base::Mutex mutex_;
   mutable uint64_t last_epoch_ GUARDED_BY(mutex_) = 0;
   mutable std::shared_ptr<const Order> last_order_ GUARDED_BY(mutex_);

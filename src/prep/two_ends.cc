@@ -19,6 +19,7 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 // A side that does not answer is asked again after this, then twice as long each time.
 constexpr int64_t kRetryNs = kSecondNs / 2;
 constexpr int64_t kRetryMostNs = 30 * kSecondNs;
+constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers are waited for
 // A side that sends damaged batches so often is not used any more.
 constexpr uint64_t kDamagedMost = 3;
 
@@ -87,8 +88,11 @@ Status TwoEnds::greet() {
                         greeting->changed.notify_all();
                       });
   }
+  // A side that hangs does not answer for a long time; it is treated like one that is not there.
+  const int64_t deadline_ns = clock_.now_ns() + kGreetingNs;
   MutexLock lock(greeting->mutex);
-  while (greeting->left > 0) greeting->changed.wait(greeting->mutex);
+  while (greeting->left > 0 && clock_.wait_until(greeting->mutex, greeting->changed, deadline_ns)) {
+  }
   return greeting->failed;
 }
 
@@ -120,6 +124,7 @@ void TwoEnds::pause() {
     fetches_.clear();
     here_.clear();
     remade_.clear();
+    to_remake_.clear();
     answered_.clear();
     consumer_asks_ = false;
     next_.reset();
@@ -395,7 +400,7 @@ PrepStats TwoEnds::stats() const {
   return stats_now();
 }
 
-// With those of earlier lives.
+// Counts also what was done before the last begin() or pause().
 PrepStats TwoEnds::stats_now() const {
   PrepStats out = before_;
   if (prongs_ != nullptr) {

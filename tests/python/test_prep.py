@@ -66,7 +66,7 @@ def batches_until(one: forebay.Loader, done: Callable[[dict[str, Any]], Any]) ->
 
 
 def plain(dataset: Path | str, count: int, **options: Any) -> list[str]:
-    """So many batches without a near side."""
+    """The first `count` batches, prepared without a near side."""
     one = loader(dataset, **options)
     return batches(one, -(-count // len(one)))[:count]
 
@@ -201,6 +201,16 @@ def test_a_near_side_that_hangs_holds_nobody_up(packed: Path, expected: list[str
                     side.go_on()
         assert got == expected
         assert time.monotonic() - began < 60  # far less than any limit of a connection
+
+
+def test_one_that_hangs_at_the_beginning_is_left_out(packed: Path, expected: list[str]):
+    with near_side(packed) as side:
+        side.pause()
+        one = loader(packed, prep=side.url)
+        began = time.monotonic()
+        assert batches(one) == expected
+        assert time.monotonic() - began < 40  # a connection that hangs is given up after 60 s
+        side.go_on()
 
 
 def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):

@@ -97,6 +97,7 @@ class Connection final : public OpenConnection,
   };
 
   void send_held(std::vector<HeldRange> held);
+  void begin_sending(uint64_t bytes);
   void send_segments();
   ssize_t send_plain();
   void send_encrypted();
@@ -242,14 +243,7 @@ void Connection<Stream>::send_made(Result<MadeAnswer> made) {
   for (const Bytes piece : made->pieces) {
     if (!piece.empty()) segments_.push_back({.bytes = piece, .length = piece.size()});
   }
-  next_segment_ = 0;
-  loop_.count_answer(bytes);
-  expect_taking(bytes);
-  if constexpr (kIsPlain) {
-    send_segments();
-  } else {
-    send_encrypted();
-  }
+  begin_sending(bytes);
 }
 
 template <class Stream>

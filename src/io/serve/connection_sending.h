@@ -21,7 +21,6 @@ void Connection<Stream>::send_held(std::vector<HeldRange> held) {
   for (const HeldRange& range : held_) crc32cs.push_back(range.crc32c);
   texts_ = answer_texts(wanted_, size_, keep_, crc32cs);
   segments_.clear();
-  next_segment_ = 0;
   const auto add = [&](Bytes memory) { segments_.push_back({memory, nullptr, 0, memory.size()}); };
   add(base::as_bytes(texts_[0]));
   for (size_t i = 0; i < held_.size(); ++i) {
@@ -35,7 +34,13 @@ void Connection<Stream>::send_held(std::vector<HeldRange> held) {
   }
   add(base::as_bytes(texts_.back()));
   std::erase_if(segments_, [](const Segment& segment) { return segment.length == 0; });
-  const uint64_t bytes = bytes_of(wanted_);
+  begin_sending(bytes_of(wanted_));
+}
+
+// Sends all segments, which have so many bytes of files or of what was made.
+template <class Stream>
+void Connection<Stream>::begin_sending(uint64_t bytes) {
+  next_segment_ = 0;
   loop_.count_answer(bytes);
   expect_taking(bytes);
   if constexpr (kIsPlain) {
