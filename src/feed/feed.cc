@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "feed/bad_list.h"
 #include "feed/pipeline.h"
+#include "feed/pipeline_memory.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
 
@@ -16,8 +17,6 @@ using base::fail;
 namespace {
 
 constexpr Trace::Track kLoop{.name = "loop"};
-// The share of memory_bytes_max that chunk indexes may take beside it.
-constexpr uint64_t kIndexShare = 16;
 
 // An epoch, and those after it as far as the planner goes on.
 class WholeEpochs final : public Walk {

@@ -7,6 +7,8 @@
 
 namespace forebay::feed {
 
+// The share of memory_bytes_max that chunk indexes may take beside it.
+inline constexpr uint64_t kIndexShare = 16;
 inline constexpr uint64_t kBatchesHeld = 2;  // that the user holds, besides those made ahead
 
 // What this rank's slices take in the plans of the epoch and the next one, before any of their

@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "feed/pipeline.h"
+#include "feed/pipeline_memory.h"
 
 namespace forebay::feed {
 
@@ -11,8 +12,6 @@ using base::fail;
 using base::MutexLock;
 
 namespace {
-
-constexpr uint64_t kIndexShare = 16;  // the share of memory_bytes_max that chunk indexes may take
 
 FeedOptions of_single_steps(FeedOptions options) {
   options.next_epoch = false;

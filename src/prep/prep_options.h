@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "io/secret.h"
-#include "plan/prongs.h"
 
 namespace forebay::prep {
 
 struct PrepOptions {
   std::vector<std::string> sides = {};  // http://HOST:PORT or https://HOST:PORT
   io::Secret secret = {};               // the sides'
-  plan::ProngPolicy policy = plan::ProngPolicy::kInterleave;
 };
 
 struct SideStats {

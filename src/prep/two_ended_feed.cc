@@ -151,9 +151,6 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
     std::shared_ptr<const store::Dataset> dataset, const feed::FeedOptions& options,
     const PrepOptions& prep, const io::Clock& clock) {
   RETURN_IF_ERROR(feed::check_feed(dataset.get(), options));
-  if (prep.policy != plan::ProngPolicy::kInterleave) {
-    return fail(Code::kUnsupported, "prep: this policy gives batches in another order");
-  }
   if (options.device != nullptr) {
     return fail(Code::kUnsupported,
                 "prep: near sides prepare batches for the host's memory; use decode=\"cpu\"");
@@ -167,8 +164,7 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto sides = static_cast<uint32_t>(setup.places.size());
-  setup.prongs = {.policy = prep.policy,
-                  .steps_each = std::max<uint64_t>(1, planner.steps().count()),
+  setup.prongs = {.steps_each = std::max<uint64_t>(1, planner.steps().count()),
                   .sides = sides,
                   .here_max = kHereEach * sides};
   const uint64_t batch_bytes = expected_batches(options).tensor_bytes;

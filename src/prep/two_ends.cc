@@ -154,13 +154,13 @@ void TwoEnds::act(const std::vector<ProngAction>& actions) {
   for (const ProngAction& action : actions) {
     switch (action.kind) {
       case ProngAction::Kind::kFetch:
-      case ProngAction::Kind::kMake:
         ask(action.step, action.side);
         break;
       case ProngAction::Kind::kForget:
         forget(action.step, action.side);
         break;
-      case ProngAction::Kind::kRescue:
+      case ProngAction::Kind::kMake:    // only policies ask for it that are not used here
+      case ProngAction::Kind::kRescue:  // tell() has done it
       case ProngAction::Kind::kHostMakes:
       case ProngAction::Kind::kHostSkips:
       case ProngAction::Kind::kGive:
