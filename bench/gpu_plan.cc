@@ -39,7 +39,8 @@ class IdleQueue final : public image::gpu::Queue {
   }
   base::Status wait(uint32_t*) override { return {}; }
   bool is_done() override { return true; }
-  void use_stream(void*) override {}
+  base::Status begin_after(void*) override { return {}; }
+  base::Status order_before(void*) override { return {}; }
   base::Status clear(uint8_t*, size_t) override { return {}; }
   base::Status send(base::Bytes, uint8_t*) override { return {}; }
   base::Status fetch(const uint8_t*, std::span<uint8_t>) override { return {}; }

@@ -13,8 +13,15 @@ from forebay import _core
 from forebay._core import StoredFile
 from forebay.checks import flag, whole
 from forebay.core_transforms import is_cut
-from forebay.decoding import begin_batch, check_damaged, check_orientation, check_threads, view_of
-from forebay.devices import check_device, open_device
+from forebay.decoding import (
+    begin_batch,
+    check_damaged,
+    check_orientation,
+    check_threads,
+    taken,
+    view_of,
+)
+from forebay.devices import check_device, current_stream, open_device
 from forebay.pipelines import only_in_python, split
 from forebay.pytorch import load_torch
 from forebay.recipes import recipe_of
@@ -27,16 +34,27 @@ class DecodedBatch:
     It keeps what a GPU works with until errors() returns or the object is gone.
     """
 
-    def __init__(self, images: Any, groups: list[tuple[int, _core.PendingBatch]]) -> None:
+    def __init__(self, images: Any, pending: _core.PendingBatch) -> None:
         self._images = images
-        self._groups = groups
+        self._pending: _core.PendingBatch | None = pending  # None: it is over
+        # The stream whose order the room is freed in.
+        self._stream = current_stream(images.device) if images.is_cuda else 0
         self._errors: dict[int, str] | None = None
         self._lock = threading.Lock()
 
     @property
     def images(self) -> Any:
-        """The batch; on a GPU, for later work on the same stream. Bad samples are zeros."""
-        return self._images
+        """The batch; on a GPU, for later work on the current stream. Bad samples are zeros."""
+        return self._ordered()._images
+
+    def _ordered(self) -> "DecodedBatch":
+        """Lets the later work of the current stream wait for the batch."""
+        with self._lock:
+            if self._pending is not None:
+                self._pending.order_before(self._stream)
+                if self._images.is_cuda and self._stream != current_stream(self._images.device):
+                    self._pending.order_before(current_stream(self._images.device))
+        return self
 
     def errors(self) -> dict[int, str]:
         """Waits for the batch; returns what is wrong with its bad samples, by their places in it.
@@ -49,21 +67,18 @@ class DecodedBatch:
         """
         with self._lock:
             if self._errors is None:
-                self._errors = {
-                    first + place: message
-                    for first, pending in self._groups
-                    for place, message in pending.finish()
-                }
-                self._groups = []
+                assert self._pending is not None
+                self._errors = dict(self._pending.finish())
+                self._pending = None
             return dict(self._errors)
 
 
 class BatchDecoder:
     """Makes batches of encoded images that are in memory, for loaders of your own.
 
-    On a GPU a call returns when everything is on its way, on the caller's CUDA stream: the part of
-    each JPEG that its crop needs is sent, decoded, resized and normalised there. The pixels are the
-    same as Loader's, wherever they are made.
+    On a GPU a call returns when everything is on its way: the part of each JPEG that its crop needs
+    is sent, decoded, resized and normalised there, after the work so far of PyTorch's current
+    stream, and beside its later work. The pixels are the same as Loader's, wherever they are made.
 
     Args:
         transform: Forebay's transforms, or those of torchvision's that the core runs; at least
@@ -132,7 +147,7 @@ class BatchDecoder:
     def _open(self) -> None:
         device = None if self._device is None else open_device(self._device)
         self._core = _core.BatchDecoder.open(
-            self._recipe.transform, self._recipe.tensor, device, self._damaged
+            self._recipe.transform, self._recipe.tensor, device, self._threads, self._damaged
         )
         self._process = os.getpid()
 
@@ -174,7 +189,10 @@ class BatchDecoder:
         epoch: int = 0,
         out: Any = None,
     ) -> DecodedBatch:
-        """Begins a batch; on a GPU on PyTorch's current stream.
+        """Begins a batch; on a GPU beside the later work of PyTorch's current stream.
+
+        That work waits for the batch from when `images` of what this returns is asked for on, or,
+        with `out`, from this call on.
 
         Args:
             files: JPEG, PNG or WebP files' bytes: bytes, or uint8 arrays or CPU tensors of one
@@ -197,7 +215,7 @@ class BatchDecoder:
         """
         core = self._core_here()
         views = [
-            file if isinstance(file, StoredFile) else view_of(file, place)
+            file if isinstance(file, StoredFile) else taken(file, place)
             for place, file in enumerate(files)
         ]
         count = len(views)
@@ -212,7 +230,7 @@ class BatchDecoder:
                 numbers = np.arange(self._files, self._files + count, dtype=np.uint64)
                 self._files += count
         step = images.nbytes // max(1, count)
-        groups = begin_batch(
+        pending = begin_batch(
             core,
             views,
             np.uint64(images.data_ptr()) + np.arange(count, dtype=np.uint64) * np.uint64(step),
@@ -222,9 +240,9 @@ class BatchDecoder:
             seed=self._seed,
             epoch=epoch,
             device=self._device,
-            threads=self._threads,
         )
-        return DecodedBatch(images, groups)
+        batch = DecodedBatch(images, pending)
+        return batch if out is None else batch._ordered()
 
     def _room(self, count: int, out: Any) -> Any:
         import torch

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.checks import whole
-from forebay.devices import check_device, current_stream, open_device
+from forebay.devices import check_device, event_now, open_device
 
 Pixels = NDArray[np.uint8]
 File = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -189,6 +189,11 @@ def view_of(file: Any, place: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(view)
 
 
+def taken(file: Any, place: int) -> Any:
+    """A file as the core takes it, which is fastest as bytes."""
+    return file if isinstance(file, bytes) else view_of(file, place)
+
+
 def begin_batch(
     core: _core.BatchDecoder,
     files: list[Any],
@@ -200,42 +205,27 @@ def begin_batch(
     seed: int,
     epoch: int,
     device: Any,
-    threads: int,
-) -> list[tuple[int, _core.PendingBatch]]:
-    """Begins a batch in groups, by several threads, on the device's current stream.
+) -> _core.PendingBatch:
+    """Begins a batch; on a GPU after the work so far of the device's current stream.
 
     Args:
         core: Makes the batch.
         files: What the core's decoder takes.
         outs: Addresses of the samples in `images`.
-        images: Is kept as long as somebody writes there.
+        images: Are kept as long as somebody writes there.
         drawn_for: What each file's augmentation is drawn for, [files].
         crops: [files, 6]: left, top, width and height of the crop, width and height of the sample,
             in pixels; None: as the transform draws them.
         seed: From 0 to 2^64 - 1.
         epoch: From 0 to 2^32 - 1.
         device: A torch.device; None: the CPU.
-        threads: How many begin groups at the same time.
 
     Returns:
-        Each group's first place in the batch, and what was begun.
+        What was begun.
     """
-    stream = 0
-    at_once = _TOGETHER
-    if device is not None:
-        stream = current_stream(device)
-        at_once = max(at_once, -(-len(files) // threads))  # few large groups suit a GPU better
-
-    def begin(first: int, keeps: Any = images) -> tuple[int, _core.PendingBatch]:
-        part = slice(first, first + at_once)
-        some = None if crops is None else crops[part]
-        return first, core.begin(
-            files[part], outs[part], drawn_for[part], some, seed, epoch, stream
-        )
-
-    firsts = range(0, len(files), at_once)
-    run = map if min(threads, len(firsts)) <= 1 else _pool(threads, os.getpid()).map
-    return list(run(begin, firsts))
+    after = None if device is None else event_now(device)
+    event = 0 if after is None else after.cuda_event
+    return core.begin(files, outs, drawn_for, crops, seed, epoch, (images, after), event)
 
 
 def _decode_there(
@@ -243,14 +233,14 @@ def _decode_there(
 ) -> list[Any]:
     import torch
 
-    files = [view_of(file, place) for place, file in enumerate(data)]
+    files = [taken(file, place) for place, file in enumerate(data)]
     sizes = [_size_of(file, number, oriented) for number, file in enumerate(files)]
     images = [
         torch.empty((height, width, 3), dtype=torch.uint8, device=device) for width, height in sizes
     ]
     crops = [(0, 0, width, height, width, height) for width, height in sizes]
-    groups = begin_batch(
-        _whole_images(device, damaged, oriented, os.getpid()),
+    pending = begin_batch(
+        _whole_images(device, damaged, oriented, threads, os.getpid()),
         files,
         np.array([image.data_ptr() for image in images], np.uint64),
         images,
@@ -259,15 +249,13 @@ def _decode_there(
         seed=0,
         epoch=0,
         device=device,
-        threads=threads,
     )
-    for first, pending in groups:
-        for place, message in pending.finish():
-            raise _core.DataError(f"decode: image {first + place}: {message}")
+    for place, message in pending.finish():
+        raise _core.DataError(f"decode: image {place}: {message}")
     return images
 
 
-def _size_of(file: NDArray[np.uint8], number: int, oriented: bool) -> tuple[int, int]:
+def _size_of(file: Any, number: int, oriented: bool) -> tuple[int, int]:
     try:
         return _core.read_size(file, oriented)
     except _core.DataError as error:
@@ -276,10 +264,10 @@ def _size_of(file: NDArray[np.uint8], number: int, oriented: bool) -> tuple[int,
 
 @cache
 def _whole_images(
-    device: Any, damaged: _core.Damaged, oriented: bool, process: int
+    device: Any, damaged: _core.Damaged, oriented: bool, threads: int, process: int
 ) -> _core.BatchDecoder:
     """Decodes each image as it is; of this process alone, like _pool."""
     transform, tensor = _core.Transform(), _core.TensorOptions()
     transform.flip, transform.oriented = 0, oriented
     tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
-    return _core.BatchDecoder.open(transform, tensor, open_device(device), damaged)
+    return _core.BatchDecoder.open(transform, tensor, open_device(device), threads, damaged)

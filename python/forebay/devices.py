@@ -219,6 +219,13 @@ def current_stream(device: Any) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
+def event_now(device: Any) -> Any:
+    """A torch.cuda.Event after the work so far of a torch.device's current stream."""
+    import torch
+
+    return torch.cuda.current_stream(device).record_event()
+
+
 def can_pin() -> bool:
     """Whether PyTorch sees a GPU, which page-locked memory is for."""
     torch = load_torch()

@@ -136,10 +136,11 @@ class Loader:
             as bytes, on a stream of their own, and are normalised on the device (before the bus
             where RandomErasing or a function of yours comes after Normalize); the next
             `prefetch_factor` batches lie on the device too. None: this machine's memory.
-        decode: Where JPEGs are decoded, for batches on a GPU without functions of yours. "cpu".
-            "gpu": as far as it can (baseline JPEGs with restart markers or small ones, as packed
-            datasets have them), and the CPU decodes the rest. "auto": both decode, the GPU as
-            little as keeps the loop from waiting. The pixels are the same everywhere.
+        decode: Where JPEGs are decoded, for batches on a GPU without functions of yours. "auto":
+            the CPU decodes, and the GPU as little as keeps the loop from waiting. "gpu": the GPU
+            does as far as it can (baseline JPEGs with restart markers or small ones, as packed
+            datasets have them), and the CPU decodes the rest. "cpu": the CPU does alone. The pixels
+            are the same everywhere.
         pad_targets: Whether boxes, labels, masks and keypoints are one tensor for the batch, as
             long as its sample with the most objects needs (after a sample's own objects labels are
             -1, and the others 0). Else each is a list of tensors, one for each sample.
@@ -195,7 +196,7 @@ class Loader:
         regions: str = "auto",
         pin_memory: bool = False,
         device: Any = None,
-        decode: str = "cpu",
+        decode: str = "auto",
         pad_targets: bool = False,
         tv_tensors: bool = False,
         progress: bool = False,

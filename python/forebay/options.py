@@ -333,8 +333,15 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         "tv_tensors": types,
         "device": device,
         "gpu": gpu,
-        "decode": check_decode(given.decode, gpu),
+        "decode": _decode(given, gpu),
     }
+
+
+def _decode(given: SimpleNamespace, gpu: Any) -> str:
+    # Near sides prepare batches for this machine's memory.
+    if given.prep is not None and given.decode == "auto":
+        return "cpu"
+    return check_decode(given.decode, gpu)
 
 
 def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]:

@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
+#include "bind/in_its_process.h"
 
 namespace forebay::bind {
 namespace {
@@ -20,20 +21,39 @@ using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::devic
 using Crops = nb::ndarray<const uint32_t, nb::shape<-1, 6>, nb::c_contig, nb::device::cpu>;
 
 using Stored = std::shared_ptr<image::ResidentFile>;
-using AnyFile = std::variant<Stored, File>;
+// Bytes are what most callers have, and taking them is many times as fast as taking an array.
+using AnyFile = std::variant<Stored, nb::bytes, File>;
 
 image::Bytes bytes_of(const File& file) { return {file.data(), file.size()}; }
+image::Bytes bytes_of(const nb::bytes& file) {
+  return {static_cast<const uint8_t*>(file.data()), file.size()};
+}
 
-// A batch that is being made, and its files, which may be needed again.
+using Decoder = InItsProcess<std::shared_ptr<image::BatchDecoder>>;
+
+// A batch that is being made, and what it works with: its room, and its files, which may be needed
+// again.
 struct Pending {
+  using Owner = InItsProcess<std::unique_ptr<image::BatchDecoder::Pending>>;
+  nb::object room;
   std::vector<AnyFile> files;
-  std::unique_ptr<image::BatchDecoder::Pending> pending;
+  std::optional<Owner> owner;
+
+  image::BatchDecoder::Pending& batch() const {
+    if (!owner->is_here()) throw nb::value_error("the batch was begun by a process that forked");
+    return ***owner;
+  }
+  ~Pending() {
+    const WithoutInterpreter released;
+    owner.reset();
+  }
 };
 
-std::unique_ptr<Pending> begin(image::BatchDecoder& self, std::vector<AnyFile> files,
+std::unique_ptr<Pending> begin(const Decoder& decoder, std::vector<AnyFile> files,
                                const Numbers& outs, const Numbers& drawn_for,
                                const std::optional<Crops>& crops, uint64_t seed, uint32_t epoch,
-                               uint64_t stream) {
+                               nb::object room, uint64_t after) {
+  image::BatchDecoder& self = **decoder;
   const size_t count = files.size();
   if (outs.size() != count || drawn_for.size() != count || (crops && crops->shape(0) != count)) {
     throw nb::value_error("outs, drawn_for and crops must have one entry for each file");
@@ -51,6 +71,8 @@ std::unique_ptr<Pending> begin(image::BatchDecoder& self, std::vector<AnyFile> f
       }
       request.file = (*stored)->file;
       request.stored = (*stored)->jpeg ? &*(*stored)->jpeg : nullptr;
+    } else if (const auto* const bytes = std::get_if<nb::bytes>(&files[i])) {
+      request.file = bytes_of(*bytes);
     } else {
       request.file = bytes_of(std::get<File>(files[i]));
     }
@@ -59,28 +81,40 @@ std::unique_ptr<Pending> begin(image::BatchDecoder& self, std::vector<AnyFile> f
     request.crop = image::FixedCrop{{c[0], c[1], c[2], c[3]}, {c[4], c[5]}};
   }
   auto out = std::make_unique<Pending>();
-  const WithoutInterpreter released;
-  out->pending = self.begin(std::move(requests), reinterpret_cast<void*>(stream));
+  out->room = std::move(room);
   out->files = std::move(files);
+  const WithoutInterpreter released;
+  out->owner.emplace(self.begin(std::move(requests), reinterpret_cast<void*>(after)));
   return out;
 }
 
-std::vector<Stored> store(const image::BatchDecoder& self, const std::vector<File>& files) {
+std::vector<Stored> store(const Decoder& self, const std::vector<File>& files) {
   std::vector<image::Bytes> bytes;
   for (const File& file : files) bytes.push_back(bytes_of(file));
   base::Result<std::vector<Stored>> stored;
   {
     const WithoutInterpreter released;
-    stored = self.store(bytes);
+    stored = (*self)->store(bytes);
   }
   return unwrap(std::move(stored));
 }
 
+void order_before(Pending& self, uint64_t stream) {
+  image::BatchDecoder::Pending& batch = self.batch();
+  base::Status status;
+  {
+    const WithoutInterpreter released;
+    status = batch.order_before(reinterpret_cast<void*>(stream));
+  }
+  if (!status.ok()) raise(status);
+}
+
 nb::list finish(Pending& self) {
+  image::BatchDecoder::Pending& batch = self.batch();
   std::span<const PrepareRequest> requests;
   {
     const WithoutInterpreter released;
-    requests = self.pending->finish();
+    requests = batch.finish();
   }
   nb::list out;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -106,6 +140,10 @@ void bind_batch_decoder(nb::module_& m) {
           "slow and runs on the CPU in this machine's memory.");
   nb::class_<Pending>(m, "PendingBatch",
                       "A batch that is being made. One thread at a time may use it.")
+      .def("order_before", &order_before, nb::arg("stream"),
+           "Waits until the batch is made or, with a GPU, until the GPU has been given everything: "
+           "then the later work of a cudaStream_t waits for the batch, whose room may be freed in "
+           "that stream's order. Raises the device's errors.")
       .def("finish", &finish,
            "Waits for the batch. Returns the place of each bad sample and what is wrong with it. "
            "Raises the device's errors.");
@@ -118,24 +156,29 @@ void bind_batch_decoder(nb::module_& m) {
           "How many bytes the file takes: of the GPU's memory, or of this machine's if `on_gpu` is "
           "False.")
       .def_prop_ro("on_gpu", [](const image::ResidentFile& self) { return self.jpeg.has_value(); });
-  nb::class_<image::BatchDecoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
+  nb::class_<Decoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
       .def_static(
           "open",
           [](const image::Transform& transform, const image::TensorOptions& tensor,
-             std::shared_ptr<image::gpu::Device> device, image::Damaged damaged) {
-            return unwrap(image::BatchDecoder::make(transform, tensor, std::move(device), damaged));
+             std::shared_ptr<image::gpu::Device> device, uint32_t threads, image::Damaged damaged) {
+            return std::make_unique<Decoder>(unwrap(
+                image::BatchDecoder::make(transform, tensor, std::move(device), threads, damaged)));
           },
-          nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none(), nb::arg("damaged"))
+          nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none(), nb::arg("threads"),
+          nb::arg("damaged"))
       .def("store", &store, nb::arg("files"),
            "Keeps files in the GPU's memory, if it can decode them. Raises the device's errors.")
       .def("begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
-           nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("stream"),
+           nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("room").none(),
+           nb::arg("after"),
            "Begins a batch. outs: the address of each sample. crops: [x, y, width, height, width "
-           "and height of the sample]. stream: a cudaStream_t.");
+           "and height of the sample]. room: what is kept while somebody writes there. after: a "
+           "cudaEvent_t that the GPU waits for first, or 0.");
   m.def(
       "read_size",
-      [](const File& file, bool oriented) {
-        const auto source = unwrap(image::read_header(bytes_of(file), oriented));
+      [](const std::variant<nb::bytes, File>& file, bool oriented) {
+        const image::Bytes bytes = std::visit([](const auto& one) { return bytes_of(one); }, file);
+        const auto source = unwrap(image::read_header(bytes, oriented));
         return std::pair(source.size.width, source.size.height);
       },
       nb::arg("file"), nb::arg("oriented") = false,

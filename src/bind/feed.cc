@@ -7,6 +7,7 @@
 
 #include "bind/arrays.h"
 #include "bind/dataset.h"
+#include "bind/in_its_process.h"
 #include "feed/starting.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
@@ -18,27 +19,6 @@ namespace {
 using feed::FeedOptions;
 
 constexpr int kSignalsMs = 50;  // Ctrl-C is noticed after at most this time
-
-// Holds an object that threads of this process work on. A forked child has a copy of the object,
-// but none of the threads: it cannot wait for them, and one may have been changing the object
-// during the fork. So the child neither uses nor destroys its copy.
-template <class Pointer>
-class InItsProcess {
- public:
-  explicit InItsProcess(Pointer pointer)
-      : pointer_(new Pointer(std::move(pointer))), process_(io::process_id()) {}
-  ~InItsProcess() {
-    if (is_here()) delete pointer_;
-  }
-  InItsProcess(const InItsProcess&) = delete;
-  InItsProcess& operator=(const InItsProcess&) = delete;
-  bool is_here() const { return process_ == io::process_id(); }
-  const Pointer& operator*() const { return *pointer_; }
-
- private:
-  Pointer* pointer_;
-  int64_t process_;
-};
 
 // The place of a batch's images: a kind of device, and its number.
 struct Where {

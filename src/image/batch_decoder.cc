@@ -7,38 +7,55 @@
 namespace forebay::image {
 namespace {
 
-// How many unused preparers keep their memory. Their last work may still run.
-constexpr size_t kIdleKept = 16;
+// How many requests a thread works on together, at least, if there are so many: for a GPU, which
+// gets each group by several calls of its driver, and for the host.
+constexpr size_t kTogetherOnGpu = 32;
+constexpr size_t kTogetherOnHost = 16;
 
 }  // namespace
 
 Result<std::shared_ptr<BatchDecoder>> BatchDecoder::make(const Transform& transform,
                                                          const TensorOptions& options,
                                                          std::shared_ptr<gpu::Device> device,
-                                                         Damaged damaged) {
+                                                         uint32_t threads, Damaged damaged) {
   RETURN_IF_ERROR(check_options(transform, options).at("BatchDecoder"));
   return std::shared_ptr<BatchDecoder>(
-      new BatchDecoder(transform, options, std::move(device), damaged));
+      new BatchDecoder(transform, options, std::move(device), threads, damaged));
+}
+
+size_t BatchDecoder::group_size(size_t requests) const {
+  if (device_ == nullptr) return kTogetherOnHost;
+  return std::max<size_t>(kTogetherOnGpu, (requests + threads_ - 1) / threads_);
 }
 
 std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRequest> requests,
-                                                           void* stream) {
-  std::unique_ptr<Pending> pending(new Pending(std::move(requests)));
-  if (device_ == nullptr) {
-    auto preparer = take_host();
-    preparer->prepare(pending->requests_);
-    for (const PrepareRequest& request : pending->requests_) {
-      if (!request.status.ok()) preparer->clear(request);
-    }
-    const base::MutexLock lock(mutex_);
-    idle_host_.push_back(std::move(preparer));
+                                                           void* after) {
+  std::unique_ptr<Pending> pending(new Pending(shared_from_this(), std::move(requests), after));
+  if (pending->groups_.size() <= 1) {  // waking a thread for it would take longer
+    for (Pending::Group& group : pending->groups_) pending->begin(&group);
     return pending;
   }
-  pending->decoder_ = shared_from_this();
-  pending->preparer_ = take();
-  pending->preparer_->use_stream(stream);
-  pending->preparer_->begin(pending->requests_, true);
+  {
+    const base::MutexLock lock(mutex_);
+    if (!started_) {
+      crew_.start(threads_, [this](uint32_t) {
+        while (const auto task = tasks_.pop()) task->pending->begin(task->group);
+      });
+    }
+    started_ = true;
+  }
+  for (Pending::Group& group : pending->groups_) tasks_.push({pending.get(), &group});
   return pending;
+}
+
+void BatchDecoder::make_on_host(std::span<PrepareRequest> requests) {
+  auto preparer = take_host();
+  preparer->prepare(requests);
+  for (const PrepareRequest& request : requests) {
+    if (!request.status.ok()) preparer->clear(request);
+  }
+  const base::MutexLock lock(mutex_);
+  idle_host_.push_back(std::move(preparer));
 }
 
 // Takes the first unused preparer whose work is done, or makes a new one.
@@ -46,7 +63,6 @@ std::unique_ptr<GpuPreparer> BatchDecoder::take() {
   {
     const base::MutexLock lock(mutex_);
     auto one = std::ranges::find_if(idle_, [](const auto& idle) { return idle->is_done(); });
-    if (one == idle_.end() && idle_.size() >= kIdleKept) one = idle_.begin();
     if (one != idle_.end()) {
       auto taken = std::move(*one);
       idle_.erase(one);
@@ -58,7 +74,7 @@ std::unique_ptr<GpuPreparer> BatchDecoder::take() {
 
 void BatchDecoder::give_back(std::unique_ptr<GpuPreparer> preparer) {
   const base::MutexLock lock(mutex_);
-  if (idle_.size() < kIdleKept) idle_.push_back(std::move(preparer));
+  idle_.push_back(std::move(preparer));
 }
 
 std::unique_ptr<Preparer> BatchDecoder::take_host() {
@@ -106,16 +122,60 @@ Result<std::vector<std::shared_ptr<ResidentFile>>> BatchDecoder::store(
   return all;
 }
 
+BatchDecoder::Pending::Pending(std::shared_ptr<BatchDecoder> decoder,
+                               std::vector<PrepareRequest> requests, void* after)
+    : decoder_(std::move(decoder)), requests_(std::move(requests)), after_(after) {
+  const std::span<PrepareRequest> all(requests_);
+  const size_t size = decoder_->group_size(all.size());
+  for (size_t first = 0; first < all.size(); first += size) {
+    groups_.push_back({all.subspan(first, std::min(size, all.size() - first)), nullptr});
+  }
+  not_begun_ = groups_.size();
+}
+
+// Makes a group's samples, or lets the GPU begin with them.
+void BatchDecoder::Pending::begin(Group* group) {
+  if (decoder_->device_ == nullptr) {
+    decoder_->make_on_host(group->requests);
+  } else {
+    group->preparer = decoder_->take();
+    group->preparer->begin(group->requests, true, after_);
+  }
+  const base::MutexLock lock(mutex_);
+  if (--not_begun_ == 0) begun_.notify_all();
+}
+
+void BatchDecoder::Pending::wait_begun() {
+  const base::MutexLock lock(mutex_);
+  while (not_begun_ > 0) begun_.wait(mutex_);
+}
+
+Status BatchDecoder::Pending::order_before(void* stream) {
+  wait_begun();
+  for (const Group& group : groups_) {
+    if (group.preparer != nullptr) RETURN_IF_ERROR(group.preparer->order_before(stream));
+  }
+  ordered_ = true;
+  return {};
+}
+
 std::span<const PrepareRequest> BatchDecoder::Pending::finish() {
-  if (preparer_ != nullptr) {
-    preparer_->finish(requests_);
-    decoder_->give_back(std::move(preparer_));
+  wait_begun();
+  for (Group& group : groups_) {
+    if (group.preparer == nullptr) continue;
+    group.preparer->finish(group.requests);
+    decoder_->give_back(std::move(group.preparer));
   }
   return requests_;
 }
 
 BatchDecoder::Pending::~Pending() {
-  if (preparer_ != nullptr) decoder_->give_back(std::move(preparer_));
+  wait_begun();
+  for (Group& group : groups_) {
+    if (group.preparer == nullptr) continue;
+    if (!ordered_) group.preparer->wait();
+    decoder_->give_back(std::move(group.preparer));
+  }
 }
 
 }  // namespace forebay::image

@@ -1,8 +1,12 @@
 // Makes samples of encoded images that the caller has in memory, several batches at the same time.
-// The calling thread does the work, or a GPU does it after the earlier work of the caller's stream.
+// Threads of its own do the work, or prepare it for a GPU.
 #pragma once
 
+#include <limits>
+
+#include "base/crew.h"
 #include "base/mutex.h"
+#include "base/queue.h"
 #include "image/prepare_gpu.h"
 
 namespace forebay::image {
@@ -22,11 +26,13 @@ struct ResidentFile {
 class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
  public:
   // Makes a decoder. JPEGs are decoded on `device` and samples are written to its memory; with
-  // nullptr, this machine does both. Errors: same as check_options().
+  // nullptr, this machine does both. `threads` is at least 1. Errors: same as check_options().
   static Result<std::shared_ptr<BatchDecoder>> make(const Transform& transform,
                                                     const TensorOptions& options,
                                                     std::shared_ptr<gpu::Device> device,
+                                                    uint32_t threads,
                                                     Damaged damaged = Damaged::kRefuse);
+  ~BatchDecoder() { tasks_.close(); }
 
   // A batch that is being made; used by one thread at a time.
   class Pending {
@@ -35,22 +41,39 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
 
+    // Orders the later work of a CUDA stream after the batch (gpu::Queue::order_before()). Waits
+    // until the GPU has been given everything; without a GPU, until the batch is made.
+    Status order_before(void* stream);
     // Same contract as GpuPreparer::finish(). The first call waits. Returns the requests with their
     // outcomes.
     std::span<const PrepareRequest> finish();
 
    private:
     friend BatchDecoder;
-    explicit Pending(std::vector<PrepareRequest> requests) : requests_(std::move(requests)) {}
+    // Neighbouring requests that one thread works on.
+    struct Group {
+      std::span<PrepareRequest> requests;
+      std::unique_ptr<GpuPreparer> preparer;  // null without a GPU, and after finish()
+    };
+    Pending(std::shared_ptr<BatchDecoder> decoder, std::vector<PrepareRequest> requests,
+            void* after);
+    void begin(Group* group) EXCLUDES(mutex_);
+    void wait_begun() EXCLUDES(mutex_);
 
+    const std::shared_ptr<BatchDecoder> decoder_;
     std::vector<PrepareRequest> requests_;
-    std::shared_ptr<BatchDecoder> decoder_;
-    std::unique_ptr<GpuPreparer> preparer_;  // null after finish()
+    std::vector<Group> groups_;
+    void* const after_;
+    bool ordered_ = false;  // a stream's work comes after the batch
+    base::Mutex mutex_;
+    base::CondVar begun_;
+    size_t not_begun_ GUARDED_BY(mutex_);  // groups
   };
-  // Same contract as GpuPreparer::begin(), but every bad sample becomes zeros. The files and the
-  // room for samples must stay until finish(), or until the returned object is destroyed. `stream`
-  // has the meaning of gpu::Queue::use_stream().
-  std::unique_ptr<Pending> begin(std::vector<PrepareRequest> requests, void* stream);
+  // Same contract as GpuPreparer::begin(), but every bad sample becomes zeros. The files, the room
+  // for samples and the event `after` must stay until finish(), or until the returned object is
+  // destroyed, which waits unless order_before() was called: then the room belongs to that stream.
+  std::unique_ptr<Pending> begin(std::vector<PrepareRequest> requests, void* after)
+      EXCLUDES(mutex_);
 
   // Whether requests may use this file; false when it lies in the memory of another device.
   bool may_use(const ResidentFile& stored) const {
@@ -61,10 +84,21 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   Result<std::vector<std::shared_ptr<ResidentFile>>> store(std::span<const Bytes> files) const;
 
  private:
-  BatchDecoder(const Transform& transform, const TensorOptions& options,
-               std::shared_ptr<gpu::Device> device, Damaged damaged)
-      : transform_(transform), options_(options), device_(std::move(device)), damaged_(damaged) {}
+  struct Task {
+    Pending* pending;
+    Pending::Group* group;
+  };
 
+  BatchDecoder(const Transform& transform, const TensorOptions& options,
+               std::shared_ptr<gpu::Device> device, uint32_t threads, Damaged damaged)
+      : transform_(transform),
+        options_(options),
+        device_(std::move(device)),
+        threads_(threads),
+        damaged_(damaged) {}
+
+  size_t group_size(size_t requests) const;
+  void make_on_host(std::span<PrepareRequest> requests) EXCLUDES(mutex_);
   std::unique_ptr<GpuPreparer> take() EXCLUDES(mutex_);
   void give_back(std::unique_ptr<GpuPreparer> preparer) EXCLUDES(mutex_);
   std::unique_ptr<Preparer> take_host() EXCLUDES(mutex_);
@@ -72,11 +106,16 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   const Transform transform_;
   const TensorOptions options_;
   const std::shared_ptr<gpu::Device> device_;
+  const uint32_t threads_;
   const Damaged damaged_;
   base::Mutex mutex_;
-  // Preparers that nobody uses. The work that they began last may still run.
+  bool started_ GUARDED_BY(mutex_) = false;  // the threads
+  // Preparers that nobody uses, which keep their memory: as many as were ever used at a time. The
+  // work that they began last may still run.
   std::vector<std::unique_ptr<GpuPreparer>> idle_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Preparer>> idle_host_ GUARDED_BY(mutex_);
+  base::Queue<Task> tasks_{std::numeric_limits<size_t>::max()};
+  base::Crew crew_;  // ends first, because its threads use the other members
 };
 
 }  // namespace forebay::image

@@ -43,7 +43,7 @@ class Maker {
   explicit Maker(std::shared_ptr<gpu::Device> device)
       : device_(std::move(device)),
         memory_of_(device_ == nullptr ? gpu::host_device() : device_),
-        decoder_(BatchDecoder::make(kTransform, kTensor, device_).value()) {}
+        decoder_(BatchDecoder::make(kTransform, kTensor, device_, 2).value()) {}
 
   Made make(const std::vector<ByteVector>& files) const {
     auto all = requests(files.size());

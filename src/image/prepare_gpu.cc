@@ -36,6 +36,14 @@ Status GpuPreparer::open() {
   return {};
 }
 
+void GpuPreparer::wait() {
+  if (queue_ != nullptr) static_cast<void>(collect());
+}
+
+Status GpuPreparer::order_before(void* stream) {
+  return queue_ == nullptr ? Status() : queue_->order_before(stream);
+}
+
 bool GpuPreparer::is_done() { return queue_ == nullptr || queue_->is_done(); }
 
 Status GpuPreparer::clear(uint8_t* out) {
@@ -48,13 +56,13 @@ void GpuPreparer::prepare(std::span<PrepareRequest> requests, bool on_gpu) {
   finish(requests);
 }
 
-void GpuPreparer::begin(std::span<PrepareRequest> requests, bool on_gpu) {
+void GpuPreparer::begin(std::span<PrepareRequest> requests, bool on_gpu, void* after) {
   failed_ = queue_ == nullptr ? open() : collect();
   bad_.clear();
   sent_begin_ = 0;
   begin_round();
+  if (failed_.ok() && after != nullptr) failed_ = queue_->begin_after(after);
   if (!failed_.ok()) return;
-  if (stream_) queue_->use_stream(*stream_);
   for (size_t number = 0; number < requests.size(); ++number) {
     PrepareRequest& request = requests[number];
     const auto begun = begin_one(request);

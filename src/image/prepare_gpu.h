@@ -18,16 +18,18 @@ class GpuPreparer {
   void prepare(std::span<PrepareRequest> requests, bool on_gpu);
 
   // Does the same in two steps. begin() returns when all work is started, with the errors that are
-  // known by then. Later work in the stream finds the samples, and zeros for malformed images.
-  // finish() waits and then replaces these zeros by samples, or reports errors. Between the two
-  // calls the requests and their files must stay unchanged.
-  void begin(std::span<PrepareRequest> requests, bool on_gpu);
+  // known by then. The GPU begins after the event `after`, a cudaEvent_t, unless it is null, and
+  // writes zeros for malformed images. finish() waits and then replaces these zeros by samples, or
+  // reports errors. Between the two calls the requests and their files must stay unchanged.
+  void begin(std::span<PrepareRequest> requests, bool on_gpu, void* after = nullptr);
   void finish(std::span<PrepareRequest> requests);
   // Whether finish() would return without waiting for the GPU.
   bool is_done();
-  // Sets the stream for everything from the next begin() on; same meaning as
-  // gpu::Queue::use_stream().
-  void use_stream(void* stream) { stream_ = stream; }
+  // Waits for what begin() started.
+  void wait();
+  // Orders the later work of a stream after what begin() started; same meaning as
+  // gpu::Queue::order_before().
+  Status order_before(void* stream);
 
   // Writes zeros in place of a sample of the transform's size.
   Status clear(uint8_t* out);
@@ -71,7 +73,6 @@ class GpuPreparer {
   Preparer host_;  // makes bytes, and does not erase
   const std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;  // opened by the first request
-  std::optional<void*> stream_;        // unset: the stream of the queue
   gpu::Queue::Memory memory_;
   uint64_t sent_room_ = 0;
   uint64_t work_room_ = 0;

@@ -245,7 +245,8 @@ class FullQueue final : public gpu::Queue {
     return Memory{sent_.data(), sent_.data(), work_.get()};
   }
   base::Status run(const gpu::KernelArguments& arguments) override { return host_->run(arguments); }
-  void use_stream(void*) override {}
+  Status begin_after(void*) override { return {}; }
+  Status order_before(void*) override { return {}; }
   bool is_done() override { return true; }
   base::Status wait(uint32_t* bad) override { return host_->wait(bad); }
   base::Status clear(uint8_t*, size_t) override { return {}; }
@@ -342,10 +343,11 @@ TEST(PrepareGpu, HasSamplesAfterItsBeginning) {
   for (const auto& device : devices()) {
     SCOPED_TRACE(device->number());
     GpuPreparer gpu(whole, {.dtype = DType::kUint8}, device);
-    gpu.use_stream(nullptr);  // the default stream of CUDA, which copies wait for
     const DeviceBytes memory(*device, ByteVector(expected.size(), 0xA5));
     auto on_gpu = requests(memory.data());
     gpu.begin(on_gpu, true);
+    // Copies wait for the default stream of CUDA.
+    EXPECT_TRUE(gpu.order_before(nullptr).ok());
     const ByteVector begun = memory.content();
     EXPECT_TRUE(std::ranges::equal(sample(begun, 0), sample(expected, 0)));
     EXPECT_TRUE(is_zero(sample(begun, 1)));

@@ -94,7 +94,7 @@ TEST(PrepareOriented, BatchesOnADeviceAreTheHosts) {
     std::ranges::copy(one.bytes, expected.begin() + static_cast<ptrdiff_t>(i * bytes));
   }
   for (const auto& device : devices()) {
-    const auto decoder = BatchDecoder::make(transform, options, device).value();
+    const auto decoder = BatchDecoder::make(transform, options, device, 1).value();
     const std::vector<Bytes> views(files.begin(), files.end());
     const auto stored = decoder->store(views).value();
     for (const bool is_stored : {false, true}) {

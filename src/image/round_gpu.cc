@@ -42,12 +42,12 @@ struct Round::Places {
   Place<int16_t> weights;
   Place<uint8_t> patches;
   Place<uint32_t> values;
+  Place<uint32_t> bad;
   size_t sent_end;
   Place<int16_t> coefficients;
   Place<uint8_t> planes;
   Place<uint8_t> pixels;
   Place<uint8_t> between;
-  Place<uint32_t> bad;
   size_t work_end;
 };
 
@@ -228,12 +228,12 @@ Round::Places Round::places() const {
              .weights = sent.take<int16_t>(weights_.size()),
              .patches = sent.take<uint8_t>(patches_.size()),
              .values = sent.take<uint32_t>(values_.size()),
+             .bad = sent.take<uint32_t>(plan_.regions().size()),
              .sent_end = sent.end(),
              .coefficients = work.take<int16_t>(sizes.coefficients),
              .planes = work.take<uint8_t>(sizes.planes_bytes),
              .pixels = work.take<uint8_t>(sizes.pixels_bytes),
              .between = work.take<uint8_t>(between_bytes_),
-             .bad = work.take<uint32_t>(plan_.regions().size()),
              .work_end = work.end()};
   return out;
 }
@@ -266,11 +266,12 @@ KernelArguments Round::write(const Queue::Memory& memory) {
                    .planes = all.planes.in(memory.work),
                    .pixels = all.pixels.in(memory.work),
                    .between = all.between.in(memory.work),
-                   .bad = all.bad.in(memory.work),
+                   .bad = all.bad.in(memory.sent),
                    .planar = layout_ == Layout::kNchw,
                    .number_bytes = static_cast<uint32_t>(number_bytes_),
                    .values = send(all.values, values_),
                    .erased = {erased_[0], erased_[1], erased_[2]}};
+  std::fill_n(all.bad.in(memory.host), arguments.job.region_count, 0u);
   arguments.sent_bytes = all.sent_end;
   arguments.coefficients_bytes = plan_.sizes().coefficients * sizeof(int16_t);
   count_items(&arguments);
@@ -284,8 +285,10 @@ void Round::count_items(KernelArguments* arguments) const {
     if (i >= plan_.regions().size()) continue;
     const jpeg::gpu::Region& region = plan_.regions()[i];
     arguments->blocks_max = std::max(arguments->blocks_max, region.needed_blocks());
-    arguments->pixels_max = std::max(arguments->pixels_max, region.area());
-    arguments->between_max = std::max(arguments->between_max, region.height * sample.across.count);
+    arguments->quads_max =
+        std::max(arguments->quads_max, region.plane_bytes() / jpeg::gpu::kTogether);
+    const uint32_t row_groups = (region.height + ResizeAcross::kRows - 1) / ResizeAcross::kRows;
+    arguments->between_max = std::max(arguments->between_max, row_groups * sample.across.count);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "jpeg/format/markers.h"
-#include "jpeg/format/zigzag.h"
 #include "jpeg/kernels/rgb_rows.h"
 #include "jpeg/lookup_cache.h"
 
@@ -13,27 +12,6 @@ namespace forebay::jpeg::gpu {
 namespace {
 
 constexpr uint32_t kSegmentMcusForGpu = 128;
-
-HuffmanLookup make_lookup(const HuffmanTable& table) {
-  HuffmanLookup out{};
-  uint32_t code = 0;
-  uint32_t at = 0;
-  for (uint32_t length = 1; length <= HuffmanLookup::kQuickBits; ++length, code <<= 1) {
-    const uint32_t free_bits = HuffmanLookup::kQuickBits - length;
-    for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
-      // A caller that changes its file during the call may have produced a table with more codes.
-      if (code >> length != 0 || at == table.values.size()) return out;
-      const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
-      std::fill_n(out.quick + (code << free_bits), size_t{1} << free_bits, entry);
-    }
-  }
-  const CanonicalTable canonical = canonical_table(table);
-  std::copy_n(canonical.code_end.begin(), std::size(out.code_end), out.code_end);
-  std::ranges::copy(canonical.first, out.first);
-  std::ranges::copy(canonical.values, out.values);
-  std::ranges::copy(kZigzagToNatural, out.natural);
-  return out;
-}
 
 Component make_component(const Scan& scan, const RegionLayout& layout, size_t c) {
   const RegionLayout::Component& from = layout.components[c];
@@ -51,7 +29,7 @@ Component make_component(const Scan& scan, const RegionLayout& layout, size_t c)
   to.down = scan.header.mcu_height() / from.mcu_height;
   to.fancy = is_fancy(to.across, to.down, plane.width, scan.scale);
   for (size_t k = 0; k < 64; ++k) {
-    to.steps[kZigzagToNatural[k]] = static_cast<int16_t>(scan.components[c].quant[k]);
+    to.steps[k] = static_cast<int16_t>(scan.components[c].quant[k]);
   }
   return to;
 }
@@ -82,6 +60,36 @@ Region make_region(const Scan& scan, const RegionLayout& layout, const base::Rec
 }
 
 }  // namespace
+
+HuffmanLookup make_lookup(const HuffmanTable& table) {
+  HuffmanLookup out{};
+  uint32_t code = 0;
+  uint32_t at = 0;
+  for (uint32_t length = 1; length <= HuffmanLookup::kQuickBits; ++length, code <<= 1) {
+    const uint32_t free_bits = HuffmanLookup::kQuickBits - length;
+    for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
+      // A caller that changes its file during the call may have produced a table with more codes.
+      if (code >> length != 0 || at == table.values.size()) return out;
+      const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
+      std::fill_n(out.quick + (code << free_bits), size_t{1} << free_bits, entry);
+    }
+  }
+  for (uint32_t length = HuffmanLookup::kQuickBits + 1; length <= 16; ++length, code <<= 1) {
+    const uint32_t free_bits = 16 - length;
+    for (uint32_t i = 0; i < table.bits[length - 1]; ++i, ++code) {
+      if (code >> length != 0 || at == table.values.size()) return out;
+      const auto entry = static_cast<uint16_t>(table.values[at++] | length << 8);
+      const uint32_t begin = code << free_bits;
+      if (begin < HuffmanLookup::kLateBegin) continue;
+      std::fill_n(out.late + (begin - HuffmanLookup::kLateBegin), size_t{1} << free_bits, entry);
+    }
+  }
+  const CanonicalTable canonical = canonical_table(table);
+  std::copy_n(canonical.code_end.begin(), std::size(out.code_end), out.code_end);
+  std::ranges::copy(canonical.first, out.first);
+  std::ranges::copy(canonical.values, out.values);
+  return out;
+}
 
 void Plan::begin() {
   sizes_ = {};
@@ -172,7 +180,11 @@ Plan::Sizes Plan::sizes_with_next() const {
   Sizes sizes = sizes_;
   sizes.coefficients += mcus * layout_.blocks * 64;
   sizes.planes_bytes += layout_.samples_bytes;
-  sizes.pixels_bytes += uint64_t{region_.width} * region_.height * 3;
+  Region pixels{};
+  pixels.x = region_.x;
+  pixels.width = region_.width;
+  pixels.height = region_.height;
+  sizes.pixels_bytes += uint64_t{pixels.plane_bytes()} * 3;
   return sizes;
 }
 

@@ -26,6 +26,9 @@ struct ResidentJpeg {
   const uint8_t* bits = nullptr;  // the address of the data, a multiple of 4 bytes
 };
 
+// The table in the form that the kernels look symbols up in.
+HuffmanLookup make_lookup(const HuffmanTable& table);
+
 // Keeps its buffers between batches. Used by one thread at a time.
 class Plan {
  public:

@@ -4,6 +4,8 @@ import contextlib
 import io
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +44,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         for module in (batch_module, decoding_module):
             monkeypatch.setattr(module, "check_device", lambda device: device)
             monkeypatch.setattr(module, "open_device", lambda _: _core.Device.open(-1))
-        monkeypatch.setattr(decoding_module, "current_stream", lambda _: 0)
+        monkeypatch.setattr(decoding_module, "event_now", lambda _: None)
         yield here
         decoding_module._whole_images.cache_clear()
     else:
@@ -140,10 +142,10 @@ def test_stored_files_are_as_good(packed: Path, device: Any):
     if device != "cpu":
         with pytest.raises(ValueError, match="stored by a decoder of another device"):
             cpu = _core.BatchDecoder.open(
-                _core.Transform(), _core.TensorOptions(), None, _core.Damaged.REFUSE
+                _core.Transform(), _core.TensorOptions(), None, 1, _core.Damaged.REFUSE
             )
             numbers = np.zeros(1, np.uint64)
-            cpu.begin(stored[:1], numbers, numbers, None, 0, 0, 0)
+            cpu.begin(stored[:1], numbers, numbers, None, 0, 0, None, 0)
     del stored, some
     assert torch.equal(batch.images.cpu(), expected.images.cpu())
     assert decoder.store([]) == []
@@ -239,6 +241,48 @@ def test_another_process_makes_its_own(packed: Path):
     copy = pickle.loads(pickle.dumps(decoder))
     files = _files(packed)[:3]
     assert torch.equal(copy(files).images, decoder(files).images)
+
+
+def test_a_forked_child_makes_its_own(packed: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS, str(packed)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# The parent's threads exist, and one batch is not over, when the child begins; both end normally.
+_FORKS = """
+import forebay, os, sys, torch
+from forebay import transforms as T
+dataset = forebay.Dataset(sys.argv[1])
+files = [dataset.read(i) for i in range(len(dataset))]
+decoder = forebay.BatchDecoder(T.evaluate(64), threads=3)
+expected = decoder(files).images
+batch = decoder(files)
+child = os.fork()
+if child == 0:
+    try:
+        batch.images
+    except ValueError as error:
+        assert "a process that forked" in str(error)
+    else:
+        assert False
+    assert torch.equal(decoder(files).images, expected)
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert torch.equal(batch.images, expected) and batch.errors() == {}
+"""
+
+
+def test_calls_return_before_their_batches_are_made(packed: Path, device: Any):
+    files = _files(packed) * 3
+    decoder = forebay.BatchDecoder(T.evaluate(96), device=device, threads=3)
+    expected = decoder(files).images.cpu()
+    for _ in range(20):
+        decoder(files)  # nobody wants it: it is given up without a trace
+    batches = [decoder(files) for _ in range(4)]
+    for batch in reversed(batches):
+        assert torch.equal(batch.images.cpu(), expected) and batch.errors() == {}
 
 
 def test_options_that_make_no_sense(packed: Path):

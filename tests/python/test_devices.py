@@ -211,7 +211,8 @@ def test_goes_on_in_the_middle_and_in_another_process(packed: Path):
     next(batches)
     copy = pickle.loads(pickle.dumps(loader))
     again = forebay.Loader(packed, 8, True, transform=T.train(32), device="cuda")
-    again.load_state_dict(loader.state_dict())
+    for one in (copy, again):
+        one.load_state_dict(loader.state_dict())
     for one, other, third in zip(batches, copy, again, strict=True):
         assert torch.equal(one[0], other[0]) and torch.equal(one[0], third[0])
 

@@ -106,7 +106,6 @@ class CudaQueue final : public Queue {
       cudaEventSynchronize(done_);
       cudaEventDestroy(done_);
     }
-    if (ready_ != nullptr) cudaEventDestroy(ready_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
@@ -115,8 +114,6 @@ class CudaQueue final : public Queue {
     RETURN_IF_ERROR(current.status());
     RETURN_IF_ERROR(
         check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream"));
-    RETURN_IF_ERROR(
-        check(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "make an event"));
     // A waiting thread sleeps, because other threads of the host decode meanwhile.
     RETURN_IF_ERROR(
         check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync),
@@ -133,7 +130,18 @@ class CudaQueue final : public Queue {
     return Queue::Memory{host_.data(), sent_.data(), work_.data()};
   }
 
-  void use_stream(void* stream) override { caller_ = static_cast<cudaStream_t>(stream); }
+  Status begin_after(void* event) override {
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    return check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(event)),
+                 "wait for what is before a batch");
+  }
+  Status order_before(void* stream) override {
+    const CurrentDevice current(device_);
+    RETURN_IF_ERROR(current.status());
+    return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), done_),
+                 "let the caller's stream wait for a batch");
+  }
 
   Status run(const KernelArguments& arguments) override {
     const CurrentDevice current(device_);
@@ -176,10 +184,6 @@ class CudaQueue final : public Queue {
     const Job& job = arguments.job;
     const size_t bad_bytes = job.region_count * sizeof(uint32_t);
     FOREBAY_CHECK(bad_bytes_ + bad_bytes <= bad_.size());
-    if (caller_) {
-      RETURN_IF_ERROR(check(cudaEventRecord(ready_, *caller_), "mark what is before a batch"));
-      RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream_, ready_), "wait for the caller's stream"));
-    }
     RETURN_IF_ERROR(check(
         cudaMemcpyAsync(sent_.data() + arguments.sent_begin, host_.data() + arguments.sent_begin,
                         arguments.sent_bytes, cudaMemcpyHostToDevice, stream_),
@@ -188,7 +192,6 @@ class CudaQueue final : public Queue {
     RETURN_IF_ERROR(
         check(cudaMemsetAsync(job.coefficients, 0, arguments.coefficients_bytes, stream_),
               "clear memory"));
-    RETURN_IF_ERROR(check(cudaMemsetAsync(job.bad, 0, bad_bytes, stream_), "clear memory"));
     RETURN_IF_ERROR(check(launch_kernels(arguments, stream_), "start the kernels"));
     RETURN_IF_ERROR(check(cudaMemcpyAsync(bad_.data() + bad_bytes_, job.bad, bad_bytes,
                                           cudaMemcpyDeviceToHost, stream_),
@@ -196,12 +199,8 @@ class CudaQueue final : public Queue {
     bad_bytes_ += bad_bytes;
     return {};
   }
-  // Marks the end of everything that was begun; the caller's stream continues after it.
-  Status mark_end() {
-    RETURN_IF_ERROR(check(cudaEventRecord(done_, stream_), "mark a batch's end"));
-    if (!caller_) return {};
-    return check(cudaStreamWaitEvent(*caller_, done_), "let the caller's stream wait for a batch");
-  }
+  // Marks the end of everything that was begun.
+  Status mark_end() { return check(cudaEventRecord(done_, stream_), "mark a batch's end"); }
   // Waits for the operation that was begun last.
   Status finish(cudaError_t begun, const char* what) {
     RETURN_IF_ERROR(check(begun, what));
@@ -211,8 +210,6 @@ class CudaQueue final : public Queue {
   const int device_;
   // A stream of its own, so that several queues which one stream waits for run side by side.
   cudaStream_t stream_ = nullptr;
-  std::optional<cudaStream_t> caller_;
-  cudaEvent_t ready_ = nullptr;  // after the earlier work of the caller's stream
   cudaEvent_t done_ = nullptr;
   gpu::Memory host_{device_, true};
   gpu::Memory bad_{device_, true};

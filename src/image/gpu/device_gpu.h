@@ -25,10 +25,11 @@ class Queue {
   // valid until the next call, which keeps the content of `host`. Must not be called while anything
   // runs. Errors: kNoMemory, kIo.
   virtual base::Result<Memory> reserve(size_t sent, size_t work) = 0;
-  // Orders runs after the earlier work of this stream of the caller, a cudaStream_t, and the later
-  // work of that stream after the runs; nullptr is CUDA's default stream. Without a call, only the
-  // queue waits for runs. Must not be called while anything runs.
-  virtual void use_stream(void* stream) = 0;
+  // Orders the next runs after an event of the caller, a cudaEvent_t.
+  virtual base::Status begin_after(void* event) = 0;
+  // Orders the later work of a stream of the caller, a cudaStream_t, after the runs so far; nullptr
+  // is CUDA's default stream.
+  virtual base::Status order_before(void* stream) = 0;
 
   // The number of regions that may run before wait() is called.
   static constexpr size_t kRegionSlots = 16384;

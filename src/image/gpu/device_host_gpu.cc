@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -25,16 +26,19 @@ class HostQueue final : public Queue {
     return Memory{sent_.data(), sent_.data(), work_.data()};
   }
 
-  void use_stream(void*) override {}
+  Status begin_after(void*) override { return {}; }
+  Status order_before(void*) override { return {}; }
 
   Status run(const KernelArguments& arguments) override {
     const Job& job = arguments.job;
     std::fill_n(reinterpret_cast<uint8_t*>(job.coefficients), arguments.coefficients_bytes,
                 uint8_t{0});
-    std::fill_n(job.bad, job.region_count, 0u);
-    each(DecodeSegments{job}, 1, job.segment_count);
+    for (uint32_t item = 0; item < job.segment_count; ++item) {
+      std::array<uint32_t, jpeg::gpu::RingReader::kRingWords> ring;
+      DecodeSegments{job}(item, ring.data(), 1);
+    }
     each(TransformBlocks{job}, job.region_count, arguments.blocks_max);
-    each(MakePixels{job}, job.region_count, arguments.pixels_max);
+    each(MakePixels{job}, job.region_count, arguments.quads_max);
     each(ResizeAcross{job}, job.region_count, arguments.between_max);
     each(WriteSamples{job}, job.count, arguments.outputs_max);
     bad_.insert(bad_.end(), job.bad, job.bad + job.region_count);

@@ -65,7 +65,7 @@ struct Job {
   uint8_t* planes;
   uint8_t* pixels;
   uint8_t* between;
-  uint32_t* bad;  // for each region, whether it is malformed; must begin as 0
+  uint32_t* bad;  // for each region, whether it is malformed; is sent as 0
   // Properties of all samples.
   bool planar;             // otherwise interleaved
   uint32_t number_bytes;   // bytes of a number: 1, 2 or 4
@@ -81,21 +81,22 @@ struct KernelArguments {
   uint64_t coefficients_bytes;
   // The number of items of the region or sample that has the most.
   uint32_t blocks_max;
-  uint32_t pixels_max;
+  uint32_t quads_max;
   uint32_t between_max;
   uint32_t outputs_max;
 };
 
-// An item is a segment. The kernel runs once for all regions.
+// An item is a segment. The kernel runs once for all regions. `ring` is memory of the thread for
+// jpeg::gpu::RingReader, with its words `stride` apart.
 struct DecodeSegments {
   Job job;
-  FOREBAY_GPU void operator()(uint32_t, uint32_t item) const {
-    if (item >= job.segment_count) return;
+  FOREBAY_GPU void operator()(uint32_t item, uint32_t* ring, uint32_t stride) const {
     const jpeg::gpu::SegmentTask& segment = job.segments[item];
     const jpeg::gpu::Region& region = job.regions[segment.region];
     const uint32_t* const words =
         segment.words == 0 ? job.bits : reinterpret_cast<const uint32_t*>(segment.words);
-    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, words,
+    const jpeg::gpu::RingReader bits(ring, stride, words, segment.bit, segment.end_bit);
+    if (!jpeg::gpu::decode_segment(segment, region, job.lookups, bits,
                                    job.coefficients + region.coefficients)) {
       job.bad[segment.region] = 1;
     }
@@ -112,46 +113,68 @@ struct TransformBlocks {
   }
 };
 
-// An item is a pixel of the region.
+// An item is jpeg::gpu::kTogether neighbouring pixels of a row.
 struct MakePixels {
   Job job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const jpeg::gpu::Region& region = job.regions[number];
-    if (item >= region.area()) return;
-    const jpeg::gpu::Rgb rgb =
-        jpeg::gpu::make_pixel(region, job.planes, item % region.width, item / region.width);
-    for (uint32_t c = 0; c < 3; ++c) {
-      job.pixels[region.pixels + uint64_t{c} * region.area() + item] = rgb.channels[c];
-    }
+    const uint32_t quads = region.pixel_stride() / jpeg::gpu::kTogether;
+    if (item >= quads * region.height) return;
+    jpeg::gpu::make_pixels(region, job.planes, item % quads, item / quads, job.pixels);
   }
 };
 
-// Computes one output of an axis. `step` is the distance from one source pixel to the next.
-FOREBAY_GPU inline uint8_t blend(const Axis& axis, const Job& job, uint32_t output,
-                                 const uint8_t* from, uint64_t step) {
-  const auto start = static_cast<uint32_t>(job.numbers[axis.starts + output]);
-  const int16_t* const weights = job.weights + axis.weights + uint64_t{output} * axis.taps;
-  int32_t sum = 1 << (axis.precision - 1);
-  for (uint32_t tap = 0; tap < axis.taps && start + tap <= axis.last; ++tap) {
-    sum += weights[tap] * from[(start + tap) * step];
-  }
+// The weights of an output of an axis, and the source pixel that the first one is for.
+struct Weights {
+  const int16_t* values;
+  uint32_t start;
+  uint32_t taps;  // those that are inside of the source
+
+  FOREBAY_GPU Weights(const Axis& axis, const Job& job, uint32_t output)
+      : values(job.weights + axis.weights + uint64_t{output} * axis.taps),
+        start(static_cast<uint32_t>(job.numbers[axis.starts + output])),
+        taps(axis.last + 1 - start < axis.taps ? axis.last + 1 - start : axis.taps) {}
+};
+FOREBAY_GPU inline int32_t half_of(const Axis& axis) { return 1 << (axis.precision - 1); }
+FOREBAY_GPU inline uint8_t limited(int32_t sum, const Axis& axis) {
   sum >>= axis.precision;
   return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-// An item is an output of the first pass: a row of the region, and a kept column.
+// An item is an output of the first pass: a kept column in kRows neighbouring rows of the region.
 struct ResizeAcross {
+  static constexpr uint32_t kRows = 4;
   Job job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const jpeg::gpu::Region& region = job.regions[number];
     const Sample& sample = job.samples[number];
     const uint32_t columns = sample.across.count;
-    if (item >= columns * region.height) return;
-    const uint64_t row = uint64_t{item / columns} * region.width;
+    const uint32_t column = item % columns;
+    const uint32_t first = item / columns * kRows;
+    if (first >= region.height) return;
+    const Weights weights(sample.across, job, column);
+    const uint32_t stride = region.pixel_stride();
+    const uint8_t* const from = job.pixels + region.pixels + region.pixels_before() + weights.start;
+    const uint8_t* rows[3][kRows];
+    int32_t sums[3][kRows];
     for (uint32_t c = 0; c < 3; ++c) {
-      const uint8_t* const from = job.pixels + region.pixels + uint64_t{c} * region.area() + row;
-      job.between[sample.between + uint64_t{c} * columns * region.height + item] =
-          blend(sample.across, job, item % columns, from, 1);
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const uint32_t row = first + r < region.height ? first + r : region.height - 1;
+        rows[c][r] = from + uint64_t{c} * region.plane_bytes() + uint64_t{row} * stride;
+        sums[c][r] = half_of(sample.across);
+      }
+    }
+    for (uint32_t tap = 0; tap < weights.taps; ++tap) {
+      const int32_t weight = weights.values[tap];
+      for (uint32_t c = 0; c < 3; ++c) {
+        for (uint32_t r = 0; r < kRows; ++r) sums[c][r] += weight * rows[c][r][tap];
+      }
+    }
+    uint8_t* const to = job.between + sample.between + uint64_t{first} * columns + column;
+    for (uint32_t c = 0; c < 3; ++c) {
+      for (uint32_t r = 0; r < kRows && first + r < region.height; ++r) {
+        to[(uint64_t{c} * region.height + r) * columns] = limited(sums[c][r], sample.across);
+      }
     }
   }
 };
@@ -168,15 +191,18 @@ struct WriteSamples {
     const bool zero = sample.zero || (number < job.region_count && job.bad[number] != 0);
     const bool erased = x >= sample.erased_left && x < sample.erased_right &&
                         y >= sample.erased_top && y < sample.erased_bottom;
-    for (uint32_t c = 0; c < 3; ++c) {
-      const uint64_t at = place(sample.width, sample.height, c, x, y);
-      uint32_t value = 0;
-      if (!zero && erased) {
-        value = erased_at(sample, c, x - sample.erased_left, y - sample.erased_top);
-      } else if (!zero) {
-        value = job.values[c * 256 + byte_at(number, c, x, y)];
+    uint32_t values[3] = {0, 0, 0};
+    if (!zero && erased) {
+      for (uint32_t c = 0; c < 3; ++c) {
+        values[c] = erased_at(sample, c, x - sample.erased_left, y - sample.erased_top);
       }
-      store(sample.out, at, value);
+    } else if (!zero) {
+      uint8_t bytes[3];
+      find_bytes(number, x, y, bytes);
+      for (uint32_t c = 0; c < 3; ++c) values[c] = job.values[c * 256 + bytes[c]];
+    }
+    for (uint32_t c = 0; c < 3; ++c) {
+      store(sample.out, place(sample.width, sample.height, c, x, y), values[c]);
     }
   }
 
@@ -194,18 +220,32 @@ struct WriteSamples {
     const uint32_t height = sample.erased_bottom - sample.erased_top;
     return load(job.patches, sample.patch + place(width, height, c, x, y));
   }
-  FOREBAY_GPU uint8_t byte_at(uint32_t number, uint32_t c, uint32_t x, uint32_t y) const {
+  FOREBAY_GPU void find_bytes(uint32_t number, uint32_t x, uint32_t y, uint8_t (&out)[3]) const {
     const Sample& sample = job.samples[number];
     if (number >= job.region_count) {
-      return job.made[sample.made + place(sample.width, sample.height, c, x, y)];
+      const uint8_t* const made = job.made + sample.made;
+      for (uint32_t c = 0; c < 3; ++c) out[c] = made[place(sample.width, sample.height, c, x, y)];
+      return;
     }
     const int32_t column = job.numbers[sample.columns + x];
     const int32_t row = job.numbers[sample.rows + y];
-    if (column < 0 || row < 0) return sample.border[c];
+    if (column < 0 || row < 0) {
+      for (uint32_t c = 0; c < 3; ++c) out[c] = sample.border[c];
+      return;
+    }
+    const Weights weights(sample.down, job, static_cast<uint32_t>(row));
     const uint32_t columns = sample.across.count;
     const uint64_t plane = uint64_t{columns} * job.regions[number].height;
-    const uint8_t* const from = job.between + sample.between + c * plane + column;
-    return blend(sample.down, job, static_cast<uint32_t>(row), from, columns);
+    const uint8_t* const from = job.between + sample.between + uint64_t{weights.start} * columns +
+                                static_cast<uint32_t>(column);
+    int32_t sums[3];
+    for (uint32_t c = 0; c < 3; ++c) sums[c] = half_of(sample.down);
+    for (uint32_t tap = 0; tap < weights.taps; ++tap) {
+      const int32_t weight = weights.values[tap];
+      const uint8_t* const at = from + uint64_t{tap} * columns;
+      for (uint32_t c = 0; c < 3; ++c) sums[c] += weight * at[c * plane];
+    }
+    for (uint32_t c = 0; c < 3; ++c) out[c] = limited(sums[c], sample.down);
   }
   FOREBAY_GPU uint32_t load(const uint8_t* from, uint64_t at) const {
     if (job.number_bytes == 4) return reinterpret_cast<const uint32_t*>(from)[at];

@@ -6,6 +6,15 @@ namespace forebay::image::gpu {
 namespace {
 
 constexpr uint32_t kThreads = 128;  // threads in a block
+// Threads in a block that decodes segments. A batch has few of them, and they take long, so each
+// warp goes to a multiprocessor of its own.
+constexpr uint32_t kDecodeThreads = 32;
+
+__global__ void run_decoding(DecodeSegments kernel) {
+  __shared__ uint32_t rings[jpeg::gpu::RingReader::kRingWords * kDecodeThreads];
+  const uint32_t item = blockIdx.x * kDecodeThreads + threadIdx.x;
+  if (item < kernel.job.segment_count) kernel(item, rings + threadIdx.x, kDecodeThreads);
+}
 
 template <class Kernel>
 __global__ void run_kernel(Kernel kernel, uint32_t items) {
@@ -29,9 +38,12 @@ cudaError_t find_kernels() {
 
 cudaError_t launch_kernels(const KernelArguments& arguments, cudaStream_t stream) {
   const Job& job = arguments.job;
-  launch(DecodeSegments{job}, 1, job.segment_count, stream);
+  if (job.segment_count > 0) {
+    const uint32_t blocks = (job.segment_count + kDecodeThreads - 1) / kDecodeThreads;
+    run_decoding<<<blocks, kDecodeThreads, 0, stream>>>(DecodeSegments{job});
+  }
   launch(TransformBlocks{job}, job.region_count, arguments.blocks_max, stream);
-  launch(MakePixels{job}, job.region_count, arguments.pixels_max, stream);
+  launch(MakePixels{job}, job.region_count, arguments.quads_max, stream);
   launch(ResizeAcross{job}, job.region_count, arguments.between_max, stream);
   launch(WriteSamples{job}, job.count, arguments.outputs_max, stream);
   return cudaGetLastError();

@@ -1,74 +1,32 @@
 // Entropy decoding of a restart segment by one thread of a GPU; the twin of entropy.cc. It reads
 // nothing outside its segment and ends whatever the bytes are, because each step advances in its
-// block, and the number of MCUs is fixed.
+// block, and the number of MCUs is fixed. The threads of a warp take their steps together: one step
+// is one symbol, and no thread waits for another one's block to end.
 #pragma once
 
+#include "jpeg/kernels/bits_gpu.h"
 #include "jpeg/kernels/region_gpu.h"
 
 namespace forebay::jpeg::gpu {
 
-// Reads bits from `bit` on, below `end_bit`, from big-endian `words`; after the end come zeros.
-class BitReader {
- public:
-  FOREBAY_GPU BitReader(const uint32_t* words, uint64_t bit, uint64_t end_bit)
-      : words_(words), end_bit_(end_bit), next_(bit / 32) {
-    refill();
-    drop(static_cast<uint32_t>(bit % 32));
+// Returns the symbol of a code that `quick` and `late` do not have, like they do.
+FOREBAY_GPU inline uint32_t find_by_length(const HuffmanLookup& lookup, uint32_t next) {
+  const auto top = static_cast<int32_t>(next >> 16);
+  for (uint32_t length = HuffmanLookup::kQuickBits + 1; length <= 16; ++length) {
+    if (top >= lookup.code_end[length]) continue;
+    return lookup.values[lookup.first[length] + (top >> (16 - length))] | length << 8;
   }
-  // Returns the next 32 bits.
-  FOREBAY_GPU uint32_t peek() {
-    if (count_ < 32) refill();
-    return static_cast<uint32_t>(buffer_ >> 32);
-  }
-  // Drops fewer than 32 bits, which must have been peeked at.
-  FOREBAY_GPU void drop(uint32_t bits) {
-    buffer_ <<= bits;
-    count_ -= bits;
-  }
-  FOREBAY_GPU bool is_past_end() const { return bit() > end_bit_; }
-  FOREBAY_GPU uint64_t bit() const { return next_ * 32 - count_; }
+  return 0;
+}
 
- private:
-  FOREBAY_GPU void refill() {
-    uint32_t word = 0;
-    if (next_ * 32 < end_bit_) {
-      const uint32_t raw = words_[next_];
-      word = raw << 24 | (raw & 0xFF00) << 8 | (raw >> 8 & 0xFF00) | raw >> 24;
-    }
-    ++next_;
-    buffer_ |= uint64_t{word} << (32 - count_);
-    count_ += 32;
+// Returns the symbol that `next` begins with | the length of its code << 8; 0 for an invalid code.
+FOREBAY_GPU inline uint32_t find_symbol(const HuffmanLookup& lookup, uint32_t next) {
+  uint32_t found = lookup.quick[next >> (32 - HuffmanLookup::kQuickBits)];
+  if (found != 0) return found;
+  if (const uint32_t top = next >> 16; top >= HuffmanLookup::kLateBegin) {
+    found = lookup.late[top - HuffmanLookup::kLateBegin];
   }
-
-  const uint32_t* words_;
-  uint64_t end_bit_;
-  uint64_t next_;        // index of the next word
-  uint64_t buffer_ = 0;  // the next bits; the first is the highest
-  uint32_t count_ = 0;   // the number of bits in buffer_
-};
-
-// Returns the next symbol and drops its code; -1 for an invalid code. `peeked` receives the bits
-// after the code.
-FOREBAY_GPU inline int32_t next_symbol(const HuffmanLookup& lookup, BitReader& bits,
-                                       uint32_t* peeked) {
-  const uint32_t next = bits.peek();
-  uint32_t length = 0;
-  int32_t symbol = -1;
-  if (const uint32_t quick = lookup.quick[next >> (32 - HuffmanLookup::kQuickBits)]; quick != 0) {
-    length = quick >> 8;
-    symbol = static_cast<int32_t>(quick & 0xFF);
-  } else {
-    const auto top = static_cast<int32_t>(next >> 16);
-    for (length = HuffmanLookup::kQuickBits + 1; length <= 16; ++length) {
-      if (top >= lookup.code_end[length]) continue;
-      symbol = lookup.values[lookup.first[length] + (top >> (16 - length))];
-      break;
-    }
-    if (symbol < 0) return -1;
-  }
-  bits.drop(length);
-  *peeked = next << length;
-  return symbol;
+  return found != 0 ? found : find_by_length(lookup, next);
 }
 
 // Returns the value of the first `size` bits (0 to 15) of `next` (T.81 figure F.12).
@@ -78,67 +36,134 @@ FOREBAY_GPU inline int32_t extend(uint32_t next, uint32_t size) {
   return next >> 31 != 0 ? value : value - (1 << size) + 1;
 }
 
-// Decodes one block to `out`, in natural order, which must be zero before. When `out` is null, only
-// the DC is wanted. Returns false for data that no encoder writes.
-FOREBAY_GPU inline bool decode_block(const HuffmanLookup& dc, const HuffmanLookup& ac,
-                                     BitReader& bits, int16_t* last_dc, int16_t* out) {
-  constexpr int32_t kLargestDcSize = 11;  // in baseline
-  constexpr uint32_t kLargestAcSize = 10;
-  uint32_t next = 0;
-  const int32_t dc_size = next_symbol(dc, bits, &next);
-  if (dc_size < 0 || dc_size > kLargestDcSize) return false;
-  *last_dc = static_cast<int16_t>(*last_dc + extend(next, static_cast<uint32_t>(dc_size)));
-  bits.drop(static_cast<uint32_t>(dc_size));
-  if (out != nullptr) out[0] = *last_dc;
-  for (uint32_t k = 1; k < 64;) {
-    const int32_t symbol = next_symbol(ac, bits, &next);
-    if (symbol < 0) return false;
-    if (symbol == 0) break;  // end of block
-    const uint32_t run = static_cast<uint32_t>(symbol) >> 4;
-    const uint32_t size = static_cast<uint32_t>(symbol) & 15;
-    k += run;
-    if (k >= 64 || size > kLargestAcSize || (size == 0 && run != 15)) return false;
-    if (out != nullptr && size > 0) {
-      out[ac.natural[k]] = static_cast<int16_t>(extend(next, size));
+// The block that a thread decodes, among those of its segment.
+class BlockPlace {
+ public:
+  FOREBAY_GPU BlockPlace(const SegmentTask& segment, const Region& region, int16_t* coefficients)
+      : across_(region.across),
+        left_(region.left),
+        right_(region.right),
+        top_(region.top),
+        bottom_(region.bottom),
+        blocks_(region.blocks),
+        coefficients_(coefficients),
+        mcus_left_(segment.end_mcu - segment.first_mcu),
+        row_(segment.first_mcu / region.across),
+        column_(segment.first_mcu % region.across) {
+    for (uint32_t b = 0; b < base::kMcuBlocksMax; ++b) {
+      components_ |= uint32_t{region.component_of[b]} << (2 * b);
     }
-    bits.drop(size);
-    ++k;
+    find_out();
   }
-  return !bits.is_past_end();
-}
+  // The component of the block.
+  FOREBAY_GPU uint32_t component() const { return components_ >> (2 * block_) & 3; }
+  // Where the block's coefficients go; null when only its DC is wanted.
+  FOREBAY_GPU int16_t* out() const { return out_; }
+  // Goes on to the next block; false when the segment has no more needed MCUs.
+  FOREBAY_GPU bool next() {
+    if (out_ != nullptr) out_ += 64;
+    if (++block_ < blocks_) return true;
+    block_ = 0;
+    if (++column_ == across_) {
+      column_ = 0;
+      ++row_;
+    }
+    find_out();
+    return --mcus_left_ > 0;
+  }
 
-// Decodes the blocks of a segment that the region needs to `coefficients` of the region. Returns
-// false when the data is malformed.
+ private:
+  FOREBAY_GPU void find_out() {
+    out_ = nullptr;
+    if (row_ < top_ || row_ >= bottom_ || column_ < left_ || column_ >= right_) return;
+    const uint32_t at = (row_ - top_) * (right_ - left_) + column_ - left_;
+    out_ = coefficients_ + uint64_t{at} * blocks_ * 64;
+  }
+
+  const uint32_t across_;
+  const uint32_t left_;
+  const uint32_t right_;
+  const uint32_t top_;
+  const uint32_t bottom_;
+  const uint32_t blocks_;
+  int16_t* const coefficients_;
+  uint32_t components_ = 0;  // two bits for each block of an MCU
+  uint32_t mcus_left_;
+  uint32_t row_;
+  uint32_t column_;
+  uint32_t block_ = 0;
+  int16_t* out_ = nullptr;
+};
+
+// The numbers of the components' lookups, of which a batch has fewer than 2^16.
+class TableNumbers {
+ public:
+  FOREBAY_GPU explicit TableNumbers(const Region& region) {
+    for (uint32_t c = 0; c < 3; ++c) {
+      dc_ |= uint64_t{region.components[c].dc} << (16 * c);
+      ac_ |= uint64_t{region.components[c].ac} << (16 * c);
+    }
+  }
+  FOREBAY_GPU uint32_t dc(uint32_t component) const { return dc_ >> (16 * component) & 0xFFFF; }
+  FOREBAY_GPU uint32_t ac(uint32_t component) const { return ac_ >> (16 * component) & 0xFFFF; }
+
+ private:
+  uint64_t dc_ = 0;
+  uint64_t ac_ = 0;
+};
+
+// Decodes the blocks of a segment that the region needs to `coefficients` of the region, in zigzag
+// order, which must be zero before. Returns false when the data is malformed.
 FOREBAY_GPU inline bool decode_segment(const SegmentTask& segment, const Region& region,
-                                       const HuffmanLookup* lookups, const uint32_t* words,
+                                       const HuffmanLookup* lookups, RingReader bits,
                                        int16_t* coefficients) {
-  BitReader bits(words, segment.bit, segment.end_bit);
-  int16_t dc[3] = {0, 0, 0};
-  uint32_t row = segment.first_mcu / region.across;
-  uint32_t column = segment.first_mcu % region.across;
-  for (uint32_t mcu = segment.first_mcu; mcu < segment.end_mcu; ++mcu) {
-    const bool needed =
-        row >= region.top && row < region.bottom && column >= region.left && column < region.right;
-    int16_t* out = nullptr;
-    if (needed) {
-      const uint32_t at = (row - region.top) * (region.right - region.left) + column - region.left;
-      out = coefficients + uint64_t{at} * region.blocks * 64;
+  constexpr uint32_t kLargestDcSize = 11;  // in baseline
+  constexpr uint32_t kLargestAcSize = 10;
+  static_assert(16 + kLargestDcSize <= RingReader::kDropBits);
+  if (segment.first_mcu == segment.end_mcu) return true;
+  BlockPlace place(segment, region, coefficients);
+  TableNumbers tables(region);
+  uint32_t component = place.component();
+  int32_t last_dc[3] = {0, 0, 0};
+  uint32_t k = 0;  // position of the next coefficient in its block, in zigzag order
+  for (uint32_t step = 0;; ++step) {
+    if (step % RingReader::kDropsPerFill == 0) bits.fill();
+    const bool is_dc = k == 0;
+    const uint32_t next = bits.peek();
+    const uint32_t found =
+        find_symbol(lookups[is_dc ? tables.dc(component) : tables.ac(component)], next);
+    const uint32_t symbol = found & 0xFF;
+    const uint32_t length = found >> 8;
+    const uint32_t size = symbol & 15;
+    const uint32_t at = k + (symbol >> 4);
+    const bool is_end = symbol == 0 && !is_dc;  // of the block
+    if (found == 0) return false;
+    if (is_dc ? symbol > kLargestDcSize
+              : size > kLargestAcSize || (!is_end && at >= 64) ||
+                    (size == 0 && symbol != 0 && symbol != 0xF0)) {
+      return false;
     }
-    for (uint32_t block = 0; block < region.blocks; ++block) {
-      const uint32_t c = region.component_of[block];
-      const Component& component = region.components[c];
-      if (!decode_block(lookups[component.dc], lookups[component.ac], bits, &dc[c], out)) {
-        return false;
-      }
-      if (needed) out += 64;
+    int32_t value = extend(next << length, size);
+    bits.drop(length + size);
+    if (is_dc) {
+      // No array is indexed by what is not known before, so that all of this lies in registers.
+      value += component == 0 ? last_dc[0] : component == 1 ? last_dc[1] : last_dc[2];
+      value = static_cast<int16_t>(value);
+      if (component == 0) last_dc[0] = value;
+      if (component == 1) last_dc[1] = value;
+      if (component == 2) last_dc[2] = value;
     }
-    if (++column == region.across) {
-      column = 0;
-      ++row;
-    }
+    if ((is_dc || size > 0) && place.out() != nullptr)
+      place.out()[at] = static_cast<int16_t>(value);
+    k = is_end ? 64 : at + 1;
+    if (k < 64) continue;
+    if (bits.is_past_end()) return false;
+    if (!place.next()) break;
+    component = place.component();
+    k = 0;
   }
   // A segment that leaves a whole byte unread is malformed.
-  return segment.end_mcu < segment.whole_end || segment.end_bit - bits.bit() < 8;
+  return segment.end_mcu < segment.whole_end || bits.left() < 8;
 }
 
 }  // namespace forebay::jpeg::gpu

@@ -9,19 +9,22 @@
 
 namespace forebay::jpeg::gpu {
 
-// A Huffman table: a lookup for codes of up to kQuickBits, and tables for longer codes (T.81
+// A Huffman table. A code of at most kQuickBits is found in `quick`. Longer codes begin with ones
+// in nearly all tables, and those are in `late`. The remaining ones are found by their length (T.81
 // F.2.2.3).
 struct HuffmanLookup {
   static constexpr uint32_t kQuickBits = 10;
+  static constexpr uint32_t kLate = 1 << 10;
+  static constexpr uint32_t kLateBegin = (1 << 16) - kLate;
   uint16_t quick[1 << kQuickBits];  // by the next bits: symbol | length << 8; 0: longer code
+  uint16_t late[kLate];             // by the next 16 bits - kLateBegin; 0: not in this table
   int32_t code_end[17];             // by length: codes below this are not longer; left-aligned
   int32_t first[17];                // by length: index of the first symbol - the first code
   uint8_t values[256];
-  uint8_t natural[64];  // natural position by position in zigzag order
 };
 
 struct Component {
-  alignas(16) int16_t steps[64];  // quantisation steps in natural order
+  alignas(16) int16_t steps[64];  // quantisation steps in zigzag order
   uint32_t dc;                    // the number of its DC lookup
   uint32_t ac;
   uint32_t mcu_width;  // samples
@@ -60,10 +63,17 @@ struct Region {
   uint32_t y;
   uint32_t width;
   uint32_t height;
-  uint64_t pixels;  // where the pixels begin: three planes of width x height
+  // Where the pixels begin: three planes of height x pixel_stride(). A row begins kPixelsTogether-
+  // aligned in the image, so it has up to three pixels before the region and three after it.
+  uint64_t pixels;
 
+  static constexpr uint32_t kPixelsTogether = 4;
   FOREBAY_GPU uint32_t needed_blocks() const { return (right - left) * (bottom - top) * blocks; }
-  FOREBAY_GPU uint32_t area() const { return width * height; }
+  FOREBAY_GPU uint32_t pixels_before() const { return x % kPixelsTogether; }
+  FOREBAY_GPU uint32_t pixel_stride() const {
+    return (pixels_before() + width + kPixelsTogether - 1) / kPixelsTogether * kPixelsTogether;
+  }
+  FOREBAY_GPU uint32_t plane_bytes() const { return pixel_stride() * height; }
 };
 
 struct SegmentTask {
