@@ -5,26 +5,30 @@ times. The near side's core is limited by a control group's quota. The consumer 
 time after each batch, or trains a small network. Every batch's checksum must be that of the host
 alone. Needs root, cgroup v1 and two cores.
 
-a: seconds that the host takes for a batch alone; b: those of the near side's core, for the same
-work; bound: the time of an epoch of N batches if nothing else took any, max(N / (1/a + 1/b), N g),
-where g is what the consumer takes
+a: seconds that the host takes for a batch alone, measured right before each point; b: those of the
+near side's core for the same work, measured once for a quota, and taken to change like a; bound:
+the time of an epoch of N batches if nothing else took any, max(N / (1/a + 1/b), N g), where g is
+what the consumer takes
 of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's part of a core; G: the
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
 cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
-usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …]
+receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives
+All are medians of the rounds.
+usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N]
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lib.comparison import report, show_table
 from lib.sync_job import control_group
@@ -34,6 +38,7 @@ PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
 FOREBAY = os.environ["FOREBAY_BIN"]
 PROGRAM = Path(__file__).parent / "lib/prong_program.py"
+TIMES = ("a", "alone", "ours")  # of a Point; a is of a batch
 
 
 def pack(photos: Path, batches: int, folder: Path) -> Path:
@@ -94,42 +99,80 @@ def check_same(result: Any, alone: Any) -> None:
             sys.exit(f"prong: batches of epoch {number} differ from those of the host alone")
 
 
+class Point(NamedTuple):
+    """What one round measured, of an epoch, in seconds but for `share` and `late`."""
+
+    a: float
+    alone: float
+    ours: float
+    alone_cpu: float
+    ours_cpu: float
+    share: float
+    late: float
+
+
+def measure_point(data: Path, quota: float, pace: str) -> Point:
+    """Measures the host alone and with a near side, one after the other."""
+    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": []}
+    host = run({**settings, "seconds": 0})
+    a = best(host)["seconds"] / host["batches"]
+    seconds = None if pace == "net" else float(pace) * a
+    alone = host if seconds == 0 else run({**settings, "seconds": seconds})
+    with control_group() as group, near_side(data, group) as url:
+        limit(group, quota)
+        ours = run({**settings, "seconds": seconds, "sides": [url]})
+    check_same(ours, alone)
+    took, before = best(ours), best(alone)
+    batches = sum(side["batches"] for side in ours["sides"])
+    late = sum(side["late"] for side in ours["sides"])
+    share = batches / (ours["batches"] * len(ours["epochs"]))
+    return Point(a, before["seconds"], took["seconds"], before["cpu"], took["cpu"], share, late)
+
+
+def figures_of(point: Point, b: float, pace: str, batches: int) -> dict[str, float | None]:
+    """A round's figures."""
+    bound = batches / (1 / point.a + 1 / b)
+    if pace != "net":
+        bound = max(bound, batches * float(pace) * point.a)
+    received = point.share * batches
+    made_cpu = (1 - point.share) * point.alone_cpu
+    return {
+        "of_bound": None if pace == "net" else point.ours / bound,
+        "gain": point.alone / point.ours - 1,
+        "share": point.share,
+        "cpu_saving": 1 - point.ours_cpu / point.alone_cpu,
+        "receive": (point.ours_cpu - made_cpu) / received if received else None,
+    }
+
+
+def middle(values: list[float | None]) -> float | None:
+    """The median; None where nothing was measured."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
 def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Measures all points; gives the table's rows and the figures."""
     rows: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": []}
-    host = run({**settings, "seconds": 0})
-    batches = host["batches"]
-    a = best(host)["seconds"] / batches
-    figures["a"] = a
+    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": [], "seconds": 0}
     for quota in arguments.quotas:
+        host = run(settings)
+        batches = host["batches"]
         with control_group() as group:
             limit(group, quota)
-            b = best(run({**settings, "seconds": 0}, group, NEAR_CORE))["seconds"] / batches
-        figures[f"b_{quota}"] = b
+            near = run({**settings, "epochs": 2}, group, NEAR_CORE)
+        ratio = best(near)["seconds"] / best(host)["seconds"]
+        figures[f"b_over_a_{quota}"] = ratio
         for pace in arguments.paces:
-            g = None if pace == "net" else float(pace) * a
-            alone = run({**settings, "seconds": g})
-            with control_group() as group, near_side(data, group) as url:
-                limit(group, quota)
-                ours = run({**settings, "seconds": g, "sides": [url]})
-            check_same(ours, alone)
-            took, before = best(ours), best(alone)
-            together = batches / (1 / a + 1 / b)
-            bound = max(together, batches * (g or 0))
-            made = sum(side["batches"] for side in ours["sides"])
-            name = f"{quota}_{pace}"
-            figures |= {
-                f"of_bound_{name}": None if g is None else took["seconds"] / bound,
-                f"gain_{name}": before["seconds"] / took["seconds"] - 1,
-                f"cpu_saving_{name}": 1 - took["cpu"] / before["cpu"],
-                f"share_{name}": made / (batches * len(ours["epochs"])),
-            }
-            late = sum(side["late"] for side in ours["sides"])
+            points = [measure_point(data, quota, pace) for _ in range(arguments.rounds)]
+            rounds = [figures_of(point, ratio * point.a, pace, batches) for point in points]
+            found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
+            figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
+            seconds = [statistics.median(getattr(p, name) for p in points) for name in TIMES]
             rows[f"{quota} of a core, g = {pace}"] = [
-                b / a, before["seconds"], took["seconds"], figures[f"of_bound_{name}"] or 0,
-                *(figures[f"{what}_{name}"] for what in ("gain", "share", "cpu_saving")), late,
+                ratio, *seconds, *(value or 0 for value in found.values()),
+                sum(point.late for point in points) / len(points),
             ]  # fmt: skip
             print(".", end="", flush=True)
     print()
@@ -140,9 +183,10 @@ def main(words: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="./dev bench prong", description=__doc__)
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--batches", type=int, default=50)
     parser.add_argument("--quotas", type=float, nargs="+", default=[0.1, 0.25, 0.5, 1.0])
-    parser.add_argument("--paces", nargs="+", default=["net", "0", "0.25", "0.5", "1", "2"])
+    parser.add_argument("--paces", nargs="+", default=["net", "0", "0.5", "1", "2"])
+    parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
         data = pack(arguments.photos, arguments.batches, Path(folder))
@@ -150,8 +194,9 @@ def main(words: Sequence[str] | None = None) -> None:
     show_table(
         "near side, consumer",
         {
-            "b / a": "8.2f", "alone s": "10.2f", "ours s": "10.2f", "of bound": "10.3f",
-            "gain": "10.3f", "share": "10.3f", "CPU saved": "11.3f", "late": "6d",
+            "b / a": "8.2f", "a s": "8.3f", "alone s": "9.2f", "ours s": "8.2f",
+            "of bound": "10.3f", "gain": "8.3f", "share": "8.3f", "CPU saved": "11.3f",
+            "receive s": "11.4f", "late": "6.1f",
         },
         rows,
         width=26,

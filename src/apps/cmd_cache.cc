@@ -10,6 +10,7 @@
 #include "io/file_system.h"
 #include "io/serve/page_server.h"
 #include "progress.h"
+#include "secret_file.h"
 #include "serving.h"
 #include "storage_options.h"
 #include "store/in_place_dataset.h"
@@ -95,7 +96,7 @@ Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
                               .for_all_jobs = true};
   if (!args.secret_file.empty()) {
     auto secret = read_secret(args.secret_file);
-    if (!secret) return tl::unexpected(secret.error().at("cache"));
+    if (!secret) return tl::unexpected(secret.error().at("cache: --secret-file"));
     options.secret = std::move(*secret);
   }
   if (!args.members.empty()) {

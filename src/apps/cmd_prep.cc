@@ -6,6 +6,7 @@
 #include "io/file_system.h"
 #include "prep/near_side.h"
 #include "progress.h"
+#include "secret_file.h"
 #include "serving.h"
 #include "storage_options.h"
 #include "store/in_place_dataset.h"
@@ -33,7 +34,7 @@ Status serve(Args args) {
   args.options.port = place->port;
   if (!args.secret_file.empty()) {
     auto secret = read_secret(args.secret_file);
-    if (!secret) return secret.error().at("prep");
+    if (!secret) return secret.error().at("prep: --secret-file");
     args.options.secret = std::move(*secret);
   }
   const io::AnyOrigin origin = origin_of(args.storage);

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "arguments.h"
 #include "base/limits.h"
 #include "io/machine.h"
+#include "secret_file.h"
 #include "storage_options.h"
 #include "train/job.h"
 
@@ -168,6 +170,14 @@ void catch_interrupt() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
+base::Result<io::Secret> secret_of_near_sides(const std::string& file) {
+  const char* const given = std::getenv("FOREBAY_PREP_SECRET");
+  if (file.empty()) return io::Secret(given == nullptr ? "" : given);
+  auto secret = read_secret(file);
+  if (!secret) return tl::unexpected(secret.error().at("--prep-secret-file"));
+  return secret;
+}
+
 int run(const train::Job& job, const StorageArguments& storage) {
   io::AnyOrigin everywhere = origin_of(storage);
   const auto summary = train::run_job(everywhere, job);
@@ -195,6 +205,13 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
   app.add_option("--sync", strategy,
                  "Train in all processes that torchrun started, each on --batch samples in a step, "
                  "and exchange by this strategy: auto, allreduce, ako, pairs or local");
+  app.add_option("--prep", job.prep.sides,
+                 "Near sides, which prepare a share of the batches: https://HOST:PORT of "
+                 "`forebay prep`, also several")
+      ->type_name("URL");
+  std::string secret_file;
+  app.add_option("--prep-secret-file", secret_file,
+                 "A file with the near sides' secret (else FOREBAY_PREP_SECRET is it)");
   StorageArguments storage;
   add_storage_option(app, &storage);
   try {
@@ -209,6 +226,12 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
                "forebay: train: --sync needs `forebay train`, which starts Python for it\n");
     return kExitWrongUsage;
   }
+  const auto secret = secret_of_near_sides(secret_file);
+  if (!secret) {
+    fmt::print(stderr, "forebay: train: {}\n", secret.error().message());
+    return kExitFailed;
+  }
+  job.prep.secret = *secret;
   catch_interrupt();
   try {
     return run(job, storage);

@@ -4,7 +4,6 @@
 
 #include "io/find_address.h"
 #include "io/http/answer.h"
-#include "io/large_buffer.h"
 #include "io/machine.h"
 #include "prep/paths.h"
 
@@ -43,7 +42,8 @@ Status error_of(int code, const std::string& text) {
 // Takes an answer: its text where it says that something failed, else bytes at `memory_`.
 class Taker final : public io::http::Sink {
  public:
-  explicit Taker(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  Taker(uint64_t bytes_max, std::shared_ptr<ReceivedMemory> received)
+      : bytes_max_(bytes_max), received_(std::move(received)) {}
 
   Status begin(const io::http::Head& head) override {
     code_ = head.code;
@@ -55,8 +55,7 @@ class Taker final : public io::http::Sink {
                   base::human_bytes(bytes_));
     }
     try {
-      const auto memory = std::make_shared<io::LargeBuffer>(bytes_);
-      memory_ = std::shared_ptr<uint8_t>(memory, memory->data());
+      memory_ = received_->take(bytes_);
     } catch (const std::bad_alloc&) {
       return fail(Code::kNoMemory, "no memory for a batch of {}", base::human_bytes(bytes_));
     }
@@ -82,6 +81,7 @@ class Taker final : public io::http::Sink {
 
  private:
   const uint64_t bytes_max_;
+  const std::shared_ptr<ReceivedMemory> received_;
   int code_ = 0;
   std::string text_;
   std::shared_ptr<uint8_t> memory_;
@@ -145,7 +145,7 @@ NearClient::~NearClient() = default;
 
 void NearClient::send_job(const SidePlace& place, const std::string& text,
                           std::function<void(Status)> done) {
-  const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax);
+  const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
   client_for(place).start({.host = place.host,
                            .port = place.port,
                            .target = std::string(kJobsPath),
@@ -160,7 +160,7 @@ void NearClient::send_job(const SidePlace& place, const std::string& text,
 void NearClient::fetch(const SidePlace& place, const Expected& expected,
                        std::shared_ptr<const std::atomic<bool>> unwanted,
                        std::function<void(Result<Fetched>)> done) {
-  const auto taker = std::make_shared<Taker>(expected.tensor_bytes + kFrontBytesMost);
+  const auto taker = std::make_shared<Taker>(expected.tensor_bytes + kFrontBytesMost, received_);
   const std::string target =
       text_of({.job = expected.job, .epoch = expected.epoch, .step = expected.step});
   client_for(place).start(

@@ -9,6 +9,7 @@
 #include "io/secret.h"
 #include "io/serve/range_client.h"
 #include "prep/batch_bytes.h"
+#include "prep/received_memory.h"
 
 namespace forebay::prep {
 
@@ -55,6 +56,7 @@ class NearClient {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
+  const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
   std::unique_ptr<io::serve::RangeClient> plain_;
   std::unique_ptr<io::serve::RangeClient> tls_;  // null without a secret
 };

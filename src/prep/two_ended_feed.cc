@@ -161,6 +161,11 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   setup.job = std::move(*job);
   for (const std::string& url : prep.sides) {
     ASSIGN_OR_RETURN(setup.places.emplace_back(), parse_side(url));
+    if (!setup.places.back().is_tls || !prep.secret.empty()) continue;
+    return fail(Code::kInvalid,
+                "prep: {} asks for a secret, and none is given; FOREBAY_PREP_SECRET may hold what "
+                "`forebay prep --secret-file` has there",
+                url);
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto sides = static_cast<uint32_t>(setup.places.size());

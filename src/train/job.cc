@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include "io/machine.h"
+#include "prep/two_ended_feed.h"
 #include "train/classes.h"
+#include "train/sources.h"
 
 namespace forebay::train {
 
@@ -15,6 +17,8 @@ namespace {
 struct Feeds {
   std::unique_ptr<feed::Feed> training;
   std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
+  // The training feed where near sides help; else null.
+  const prep::TwoEndedFeed* near = nullptr;
 };
 
 // How many threads a process takes that was not told so.
@@ -34,7 +38,13 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
     training.global_batch *= job.together->processes();
     if (training.threads == 0) training.threads = own_cores(job);
   }
-  ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
+  if (job.prep.sides.empty()) {
+    ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
+  } else {
+    ASSIGN_OR_RETURN(auto both, prep::TwoEndedFeed::open(dataset, training, job.prep));
+    feeds.near = both.get();
+    feeds.training = std::move(both);
+  }
   if (job.validation.empty() || !is_first(job.together)) return feeds;
   ASSIGN_OR_RETURN(const auto validation,
                    store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
@@ -101,7 +111,7 @@ Status report_first_batch(Log& log, int64_t ns, int64_t torch_ns) {
   return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
 }
 
-Status report(Log& log, const Summary& summary) {
+Status report(Log& log, const Summary& summary, const NearReport& near) {
   nlohmann::json fields = {{"steps", summary.steps},
                            {"epochs", summary.epochs},
                            {"seconds", summary.seconds},
@@ -117,9 +127,10 @@ Status report(Log& log, const Summary& summary) {
                        100 * summary.validation->accuracy(), summary.validation->samples);
   }
   if (summary.bad_samples > 0) top1 += fmt::format("; {} bad samples", summary.bad_samples);
-  log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}",
+  near.add_to(&fields);
+  log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}{}",
                       summary.epochs, summary.steps, summary.seconds, 100 * summary.wait_share,
-                      top1));
+                      top1, near.text()));
   return log.event("summary", fields);
 }
 
@@ -150,6 +161,7 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
     ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
   }
   RunOptions run = run_options(job, options);
+  if (feeds.near != nullptr) run.near = [&feeds] { return feeds.near->prep_stats(); };
   // The processes' results differ by what they exchange and when, so their threads may, too.
   const int threads = job.together == nullptr ? at::get_num_threads() : 0;
   run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
@@ -164,7 +176,7 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   };
   ASSIGN_OR_RETURN(const Summary summary,
                    train(learner, *model, *feeds.training, feeds.validation.get(), fs, log, run));
-  RETURN_IF_ERROR(report(log, summary));
+  RETURN_IF_ERROR(report(log, summary, NearReport(run.near)));
   return summary;
 }
 

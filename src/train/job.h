@@ -2,6 +2,7 @@
 // train() (run.h) works on, and reports the result.
 #pragma once
 
+#include "prep/prep_options.h"
 #include "train/run.h"
 #include "train/stage_options.h"
 
@@ -14,6 +15,7 @@ struct Job {
   std::string validation;  // the packed dataset that is measured on; empty for none
   std::string init;        // a safetensors file of first weights; empty for random ones
   std::string log;         // a file for JSON lines; empty for none
+  prep::PrepOptions prep;  // near sides that help with the training batches; none is the default
   // These are RunOptions' members of the same names.
   std::string out;
   bool resume = false;

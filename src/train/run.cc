@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/machine.h"
+#include "train/sources.h"
 
 namespace forebay::train {
 
@@ -44,40 +45,6 @@ struct Interval {
             {"loss", ratio(loss, static_cast<double>(steps))},
             {"accuracy", ratio(static_cast<double>(correct), count)}};
   }
-};
-
-// What came over a network so far, and what it cost.
-class LinkReport {
- public:
-  LinkReport(const feed::FeedStats& stats, const feed::Price& price)
-      : stats_(stats), cost_(feed::cost(stats, price)) {}
-
-  // To be appended to a line; empty where nothing came over a network.
-  std::string text() const {
-    std::string out = feed::describe_link(stats_);
-    if (out.empty()) return out;
-    if (cost_ > 0) out += fmt::format(", cost {:.4g}", cost_);
-    return "  link: " + out;
-  }
-  void add_to(nlohmann::json* fields) const {
-    const io::Traffic& link = stats_.link;
-    if (link.requests == 0) return;
-    nlohmann::json& out = (*fields)["link"];
-    out = {{"requests", link.requests},
-           {"retries", link.retries},
-           {"hedges", link.hedges},
-           {"bytes_received", link.bytes_received},
-           {"bytes_sent", link.bytes_sent},
-           {"latency_s", link.latency_s},
-           {"bytes_per_s", link.bytes_per_s},
-           {"bytes_read", stats_.bytes_read},
-           {"whole_bytes", stats_.whole_bytes}};
-    if (cost_ > 0) out["cost"] = cost_;
-  }
-
- private:
-  const feed::FeedStats stats_;
-  const double cost_;
 };
 
 class Run {
@@ -298,14 +265,17 @@ class Run {
     const double eta_s =
         left * ratio(seconds_since(interval.start_ns), static_cast<double>(interval.steps));
     const LinkReport link(training_.stats(), options_.price);
+    const NearReport near(options_.near);
     log_.progress(fmt::format(
         "epoch {}/{} step {}/{}  {:.0f} samples/s  waiting {:.1f} %  loss {:.3f}  accuracy "
         "{:.1f} %  {:.0f} s left{}",
         epoch + 1, options_.epochs, step, training_.steps(), fields["samples_per_s"].get<double>(),
         100 * fields["wait_share"].get<double>(), fields["loss"].get<double>(),
         100 * fields["accuracy"].get<double>(), eta_s,
-        link.text() + (options_.together == nullptr ? "" : "  " + options_.together->describe())));
+        link.text() + near.text() +
+            (options_.together == nullptr ? "" : "  " + options_.together->describe())));
     link.add_to(&fields);
+    near.add_to(&fields);
     fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
     return log_.event("step", fields);
   }
@@ -337,8 +307,11 @@ class Run {
       fields["sync"] = nlohmann::json::parse(options_.together->stats());
     }
     const LinkReport link(training_.stats(), options_.price);
-    log_.say(line + fmt::format(", {:.0f} s{}", seconds_since(start_ns_), link.text()));
+    const NearReport near(options_.near);
+    log_.say(line +
+             fmt::format(", {:.0f} s{}{}", seconds_since(start_ns_), link.text(), near.text()));
     link.add_to(&fields);
+    near.add_to(&fields);
     return log_.event("epoch", fields);
   }
 

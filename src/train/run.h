@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 
+#include "prep/prep_options.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
 #include "train/log.h"
@@ -28,6 +29,8 @@ struct RunOptions {
   std::optional<double> target_accuracy;
   // The options that the weights depend on, for Progress::options (checkpoint.h).
   std::string fingerprint;
+  // What near sides do; empty where none help.
+  std::function<prep::PrepStats()> near;
   // The other processes that train the same model; null for none. Rank 0 alone writes to `out` and
   // reads it, and measures.
   Together* together = nullptr;

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import pickle
 import socket
@@ -231,10 +232,11 @@ def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch:
         monkeypatch.setenv("FOREBAY_PREP_SECRET", secret)
         got = batches_until(loader(packed, prep=side.url), lambda figures: figures["batches"])
         assert got == plain(packed, len(got))
-        for wrong in ("another secret of the tests", ""):
-            one = loader(packed, prep=forebay.Prep(side.url, wrong))
-            assert batches(one) == expected
-            assert not one.near_sides()[0]["is_up"]
+        one = loader(packed, prep=forebay.Prep(side.url, "another secret of the tests"))
+        assert batches(one) == expected
+        assert not one.near_sides()[0]["is_up"]
+        with pytest.raises(ValueError, match="asks for a secret, and none is given"):
+            batches(loader(packed, prep=forebay.Prep(side.url, "")))
     shown = Path(f"/proc/{os.getpid()}/cmdline").read_text()
     assert secret not in shown
 
@@ -349,3 +351,32 @@ def test_a_near_side_that_lies_is_not_used_any_more(images: dict[str, bytes], tm
         (figures,) = one.near_sides()
         assert not figures["is_up"]
         assert figures["batches"] == 0
+
+
+def test_the_trainer_learns_the_same(packed: Path, tmp_path: Path):
+    words = ["train", packed, "--epochs", 2, "--batch", 8, "--width", 2, "--size", 64]
+    words += ["--crop", "resized", "--threads", 1, "--feed-threads", 1, "--log-steps", 1]
+    run_forebay(*words, "--out", tmp_path / "alone")
+    secret = tmp_path / "secret"
+    secret.write_text("a secret of at least so many letters")
+    log = tmp_path / "log"
+    with near_side(packed, "--secret-file", str(secret)) as side:
+        with_prep = ["--prep", side.url, "--prep-secret-file", secret, "--log", log]
+        done = run_forebay(*words, "--out", tmp_path / "both", *with_prep)
+    weights = [tmp_path / name / "model.safetensors" for name in ("alone", "both")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert "near sides: " in done.stderr and "1 of 1 there" in done.stderr
+    summary = json.loads(log.read_text().splitlines()[-1])
+    (of_side,) = summary["prep"]["sides"]
+    assert of_side["name"] == side.url and of_side["is_up"] and of_side["trouble"] == ""
+    assert summary["prep"]["host_steps"] + of_side["steps"] == summary["steps"]
+
+
+def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
+    words = ["train", packed, "--epochs", 1, "--batch", 8, "--width", 2]
+    for more, said in (
+        (["--prep", "nowhere"], '"nowhere" does not name a near side'),
+        (["--prep", "https://127.0.0.1:9"], "asks for a secret"),
+        (["--prep", "https://127.0.0.1:9", "--prep-secret-file", tmp_path / "none"], "cannot open"),
+    ):
+        assert said in run_forebay(*words, *more, code=1).stderr

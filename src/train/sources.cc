@@ -1,0 +1,61 @@
+#include "train/sources.h"
+
+namespace forebay::train {
+
+std::string NearReport::text() const {
+  if (!stats_) return {};
+  uint64_t steps = 0;
+  size_t up = 0;
+  for (const prep::SideStats& side : stats_->sides) {
+    steps += side.steps;
+    up += side.is_up ? 1 : 0;
+  }
+  const auto all = static_cast<double>(steps + stats_->host_steps);
+  return fmt::format("  near sides: {:.0f} % of steps, {} of {} there",
+                     all > 0 ? 100 * static_cast<double>(steps) / all : 0, up,
+                     stats_->sides.size());
+}
+
+void NearReport::add_to(nlohmann::json* fields) const {
+  if (!stats_) return;
+  nlohmann::json sides = nlohmann::json::array();
+  for (const prep::SideStats& side : stats_->sides) {
+    sides.push_back({{"name", side.name},
+                     {"is_up", side.is_up},
+                     {"trouble", side.trouble},
+                     {"steps", side.steps},
+                     {"late", side.late},
+                     {"checked", side.checked},
+                     {"bytes", side.bytes},
+                     {"step_s", side.step_s}});
+  }
+  (*fields)["prep"] = {{"host_steps", stats_->host_steps},
+                       {"host_step_s", stats_->host_step_s},
+                       {"remade_steps", stats_->remade_steps},
+                       {"sides", sides}};
+}
+
+std::string LinkReport::text() const {
+  std::string out = feed::describe_link(stats_);
+  if (out.empty()) return out;
+  if (cost_ > 0) out += fmt::format(", cost {:.4g}", cost_);
+  return "  link: " + out;
+}
+
+void LinkReport::add_to(nlohmann::json* fields) const {
+  const io::Traffic& link = stats_.link;
+  if (link.requests == 0) return;
+  nlohmann::json& out = (*fields)["link"];
+  out = {{"requests", link.requests},
+         {"retries", link.retries},
+         {"hedges", link.hedges},
+         {"bytes_received", link.bytes_received},
+         {"bytes_sent", link.bytes_sent},
+         {"latency_s", link.latency_s},
+         {"bytes_per_s", link.bytes_per_s},
+         {"bytes_read", stats_.bytes_read},
+         {"whole_bytes", stats_.whole_bytes}};
+  if (cost_ > 0) out["cost"] = cost_;
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,42 @@
+// What progress lines and the log say of where the training batches came from.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "feed/feed.h"
+#include "prep/prep_options.h"
+
+namespace forebay::train {
+
+// Who prepared the steps so far.
+class NearReport {
+ public:
+  explicit NearReport(const std::function<prep::PrepStats()>& near) {
+    if (near) stats_ = near();
+  }
+  // To be appended to a line; empty where no near sides help.
+  std::string text() const;
+  void add_to(nlohmann::json* fields) const;
+
+ private:
+  std::optional<prep::PrepStats> stats_;
+};
+
+// What came over a network so far, and what it cost.
+class LinkReport {
+ public:
+  LinkReport(const feed::FeedStats& stats, const feed::Price& price)
+      : stats_(stats), cost_(feed::cost(stats, price)) {}
+  // To be appended to a line; empty where nothing came over a network.
+  std::string text() const;
+  void add_to(nlohmann::json* fields) const;
+
+ private:
+  const feed::FeedStats stats_;
+  const double cost_;
+};
+
+}  // namespace forebay::train
