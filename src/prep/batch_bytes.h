@@ -23,6 +23,7 @@
 #include "feed/batch.h"
 #include "feed/options.h"
 #include "feed/state.h"
+#include "prep/wire_bytes.h"
 
 namespace forebay::prep {
 
@@ -55,6 +56,8 @@ struct Expected {
   image::Size size = {};                              // Batch::size
   uint64_t tensor_bytes = 0;
   uint32_t pixel_bytes = 0;  // of an image of its own size
+  // Makes the batch's tensor of the one that comes; null: that is the batch's.
+  std::shared_ptr<const FromBytes> from_bytes = {};
 };
 // What each batch of a feed with these options has. Whoever expects one sets the job, the epoch,
 // the step and the number of the dataset's samples.
@@ -66,8 +69,8 @@ struct ReceivedBatch {
 };
 // Takes `bytes` bytes at `memory`, which begins at a multiple of 64 so that the tensor does. The
 // batch's tensor lies in this memory, which lives as long as the batch; all else is copied. The
-// bytes may be any. Errors: kCorrupt, with what is wrong, unless they are what encode_batch() made
-// for the expected batch.
+// bytes may be any; base::kPlanarPadding more must be readable. Errors: kCorrupt, with what is
+// wrong, unless they are what encode_batch() made for the expected batch; kNoMemory.
 Result<ReceivedBatch> decode_batch(std::shared_ptr<uint8_t> memory, uint64_t bytes,
                                    const Expected& expected);
 

@@ -233,6 +233,17 @@ Status check_expected(const BatchHeader& header, const Expected& expected) {
   return {};
 }
 
+Status make_numbers(const FromBytes& from_bytes, InMemory* batch) {
+  try {
+    batch->memory = from_bytes.make(batch->images, batch->valid);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "no memory for its numbers");
+  }
+  batch->images = batch->memory.get();
+  batch->images_bytes = from_bytes.tensor_bytes();
+  return {};
+}
+
 Result<ReceivedBatch> decode(std::shared_ptr<uint8_t> memory, uint64_t length,
                              const Expected& expected) {
   const Bytes bytes(memory.get(), length);
@@ -250,6 +261,8 @@ Result<ReceivedBatch> decode(std::shared_ptr<uint8_t> memory, uint64_t length,
   batch->images_bytes = header.tensor_bytes;
   if (header.tensor_bytes > 0) batch->images = memory.get() + header.front_bytes;
   batch->memory = std::move(memory);
+  if (expected.from_bytes != nullptr)
+    RETURN_IF_ERROR(make_numbers(*expected.from_bytes, batch.get()));
   out.batch = std::move(batch);
   return out;
 }

@@ -55,7 +55,7 @@ class Taker final : public io::http::Sink {
                   base::human_bytes(bytes_));
     }
     try {
-      memory_ = received_->take(bytes_);
+      memory_ = received_->take(bytes_ + base::kPlanarPadding);
     } catch (const std::bad_alloc&) {
       return fail(Code::kNoMemory, "no memory for a batch of {}", base::human_bytes(bytes_));
     }

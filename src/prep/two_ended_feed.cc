@@ -156,7 +156,8 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
                 "prep: near sides prepare batches for the host's memory; use decode=\"cpu\"");
   }
   TwoEndsSetup setup{.dataset = dataset, .options = options};
-  auto job = encode_job({.dataset = base::to_hex(dataset->fingerprint()), .options = options});
+  auto job = encode_job(
+      {.dataset = base::to_hex(dataset->fingerprint()), .options = wire_options(options)});
   if (!job) return tl::unexpected(job.error().at("prep"));
   setup.job = std::move(*job);
   for (const std::string& url : prep.sides) {

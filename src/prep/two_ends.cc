@@ -24,7 +24,11 @@ constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers ar
 constexpr uint64_t kDamagedMost = 3;
 
 Expected expected_of(const TwoEndsSetup& setup) {
-  Expected out = expected_batches(setup.options);
+  const feed::FeedOptions wire = wire_options(setup.options);
+  Expected out = expected_batches(wire);
+  if (wire.tensor.dtype != setup.options.tensor.dtype) {
+    out.from_bytes = std::make_shared<FromBytes>(setup.options, std::make_shared<ReceivedMemory>());
+  }
   out.job = job_name(setup.job);
   out.dataset_samples = setup.dataset->sample_count();
   return out;

@@ -42,7 +42,8 @@ def loader(dataset: Path | str, **options: Any) -> forebay.Loader:
 def digest(batch: Any) -> str:
     """A batch as a short text."""
     images, labels = batch
-    return hashlib.sha256(images.numpy().tobytes() + labels.numpy().tobytes()).hexdigest()
+    numbers = images.contiguous().view(torch.uint8).numpy()
+    return hashlib.sha256(numbers.tobytes() + labels.numpy().tobytes()).hexdigest()
 
 
 def batches(one: forebay.Loader, epochs: int = EPOCHS, pause: float = 0) -> list[str]:
@@ -134,14 +135,19 @@ def test_python_functions_run_on_the_host(packed: Path):
         assert got == plain(packed, len(got), **options)
 
 
-def test_bad_samples_are_replaced_and_listed(images: dict[str, bytes], tmp_path: Path):
-    some = dict(list(images.items())[:30])
-    damaged = pack(some, tmp_path)
+def pack_and_damage(images: dict[str, bytes], folder: Path) -> Path:
+    """Packs some images, and damages several of them there."""
+    damaged = pack(dict(list(images.items())[:30]), folder)
     chunk = next((damaged / "chunks").iterdir())
     content = bytearray(chunk.read_bytes())
     for at in range(len(content) // 3, len(content), len(content) // 9):
         content[at : at + 40] = bytes(40)
     chunk.write_bytes(content)
+    return damaged
+
+
+def test_bad_samples_are_replaced_and_listed(images: dict[str, bytes], tmp_path: Path):
+    damaged = pack_and_damage(images, tmp_path)
     with pytest.warns(UserWarning, match="cannot be used"):
         alone = loader(damaged)
         without = batches(alone, 2)
@@ -380,3 +386,37 @@ def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
         (["--prep", "https://127.0.0.1:9", "--prep-secret-file", tmp_path / "none"], "cannot open"),
     ):
         assert said in run_forebay(*words, *more, code=1).stderr
+
+
+_FORMS: dict[str, dict[str, Any]] = {
+    "float32": {},
+    "float16, channels last": {"dtype": "float16", "channels_last": True},
+    "bfloat16": {"dtype": "bfloat16"},
+    "odd sizes": {"size": (33, 47)},
+    "masked": {"shuffle": False, "drop_last": False},
+    "erased": {"more": [transforms.RandomErasing()]},
+    "bytes": {"bytes": True},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be used")
+@pytest.mark.parametrize("form", _FORMS)
+def test_numbers_that_the_host_makes_of_bytes(
+    packed: Path, images: dict[str, bytes], tmp_path: Path, form: str
+):
+    if form == "masked":
+        packed = pack_and_damage(images, tmp_path)
+    given = dict(_FORMS[form])
+    steps: list[Any] = [transforms.RandomResizedCrop(given.pop("size", 64))]
+    if not given.pop("bytes", False):
+        steps += [transforms.Normalize((0.1, 0.5, 0.9), (0.3, 0.01, 2.0))]
+    given["transform"] = steps + given.pop("more", [])
+    with near_side(packed) as side:
+        one = loader(packed, prep=side.url, **given)
+        got = batches_until(one, lambda figures: figures["batches"] >= 2)
+        (figures,) = one.near_sides()
+    assert got == plain(packed, len(got), **given)
+    values = BATCH * 3 * (33 * 47 if form == "odd sizes" else 64 * 64)
+    least = values * (4 if form == "erased" else 1)
+    received = figures["bytes"] / (figures["batches"] + figures["late"] + figures["checked"] + 3)
+    assert figures["bytes"] >= figures["batches"] * least and received < 1.5 * least
