@@ -13,7 +13,8 @@ of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's par
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
 cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
-receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives
+receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about: shares are of
+  all epochs, seconds of the fastest
 All are medians of the rounds.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N]
 """
@@ -134,7 +135,7 @@ def figures_of(point: Point, b: float, pace: str, batches: int) -> dict[str, flo
     bound = batches / (1 / point.a + 1 / b)
     if pace != "net":
         bound = max(bound, batches * float(pace) * point.a)
-    received = point.share * batches
+    received = 0 if pace == "net" else point.share * batches  # training takes CPU time too
     made_cpu = (1 - point.share) * point.alone_cpu
     return {
         "of_bound": None if pace == "net" else point.ours / bound,

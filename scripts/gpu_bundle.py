@@ -52,6 +52,8 @@ def add_kernel_tests() -> None:
 
 def main() -> None:
     """Writes the bundle and says how large it is."""
+    if shutil.which("nvcc") is None:
+        sys.exit("gpu: there is no nvcc here, without which the bundle would have no kernels")
     shutil.rmtree(BUNDLE, ignore_errors=True)
     add_package()
     add_kernel_tests()

@@ -101,7 +101,7 @@ class Forebay(Side):
         return forebay.BatchDecoder(own, device=device, dtype="float16", threads=THREADS)
 
     def begin(self, photos: Sequence[Photo]) -> Any:
-        """Begins a batch on the current stream."""
+        """Begins a batch after the current stream's work so far."""
         boxes = np.array([photo.box for photo in photos])
         return self.decoder([photo.packed for photo in photos], boxes=boxes)
 

@@ -14,14 +14,15 @@ from forebay._core import StoredFile
 from forebay.checks import flag, whole
 from forebay.core_transforms import is_cut
 from forebay.decoding import (
+    as_core_file,
     begin_batch,
     check_damaged,
     check_orientation,
     check_threads,
-    taken,
+    event_of,
     view_of,
 )
-from forebay.devices import check_device, current_stream, open_device
+from forebay.devices import check_device, current_stream, event_now, open_device
 from forebay.pipelines import only_in_python, split
 from forebay.pytorch import load_torch
 from forebay.recipes import recipe_of
@@ -44,7 +45,12 @@ class DecodedBatch:
 
     @property
     def images(self) -> Any:
-        """The batch; on a GPU, for later work on the current stream. Bad samples are zeros."""
+        """The batch; on a GPU, for later work on the current stream. Bad samples are zeros.
+
+        Raises:
+            OSError, MemoryError: The GPU failed, or there was not enough memory.
+            ValueError: The batch was begun in another process, from which this one forked.
+        """
         return self._ordered()._images
 
     def _ordered(self) -> "DecodedBatch":
@@ -63,12 +69,15 @@ class DecodedBatch:
         that do not belong there. They are in the batch after this call, and zeros before it.
 
         Raises:
-            OSError, MemoryError: The GPU failed, or its memory was not enough.
+            OSError, MemoryError: The GPU failed, or there was not enough memory.
+            ValueError: The batch was begun in another process, from which this one forked.
         """
         with self._lock:
             if self._errors is None:
                 assert self._pending is not None
-                self._errors = dict(self._pending.finish())
+                # What is written late comes after what the caller does with the images.
+                after = event_now(self._images.device) if self._images.is_cuda else None
+                self._errors = dict(self._pending.finish(event_of(after)))
                 self._pending = None
             return dict(self._errors)
 
@@ -215,7 +224,7 @@ class BatchDecoder:
         """
         core = self._core_here()
         views = [
-            file if isinstance(file, StoredFile) else taken(file, place)
+            file if isinstance(file, StoredFile) else as_core_file(file, place)
             for place, file in enumerate(files)
         ]
         count = len(views)

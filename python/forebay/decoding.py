@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -69,7 +69,11 @@ def check_threads(name: str, threads: int | None) -> int:
     Raises:
         ValueError: `threads` is no whole number above 0.
     """
-    return _core.usable_cores() if threads is None else whole(f"{name}: threads", threads, 1)
+    return (
+        _core.usable_cores()
+        if threads is None
+        else whole(f"{name}: threads", threads, 1, _core.THREADS_MAX)
+    )
 
 
 @overload
@@ -118,8 +122,8 @@ def decode(
         threads: How many threads decode several files at the same time; None: as many as this
             process may run at once. No more are started than there is work for.
         device: "cuda", "cuda:1" or a torch.device, which decodes the JPEGs that it can (packed
-            ones, and others with restart markers) on PyTorch's current stream; the CPU decodes the
-            rest.
+            ones, and others with restart markers) after the work so far of PyTorch's current
+            stream; the CPU decodes the rest.
         damaged: "refuse" raises DataError where the pixels' data is damaged or incomplete; with
             "decode" a JPEG becomes what libjpeg-turbo makes of it, with grey where rows are
             missing. What damage is: docs/images.md.
@@ -189,7 +193,7 @@ def view_of(file: Any, place: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(view)
 
 
-def taken(file: Any, place: int) -> Any:
+def as_core_file(file: Any, place: int) -> Any:
     """A file as the core takes it, which is fastest as bytes."""
     return file if isinstance(file, bytes) else view_of(file, place)
 
@@ -212,7 +216,7 @@ def begin_batch(
         core: Makes the batch.
         files: What the core's decoder takes.
         outs: Addresses of the samples in `images`.
-        images: Are kept as long as somebody writes there.
+        images: What is kept alive until the batch is over.
         drawn_for: What each file's augmentation is drawn for, [files].
         crops: [files, 6]: left, top, width and height of the crop, width and height of the sample,
             in pixels; None: as the transform draws them.
@@ -224,8 +228,13 @@ def begin_batch(
         What was begun.
     """
     after = None if device is None else event_now(device)
-    event = 0 if after is None else after.cuda_event
-    return core.begin(files, outs, drawn_for, crops, seed, epoch, (images, after), event)
+    room = (images, after)
+    return core.begin(files, outs, drawn_for, crops, seed, epoch, room, event_of(after))
+
+
+def event_of(event: Any) -> int:
+    """The cudaEvent_t of a torch.cuda.Event; 0 for None."""
+    return 0 if event is None else int(event.cuda_event)
 
 
 def _decode_there(
@@ -233,7 +242,7 @@ def _decode_there(
 ) -> list[Any]:
     import torch
 
-    files = [taken(file, place) for place, file in enumerate(data)]
+    files = [as_core_file(file, place) for place, file in enumerate(data)]
     sizes = [_size_of(file, number, oriented) for number, file in enumerate(files)]
     images = [
         torch.empty((height, width, 3), dtype=torch.uint8, device=device) for width, height in sizes
@@ -262,7 +271,7 @@ def _size_of(file: Any, number: int, oriented: bool) -> tuple[int, int]:
         raise _core.DataError(f"decode: image {number}: {error}") from None
 
 
-@cache
+@lru_cache(maxsize=8)
 def _whole_images(
     device: Any, damaged: _core.Damaged, oriented: bool, threads: int, process: int
 ) -> _core.BatchDecoder:

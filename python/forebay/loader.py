@@ -133,8 +133,8 @@ class Loader:
         pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster;
             threads ahead of the loop copy them there.
         device: "cuda", "cuda:1" or a torch.device where the batches are to be. Images cross the bus
-            as bytes, on a stream of their own, and are normalised on the device (before the bus
-            where RandomErasing or a function of yours comes after Normalize); the next
+            as bytes, on streams of their own, and are normalised on the device (before the bus
+            where a function of yours comes after Normalize); the next
             `prefetch_factor` batches lie on the device too. None: this machine's memory.
         decode: Where JPEGs are decoded, for batches on a GPU without functions of yours. "auto":
             the CPU decodes, and the GPU as little as keeps the loop from waiting. "gpu": the GPU

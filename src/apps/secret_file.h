@@ -8,7 +8,7 @@
 
 namespace forebay::apps {
 
-// Reads a file with a secret; the end of its line is no part of it. Errors: those of reading it.
+// Reads a file with a secret, without the line break at its end. Errors: those of reading it.
 base::Result<io::Secret> read_secret(const std::string& path);
 
 }  // namespace forebay::apps

@@ -29,7 +29,21 @@ image::Bytes bytes_of(const nb::bytes& file) {
   return {static_cast<const uint8_t*>(file.data()), file.size()};
 }
 
-using Decoder = InItsProcess<std::shared_ptr<image::BatchDecoder>>;
+// Its end waits for threads and for the GPU.
+class HeldBatchDecoder {
+ public:
+  explicit HeldBatchDecoder(std::shared_ptr<image::BatchDecoder> decoder) {
+    owner_.emplace(std::move(decoder));
+  }
+  ~HeldBatchDecoder() {
+    const WithoutInterpreter released;
+    owner_.reset();
+  }
+  image::BatchDecoder& operator*() const { return ***owner_; }
+
+ private:
+  std::optional<InItsProcess<std::shared_ptr<image::BatchDecoder>>> owner_;
+};
 
 // A batch that is being made, and what it works with: its room, and its files, which may be needed
 // again.
@@ -40,7 +54,8 @@ struct Pending {
   std::optional<Owner> owner;
 
   image::BatchDecoder::Pending& batch() const {
-    if (!owner->is_here()) throw nb::value_error("the batch was begun by a process that forked");
+    if (!owner->is_here())
+      throw nb::value_error("this batch was begun in the parent process; begin it again here");
     return ***owner;
   }
   ~Pending() {
@@ -49,11 +64,11 @@ struct Pending {
   }
 };
 
-std::unique_ptr<Pending> begin(const Decoder& decoder, std::vector<AnyFile> files,
+std::unique_ptr<Pending> begin(const HeldBatchDecoder& decoder, std::vector<AnyFile> files,
                                const Numbers& outs, const Numbers& drawn_for,
                                const std::optional<Crops>& crops, uint64_t seed, uint32_t epoch,
                                nb::object room, uint64_t after) {
-  image::BatchDecoder& self = **decoder;
+  image::BatchDecoder& self = *decoder;
   const size_t count = files.size();
   if (outs.size() != count || drawn_for.size() != count || (crops && crops->shape(0) != count)) {
     throw nb::value_error("outs, drawn_for and crops must have one entry for each file");
@@ -88,13 +103,13 @@ std::unique_ptr<Pending> begin(const Decoder& decoder, std::vector<AnyFile> file
   return out;
 }
 
-std::vector<Stored> store(const Decoder& self, const std::vector<File>& files) {
+std::vector<Stored> store(const HeldBatchDecoder& self, const std::vector<File>& files) {
   std::vector<image::Bytes> bytes;
   for (const File& file : files) bytes.push_back(bytes_of(file));
   base::Result<std::vector<Stored>> stored;
   {
     const WithoutInterpreter released;
-    stored = (*self)->store(bytes);
+    stored = (*self).store(bytes);
   }
   return unwrap(std::move(stored));
 }
@@ -109,12 +124,12 @@ void order_before(Pending& self, uint64_t stream) {
   if (!status.ok()) raise(status);
 }
 
-nb::list finish(Pending& self) {
+nb::list finish(Pending& self, uint64_t after) {
   image::BatchDecoder::Pending& batch = self.batch();
   std::span<const PrepareRequest> requests;
   {
     const WithoutInterpreter released;
-    requests = batch.finish();
+    requests = batch.finish(reinterpret_cast<void*>(after));
   }
   nb::list out;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -144,9 +159,10 @@ void bind_batch_decoder(nb::module_& m) {
            "Waits until the batch is made or, with a GPU, until the GPU has been given everything: "
            "then the later work of a cudaStream_t waits for the batch, whose room may be freed in "
            "that stream's order. Raises the device's errors.")
-      .def("finish", &finish,
+      .def("finish", &finish, nb::arg("after") = 0,
            "Waits for the batch. Returns the place of each bad sample and what is wrong with it. "
-           "Raises the device's errors.");
+           "after: a cudaEvent_t that samples come after which are made only now, or 0. Raises the "
+           "device's errors.");
   nb::class_<image::ResidentFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
       .def_prop_ro(
           "nbytes",
@@ -156,12 +172,12 @@ void bind_batch_decoder(nb::module_& m) {
           "How many bytes the file takes: of the GPU's memory, or of this machine's if `on_gpu` is "
           "False.")
       .def_prop_ro("on_gpu", [](const image::ResidentFile& self) { return self.jpeg.has_value(); });
-  nb::class_<Decoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
+  nb::class_<HeldBatchDecoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
       .def_static(
           "open",
           [](const image::Transform& transform, const image::TensorOptions& tensor,
              std::shared_ptr<image::gpu::Device> device, uint32_t threads, image::Damaged damaged) {
-            return std::make_unique<Decoder>(unwrap(
+            return std::make_unique<HeldBatchDecoder>(unwrap(
                 image::BatchDecoder::make(transform, tensor, std::move(device), threads, damaged)));
           },
           nb::arg("transform"), nb::arg("tensor"), nb::arg("device").none(), nb::arg("threads"),

@@ -11,6 +11,8 @@ namespace {
 // gets each group by several calls of its driver, and for the host.
 constexpr size_t kTogetherOnGpu = 32;
 constexpr size_t kTogetherOnHost = 16;
+// So many preparers, and two for each thread, may run although their batches are given up.
+constexpr size_t kRunningMore = 16;
 
 }  // namespace
 
@@ -31,21 +33,26 @@ size_t BatchDecoder::group_size(size_t requests) const {
 std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRequest> requests,
                                                            void* after) {
   std::unique_ptr<Pending> pending(new Pending(shared_from_this(), std::move(requests), after));
-  if (pending->groups_.size() <= 1) {  // waking a thread for it would take longer
+  const size_t groups = pending->groups_.size();
+  if (groups <= 1) {  // waking a thread for it would take longer
     for (Pending::Group& group : pending->groups_) pending->begin(&group);
     return pending;
   }
-  {
-    const base::MutexLock lock(mutex_);
-    if (!started_) {
-      crew_.start(threads_, [this](uint32_t) {
-        while (const auto task = tasks_.pop()) task->pending->begin(task->group);
-      });
-    }
-    started_ = true;
-  }
-  for (Pending::Group& group : pending->groups_) tasks_.push({pending.get(), &group});
+  start_threads(std::min<size_t>(groups, threads_));
+  pending->hand_out(&tasks_);
   return pending;
+}
+
+void BatchDecoder::start_threads(size_t count) {
+  const base::MutexLock lock(mutex_);
+  while (crews_.size() < count) {
+    crews_.emplace_back().start(1, [this](uint32_t) {
+      while (const auto task = tasks_.pop()) {
+        task->pending->begin(task->group);
+        task->pending->note_begun();
+      }
+    });
+  }
 }
 
 void BatchDecoder::make_on_host(std::span<PrepareRequest> requests) {
@@ -58,11 +65,15 @@ void BatchDecoder::make_on_host(std::span<PrepareRequest> requests) {
   idle_host_.push_back(std::move(preparer));
 }
 
-// Takes the first unused preparer whose work is done, or makes a new one.
+// Takes the first unused preparer whose work is done, or makes a new one. Where many run although
+// nobody uses them, because the GPU is far behind its callers, takes one that waits for its work.
 std::unique_ptr<GpuPreparer> BatchDecoder::take() {
   {
     const base::MutexLock lock(mutex_);
     auto one = std::ranges::find_if(idle_, [](const auto& idle) { return idle->is_done(); });
+    if (one == idle_.end() && idle_.size() >= 2 * size_t{threads_} + kRunningMore) {
+      one = idle_.begin();
+    }
     if (one != idle_.end()) {
       auto taken = std::move(*one);
       idle_.erase(one);
@@ -130,17 +141,41 @@ BatchDecoder::Pending::Pending(std::shared_ptr<BatchDecoder> decoder,
   for (size_t first = 0; first < all.size(); first += size) {
     groups_.push_back({all.subspan(first, std::min(size, all.size() - first)), nullptr});
   }
-  not_begun_ = groups_.size();
+}
+
+void BatchDecoder::Pending::hand_out(base::Queue<Task>* tasks) {
+  for (Group& group : groups_) {
+    {
+      const base::MutexLock lock(mutex_);
+      ++not_begun_;
+    }
+    try {
+      tasks->push({this, &group});
+    } catch (...) {
+      note_begun();  // else the end of this batch would wait for it for ever
+      throw;
+    }
+  }
 }
 
 // Makes a group's samples, or lets the GPU begin with them.
 void BatchDecoder::Pending::begin(Group* group) {
-  if (decoder_->device_ == nullptr) {
-    decoder_->make_on_host(group->requests);
-  } else {
-    group->preparer = decoder_->take();
-    group->preparer->begin(group->requests, true, after_);
+  try {
+    if (decoder_->device_ == nullptr) {
+      decoder_->make_on_host(group->requests);
+    } else {
+      group->preparer = decoder_->take();
+      group->preparer->begin(group->requests, true, after_);
+    }
+  } catch (const std::bad_alloc&) {
+    group->preparer = nullptr;  // waits for what it has begun
+    for (PrepareRequest& request : group->requests) {
+      request.status = {base::Code::kNoMemory, "BatchDecoder: there is no memory for the batch"};
+    }
   }
+}
+
+void BatchDecoder::Pending::note_begun() {
   const base::MutexLock lock(mutex_);
   if (--not_begun_ == 0) begun_.notify_all();
 }
@@ -154,16 +189,19 @@ Status BatchDecoder::Pending::order_before(void* stream) {
   wait_begun();
   for (const Group& group : groups_) {
     if (group.preparer != nullptr) RETURN_IF_ERROR(group.preparer->order_before(stream));
+    for (const PrepareRequest& request : group.requests) {
+      if (request.status.code() == base::Code::kNoMemory) return request.status;
+    }
   }
   ordered_ = true;
   return {};
 }
 
-std::span<const PrepareRequest> BatchDecoder::Pending::finish() {
+std::span<const PrepareRequest> BatchDecoder::Pending::finish(void* after) {
   wait_begun();
   for (Group& group : groups_) {
     if (group.preparer == nullptr) continue;
-    group.preparer->finish(group.requests);
+    group.preparer->finish(group.requests, after);
     decoder_->give_back(std::move(group.preparer));
   }
   return requests_;

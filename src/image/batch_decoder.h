@@ -2,6 +2,7 @@
 // Threads of its own do the work, or prepare it for a GPU.
 #pragma once
 
+#include <deque>
 #include <limits>
 
 #include "base/crew.h"
@@ -34,6 +35,9 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
                                                     Damaged damaged = Damaged::kRefuse);
   ~BatchDecoder() { tasks_.close(); }
 
+  class Pending;
+  // A group of requests (Pending::Group) that a thread is to begin.
+  struct Task;
   // A batch that is being made; used by one thread at a time.
   class Pending {
    public:
@@ -46,7 +50,10 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     Status order_before(void* stream);
     // Same contract as GpuPreparer::finish(). The first call waits. Returns the requests with their
     // outcomes.
-    std::span<const PrepareRequest> finish();
+    //
+    // Samples that are made late, because the GPU found them malformed, come after the event
+    // `after`, a cudaEvent_t, unless it is null.
+    std::span<const PrepareRequest> finish(void* after = nullptr);
 
    private:
     friend BatchDecoder;
@@ -57,7 +64,9 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     };
     Pending(std::shared_ptr<BatchDecoder> decoder, std::vector<PrepareRequest> requests,
             void* after);
-    void begin(Group* group) EXCLUDES(mutex_);
+    void hand_out(base::Queue<Task>* tasks) EXCLUDES(mutex_);
+    void begin(Group* group);
+    void note_begun() EXCLUDES(mutex_);
     void wait_begun() EXCLUDES(mutex_);
 
     const std::shared_ptr<BatchDecoder> decoder_;
@@ -67,7 +76,7 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     bool ordered_ = false;  // a stream's work comes after the batch
     base::Mutex mutex_;
     base::CondVar begun_;
-    size_t not_begun_ GUARDED_BY(mutex_);  // groups
+    size_t not_begun_ GUARDED_BY(mutex_) = 0;  // groups that threads have to begin
   };
   // Same contract as GpuPreparer::begin(), but every bad sample becomes zeros. The files, the room
   // for samples and the event `after` must stay until finish(), or until the returned object is
@@ -84,11 +93,6 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   Result<std::vector<std::shared_ptr<ResidentFile>>> store(std::span<const Bytes> files) const;
 
  private:
-  struct Task {
-    Pending* pending;
-    Pending::Group* group;
-  };
-
   BatchDecoder(const Transform& transform, const TensorOptions& options,
                std::shared_ptr<gpu::Device> device, uint32_t threads, Damaged damaged)
       : transform_(transform),
@@ -98,6 +102,7 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
         damaged_(damaged) {}
 
   size_t group_size(size_t requests) const;
+  void start_threads(size_t count) EXCLUDES(mutex_);
   void make_on_host(std::span<PrepareRequest> requests) EXCLUDES(mutex_);
   std::unique_ptr<GpuPreparer> take() EXCLUDES(mutex_);
   void give_back(std::unique_ptr<GpuPreparer> preparer) EXCLUDES(mutex_);
@@ -109,13 +114,18 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   const uint32_t threads_;
   const Damaged damaged_;
   base::Mutex mutex_;
-  bool started_ GUARDED_BY(mutex_) = false;  // the threads
-  // Preparers that nobody uses, which keep their memory: as many as were ever used at a time. The
-  // work that they began last may still run.
+  // Preparers that nobody uses, which keep their memory. The work that they began last may still
+  // run.
   std::vector<std::unique_ptr<GpuPreparer>> idle_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Preparer>> idle_host_ GUARDED_BY(mutex_);
   base::Queue<Task> tasks_{std::numeric_limits<size_t>::max()};
-  base::Crew crew_;  // ends first, because its threads use the other members
+  // A thread each. They end first, because they use the other members.
+  std::deque<base::Crew> crews_ GUARDED_BY(mutex_);
+};
+
+struct BatchDecoder::Task {
+  Pending* pending;
+  Pending::Group* group;
 };
 
 }  // namespace forebay::image

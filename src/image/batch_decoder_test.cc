@@ -106,6 +106,37 @@ TEST(BatchDecoder, StoredFilesGiveTheSameSamples) {
   }
 }
 
+// Threads make the groups of several batches at the same time, and nobody asks for some batches.
+TEST(BatchDecoder, BatchesAreMadeSideBySide) {
+  const auto some = make_files();
+  std::vector<ByteVector> files;
+  while (files.size() < 100) files.push_back(some[files.size() % some.size()]);
+  const Made expected = Maker(nullptr).make(files);
+  for (const auto& device : {std::shared_ptr<gpu::Device>(), gpu::host_device()}) {
+    const auto memory_of = device == nullptr ? gpu::host_device() : device;
+    const auto decoder = BatchDecoder::make(kTransform, kTensor, device, 3).value();
+    std::vector<DeviceBytes> memories;
+    std::vector<std::unique_ptr<BatchDecoder::Pending>> all;
+    for (int batch = 0; batch < 8; ++batch) {
+      memories.emplace_back(*memory_of, ByteVector(files.size() * kSampleBytes, 0xA5));
+      std::vector<PrepareRequest> requests;
+      for (size_t i = 0; i < files.size(); ++i) {
+        requests.push_back({.file = files[i],
+                            .random = Random(3, Purpose::kAugment, 0, i),
+                            .out = memories.back().data() + i * kSampleBytes});
+      }
+      all.push_back(decoder->begin(std::move(requests), nullptr));
+      if (batch % 3 == 0) all.back() = nullptr;
+    }
+    for (size_t batch = all.size(); batch-- > 0;) {
+      if (all[batch] == nullptr) continue;
+      ASSERT_TRUE(all[batch]->order_before(nullptr).ok());
+      EXPECT_EQ(memories[batch].content(), expected.samples);
+      for (const PrepareRequest& request : all[batch]->finish()) EXPECT_TRUE(request.status.ok());
+    }
+  }
+}
+
 TEST(BatchDecoder, DamageOfStoredFilesIsMetAsElsewhere) {
   const auto good = make_files();
   const Maker here(nullptr);

@@ -41,6 +41,7 @@ void GpuPreparer::wait() {
 }
 
 Status GpuPreparer::order_before(void* stream) {
+  RETURN_IF_ERROR(failed_);
   return queue_ == nullptr ? Status() : queue_->order_before(stream);
 }
 
@@ -82,13 +83,14 @@ void GpuPreparer::begin(std::span<PrepareRequest> requests, bool on_gpu, void* a
   run(requests);
 }
 
-void GpuPreparer::finish(std::span<PrepareRequest> requests) {
+void GpuPreparer::finish(std::span<PrepareRequest> requests, void* after) {
   // Waits for all runs, also after an error.
   if (queue_ != nullptr) {
     Status ended = collect();
     if (failed_.ok()) failed_ = std::move(ended);
   }
   begin_round();
+  if (!bad_.empty() && after != nullptr && failed_.ok()) failed_ = queue_->begin_after(after);
   for (const size_t number : bad_) {
     const auto begun = begin_one(requests[number]);
     if (begun) add_on_host(requests, number, begun->drawn);

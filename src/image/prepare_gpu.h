@@ -19,16 +19,17 @@ class GpuPreparer {
 
   // Does the same in two steps. begin() returns when all work is started, with the errors that are
   // known by then. The GPU begins after the event `after`, a cudaEvent_t, unless it is null, and
-  // writes zeros for malformed images. finish() waits and then replaces these zeros by samples, or
-  // reports errors. Between the two calls the requests and their files must stay unchanged.
+  // writes zeros for malformed images. finish() waits and then replaces these zeros by samples,
+  // after an event too, or reports errors. Between the two calls the requests and their files must
+  // stay unchanged.
   void begin(std::span<PrepareRequest> requests, bool on_gpu, void* after = nullptr);
-  void finish(std::span<PrepareRequest> requests);
+  void finish(std::span<PrepareRequest> requests, void* after = nullptr);
   // Whether finish() would return without waiting for the GPU.
   bool is_done();
   // Waits for what begin() started.
   void wait();
-  // Orders the later work of a stream after what begin() started; same meaning as
-  // gpu::Queue::order_before().
+  // Orders the later work of a stream after what begin() started (gpu::Queue::order_before()).
+  // Errors: those of the device that begin() met.
   Status order_before(void* stream);
 
   // Writes zeros in place of a sample of the transform's size.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "jpeg/format/markers.h"
+#include "jpeg/kernels/bits_gpu.h"
 #include "jpeg/kernels/rgb_rows.h"
 #include "jpeg/lookup_cache.h"
 
@@ -12,6 +13,7 @@ namespace forebay::jpeg::gpu {
 namespace {
 
 constexpr uint32_t kSegmentMcusForGpu = 128;
+static_assert(kStreamPadding >= RingReader::kAroundBytes);
 
 Component make_component(const Scan& scan, const RegionLayout& layout, size_t c) {
   const RegionLayout::Component& from = layout.components[c];

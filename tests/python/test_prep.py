@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import forebay
 from conftest import IMAGES, pack, run_forebay
@@ -359,9 +360,16 @@ def test_a_near_side_that_lies_is_not_used_any_more(images: dict[str, bytes], tm
         assert figures["batches"] == 0
 
 
-def test_the_trainer_learns_the_same(packed: Path, tmp_path: Path):
-    words = ["train", packed, "--epochs", 2, "--batch", 8, "--width", 2, "--size", 64]
-    words += ["--crop", "resized", "--threads", 1, "--feed-threads", 1, "--log-steps", 1]
+def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
+    # Large images for a small network: the trainer waits for what prepares them.
+    packed = tmp_path / "large"
+    for number, path in enumerate(sorted(folder.rglob("*.jpg"))[:24]):
+        large = tmp_path / "images" / f"class{number % 3}" / path.name
+        large.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).resize((1200, 1200)).save(large, quality=95)
+    run_forebay("pack", tmp_path / "images", packed)
+    words = ["train", packed, "--epochs", 10, "--batch", 4, "--width", 1, "--size", 32]
+    words += ["--crop", "resized", "--crop-scale-min", 0.9, "--threads", 1, "--feed-threads", 1]
     run_forebay(*words, "--out", tmp_path / "alone")
     secret = tmp_path / "secret"
     secret.write_text("a secret of at least so many letters")
@@ -375,6 +383,7 @@ def test_the_trainer_learns_the_same(packed: Path, tmp_path: Path):
     summary = json.loads(log.read_text().splitlines()[-1])
     (of_side,) = summary["prep"]["sides"]
     assert of_side["name"] == side.url and of_side["is_up"] and of_side["trouble"] == ""
+    assert of_side["steps"] > 0
     assert summary["prep"]["host_steps"] + of_side["steps"] == summary["steps"]
 
 

@@ -14,11 +14,12 @@ class RingReader {
   static constexpr uint32_t kRingWords = 32;  // of four bytes
   // Calls of peek() and drop() between two calls of fill().
   static constexpr uint32_t kDropsPerFill = 16;
-  static constexpr uint32_t kDropBits = 27;  // bits
+  static constexpr uint32_t kDropBits = 27;
+  static constexpr uint32_t kAroundBytes = 16;
 
   // Reads from `bit` on, below `end_bit`, from big-endian `words`; some bits after the end are
-  // undefined, and then come zeros. `ring` has room for kRingWords, `stride` words apart. The 16
-  // bytes before and after the segment must be readable.
+  // undefined, and then come zeros. `ring` has room for kRingWords, `stride` words apart.
+  // kAroundBytes before and after the segment must be readable.
   FOREBAY_GPU RingReader(uint32_t* ring, uint32_t stride, const uint32_t* words, uint64_t bit,
                          uint64_t end_bit)
       : ring_(ring), stride_(stride) {
@@ -60,7 +61,7 @@ class RingReader {
   };
   static constexpr uint32_t kPieceQuads = 4;
   static constexpr uint32_t kPieceWords = 4 * kPieceQuads;
-  // A segment with so many bits is malformed, and so it is when only its first ones are seen.
+  // A longer segment is malformed; reading only this many bits of it still finds that.
   static constexpr uint32_t kReadableBits = uint32_t{1} << 30;
   // What is there when fill() returns is enough until it is called again, and the next piece fits.
   static_assert(kPieceWords * 32 >= kDropsPerFill * kDropBits + 64);

@@ -1,7 +1,7 @@
-// Entropy decoding of a restart segment by one thread of a GPU; the twin of entropy.cc. It reads
-// nothing outside its segment and ends whatever the bytes are, because each step advances in its
-// block, and the number of MCUs is fixed. The threads of a warp take their steps together: one step
-// is one symbol, and no thread waits for another one's block to end.
+// Entropy decoding of a restart segment by one thread of a GPU; the twin of entropy.cc. It reads at
+// most 16 bytes outside of its segment and ends whatever the bytes are, because each step advances
+// in its block, and the number of MCUs is fixed. The threads of a warp take their steps together:
+// one step is one symbol, and no thread waits for another one's block to end.
 #pragma once
 
 #include "jpeg/kernels/bits_gpu.h"
@@ -53,7 +53,7 @@ class BlockPlace {
     for (uint32_t b = 0; b < base::kMcuBlocksMax; ++b) {
       components_ |= uint32_t{region.component_of[b]} << (2 * b);
     }
-    find_out();
+    place_block();
   }
   // The component of the block.
   FOREBAY_GPU uint32_t component() const { return components_ >> (2 * block_) & 3; }
@@ -68,12 +68,12 @@ class BlockPlace {
       column_ = 0;
       ++row_;
     }
-    find_out();
+    place_block();
     return --mcus_left_ > 0;
   }
 
  private:
-  FOREBAY_GPU void find_out() {
+  FOREBAY_GPU void place_block() {
     out_ = nullptr;
     if (row_ < top_ || row_ >= bottom_ || column_ < left_ || column_ >= right_) return;
     const uint32_t at = (row_ - top_) * (right_ - left_) + column_ - left_;
