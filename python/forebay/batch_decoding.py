@@ -85,9 +85,10 @@ class DecodedBatch:
 class BatchDecoder:
     """Makes batches of encoded images that are in memory, for loaders of your own.
 
-    On a GPU a call returns when everything is on its way: the part of each JPEG that its crop needs
-    is sent, decoded, resized and normalised there, after the work so far of PyTorch's current
-    stream, and beside its later work. The pixels are the same as Loader's, wherever they are made.
+    A call returns at once, except for small batches, and threads go on with it. On a GPU the part of
+    each JPEG that its crop needs is sent, decoded, resized and normalised there, after the work so
+    far of PyTorch's current stream, and beside its later work. The pixels are the same as Loader's,
+    wherever they are made.
 
     Args:
         transform: Forebay's transforms, or those of torchvision's that the core runs; at least
@@ -200,8 +201,8 @@ class BatchDecoder:
     ) -> DecodedBatch:
         """Begins a batch; on a GPU beside the later work of PyTorch's current stream.
 
-        That work waits for the batch from when `images` of what this returns is asked for on, or,
-        with `out`, from this call on.
+        That work waits for the batch as soon as `images` of what this returns is asked for; with
+        `out` it waits from this call on.
 
         Args:
             files: JPEG, PNG or WebP files' bytes: bytes, or uint8 arrays or CPU tensors of one

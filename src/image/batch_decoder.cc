@@ -1,6 +1,7 @@
 #include "image/batch_decoder.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "image/options.h"
 
@@ -11,7 +12,7 @@ namespace {
 // gets each group by several calls of its driver, and for the host.
 constexpr size_t kTogetherOnGpu = 32;
 constexpr size_t kTogetherOnHost = 16;
-// So many preparers, and two for each thread, may run although their batches are given up.
+// Two preparers for each thread and this many more may still run after their batches were given up.
 constexpr size_t kRunningMore = 16;
 
 }  // namespace
@@ -45,13 +46,20 @@ std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRe
 
 void BatchDecoder::start_threads(size_t count) {
   const base::MutexLock lock(mutex_);
+  const auto work = [this](uint32_t) {
+    while (const auto task = tasks_.pop()) {
+      task->pending->begin(task->group);
+      task->pending->note_begun();
+    }
+  };
   while (crews_.size() < count) {
-    crews_.emplace_back().start(1, [this](uint32_t) {
-      while (const auto task = tasks_.pop()) {
-        task->pending->begin(task->group);
-        task->pending->note_begun();
-      }
-    });
+    try {
+      crews_.emplace_back().start(1, work);
+    } catch (const std::system_error&) {  // the system gives no more threads
+      crews_.pop_back();
+      if (crews_.empty()) throw;
+      return;
+    }
   }
 }
 
