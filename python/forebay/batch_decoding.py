@@ -85,10 +85,10 @@ class DecodedBatch:
 class BatchDecoder:
     """Makes batches of encoded images that are in memory, for loaders of your own.
 
-    A call returns at once, except for small batches, and threads go on with it. On a GPU the part of
-    each JPEG that its crop needs is sent, decoded, resized and normalised there, after the work so
-    far of PyTorch's current stream, and beside its later work. The pixels are the same as Loader's,
-    wherever they are made.
+    A call returns at once, except for small batches, and threads go on with it. On a GPU the part
+    of each JPEG that its crop needs is sent, decoded, resized and normalised there, after the work
+    so far of PyTorch's current stream, and beside its later work. The pixels are the same as
+    Loader's, wherever they are made.
 
     Args:
         transform: Forebay's transforms, or those of torchvision's that the core runs; at least
