@@ -7,6 +7,7 @@ own, first on one core, then on two; the sides take turns of about a second, and
 rounds counts. A check before that makes sure that all do the same work (lib/crop_check.py).
 docs/benchmarks.md says what is counted. The figures, for CIFAR with the prefix cifar_:
 vs_PEER_x: images per CPU second on one core, Forebay's, packed, over the peer's
+vs_ffcv_resized_x: the same where both store smaller images of JPEG quality 90
 vs_PEER_avx2_x: the same with Forebay kept to AVX2
 in_place_vs_best_x: the same for Forebay on the folder as it is, over the fastest peer that reads
   the files as they are or a tar of them
@@ -78,7 +79,9 @@ def pack(comparison: Comparison, work: str, data: Data, cores: set[int]) -> Figu
         if not side.stored(data).exists():
             _, took = run_once(name, work, data.root, cores, "pack")
         loss: dict[str, float] = {}
-        if not side.verbatim:
+        if side.resized:
+            loss = {"resized": True}
+        elif not side.verbatim:
             loss, _ = run_once(name, work, data.root, cores, "loss")
         stored = {"stored_bytes": stored_bytes(side.stored(data))}
         return took | stored | {f"loss_{key}": value for key, value in loss.items()}
@@ -193,6 +196,8 @@ def check_numbers(comparison: Comparison, figures: Figures) -> None:
 
 def described_loss(packed: dict[str, Any]) -> str:
     """Describes for people how a side changed the pixels that it stored."""
+    if "loss_resized" in packed:
+        return "  LOST: smaller images"
     if "loss_psnr_db" in packed:
         mean, worst = packed["loss_psnr_db"], packed["loss_psnr_db_min"]
         return f"  LOST: PSNR {mean:.1f} dB, {worst:.1f} dB for the worst image"
@@ -236,10 +241,13 @@ def show(title: str, figures: Figures) -> None:
 def ratios(one: Figures, two: Figures) -> dict[str, float]:
     """The figures that the benchmark is for."""
     speed = {name: side["per_cpu_second"] for name, side in one.items()}
-    result = {f"vs_{name}_x": speed["forebay"] / speed[name] for name in PEERS if name in speed}
+    peers = [name for name, side in PEERS.items() if name in speed and not side.resized]
+    result = {f"vs_{name}_x": speed["forebay"] / speed[name] for name in peers}
     if "forebay_avx2" in speed:
         avx2 = speed["forebay_avx2"]
-        result |= {f"vs_{name}_avx2_x": avx2 / speed[name] for name in PEERS if name in speed}
+        result |= {f"vs_{name}_avx2_x": avx2 / speed[name] for name in peers}
+    if "forebay_resized" in speed and "ffcv_resized" in speed:
+        result["vs_ffcv_resized_x"] = speed["forebay_resized"] / speed["ffcv_resized"]
     plain = [speed[name] for name, side in PEERS.items() if side.plain and name in speed]
     if plain and "forebay_in_place" in speed:
         result["in_place_vs_best_x"] = speed["forebay_in_place"] / max(plain)

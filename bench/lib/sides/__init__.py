@@ -1,8 +1,8 @@
 """The loaders that bench/peers.py compares, a file for each, with one interface (side.py)."""
 
 from lib.sides.dali import Dali, DaliCrop
-from lib.sides.ffcv import FfcvQ90, FfcvQ96, FfcvRaw
-from lib.sides.forebay import Forebay, ForebayAvx2, ForebayInPlace
+from lib.sides.ffcv import FfcvQ90, FfcvQ96, FfcvRaw, FfcvResized
+from lib.sides.forebay import Forebay, ForebayAvx2, ForebayInPlace, ForebayResized
 from lib.sides.litdata import LitData
 from lib.sides.opencv import OpenCv
 from lib.sides.side import LoaderSide
@@ -16,6 +16,7 @@ OURS: dict[str, type[LoaderSide]] = {
     "forebay": Forebay,
     "forebay_avx2": ForebayAvx2,
     "forebay_in_place": ForebayInPlace,
+    "forebay_resized": ForebayResized,
 }
 PEERS: dict[str, type[LoaderSide]] = {
     "turboloader": TurboLoader,
@@ -24,6 +25,7 @@ PEERS: dict[str, type[LoaderSide]] = {
     "ffcv_raw": FfcvRaw,
     "ffcv_q90": FfcvQ90,
     "ffcv_q96": FfcvQ96,
+    "ffcv_resized": FfcvResized,
     "torchvision": Torchvision,
     "spdl": Spdl,
     "webdataset": WebDataset,

@@ -45,18 +45,21 @@ class FfcvQ96(LoaderSide):
     plain = False
     verbatim = False
     quality = 96
+    side_max = 0  # the longest side that is stored, in pixels; 0: all as they are
 
     def stored(self, data: Data) -> Path:
         """The file that FFCV's writer makes."""
-        return data.of(f"q{self.quality}.beton")
+        return data.of(f"q{self.quality}_{self.side_max}.beton")
 
     def pack(self, data: Data, work: Work, threads: int) -> None:
-        """Writes the images at their own size."""
+        """Writes the images, smaller where `side_max` says so."""
         from ffcv.fields import IntField, RGBImageField
         from ffcv.writer import DatasetWriter
 
         mode = "jpg" if self.quality < RAW else "raw"
-        field = RGBImageField(write_mode=mode, jpeg_quality=self.quality)
+        field = RGBImageField(
+            write_mode=mode, jpeg_quality=self.quality, max_resolution=self.side_max or None
+        )
         writer = DatasetWriter(str(self.stored(data)), {"image": field, "label": IntField()},
                                num_workers=threads)  # fmt: skip
         writer.from_indexed_dataset(_Images(data.files()))
@@ -104,6 +107,13 @@ class FfcvQ90(FfcvQ96):
 
     quality = 90
     works = ("photos",)
+
+
+class FfcvResized(FfcvQ90):
+    """Stores smaller JPEGs of quality 90, like FFCV's recipes for ImageNet."""
+
+    resized = True
+    side_max = 350
 
 
 class FfcvRaw(FfcvQ96):

@@ -74,6 +74,8 @@ class LoaderSide(Side):
     plain = True
     # Whether it stores the files' own bytes; where not, `pixel_pairs` shows what became of them.
     verbatim = True
+    # Whether what it stores has fewer pixels than the files have.
+    resized = False
     # Whether it averages over all the pixels that a smaller one stands for.
     antialiased = True
     works: tuple[str, ...] = tuple(WORKS)
