@@ -1,5 +1,7 @@
 """Two ends of one epoch: a host of one core, and a near side with a part of another core.
 
+Batches come as files in memory that both see, or over TCP with --sent.
+
 The host makes batches of 256 random resized crops of 224 pixels from PHOTOS, each taken several
 times. The near side's core is limited by a control group's quota. The consumer waits for a fixed
 time after each batch, or trains a small network. Every batch's checksum must be that of the host
@@ -16,7 +18,7 @@ cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the 
 receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about: shares are of
   all epochs, seconds of the fastest
 All are medians of the rounds.
-usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N]
+usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
 """
 
 import argparse
@@ -75,10 +77,11 @@ def run(settings: dict[str, Any], group: Path | None = None, core: int = HOST_CO
 
 
 @contextmanager
-def near_side(data: Path, group: Path) -> Iterator[str]:
+def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[str]:
     """Runs a near side in a control group; gives its URL."""
     command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
     words = ["--listen", "127.0.0.1:0", "--threads", "1"]
+    words += [] if is_sent else ["--folder", str(data.parent)]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -112,14 +115,14 @@ class Point(NamedTuple):
     late: float
 
 
-def measure_point(data: Path, quota: float, pace: str) -> Point:
+def measure_point(data: Path, quota: float, pace: str, is_sent: bool) -> Point:
     """Measures the host alone and with a near side, one after the other."""
     settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": []}
     host = run({**settings, "seconds": 0})
     a = best(host)["seconds"] / host["batches"]
     seconds = None if pace == "net" else float(pace) * a
     alone = host if seconds == 0 else run({**settings, "seconds": seconds})
-    with control_group() as group, near_side(data, group) as url:
+    with control_group() as group, near_side(data, group, is_sent) as url:
         limit(group, quota)
         ours = run({**settings, "seconds": seconds, "sides": [url]})
     check_same(ours, alone)
@@ -166,7 +169,9 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
         ratio = best(near)["seconds"] / best(host)["seconds"]
         figures[f"b_over_a_{quota}"] = ratio
         for pace in arguments.paces:
-            points = [measure_point(data, quota, pace) for _ in range(arguments.rounds)]
+            points = [
+                measure_point(data, quota, pace, arguments.sent) for _ in range(arguments.rounds)
+            ]
             rounds = [figures_of(point, ratio * point.a, pace, batches) for point in points]
             found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
             figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
@@ -188,6 +193,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--quotas", type=float, nargs="+", default=[0.1, 0.25, 0.5, 1.0])
     parser.add_argument("--paces", nargs="+", default=["net", "0", "0.5", "1", "2"])
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--sent", action="store_true")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
         data = pack(arguments.photos, arguments.batches, Path(folder))

@@ -60,6 +60,7 @@ def side_figures(stats: _core.PrepStats | None) -> list[dict[str, Any]]:
             "late": side.late,
             "checked": side.checked,
             "bytes": side.bytes,
+            "files": side.files,
             "batch_seconds": side.step_s,
         }
         for side in stats.sides

@@ -49,6 +49,10 @@ Status serve(Args args) {
             << std::flush;
   wait_for_stop(flag);
   const prep::NearSideStats stats = side->stats();
+  if (!stats.trouble.empty()) {
+    std::cerr << fmt::format("some batches were sent, because files could not be written: {}\n",
+                             stats.trouble);
+  }
   std::cout << fmt::format("{} batches were prepared, {} sent\n", stats.steps,
                            base::human_bytes(stats.bytes));
   return {};
@@ -90,6 +94,17 @@ void add_prep(CLI::App& app, int* exit_code) {
   command
       ->add_option("--memory-bytes", args->options.job_memory_bytes,
                    "How much memory may be used for each of them, such as 2GB")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
+  command
+      ->add_option("--folder", args->options.folder,
+                   "Leave batches as files in this folder, for loaders that see it under the same "
+                   "path:\non shared storage, or /dev/shm for those on this machine. Other loaders "
+                   "get them sent")
+      ->type_name("FOLDER");
+  command
+      ->add_option("--folder-bytes", args->options.folder_bytes,
+                   "How much of the folder may be used, such as 4GB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE");
   add_storage_option(*command, &args->storage);

@@ -22,6 +22,7 @@ void bind_prep(nb::module_& m) {
       .def_ro("steps", &prep::SideStats::steps)
       .def_ro("late", &prep::SideStats::late)
       .def_ro("checked", &prep::SideStats::checked)
+      .def_ro("files", &prep::SideStats::files)
       .def_ro("bytes", &prep::SideStats::bytes)
       .def_ro("step_s", &prep::SideStats::step_s);
   nb::class_<prep::PrepStats>(m, "PrepStats")

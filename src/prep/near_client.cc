@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "io/file_system.h"
 #include "io/find_address.h"
 #include "io/http/answer.h"
 #include "io/machine.h"
@@ -11,6 +12,7 @@ namespace forebay::prep {
 
 using base::Code;
 using base::fail;
+using base::MutexLock;
 
 namespace {
 
@@ -19,6 +21,11 @@ constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prep
 constexpr int64_t kConnectNs = 5'000'000'000;
 // Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
+// A side whose files cannot be read so often in a row sends its batches from then on.
+constexpr uint32_t kUnreadMost = 3;
+constexpr size_t kToReadMost = size_t{4} * kConnections;
+
+uint64_t bytes_most(const Expected& expected) { return expected.tensor_bytes + kFrontBytesMost; }
 
 // What an answer's code means where it is no success; the text is the side's own.
 Status error_of(int code, const std::string& text) {
@@ -39,8 +46,10 @@ Status error_of(int code, const std::string& text) {
   }
 }
 
+}  // namespace
+
 // Takes an answer: its text where it says that something failed, else bytes at `memory_`.
-class Taker final : public io::http::Sink {
+class NearClient::Taker final : public io::http::Sink {
  public:
   Taker(uint64_t bytes_max, std::shared_ptr<ReceivedMemory> received)
       : bytes_max_(bytes_max), received_(std::move(received)) {}
@@ -78,6 +87,9 @@ class Taker final : public io::http::Sink {
 
   std::shared_ptr<uint8_t> memory() const { return memory_; }
   uint64_t bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(memory_.get()), memory_ == nullptr ? 0 : bytes_};
+  }
 
  private:
   const uint64_t bytes_max_;
@@ -88,8 +100,6 @@ class Taker final : public io::http::Sink {
   uint64_t bytes_ = 0;
   uint64_t filled_ = 0;
 };
-
-}  // namespace
 
 Result<SidePlace> parse_side(const std::string& url) {
   SidePlace out;
@@ -141,7 +151,16 @@ Result<std::unique_ptr<NearClient>> NearClient::open(const io::Secret& secret) {
   return out;
 }
 
-NearClient::~NearClient() = default;
+NearClient::NearClient() : to_read_(kToReadMost) {
+  readers_.start(1, [this](uint32_t) {
+    while (const auto read = to_read_.pop()) (*read)();
+  });
+}
+
+NearClient::~NearClient() {
+  to_read_.close();
+  readers_.wait();
+}
 
 void NearClient::send_job(const SidePlace& place, const std::string& text,
                           std::function<void(Status)> done) {
@@ -152,24 +171,111 @@ void NearClient::send_job(const SidePlace& place, const std::string& text,
                            .body = text,
                            .answer_ns = kConnectNs * 12},
                           *taker,
-                          [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-                            done(outcome.status);
+                          [this, taker, side = place.name,
+                           done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+                            if (!outcome.status.ok()) return done(outcome.status);
+                            const auto answer = decode_job_answer(taker->text());
+                            if (!answer)
+                              return done({Code::kUnsupported, answer.error().message()});
+                            const bool is_noted =
+                                to_read_.push([this, side, answer = *answer, done] {
+                                  note_folder(side, answer);
+                                  done({});
+                                });
+                            if (!is_noted) done({Code::kCancelled, "prep: the loader ends"});
                           });
+}
+
+// The side's folder may be there under the same path, and yet be another one.
+void NearClient::note_folder(const std::string& side, const JobAnswer& answer) {
+  const bool is_seen =
+      !answer.folder.empty() &&
+      io::posix_file_system().open(io::join_path(answer.folder, answer.mark)).has_value();
+  MutexLock lock(mutex_);
+  if (is_seen) {
+    folders_[side] = {.path = answer.folder};
+  } else {
+    folders_.erase(side);
+  }
+}
+
+std::string NearClient::folder_of(const std::string& side) {
+  MutexLock lock(mutex_);
+  const auto found = folders_.find(side);
+  return found == folders_.end() ? "" : found->second.path;
+}
+
+void NearClient::note_reading(const std::string& side, const Status& status) {
+  MutexLock lock(mutex_);
+  const auto found = folders_.find(side);
+  if (found == folders_.end()) return;
+  uint32_t& failures = found->second.failures;
+  failures = status.code() == Code::kIo ? failures + 1 : 0;
+  if (failures >= kUnreadMost) folders_.erase(found);
+}
+
+Result<NearClient::Fetched> NearClient::read_file(const std::string& path, uint64_t bytes,
+                                                  const Expected& expected) {
+  const auto file = io::posix_file_system().open(path);
+  if (!file) return fail(Code::kIo, "{}", file.error().message());
+  if ((*file)->identity().size != bytes || bytes > bytes_most(expected)) {
+    return fail(Code::kIo, "{} has not the size that the near side said", path);
+  }
+  std::shared_ptr<uint8_t> memory;
+  try {
+    memory = received_->take(bytes + base::kPlanarPadding);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "no memory for a batch of {}", base::human_bytes(bytes));
+  }
+  const Status read = (*file)->read(0, {memory.get(), bytes});
+  if (!read.ok()) return fail(Code::kIo, "{}", read.message());
+  ASSIGN_OR_RETURN(auto batch, decode_batch(std::move(memory), bytes, expected));
+  return Fetched{.batch = std::move(batch), .bytes = bytes, .is_file = true};
+}
+
+void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
+                            const std::string& folder, const Taker& taker,
+                            const std::function<void(Result<Fetched>)>& done) {
+  const auto answer = decode_file_answer(taker.text());
+  if (!answer) return done(tl::unexpected(answer.error()));
+  const bool is_begun = to_read_.push([this, place, expected, answer = *answer, folder, done] {
+    auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
+    note_reading(place.name, fetched ? Status() : fetched.error());
+    drop_file(place, expected);
+    done(std::move(fetched));
+  });
+  if (!is_begun) done(fail(Code::kCancelled, "prep: the loader ends"));
+}
+
+// The near side may forget the file. It does so by itself after a while.
+void NearClient::drop_file(const SidePlace& place, const Expected& expected) {
+  const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
+  const std::string target = text_of(
+      {.job = expected.job, .epoch = expected.epoch, .step = expected.step, .wish = Wish::kOver});
+  client_for(place).start({.host = place.host, .port = place.port, .target = target}, *taker,
+                          [taker](const io::serve::RangeOutcome&) {});
 }
 
 void NearClient::fetch(const SidePlace& place, const Expected& expected,
                        std::shared_ptr<const std::atomic<bool>> unwanted,
                        std::function<void(Result<Fetched>)> done) {
-  const auto taker = std::make_shared<Taker>(expected.tensor_bytes + kFrontBytesMost, received_);
-  const std::string target =
-      text_of({.job = expected.job, .epoch = expected.epoch, .step = expected.step});
+  const auto taker = std::make_shared<Taker>(bytes_most(expected), received_);
+  const std::string folder = folder_of(place.name);
+  const std::string target = text_of({.job = expected.job,
+                                      .epoch = expected.epoch,
+                                      .step = expected.step,
+                                      .wish = folder.empty() ? Wish::kBytes : Wish::kFile});
   client_for(place).start(
       {.host = place.host,
        .port = place.port,
        .target = target,
        .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
-      *taker, [taker, expected, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+      *taker,
+      [this, place, taker, expected, folder,
+       done = std::move(done)](const io::serve::RangeOutcome& outcome) {
         if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
+        const bool is_file = !folder.empty() && taker->text().starts_with('{');
+        if (is_file) return fetch_file(place, expected, folder, *taker, done);
         auto batch = decode_batch(taker->memory(), taker->bytes(), expected);
         if (!batch) return done(tl::unexpected(batch.error()));
         done(Fetched{.batch = std::move(*batch), .bytes = taker->bytes()});

@@ -3,11 +3,15 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "base/crew.h"
+#include "base/queue.h"
 #include "io/secret.h"
 #include "io/serve/range_client.h"
+#include "prep/answers.h"
 #include "prep/batch_bytes.h"
 #include "prep/received_memory.h"
 
@@ -33,30 +37,52 @@ class NearClient {
   // Ends what is under way; each request is done before this returns.
   ~NearClient();
 
-  // Sends a job's text, so that its steps can be fetched. Calls `done` once, in any thread,
-  // possibly before this returns. Errors: those that the side tells; kUnavailable.
-  void send_job(const SidePlace& place, const std::string& text, std::function<void(Status)> done);
+  // Sends a job's text, so that its steps can be fetched. Where the side leaves batches as files
+  // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
+  // before this returns. Errors: those that the side tells; kUnavailable.
+  void send_job(const SidePlace& place, const std::string& text, std::function<void(Status)> done)
+      EXCLUDES(mutex_);
 
   struct Fetched {
     ReceivedBatch batch;
     uint64_t bytes = 0;
+    bool is_file = false;  // it came as a file
   };
   // Fetches a step's batch; the near side prepares it first. Calls `done` once, as above. The fetch
   // ends with kCancelled when `unwanted` is set and drop_unwanted() was called. Errors: those that
-  // the side tells (kNotFound: it does not have the job); kUnavailable; kCorrupt where the bytes
-  // are not the expected batch.
+  // the side tells (kNotFound: it does not have the job); kUnavailable; kIo where its file cannot
+  // be read; kCorrupt where the bytes are not the expected batch.
   void fetch(const SidePlace& place, const Expected& expected,
              std::shared_ptr<const std::atomic<bool>> unwanted,
-             std::function<void(Result<Fetched>)> done);
+             std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
   void drop_unwanted();
 
  private:
-  NearClient() = default;
+  class Taker;
+  // Where a side's files are seen.
+  struct Folder {
+    std::string path;
+    uint32_t failures = 0;  // to read one, in a row
+  };
+  NearClient();
   io::serve::RangeClient& client_for(const SidePlace& place) {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
+  void note_folder(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
+  std::string folder_of(const std::string& side) EXCLUDES(mutex_);
+  void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);
+  Result<Fetched> read_file(const std::string& path, uint64_t bytes, const Expected& expected);
+  void fetch_file(const SidePlace& place, const Expected& expected, const std::string& folder,
+                  const Taker& taker, const std::function<void(Result<Fetched>)>& done);
+  void drop_file(const SidePlace& place, const Expected& expected);
+
   const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
+  base::Mutex mutex_;
+  std::map<std::string, Folder> folders_ GUARDED_BY(mutex_);  // by the side's name
+  // What waits for a file system. The clients' own threads must not wait.
+  base::Queue<std::function<void()>> to_read_;
+  base::Crew readers_;
   std::unique_ptr<io::serve::RangeClient> plain_;
   std::unique_ptr<io::serve::RangeClient> tls_;  // null without a secret
 };

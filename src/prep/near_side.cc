@@ -5,6 +5,8 @@
 
 #include "base/queue.h"
 #include "io/machine.h"
+#include "prep/answers.h"
+#include "prep/batch_folder.h"
 #include "prep/job.h"
 #include "prep/paths.h"
 #include "prep/work.h"
@@ -21,15 +23,11 @@ namespace {
 
 constexpr size_t kQuestionsWaiting = 64;  // new jobs, which one thread opens one after the other
 
-// Reads a number and the character after it, which is `end`, or the text's end.
-std::optional<uint64_t> take_number(std::string_view* text, char end) {
+std::optional<uint64_t> take_number(std::string_view* text) {
   uint64_t number = 0;
   const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   if (error != std::errc()) return std::nullopt;
   text->remove_prefix(static_cast<size_t>(rest - text->data()));
-  if (text->empty()) return end == '\0' ? std::optional(number) : std::nullopt;
-  if (text->front() != end) return std::nullopt;
-  text->remove_prefix(1);
   return number;
 }
 
@@ -41,17 +39,18 @@ std::optional<StepPath> parse(std::string_view path) {
   if (job_end == std::string_view::npos) return std::nullopt;
   StepPath out{.job = std::string(path.substr(0, job_end))};
   path.remove_prefix(job_end + 1);
-  const auto epoch = take_number(&path, '/');
-  const auto step = epoch ? take_number(&path, '\0') : std::nullopt;
+  const auto epoch = take_number(&path);
+  if (!epoch || !path.starts_with('/')) return std::nullopt;
+  path.remove_prefix(1);
+  const auto step = take_number(&path);
   if (!step) return std::nullopt;
   out.epoch = *epoch;
   out.step = *step;
-  return out;
-}
-
-MadeAnswer answer_of(std::string text) {
-  const auto owner = std::make_shared<std::string>(std::move(text));
-  return {.pieces = {base::as_bytes(*owner)}, .owner = owner};
+  for (const Wish wish : {Wish::kBytes, Wish::kFile, Wish::kOver}) {
+    out.wish = wish;
+    if (path == suffix_of(wish)) return out;
+  }
+  return std::nullopt;
 }
 
 class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
@@ -93,6 +92,7 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   const std::shared_ptr<const feed::Targets> targets_;
   const NearSideOptions options_;
   mutable WorkCounts counts_;
+  std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
   std::vector<std::shared_ptr<Work>> works_ GUARDED_BY(mutex_);
   mutable base::Queue<std::shared_ptr<NewJob>> new_jobs_{kQuestionsWaiting};
@@ -101,6 +101,9 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
 };
 
 Status NearSideImpl::begin() {
+  if (!options_.folder.empty()) {
+    ASSIGN_OR_RETURN(folder_, BatchFolder::open(options_.folder, options_.folder_bytes));
+  }
   io::serve::RangeServerOptions server{.address = options_.address, .port = options_.port};
   if (!options_.secret.empty()) {
     auto job = io::serve::make_job_certificate(options_.secret);
@@ -123,7 +126,10 @@ NearSideImpl::~NearSideImpl() {
 
 NearSideStats NearSideImpl::stats() const {
   MutexLock lock(mutex_);
-  return {.jobs = works_.size(), .steps = counts_.steps, .bytes = counts_.bytes};
+  return {.jobs = works_.size(),
+          .steps = counts_.steps,
+          .bytes = counts_.bytes,
+          .trouble = folder_ == nullptr ? "" : folder_->trouble()};
 }
 
 bool NearSideImpl::answer(const Question& question, Done done) const {
@@ -142,7 +148,7 @@ bool NearSideImpl::answer(const Question& question, Done done) const {
     done(fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
               path->step, path->epoch, work->steps()));
   } else {
-    work->ask(path->epoch, path->step, question.unwanted, std::move(done));
+    work->ask(*path, question.unwanted, std::move(done));
   }
   return true;
 }
@@ -159,7 +165,11 @@ void NearSideImpl::open_jobs() {
 
 Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
   const std::string name = job_name(text);
-  if (find_work(name) != nullptr) return answer_of(name);
+  const bool has_folder = folder_ != nullptr;
+  MadeAnswer answer = text_answer(encode({.job = name,
+                                          .folder = has_folder ? folder_->path() : "",
+                                          .mark = has_folder ? folder_->mark() : ""}));
+  if (find_work(name) != nullptr) return answer;
   std::shared_ptr<Work> replaced;  // ends without the lock
   {
     MutexLock lock(mutex_);
@@ -176,7 +186,7 @@ Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
   ASSIGN_OR_RETURN(auto work, make_work(text));
   MutexLock lock(mutex_);
   works_.push_back(std::move(work));
-  return answer_of(name);
+  return answer;
 }
 
 std::shared_ptr<Work> NearSideImpl::oldest_idle() const {
@@ -209,7 +219,7 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) c
   options.threads = options_.threads;
   options.memory_bytes_max = options_.job_memory_bytes;
   ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(dataset_, options));
-  auto work = std::make_shared<Work>(job_name(text), std::move(maker), counts_);
+  auto work = std::make_shared<Work>(job_name(text), std::move(maker), folder_, counts_);
   return work;
 }
 

@@ -24,19 +24,25 @@ struct NearSideOptions {
   // that have asked for nothing for the longest time must send their job again.
   uint32_t jobs = 8;
   uint64_t job_memory_bytes = 2'000'000'000;  // for each of them
+  // Where batches are left as files, for hosts that see this folder under the same path and with
+  // the same user's rights; all others get them sent. Empty: nowhere.
+  std::string folder = "";
+  uint64_t folder_bytes = 4'000'000'000;  // of all files
 };
 
 struct NearSideStats {
-  uint64_t jobs = 0;   // that are open
-  uint64_t steps = 0;  // prepared
-  uint64_t bytes = 0;  // of batches that were sent or are on their way
+  uint64_t jobs = 0;         // that are open
+  uint64_t steps = 0;        // prepared
+  uint64_t bytes = 0;        // of batches that were sent, left as files, or are on their way
+  std::string trouble = {};  // why a file could not be written; empty: all could
 };
 
 // Any thread may call anything.
 class NearSide {
  public:
   // `targets` is what the dataset has beside its images; null: nothing. Errors: those of
-  // io::serve::RangeServer::start(); kInvalid for a secret that is too short.
+  // io::serve::RangeServer::start(); those of BatchFolder::open(); kInvalid for a secret that is
+  // too short.
   static Result<std::unique_ptr<NearSide>> serve(std::shared_ptr<const store::Dataset> dataset,
                                                  std::shared_ptr<const feed::Targets> targets,
                                                  const NearSideOptions& options);

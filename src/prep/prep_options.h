@@ -22,7 +22,8 @@ struct SideStats {
   uint64_t late = 0;         // that the host prepared in its place
   uint64_t checked = 0;      // that the host prepared too, and compared
   uint64_t bytes = 0;
-  double step_s = 0;  // how long it takes for a step; 0: not known
+  uint64_t files = 0;  // batches that came as files of its folder
+  double step_s = 0;   // how long it takes for a step; 0: not known
 };
 struct PrepStats {
   uint64_t host_steps = 0;  // that the consumer got from the host itself

@@ -2,6 +2,8 @@
 // sides, whatever happens to the sides.
 #include "prep/two_ended_feed.h"
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "feed/testing/remote_fixture.h"
@@ -51,6 +53,109 @@ TEST_F(TwoEndedFeedTest, BatchesAreTheSame) {
     }
     EXPECT_GT(bytes, 0u);
   }
+}
+
+// A folder of its own, which is gone after the test.
+class TwoEndedFilesTest : public TwoEndedFeedTest {
+ protected:
+  TwoEndedFilesTest() { std::filesystem::create_directory(parent_); }
+  ~TwoEndedFilesTest() override { std::filesystem::remove_all(parent_); }
+  // The batches that are there now; there is also the lock, and the mark.
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(parent_)) {
+      if (entry.is_regular_file() && entry.file_size() > 1000) out.push_back(entry.path());
+    }
+    return out;
+  }
+  NearSideOptions in_folder() const { return {.folder = parent_}; }
+  // What a side with these options did while a host went through the epochs, undisturbed or while
+  // `meanwhile` was called before each step.
+  SideStats run(const NearSideOptions& wanted, const std::function<void()>& meanwhile = [] {}) {
+    const auto plain = start(dataset(*fs_), options());
+    const auto expected = epochs(*plain, 0, kEpochs);
+    const auto side = serve(wanted);
+    const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+    std::vector<SeenBatch> got;
+    for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      EXPECT_TRUE(feed->start({.epoch = epoch}).ok());
+      for (;;) {
+        meanwhile();
+        const auto batch = feed->next();
+        EXPECT_TRUE(batch) << batch.error().message();
+        if (!batch || *batch == nullptr) break;
+        got.push_back(seen(**batch));
+      }
+    }
+    EXPECT_EQ(got, expected);
+    return feed->prep_stats().sides[0];
+  }
+
+  const std::string parent_ = testing::TempDir() + "two_ended_files";
+};
+
+TEST_F(TwoEndedFilesTest, BatchesComeAsFiles) {
+  const SideStats did = run(in_folder());
+  EXPECT_TRUE(did.is_up) << did.trouble;
+  EXPECT_GT(did.files, 0u);
+  EXPECT_GE(did.files, did.steps);
+  EXPECT_TRUE(std::filesystem::is_empty(parent_));  // the near side has ended
+}
+
+TEST_F(TwoEndedFilesTest, FilesThatWereReadAreRemoved) {
+  const auto side = serve(in_folder());
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  epochs(*feed, 0, kEpochs);
+  const PrepStats stats = feed->prep_stats();
+  EXPECT_GT(stats.sides[0].files, 4u);
+  // What the host asked for last may still be there.
+  EXPECT_LE(files().size(), 4u);
+}
+
+TEST_F(TwoEndedFilesTest, WithoutRoomBatchesAreSent) {
+  NearSideOptions wanted = in_folder();
+  wanted.folder_bytes = 1000;
+  const SideStats did = run(wanted);
+  EXPECT_EQ(did.files, 0u);
+  EXPECT_GT(did.bytes, 0u);
+}
+
+TEST_F(TwoEndedFilesTest, AFolderThatIsNotSeenIsNotUsed) {
+  const auto side = serve(in_folder());
+  for (const auto& entry : std::filesystem::directory_iterator(parent_)) {
+    std::filesystem::rename(entry.path(), parent_ + "/elsewhere");
+  }
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  epochs(*feed, 0, kEpochs);
+  EXPECT_EQ(feed->prep_stats().sides[0].files, 0u);
+  EXPECT_GT(feed->prep_stats().sides[0].bytes, 0u);
+}
+
+TEST_F(TwoEndedFilesTest, FilesThatVanishOrAreDamagedChangeNothing) {
+  run(in_folder(), [this] {
+    for (const auto& path : files()) std::filesystem::remove(path);
+  });
+  run(in_folder(), [this] {
+    std::error_code gone;
+    for (const auto& path : files()) std::filesystem::resize_file(path, 999, gone);
+  });
+  const SideStats did = run(in_folder(), [this] {
+    for (const auto& path : files()) {
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(500);
+      file.put('x').put('y');
+    }
+  });
+  EXPECT_EQ(did.is_up, did.trouble.find("damaged") == std::string::npos) << did.trouble;
+}
+
+TEST_F(TwoEndedFilesTest, AFolderThatCannotBeUsedIsAnError) {
+  const auto open = [](const std::string& folder) {
+    return NearSide::serve(dataset(*fs_), nullptr, {.folder = folder}).error();
+  };
+  EXPECT_NE(open(parent_ + "/missing").message().find(parent_ + "/missing"), std::string::npos);
+  std::ofstream(parent_ + "/file") << "text";
+  EXPECT_NE(open(parent_ + "/file").message().find("is not a folder"), std::string::npos);
 }
 
 TEST_F(TwoEndedFeedTest, ItGoesOnInTheMiddle) {

@@ -289,6 +289,7 @@ void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
       actions = note_failure(step, side, fetched.error());
     } else {
       sides_[side].bytes += fetched->bytes;
+      sides_[side].files += fetched->is_file ? 1 : 0;
       feed::Prepared batch{.batch = std::move(fetched->batch.batch),
                            .bad = std::move(fetched->batch.bad)};
       if (is_to_check(side)) {
@@ -420,6 +421,7 @@ PrepStats TwoEnds::stats_now() const {
     of.trouble = side.trouble;
     of.checked = side.checked;
     of.bytes = side.bytes;
+    of.files = side.files;
     if (prongs_ == nullptr) continue;
     const plan::ProngShare share = prongs_->side(number);
     of.steps += share.steps;

@@ -77,6 +77,7 @@ class TwoEnds final : public feed::StepFilter {
     uint64_t checked = 0;
     uint64_t damaged = 0;  // batches
     uint64_t bytes = 0;
+    uint64_t files = 0;  // that batches came in
     std::string trouble = {};
   };
   // A step that the host prepares out of turn, to give it or to compare it.

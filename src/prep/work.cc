@@ -1,15 +1,21 @@
 #include "prep/work.h"
 
+#include <algorithm>
+
 #include "io/machine.h"
-#include "prep/batch_bytes.h"
+#include "prep/answers.h"
 
 namespace forebay::prep {
 
 using base::Code;
 using base::fail;
 using base::MutexLock;
+using io::serve::MadeAnswer;
 
 namespace {
+
+// A host that has not read a file by then is gone.
+constexpr int64_t kFileNs = 60'000'000'000;
 
 // What is sent of a batch, which it owns.
 struct Sent {
@@ -19,8 +25,17 @@ struct Sent {
 
 }  // namespace
 
-Work::Work(std::string name, std::unique_ptr<feed::StepMaker> maker, WorkCounts& counts)
-    : name_(std::move(name)), maker_(std::move(maker)), counts_(counts) {
+io::serve::MadeAnswer text_answer(std::string text) {
+  const auto owner = std::make_shared<std::string>(std::move(text));
+  return {.pieces = {base::as_bytes(*owner)}, .owner = owner};
+}
+
+Work::Work(std::string name, std::unique_ptr<feed::StepMaker> maker,
+           std::shared_ptr<BatchFolder> folder, WorkCounts& counts)
+    : name_(std::move(name)),
+      maker_(std::move(maker)),
+      folder_(std::move(folder)),
+      counts_(counts) {
   crew_.start(1, [this](uint32_t) { run(); });
 }
 
@@ -48,15 +63,19 @@ bool Work::is_idle() const {
   return waiting_.empty();
 }
 
-void Work::ask(uint64_t epoch, uint64_t step, const std::stop_token& unwanted, Done done) {
+void Work::ask(const StepPath& step, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
-  const Step wanted{epoch, step};
-  const auto who = std::make_shared<Waiting>(std::move(done));
+  const Step wanted{step.epoch, step.step};
+  if (step.wish == Wish::kOver) {
+    drop_file(wanted);
+    return done(text_answer(""));
+  }
+  const auto who = std::make_shared<Waiting>(step.wish, std::move(done));
   {
     MutexLock lock(mutex_);
     const bool is_asked = waiting_.contains(wanted);
     waiting_.emplace(wanted, who);
-    if (!is_asked) maker_->ask(epoch, step);
+    if (!is_asked) maker_->ask(step.epoch, step.step);
   }
   // This may call drop() at once.
   who->on_unwanted.emplace(unwanted, [this, wanted, key = who.get()] { drop(wanted, key); });
@@ -107,30 +126,71 @@ void Work::run() {
   }
 }
 
+void Work::drop_file(const Step& step) {
+  LeftFile dropped;  // ends without the lock
+  MutexLock lock(mutex_);
+  const auto found = files_.find(step);
+  if (found == files_.end()) return;
+  dropped = std::move(found->second);
+  files_.erase(found);
+}
+
+// Leaves a batch in the folder, and forgets files that nobody has read. Nothing where there is no
+// folder, or no room in it.
+std::optional<MadeAnswer> Work::leave_file(const Step& step, const BatchBytes& bytes) {
+  if (folder_ == nullptr) return std::nullopt;
+  const int64_t now_ns = io::monotonic_ns();
+  std::vector<LeftFile> unread;
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(files_, [&](auto& file) {
+      const bool is_unread = file.second.left_ns < now_ns - kFileNs;
+      if (is_unread) unread.push_back(std::move(file.second));
+      return is_unread;
+    });
+  }
+  unread.clear();
+  auto file = folder_->write(bytes);
+  if (file == nullptr) return std::nullopt;
+  MadeAnswer answer = text_answer(encode(FileAnswer{file->name(), file->bytes()}));
+  MutexLock lock(mutex_);
+  files_.insert_or_assign(step, LeftFile{std::move(file), now_ns});
+  return answer;
+}
+
+// The answer with all of a batch.
+MadeAnswer Work::bytes_answer(const feed::MadeStep& made, BatchBytes bytes) const {
+  auto* const sent = new Sent{made.batch->batch, std::move(bytes)};
+  const std::shared_ptr<const Sent> owner(sent, [room = room_](const Sent* over) {
+    delete over;
+    MutexLock lock(room->mutex);
+    ++room->given_back;
+    room->changed.notify_all();
+  });
+  MadeAnswer answer{.pieces = {sent->bytes.head}, .owner = owner};
+  answer.pieces.insert(answer.pieces.end(), sent->bytes.rest.begin(), sent->bytes.rest.end());
+  return answer;
+}
+
 void Work::give(const feed::MadeStep& made) {
   const auto waiting = take({made.epoch, made.step});
   if (made.batch) ++counts_.steps;
   if (waiting.empty()) return;
-  Result<io::serve::MadeAnswer> answer;
+  Result<MadeAnswer> whole;
+  std::optional<MadeAnswer> in_file;
   if (made.batch) {
-    const auto& batch = made.batch->batch;
-    auto* const sent = new Sent{batch, encode_batch(*batch, made.batch->bad, name_)};
-    const std::shared_ptr<const Sent> owner(sent, [room = room_](const Sent* over) {
-      delete over;
-      MutexLock lock(room->mutex);
-      ++room->given_back;
-      room->changed.notify_all();
-    });
-    answer->pieces = {sent->bytes.head};
-    answer->pieces.insert(answer->pieces.end(), sent->bytes.rest.begin(), sent->bytes.rest.end());
-    answer->owner = owner;
-    counts_.bytes += sent->bytes.bytes * waiting.size();
+    BatchBytes bytes = encode_batch(*made.batch->batch, made.batch->bad, name_);
+    counts_.bytes += bytes.bytes * waiting.size();
+    const bool is_for_file =
+        std::ranges::any_of(waiting, [](const auto& who) { return who->wish == Wish::kFile; });
+    if (is_for_file) in_file = leave_file({made.epoch, made.step}, bytes);
+    whole = bytes_answer(made, std::move(bytes));
   } else {
-    answer = tl::unexpected(made.batch.error());
+    whole = tl::unexpected(made.batch.error());
   }
   for (const auto& who : waiting) {
     who->on_unwanted.reset();  // without the lock, because it waits while drop() runs
-    who->done(answer);
+    who->done(in_file && who->wish == Wish::kFile ? Result<MadeAnswer>(*in_file) : whole);
   }
 }
 

@@ -26,6 +26,7 @@ void NearReport::add_to(nlohmann::json* fields) const {
                      {"steps", side.steps},
                      {"late", side.late},
                      {"checked", side.checked},
+                     {"files", side.files},
                      {"bytes", side.bytes},
                      {"step_s", side.step_s}});
   }

@@ -397,6 +397,32 @@ def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
         assert said in run_forebay(*words, *more, code=1).stderr
 
 
+def test_batches_come_as_files(packed: Path, tmp_path: Path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with near_side(packed, "--folder", str(shared)) as side:
+        one = loader(packed, prep=side.url)
+        got = batches_until(one, lambda figures: figures["files"] > 3)
+        side.kill()  # its folder stays
+        assert got == plain(packed, len(got))
+        (left,) = shared.iterdir()
+        assert left.stat().st_mode & 0o777 == 0o700
+        with near_side(packed, "--folder", str(shared), port=side.port) as again:
+            assert not left.exists()
+            before = one.near_sides()[0]["files"]
+            more = batches_until(one, lambda figures: figures["files"] > before + 3)
+            assert got + more == plain(packed, len(got) + len(more))
+            one.close()
+            again.stop()
+    assert not list(shared.iterdir())
+
+
+def test_folders_that_cannot_be_used(packed: Path, tmp_path: Path):
+    words = ["prep", packed, "--serve", "--listen", "127.0.0.1:0", "--folder"]
+    assert "missing" in run_forebay(*words, tmp_path / "missing", code=1).stderr
+    assert "is not a folder" in run_forebay(*words, packed / "HEAD", code=1).stderr
+
+
 _FORMS: dict[str, dict[str, Any]] = {
     "float32": {},
     "float16, channels last": {"dtype": "float16", "channels_last": True},

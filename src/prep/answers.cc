@@ -1,0 +1,55 @@
+#include "prep/answers.h"
+
+#include "base/checksum.h"
+#include "prep/field_text.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+
+template <>
+constexpr auto kFields<JobAnswer> = fields("JobAnswer", "job", "folder", "mark");
+template <>
+constexpr auto kFields<FileAnswer> = fields("FileAnswer", "name", "bytes");
+
+namespace {
+
+template <class T>
+std::string encode_fields(const T& answer) {
+  return FieldWriter().write(answer).dump();
+}
+
+template <class T>
+Result<T> decode_fields(std::string_view text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) return fail(Code::kCorrupt, "the near side's answer is no JSON");
+  T out;
+  FieldReader reader;
+  reader.read(parsed, &out);
+  if (reader.status().ok()) return out;
+  return fail(Code::kCorrupt, "the near side's answer: {}", reader.status().message());
+}
+
+// Names are random numbers, so they never lead out of the folder.
+bool is_file_name(const std::string& name) { return base::sha256_from_hex(name).has_value(); }
+
+}  // namespace
+
+std::string encode(const JobAnswer& answer) { return encode_fields(answer); }
+std::string encode(const FileAnswer& answer) { return encode_fields(answer); }
+
+Result<JobAnswer> decode_job_answer(std::string_view text) {
+  ASSIGN_OR_RETURN(auto answer, decode_fields<JobAnswer>(text));
+  const bool is_folder = answer.folder.starts_with('/') && is_file_name(answer.mark);
+  if (is_folder || (answer.folder.empty() && answer.mark.empty())) return answer;
+  return fail(Code::kCorrupt, "the near side's answer names no folder");
+}
+
+Result<FileAnswer> decode_file_answer(std::string_view text) {
+  ASSIGN_OR_RETURN(auto answer, decode_fields<FileAnswer>(text));
+  if (is_file_name(answer.name)) return answer;
+  return fail(Code::kCorrupt, "the near side's answer names no file");
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,87 @@
+#include "prep/batch_folder.h"
+
+#include <array>
+#include <random>
+
+#include "base/checksum.h"
+#include "io/machine.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::fail;
+using base::MutexLock;
+
+namespace {
+
+constexpr std::string_view kPrefix = "forebay-prep-";
+
+// A name that nobody can guess and nobody else has.
+std::string random_name() {
+  std::random_device device;
+  std::array<uint32_t, 8> numbers{};
+  for (uint32_t& number : numbers) number = device();
+  return base::to_hex({reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers});
+}
+
+}  // namespace
+
+BatchFile::~BatchFile() { folder_->remove(name_, bytes_); }
+
+Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent,
+                                                       uint64_t bytes_max) {
+  io::FileSystem& files = io::posix_file_system();
+  const auto info = files.stat(parent);
+  if (!info) return tl::unexpected(info.error().at("prep"));
+  if (info->type != io::FileType::kDirectory) {
+    return fail(Code::kInvalid, "prep: {} is not a folder", parent);
+  }
+  io::ScratchFiles::remove_abandoned(parent, std::string(kPrefix));
+  std::shared_ptr<BatchFolder> out(new BatchFolder(bytes_max));
+  const std::string own = std::string(kPrefix) + random_name().substr(0, 16);
+  ASSIGN_OR_RETURN(out->files_, io::ScratchFiles::open(io::join_path(files.canonical(parent), own),
+                                                       io::Found::kRemove));
+  out->mark_ = random_name();
+  RETURN_IF_ERROR(out->files_->write(out->mark_, 0, base::as_bytes(out->mark_)));
+  return out;
+}
+
+bool BatchFolder::take_room(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes > bytes_max_ - bytes_) return false;
+  bytes_ += bytes;
+  return true;
+}
+
+void BatchFolder::remove(const std::string& name, uint64_t bytes) {
+  files_->remove(name);
+  MutexLock lock(mutex_);
+  bytes_ -= bytes;
+}
+
+Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const {
+  RETURN_IF_ERROR(files_->write(name, 0, batch.head));
+  uint64_t offset = batch.head.size();
+  for (const Bytes piece : batch.rest) {
+    RETURN_IF_ERROR(files_->write(name, offset, piece));
+    offset += piece.size();
+  }
+  return {};
+}
+
+std::shared_ptr<const BatchFile> BatchFolder::write(const BatchBytes& batch) {
+  if (!take_room(batch.bytes)) return nullptr;
+  auto file = std::make_shared<const BatchFile>(shared_from_this(), random_name(), batch.bytes);
+  const Status written = put(file->name(), batch);
+  if (written.ok()) return file;
+  MutexLock lock(mutex_);
+  trouble_ = written.message();
+  return nullptr;
+}
+
+std::string BatchFolder::trouble() const {
+  MutexLock lock(mutex_);
+  return trouble_;
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,64 @@
+// Batches that a near side leaves as files in a folder which hosts read too: one on shared storage,
+// or in the memory of a machine that is both.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "io/scratch_files.h"
+#include "prep/batch_bytes.h"
+
+namespace forebay::prep {
+
+class BatchFolder;
+
+// A batch in the folder, which is removed with its last owner.
+class BatchFile {
+ public:
+  BatchFile(std::shared_ptr<BatchFolder> folder, std::string name, uint64_t bytes)
+      : folder_(std::move(folder)), name_(std::move(name)), bytes_(bytes) {}
+  ~BatchFile();
+  BatchFile(const BatchFile&) = delete;
+  BatchFile& operator=(const BatchFile&) = delete;
+  const std::string& name() const { return name_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const std::shared_ptr<BatchFolder> folder_;
+  const std::string name_;
+  const uint64_t bytes_;
+};
+
+// Any thread may call anything.
+class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
+ public:
+  // Makes a folder of its own in `parent`, which is there, and removes those of near sides that
+  // were killed. At most `bytes_max` are kept at a time. Errors: those of io::ScratchFiles::open().
+  static Result<std::shared_ptr<BatchFolder>> open(const std::string& parent, uint64_t bytes_max);
+
+  const std::string& path() const { return files_->folder(); }
+  const std::string& mark() const { return mark_; }
+  // Writes a batch. Null where there is no room for it, or where writing fails, which is tried
+  // again with the next one.
+  std::shared_ptr<const BatchFile> write(const BatchBytes& batch) EXCLUDES(mutex_);
+  // Why a batch could not be written; empty: all could.
+  std::string trouble() const EXCLUDES(mutex_);
+
+ private:
+  friend class BatchFile;
+  explicit BatchFolder(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  Status put(const std::string& name, const BatchBytes& batch) const;
+  bool take_room(uint64_t bytes) EXCLUDES(mutex_);
+  void remove(const std::string& name, uint64_t bytes) EXCLUDES(mutex_);
+
+  const uint64_t bytes_max_;
+  std::unique_ptr<io::ScratchFiles> files_;
+  std::string mark_;
+  mutable base::Mutex mutex_;
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  std::string trouble_ GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::prep
