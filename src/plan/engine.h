@@ -91,6 +91,9 @@ class Engine : public Prongs {
   double arrival_ns(StepNumber step) const;  // of a step that a side has or the host makes
   double consumer_ns() const;                // when the consumer asks next
   double consumer_step_ns() const { return consumer_step_.ns(); }
+  // Until when it costs nothing that the consumer waits for a near side's step: the host works at
+  // later steps meanwhile, and the consumer catches up when they are there.
+  double waits_free_until_ns() const;
   // Whether the consumer is better off if the host makes this step of a side, which it could begin
   // now. Without it the consumer would come to the step at `need_ns`.
   bool is_too_late(StepNumber step, double need_ns) const;

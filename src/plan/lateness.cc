@@ -99,6 +99,15 @@ double Engine::consumer_ns() const {
   return std::max(now_ns_, *given_ns_ + consumer_step_.ns());
 }
 
+// A host that has no room for more steps asks for none, and finishes none of those in its queue. So
+// it seems to be at work only while the first of them is not much later than usual.
+double Engine::waits_free_until_ns() const {
+  constexpr double kCatchingUp = 0.6;
+  constexpr double kUsual = 1.5;
+  if (host_queue_.empty() || !(consumer_step_.ns() < kCatchingUp * host_step_ns())) return now_ns_;
+  return host_period_.start_ns(ledger_.at(host_queue_.front()).asked_ns) + kUsual * host_step_ns();
+}
+
 bool Engine::is_too_late(StepNumber step, double need_ns) const {
   // If the host made it, it would lose the time for one step of its own.
   const double made_ns = host_free_ns() + host_step_ns();
@@ -144,7 +153,7 @@ void Engine::take_back_late() {
     if (!late.empty()) rest(side);
   }
   const std::optional<Needed> next = waits_for();
-  if (!next || next->from_ns > now_ns_ + rescue_ns()) return;
+  if (!next || next->from_ns > now_ns_ + rescue_ns() || now_ns_ < waits_free_until_ns()) return;
   if (arrival_ns(next->step) - std::max(next->from_ns, now_ns_) <= rescue_ns()) return;
   ++sides_[ledger_.at(next->step).side].late;
   take_back(next->step);
@@ -225,8 +234,9 @@ double Engine::next_wake_ns() {
     const double start_ns = side.period.start_ns(ledger_.at(side.queue.front()).asked_ns);
     const double spare_ns = rescue_ns() - static_cast<double>(place) * step_ns;
     const double late_ns = std::max(0.0, spare_ns) / static_cast<double>(1 + 2 * place);
-    wake_ns =
-        std::min(wake_ns, std::max({start_ns + step_ns + late_ns, next->from_ns, now_ns_}) + 1);
+    wake_ns = std::min(
+        wake_ns,
+        std::max({start_ns + step_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
   }
   return wake_ns;
 }

@@ -175,6 +175,26 @@ TEST(Prongs, ALateStepIsRescued) {
   EXPECT_LE(world.end_ns(), 200 * kA);
 }
 
+// Both makers are faster or slower by up to a third, for some steps each. What a side has begun is
+// then hardly ever given up, since the host has other steps to work at.
+TEST(Prongs, UnsteadyMakersAreWaitedFor) {
+  WorldModel model = model_of(ProngPolicy::kInterleave, 0.2, {6});
+  sim::Simulator simulator(1);
+  for (double now = 0; now < 2000; now += 6) {
+    const auto unsteady = [&](Speed& speed, double period) {
+      speed.change(now * kA, period * (1 + (2 * simulator.random().uniform() - 1) / 3) * kA);
+    };
+    unsteady(model.host, 1);
+    unsteady(model.sides[0].speed, 6);
+  }
+  ProngWorld world(simulator, model);
+  world.run();
+  EXPECT_EQ(world.problem(), "");
+  const ProngShare side = world.prongs().side(0);
+  EXPECT_GE(side.steps, 250u);
+  EXPECT_LE(side.late, side.steps / 30);
+}
+
 TEST(Prongs, EventsThatCameTooLateChangeNothing) {
   for (const ProngPolicy policy : kPolicies) {
     const auto prongs =

@@ -1,10 +1,12 @@
 #include "plan/rates.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace forebay::plan {
 
 void Period::add(double sample_ns) {
+  is_late_ = false;
   const double sample = std::max(sample_ns, 1.0);
   last_ns_[samples_ % last_ns_.size()] = sample;
   ++samples_;
@@ -27,6 +29,11 @@ void Period::add(double sample_ns) {
 
 void Period::add_unfinished(double elapsed_ns) {
   if (elapsed_ns <= ns_) return;
+  // The first time it may just be late.
+  if (samples_ > 0 && elapsed_ns <= 2 * ns_ && !std::exchange(is_late_, true)) {
+    ns_ = 1.25 * elapsed_ns;
+    return;
+  }
   // Doubling finds the right order of magnitude with few steps that are given up.
   ns_ = 2 * elapsed_ns;
   samples_ = 0;

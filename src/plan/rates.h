@@ -11,7 +11,8 @@ namespace forebay::plan {
 class Period {
  public:
   void add(double sample_ns);
-  // A step was given up after it had taken this long. The next sample replaces what is assumed now.
+  // A step was given up after it had taken this long. Where that is much longer than usual, or
+  // happens again, the next sample replaces what is assumed now.
   void add_unfinished(double elapsed_ns);
 
   // Whether a step was observed. is_sure(): and none was given up since.
@@ -22,6 +23,7 @@ class Period {
  private:
   double ns_ = 0;
   uint64_t samples_ = 0;
+  bool is_late_ = false;  // the last step was given up
   std::array<double, 3> last_ns_{};
 };
 

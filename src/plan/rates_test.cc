@@ -63,6 +63,17 @@ TEST(Period, AStepThatWasGivenUpDoublesTheExpectation) {
   EXPECT_TRUE(period.is_sure());
 }
 
+TEST(Period, AStepThatWasGivenUpOnceMayJustBeLate) {
+  Period period;
+  for (const double sample : {10.0, 10.0, 10.0}) period.add(sample);
+  period.add_unfinished(12);
+  EXPECT_EQ(period.ns(), 15);
+  EXPECT_TRUE(period.is_sure());
+  period.add_unfinished(16);
+  EXPECT_EQ(period.ns(), 32);
+  EXPECT_FALSE(period.is_sure());
+}
+
 TEST(PeriodOfMaker, AStepBeginsWhenTheOneBeforeIsReady) {
   PeriodOfMaker maker;
   maker.ready(10, 15);
