@@ -25,6 +25,8 @@ class Assembler:
     def __init__(self, options: Options) -> None:
         self._dataset = options.dataset
         self._fields = options.fields
+        # The fields that are images, and the core's numbers of these.
+        self._images_of = {name: number for number, name in enumerate(options.image_fields)}
         self._names = options.names
         # Whether making a batch takes time in Python.
         self.runs_python = options.runs_python
@@ -81,9 +83,9 @@ class Assembler:
                 return self._named(values)
             samples = [self._named(list(sample)) for sample in zip(*values, strict=True)]
             return self._transformed(self._collate_fn(samples, occasion), occasion)
-        for name, stack in (("image", _stack), ("label", _collate)):
-            if isinstance(made.get(name), _Made):
-                made[name] = stack(made[name])
+        for name, value in made.items():
+            if isinstance(value, _Made):
+                made[name] = _stack(value) if name in self._images_of else _collate(value)
         if self._mixing is not None:
             self._mix(made, batch.epoch, step, len(numbers))
         self._set_image_types(made)
@@ -91,8 +93,9 @@ class Assembler:
 
     def _set_image_types(self, made: dict[str, Any]) -> None:
         """Gives the images torchvision's type, if that is wanted."""
-        if self._types is not None and "image" in made:
-            made["image"] = self._types.images(made["image"])
+        if self._types is not None:
+            for name in self._images_of:
+                made[name] = self._types.images(made[name])
 
     def _mix(self, made: dict[str, Any], epoch: int, step: int, count: int) -> None:
         assert self._mixing is not None
@@ -105,10 +108,17 @@ class Assembler:
                 f"{type(made['label'][0]).__name__}; it must give whole numbers, or float32 "
                 "[classes]"
             )
-        made["image"], made["label"] = mix(
-            self._mixing, made["image"], made["label"], seed=self._seed, epoch=epoch,
-            step=step, channels_last=self._channels_last,
-        )  # fmt: skip
+        labels, shapes = made["label"], {_shape(made[name]) for name in self._images_of}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"batch_transform: it mixes all images of a sample alike, but they have the sizes "
+                f"{sorted(shapes)}"
+            )
+        for name in self._images_of:
+            made[name], made["label"] = mix(
+                self._mixing, made[name], labels, seed=self._seed, epoch=epoch,
+                step=step, channels_last=self._channels_last,
+            )  # fmt: skip
 
     def _transformed(self, batch: Any, occasion: Occasion) -> Any:
         return batch if self._batch_transform is None else self._batch_transform(batch, occasion)
@@ -126,8 +136,8 @@ class Assembler:
         numbers: NDArray[np.int64],
         stop: threading.Event | None,
     ) -> Any:
-        if field == "image":
-            images = self._images(batch, kept)
+        if field in self._images_of:
+            images = self._images(batch, kept, self._images_of[field])
             # The functions are not called without images, because their results are not known.
             applies = self._functions and len(images) > 0
             if not applies:
@@ -182,12 +192,15 @@ class Assembler:
             return [self._tensors(one) for one in value]
         return self._array(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
-    def _images(self, batch: Any, kept: NDArray[np.int64] | None) -> Any:
+    def _images(self, batch: Any, kept: NDArray[np.int64] | None, number: int) -> Any:
+        """The images with a number among each sample's own one, 0, and its further ones."""
         images: Any
         if self._whole:
-            images = [self._whole_image(image) for image in batch.whole if image is not None]
+            images = [
+                self._whole_image(image) for image in batch.whole(number) if image is not None
+            ]
         else:
-            images = self._tensor(batch.images)
+            images = self._tensor(batch.images(number))
             if kept is not None:
                 ragged = len(kept) == 0 or kept[-1] == len(kept) - 1  # at an epoch's end
                 images = images[: len(kept)] if ragged else images[kept]
@@ -264,6 +277,11 @@ def _collate(made: list[Any]) -> Any:
         return _stacked([np.array(one, dtype) for one in made])
     shapes = {tuple(one.shape) if _is_array(one) else None for one in made}
     return list(made) if None in shapes or len(shapes) > 1 else _stacked(made)
+
+
+def _shape(images: Any) -> tuple[int, ...]:
+    """The shape of a batch's images; () where they are a list."""
+    return tuple(getattr(images, "shape", ()))
 
 
 def _is_array(one: Any) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.dataset import Dataset
+from forebay.further_images import FurtherImages
 from forebay.objects import Objects, joined
 
 
@@ -30,6 +31,16 @@ class _Concatenation(Dataset):
         maps = [one.maps for one in known if one is not None and one.maps is not None]
         return replace(out, maps=_Concatenation(maps)) if maps else out
 
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        """Those that all parts have."""
+        first, *others = (part.further_images for part in self._parts)
+        return {
+            name: _joined([first[name], *(other[name] for other in others)])
+            for name in first
+            if all(name in other for other in others)
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _Concatenation, (self._parts,), {"weights": self.weights}
 
@@ -48,6 +59,13 @@ class _Concatenation(Dataset):
             for part, own in zip(self._parts, labels, strict=True)
         ]
         return {name: np.concatenate(columns)}
+
+
+def _joined(parts: list[FurtherImages]) -> FurtherImages:
+    """The further images of several datasets, one after the other."""
+    firsts = np.cumsum([0, *(len(part.images) for part in parts)])
+    numbers = [first + part.numbers for first, part in zip(firsts, parts, strict=False)]
+    return FurtherImages(_Concatenation([part.images for part in parts]), np.concatenate(numbers))
 
 
 def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:

@@ -1,10 +1,9 @@
 """Datasets: those that `forebay pack` wrote, images in place, and selections."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from numbers import Integral, Real
 from typing import Any, overload
 
 import numpy as np
@@ -15,7 +14,9 @@ from forebay.cache import Cache, shared_cache
 from forebay.checks import whole
 from forebay.coco import read_coco, read_packed
 from forebay.decoding import Pixels, decode
-from forebay.objects import Objects, mask_numbers
+from forebay.further_images import FurtherImages, check_names, numbers_by_key
+from forebay.objects import MOVING, Objects
+from forebay.splitting import part_counts
 from forebay.storage import flat, index_cache_folder
 
 # Columns that every dataset has without reading an index.
@@ -63,11 +64,15 @@ class Dataset:
         masks: Where each image's mask is, a map of labels in a PNG with the image's key: another
             Dataset, or what one is opened from. None: those that were packed with the images, if
             any were.
+        images: Where each sample's further images are, by the names that batches have them under:
+            {"right": "stereo/right"}. Each is given like `masks`, and has the key and the size of
+            the sample's own image; what a Loader draws for a sample is the same for all of its
+            images (docs/targets.md).
 
     Raises:
         FileNotFoundError: There is nothing at the path.
         ValueError: The path is neither a dataset nor a folder of folders of images, nor shards with
-            images.
+            images; or samples have no mask or further image.
         DataError: The dataset is damaged (`forebay verify` says where), or a shard that the message
             names.
     """
@@ -79,6 +84,8 @@ class Dataset:
     _given: Objects | None = None
     _masks: "Dataset | None" = None
     _mask_of: NDArray[np.int64] | None = None
+    # What was given as `images`.
+    _given_images: Mapping[str, FurtherImages] | None = None
 
     def __init__(
         self,
@@ -89,6 +96,7 @@ class Dataset:
         cache_bytes: int | str | None = None,
         annotations: str | os.PathLike[str] | None = None,
         masks: "Dataset | str | os.PathLike[str] | None" = None,
+        images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
     ) -> None:
         try:
             name = os.fsdecode(path)
@@ -107,8 +115,13 @@ class Dataset:
         if annotations is not None:
             self._given = read_coco(annotations, self.keys())
         if masks is not None:
-            self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
-            self._mask_of = mask_numbers(self.keys(), self._masks.keys(), self._masks.path)
+            self._masks, self._mask_of = self._beside("masks", "mask", masks, storage_options)
+        if images is not None:
+            check_names(images, ("image", "file", *MOVING, *self.columns))
+            self._given_images = {
+                name: FurtherImages(*self._beside("images", repr(name), one, storage_options))
+                for name, one in images.items()
+            }
 
     def __len__(self) -> int:
         return len(self.core)
@@ -131,7 +144,7 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self.path, self._storage_options, self._index_cache, self.cache)
-        kept = ("_given", "_masks", "_mask_of", "objects")
+        kept = ("_given", "_masks", "_mask_of", "_given_images", "objects")
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
 
     @property
@@ -153,11 +166,19 @@ class Dataset:
             known = read_packed(self.core.annotations(), self.path)
         masks, mask_of = self._masks, self._mask_of
         if masks is None and self.core.has_masks:
-            masks, mask_of = _PackedMasks(self), np.arange(len(self))
+            masks, mask_of = _Packed(self), np.arange(len(self))
         if masks is None:
             return known
         known = known or Objects(np.zeros(len(self), np.int64))
         return replace(known, maps=masks, map_of=mask_of)
+
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        """The samples' further images, by name: those given at opening, and those packed."""
+        packed = {name: _Packed(self, name) for name in self.core.image_fields}
+        numbers = np.arange(len(self) if packed else 0)
+        found = {name: FurtherImages(images, numbers) for name, images in packed.items()}
+        return found | dict(self._given_images or {})
 
     @cached_property
     def classes(self) -> list[str]:
@@ -287,7 +308,7 @@ class Dataset:
                 samples alone.
         """
         seed = whole("split: seed", seed, 0, 2**64 - 1)
-        counts = _counts(sizes, len(self))
+        counts = part_counts(sizes, len(self))
         # NumPy promises to give the same raw numbers for ever.
         shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
         parts = np.split(shuffled, np.cumsum(counts)[:-1])
@@ -310,6 +331,13 @@ class Dataset:
         out = _Selection(self, np.arange(len(self)))
         out.weights = own
         return out
+
+    def _beside(
+        self, argument: str, what: str, given: Any, options: Mapping[str, Any] | None
+    ) -> "tuple[Dataset, NDArray[np.int64]]":
+        """What lies beside the images, and the number that each sample has there."""
+        one = given if isinstance(given, Dataset) else Dataset(given, options)
+        return one, numbers_by_key(argument, what, self.keys(), one.keys(), one.path)
 
     def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
         """The column, and other columns that come with it."""
@@ -356,6 +384,11 @@ class _Selection(Dataset):
         known = self._base.objects
         return None if known is None else known.take(self._numbers)
 
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        known = self._base.further_images
+        return {name: one.take(self._numbers) for name, one in known.items()}
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _Selection, (self._base, self._numbers), {"weights": self.weights}
 
@@ -369,16 +402,16 @@ class _Selection(Dataset):
         return {name: self._base.column(name)[self._numbers]}
 
 
-class _PackedMasks(Dataset):
-    """The masks that were packed with the images of a dataset."""
+class _Packed(Dataset):
+    """The files that were packed with the images of a dataset in a field; None: their masks."""
 
-    def __init__(self, base: Dataset) -> None:
+    def __init__(self, base: Dataset, field: str | None = None) -> None:
         self.cache = base.cache
-        self.core = base.core.masks()
-        self._base = base
+        self.core = base.core.masks() if field is None else base.core.field_images(field)
+        self._base, self._field = base, field
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _PackedMasks, (self._base,)
+        return _Packed, (self._base, self._field)
 
 
 def without_labels(dataset: Dataset) -> str | None:
@@ -403,23 +436,3 @@ def _objects(values: list[Any]) -> NDArray[Any]:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
-
-
-def _counts(sizes: Sequence[float], samples: int) -> list[int]:
-    """How many samples each part gets; what rounding leaves over goes to the first parts."""
-    if not all(isinstance(size, Real) and size >= 0 for size in sizes):
-        raise ValueError(
-            f"split: {list(sizes)}: sizes must be numbers, not negative, given one by one: "
-            "split(0.9, 0.1)"
-        )
-    if all(isinstance(size, Integral) for size in sizes):
-        counts = [int(size) for size in sizes]
-        if sum(counts) != samples:
-            raise ValueError(f"split: {counts} are {sum(counts)} samples, there are {samples}")
-        return counts
-    if abs(sum(sizes) - 1) > 1e-6:
-        raise ValueError(f"split: shares {list(sizes)} must sum to 1")
-    counts = [int(samples * float(size)) for size in sizes]
-    for i in range(samples - sum(counts)):
-        counts[i % len(counts)] += 1
-    return counts

@@ -1,5 +1,7 @@
 """Turns a Loader's checked options into the core's options for its feeds."""
 
+import numpy as np
+
 from forebay import _core
 from forebay.dataset import Dataset
 from forebay.decoding import view_of
@@ -50,6 +52,9 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
         out.images = _core.Images.WHOLE if recipe is None else _core.Images.TENSOR
     if options.has_own_sizes and recipe is not None:
         out.images = _core.Images.OWN_SIZE
+    for name in options.image_fields[1:]:
+        further = options.dataset.further_images[name]
+        out.add_further(name, further.images.core, further.numbers.astype(np.uint64))
     if recipe is None:
         out.tensor.dtype, out.tensor.layout = _core.DType.UINT8, _core.Layout.NHWC
         return None
@@ -62,7 +67,7 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
         first = first_size(options.dataset, options.oriented)
         out.transform.size = _core.drawn_size(recipe.transform, first)
     out.tensor = recipe.tensor
-    fields = options.places("image")
+    fields = [place for name in options.image_fields for place in options.places(name)]
     if not (may_defer and fields and recipe.ends_with_normalize) or options.has_own_sizes:
         return None
     out.tensor.dtype = _core.DType.UINT8

@@ -74,11 +74,11 @@ class Loader:
             datasets. Its results become one tensor where they are numbers, or arrays of one shape,
             else a list; a collate_fn gets them as they are.
         fields: What a batch consists of: "image", "label", "index" (the sample's number), "key"
-            (its name), "file" (its image file's bytes), any of Dataset.columns, or what moves with
-            the images of a Dataset with `annotations` or `masks`: "boxes", "labels", "masks",
-            "keypoints", "visibility", "area", "iscrowd", "mask", "target" (docs/targets.md). A
-            sequence gives tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}. Without
-            "image" nothing is decoded. Numbers are tensors; texts and bytes are lists.
+            (its name), "file" (its image file's bytes), any of Dataset.columns, a further image by
+            its name in Dataset's `images`, or what moves with the images of a Dataset with
+            `annotations` or `masks`, such as "boxes", "masks", "mask", "target" (docs/targets.md).
+            A sequence gives tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}.
+            Without "image" nothing is decoded. Numbers are tensors; texts and bytes are lists.
         collate_fn: Makes a batch from a list of samples, each a tuple or dict of fields, like
             DataLoader's, in a thread ahead of the loop; it is not called for a batch without
             samples. None: images are stacked; without a transform they are a list, as each has its

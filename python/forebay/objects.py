@@ -210,19 +210,3 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
             )
         ),
     )
-
-
-def mask_numbers(keys: Sequence[str], masks: Sequence[str], path: str) -> NDArray[np.int64]:
-    """The number of each sample's mask, which has the sample's key.
-
-    Raises:
-        ValueError: Samples have no mask; the message names one.
-    """
-    numbers = {key: number for number, key in enumerate(masks)}
-    missing = [key for key in keys if key not in numbers]
-    if missing:
-        raise ValueError(
-            f"masks: {path} has no mask for {len(missing)} of {len(keys)} images, such as "
-            f"{missing[0]}; a mask has the name of its image, but for the suffix"
-        )
-    return np.array([numbers[key] for key in keys], np.int64)

@@ -103,6 +103,14 @@ class Options:
         """Whether batches have this field."""
         return field in self.fields
 
+    @property
+    def image_fields(self) -> list[str]:
+        """The fields that are images: the samples' own, then further ones; each once."""
+        if not self.wants("image"):
+            return []
+        further = self.dataset.further_images
+        return ["image", *(name for name in further if self.wants(name))]
+
     def places(self, field: str) -> list[Any]:
         """Where batches have this field: indexes of the tuple, or names of the dict."""
         names: Sequence[Any] = self.names or range(len(self.fields))
@@ -302,6 +310,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
     pad_targets = flag("pad_targets", given.pad_targets)
     types = check_tv_tensors(given.tv_tensors, pads=pad_targets, channels_last=channels_last)
     _check_targets(fields, dataset, pipeline)
+    _check_further(fields, dataset, given.prep)
     if pipeline.functions and "image" not in fields:
         raise ValueError(
             f"transform: it has functions of images, but the fields {fields} have none"
@@ -349,11 +358,11 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
     if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
         raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
     wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
-    moving = _moving(wanted, dataset)
+    moving, further = _moving(wanted, dataset), dataset.further_images
     for field in wanted:
-        if field not in (*_CORE_FIELDS, *moving) and field not in dataset.columns:
+        if field not in (*_CORE_FIELDS, *moving, *further) and field not in dataset.columns:
             others = [] if dataset.objects is None else dataset.objects.fields
-            known = [*_CORE_FIELDS[:2], *others, *dataset.columns]
+            known = [*_CORE_FIELDS[:2], *further, *others, *dataset.columns]
             raise ValueError(f"fields: there is no {field!r}; there are {known}")
     if not wanted:
         raise ValueError("fields is empty: a batch would have nothing")
@@ -386,6 +395,17 @@ def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> N
     if moving and pipeline.in_python is not None:
         raise ValueError(
             f"transform: {pipeline.in_python}, where {moving[0]!r} cannot move with the image"
+        )
+
+
+def _check_further(fields: list[str], dataset: Dataset, prep: Any) -> None:
+    """Raises ValueError where batches cannot have the samples' further images."""
+    further = [field for field in fields if field in dataset.further_images]
+    if further and "image" not in fields:
+        raise ValueError(f"fields: {further[0]!r} comes with 'image', which {fields} have not")
+    if further and prep is not None:
+        raise ValueError(
+            f"prep: near sides cannot yet prepare further images of samples, here {further[0]!r}"
         )
 
 

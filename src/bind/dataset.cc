@@ -157,6 +157,21 @@ const store::Field* mask_field(const Dataset& dataset) {
   return nullptr;
 }
 
+// Fields of a packed dataset that have further images of the samples: all images but the first one
+// and the masks.
+std::vector<std::string> image_fields(const Dataset& dataset) {
+  std::vector<std::string> out;
+  if (dataset.opened->in_place()) return out;
+  bool is_first = true;
+  for (const store::Field& field : dataset.opened->schema().fields) {
+    if (field.kind != store::FieldKind::kImage || std::exchange(is_first, false)) continue;
+    if (std::ranges::find(store::kMaskFields, field.name) == std::end(store::kMaskFields)) {
+      out.push_back(field.name);
+    }
+  }
+  return out;
+}
+
 bool has_annotations(const Dataset& dataset) {
   return std::ranges::any_of(dataset.opened->schema().fields, [](const store::Field& field) {
     return field.name == store::kAnnotationsField && field.kind == store::FieldKind::kJson;
@@ -167,6 +182,13 @@ Dataset masks(const Dataset& dataset) {
   const store::Field* const field = mask_field(dataset);
   if (field == nullptr) throw nb::value_error("no masks were packed with the images");
   return {store::field_files(dataset.opened, field->name)};
+}
+
+Dataset field_images(const Dataset& dataset, const std::string& field) {
+  if (std::ranges::count(image_fields(dataset), field) == 0) {
+    throw nb::value_error("no images were packed in a field of that name");
+  }
+  return {store::field_files(dataset.opened, field)};
 }
 
 nb::list annotations(const Dataset& dataset) {
@@ -261,6 +283,9 @@ void bind_dataset(nb::module_& m) {
       .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
       .def_prop_ro("has_masks", [](const Dataset& d) { return mask_field(d) != nullptr; })
       .def("masks", &masks, "The masks that were packed with the images.")
+      .def_prop_ro("image_fields", &image_fields,
+                   "Names of the fields with further images that were packed with the samples.")
+      .def("field_images", &field_images, nb::arg("field"), "The images of such a field.")
       .def_prop_ro("has_annotations", &has_annotations)
       .def("annotations", &annotations,
            "Each sample's annotations, as JSON in COCO's format; None where it has none.")

@@ -65,19 +65,30 @@ Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& sha
                where.number);
 }
 
-nb::ndarray<nb::array_api> images(const Batch& self) {
+// The samples' own images, or their further images with a number, counted from 1.
+nb::ndarray<nb::array_api> images(const Batch& self, uint32_t number) {
   const feed::Batch& batch = self.batch();
-  if (batch.images == nullptr) throw nb::value_error("the batch has no tensor of images");
+  if (batch.images == nullptr || number >= batch.images_each) {
+    throw nb::value_error("the batch has no such tensor of images");
+  }
+  const uint8_t* const data = batch.images + batch.images_bytes / batch.images_each * number;
   std::vector<size_t> shape{batch.valid.size(), batch.size.height, batch.size.width};
   shape.insert(self.tensor.layout == image::Layout::kNchw ? shape.begin() + 1 : shape.end(), 3);
-  return array_of<nb::ndarray<nb::array_api>>(self, batch.images, shape,
-                                              dlpack_dtype(self.tensor.dtype), self.where);
+  return array_of<nb::ndarray<nb::array_api>>(self, data, shape, dlpack_dtype(self.tensor.dtype),
+                                              self.where);
+}
+
+// The same where each image has its own size; empty where a batch has no such images.
+std::span<const image::OwnSize> whole_of(const Batch& self, uint32_t number) {
+  const feed::Batch& batch = self.batch();
+  if (batch.whole.empty() || number >= batch.images_each) return {};
+  return std::span(batch.whole).subspan(batch.valid.size() * number, batch.valid.size());
 }
 
 // Returns an array for each sample, or None if the sample is not valid.
-nb::list whole(const Batch& self) {
+nb::list whole(const Batch& self, uint32_t number) {
   nb::list out;
-  for (const image::OwnSize& image : self.batch().whole) {
+  for (const image::OwnSize& image : whole_of(self, number)) {
     if (image.bytes.empty()) {
       out.append(nb::none());
       continue;
@@ -92,7 +103,7 @@ nb::list whole(const Batch& self) {
 
 nb::list whole_sizes(const Batch& self) {
   nb::list out;
-  for (const image::OwnSize& image : self.batch().whole) {
+  for (const image::OwnSize& image : whole_of(self, 0)) {
     out.append(nb::make_tuple(image.size.height, image.size.width));
   }
   return out;
@@ -254,6 +265,14 @@ class Feed {
   bool is_remote_;
 };
 
+using Numbers = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void add_further(FeedOptions& self, std::string name, const Dataset& dataset,
+                 const Numbers& image_of) {
+  self.further.push_back(std::make_shared<const feed::FurtherImages>(feed::FurtherImages{
+      std::move(name), dataset.opened, {image_of.data(), image_of.data() + image_of.size()}}));
+}
+
 void bind_options(nb::module_& m) {
   nb::enum_<feed::Images>(m, "Images")
       .value("NONE", feed::Images::kNone)
@@ -273,6 +292,8 @@ void bind_options(nb::module_& m) {
       .def_rw("images", &FeedOptions::images)
       .def_rw("files", &FeedOptions::files)
       .def_rw("targets", &FeedOptions::targets, nb::arg().none())
+      .def("add_further", &add_further, nb::arg("name"), nb::arg("dataset"), nb::arg("image_of"),
+           "Adds a further image of each sample: the one with the number image_of[sample].")
       .def_rw("transform", &FeedOptions::transform)
       .def_rw("tensor", &FeedOptions::tensor)
       .def_rw("damaged", &FeedOptions::damaged)
@@ -301,10 +322,11 @@ void bind_options(nb::module_& m) {
 
 void bind_batch(nb::module_& m) {
   nb::class_<Batch>(m, "Batch")
-      .def_prop_ro("images", &images, nb::rv_policy::automatic,
-                   "[samples, 3, height, width] or [samples, height, width, 3].")
-      .def_prop_ro("whole", &whole,
-                   "With Images.WHOLE and OWN_SIZE: an image for each sample, or None.")
+      .def("images", &images, nb::rv_policy::automatic, nb::arg("number") = 0,
+           "[samples, 3, height, width] or [samples, height, width, 3]: the samples' own images, "
+           "or from 1 on the further images with this number.")
+      .def("whole", &whole, nb::arg("number") = 0,
+           "With Images.WHOLE and OWN_SIZE: an image for each sample, or None.")
       .def_prop_ro("whole_sizes", &whole_sizes,
                    "Height and width of each of `whole`; 0 and 0 for None.")
       .def_prop_ro(

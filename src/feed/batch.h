@@ -14,12 +14,13 @@ inline constexpr uint64_t kNoSample = ~uint64_t{0};
 // world_size. Its memory is recycled when the last owner lets go.
 struct Batch {
   // Images::kTensor: [samples, 3, height, width] or [samples, height, width, 3], contiguous, in the
-  // memory of FeedOptions::device.
+  // memory of FeedOptions::device. The tensors of FeedOptions::further follow, one after the other.
   uint8_t* images = nullptr;
-  size_t images_bytes = 0;
-  image::Size size;  // pixels
+  size_t images_bytes = 0;   // of all tensors
+  uint32_t images_each = 1;  // images of each sample: its own, and its further ones
+  image::Size size;          // pixels
   // Images::kOwnSize, and kWhole (bytes of height x width x 3): one for each sample; empty where
-  // `valid` is 0.
+  // `valid` is 0. Those of FeedOptions::further follow, one for each sample again.
   std::vector<image::OwnSize> whole;
   // FeedOptions::targets: one for each sample; empty where `valid` is 0.
   std::vector<SampleTargets> targets;

@@ -21,8 +21,9 @@ std::unique_ptr<BatchPool::Pooled> BatchPool::allocate() const {
   }
   batch->images = batch->memory.get();
   batch->images_bytes = shape_.bytes();
+  batch->images_each = shape_.images_each;
   batch->size = shape_.size;
-  if (shape_.whole) batch->whole.resize(shape_.samples);
+  if (shape_.whole) batch->whole.resize(size_t{shape_.samples} * shape_.images_each);
   if (shape_.files) batch->files.resize(shape_.samples);
   if (shape_.targets) batch->targets.resize(shape_.samples);
   batch->labels.resize(shape_.samples);

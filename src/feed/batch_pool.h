@@ -26,15 +26,16 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
   struct Shape {
     uint32_t samples = 0;
-    size_t sample_bytes = 0;
+    size_t sample_bytes = 0;                          // of one image
+    uint32_t images_each = 1;                         // images of each sample
     image::Size size;                                 // pixels
     std::shared_ptr<image::gpu::Device> device = {};  // has the memory; null: the host has it
     bool whole = false;
     bool files = false;
     bool targets = false;
-    // Bytes of the tensor, the same for all batches.
-    uint64_t bytes() const { return samples * uint64_t{sample_bytes}; }
-    // Whether batches have more than the tensor, of different sizes.
+    // Bytes of the tensors, the same for all batches.
+    uint64_t bytes() const { return samples * uint64_t{sample_bytes} * images_each; }
+    // Whether batches have more than the tensors, of different sizes.
     bool varies() const { return whole || files || targets; }
     bool operator==(const Shape&) const = default;
   };

@@ -15,6 +15,9 @@ Status check_options(const FeedOptions& options) {
   if (options.targets != nullptr && !made) {
     return base::fail(base::Code::kInvalid, "targets move with images that a transform makes");
   }
+  if (!options.further.empty() && options.images == Images::kNone) {
+    return base::fail(base::Code::kInvalid, "further images come with the samples' own");
+  }
   RETURN_IF_ERROR(check_range("global_batch", options.global_batch, 1u, base::kBatchMax));
   RETURN_IF_ERROR(check_range("world_size", options.world_size, 1, base::kWorldSizeMax));
   RETURN_IF_ERROR(check_range("rank", options.rank, 0, options.world_size - 1));
@@ -34,6 +37,9 @@ Status check_feed(const store::Dataset* dataset, const FeedOptions& options) {
   RETURN_IF_ERROR(check_options(options).at("feed"));
   if (dataset == nullptr) return base::fail(base::Code::kInvalid, "feed: no dataset");
   RETURN_IF_ERROR(check_source(options.order, dataset->sample_count()).at("feed"));
+  for (const auto& further : options.further) {
+    RETURN_IF_ERROR(check_further(*further, dataset->sample_count()).at("feed"));
+  }
   if (options.targets == nullptr) return {};
   return check_targets(*options.targets, dataset->sample_count()).at("feed");
 }

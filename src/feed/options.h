@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "feed/further_images.h"
 #include "feed/order_source.h"
 #include "feed/targets.h"
 #include "feed/walk.h"
@@ -40,6 +41,8 @@ struct FeedOptions {
   bool files = false;
   // What moves with the images of kTensor and kOwnSize; null: nothing.
   std::shared_ptr<const Targets> targets = {};
+  // What samples have besides their own images; batches have them in this order.
+  std::vector<std::shared_ptr<const FurtherImages>> further = {};
   image::Transform transform;
   image::TensorOptions tensor;
   // What to do with images whose pixel data is damaged; with kRefuse they are bad samples.

@@ -25,6 +25,7 @@ int thread_count(const FeedOptions& options) {
 BatchPool::Shape shape_of(const FeedOptions& options, const Steps& steps) {
   return {.samples = static_cast<uint32_t>(steps.batch()),
           .sample_bytes = SlotWriter(options).sample_bytes(),
+          .images_each = static_cast<uint32_t>(1 + options.further.size()),
           .size = options.transform.size,
           .device = options.device,
           .whole = options.images == Images::kWhole || options.images == Images::kOwnSize,
@@ -374,6 +375,7 @@ Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
                    .whole = batch.whole.empty() ? nullptr : &batch.whole[slot],
                    .file = batch.files.empty() ? nullptr : &batch.files[slot],
                    .targets = batch.targets.empty() ? nullptr : &batch.targets[slot],
+                   .slots = batch_size_,
                    .label = &batch.labels[slot],
                    .sample = &batch.samples[slot],
                    .drawn_for = &batch.drawn_for[slot],

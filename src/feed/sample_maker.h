@@ -46,8 +46,9 @@ class SampleMaker {
     return writer_.clear(slot, sample, drawn_for);
   }
 
-  uint64_t bytes_read() const { return bytes_read_; }  // without what was loaded
-  uint64_t reads() const { return reads_; }
+  // Without what was loaded.
+  uint64_t bytes_read() const { return bytes_read_ + writer_.bytes_read(); }
+  uint64_t reads() const { return reads_ + writer_.reads(); }
   uint64_t made_on_gpu() const { return writer_.made_on_gpu(); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "feed/further_images.h"
+
 namespace forebay::feed {
 
 using base::Code;
@@ -29,14 +31,7 @@ bool fit(const Outlines& outlines, uint64_t objects) {
 }  // namespace
 
 Result<store::Location> Targets::map_at(uint64_t sample, const io::ReadOptions& read) const {
-  const uint64_t map = map_of[sample];
-  const uint32_t chunk = maps->chunk_of(map);
-  if (!maps->knows_locations(chunk)) {
-    RETURN_IF_ERROR(maps->load_locations({&chunk, 1}, read));
-  }
-  const store::Location location = maps->location(map);
-  if (location.length == 0) return fail(Code::kInvalid, "it has none, or an empty one");
-  return location;
+  return file_at(*maps, map_of[sample], read);
 }
 
 // Chunks with equal ids have equal bytes, wherever they lie; data in place has no ids.

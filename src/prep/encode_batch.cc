@@ -75,8 +75,9 @@ uint32_t front_crc32c(Bytes head, std::span<const Bytes> rest) {
 // The bindings fail to compile when a field is added that is not sent.
 BatchBytes encode_batch(const feed::Batch& batch, const std::vector<feed::BadSample>& bad,
                         std::string_view job_name) {
-  const auto& [images, images_bytes, size, whole, targets, files, labels, samples, drawn_for, valid,
-               epoch, step] = batch;
+  const auto& [images, images_bytes, images_each, size, whole, targets, files, labels, samples,
+               drawn_for, valid, epoch, step] = batch;
+  FOREBAY_CHECK(images_each == 1);  // encode_job() refuses further images
   BatchHeader header{.job = job_mark(job_name),
                      .epoch = epoch,
                      .step = step,

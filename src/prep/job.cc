@@ -72,6 +72,10 @@ Result<JobText> text_of(const Job& job) {
                 "job: a near side cannot yet prepare epochs whose samples are drawn by weights or "
                 "come from a sampler");
   }
+  if (!job.options.further.empty()) {
+    return fail(Code::kUnsupported,
+                "job: a near side cannot yet prepare the further images of samples");
+  }
   if (job.options.targets != nullptr) {
     out.targets = targets_fingerprint(*job.options.targets);
   } else if (!job.targets.empty()) {

@@ -9,12 +9,13 @@
 namespace forebay::prep {
 
 // Calls visit(name, option) for each of them. A new option must be named here, and visited unless
-// it only decides how batches are made. Of `targets` and `order` a job's text has another form.
+// it only decides how batches are made. Of `targets` and `order` a job's text has another form;
+// `further` is refused.
 template <class Options, class Visit>
   requires std::same_as<std::remove_const_t<Options>, feed::FeedOptions>
 void each_field(Options& options, const Visit& visit) {
-  auto& [images, files, targets, transform, tensor, damaged, device, decode, global_batch, rank,
-         world_size, seed, order, replace_bad, drop_last, even_ranks, next_epoch, lanes,
+  auto& [images, files, targets, further, transform, tensor, damaged, device, decode, global_batch,
+         rank, world_size, seed, order, replace_bad, drop_last, even_ranks, next_epoch, lanes,
          group_bytes, threads, prefetch, memory_bytes_max, uncached, regions, filter,
          bad_samples_max] = options;
   visit("images", images);

@@ -118,6 +118,8 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
                     member.size = len(value)
                     tar.addfile(member, io.BytesIO(value))
     annotate(images, tmp_path / "coco")
+    for side in ("left", "right"):
+        shutil.copytree(tmp_path / "coco/images", tmp_path / "stereo" / side)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path
