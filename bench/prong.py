@@ -7,6 +7,9 @@ times. The near side's core is limited by a control group's quota. The consumer 
 time after each batch, or trains a small network. Every batch's checksum must be that of the host
 alone. Needs root, cgroup v1 and two cores.
 
+The same is measured with DDLP's policies, whose batches come in another order (docs/prep.md): MTE
+and WRR. The policies of a point take turns within each round.
+
 a: seconds that the host takes for a batch alone, measured right before each point; b: those of the
 near side's core for the same work, measured once for a quota, and taken to change like a; bound:
 the time of an epoch of N batches if nothing else took any, max(N / (1/a + 1/b), N g), where g is
@@ -17,6 +20,11 @@ gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/
 cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
 receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about: shares are of
   all epochs, seconds of the fastest
+of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
+mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - s), where s
+  is what the consumer takes: sending is hidden behind it (src/plan/two_ended.cc). Where it takes as
+  long as a, the form is N s
+vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
 All are medians of the rounds.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
 """
@@ -41,7 +49,9 @@ PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
 FOREBAY = os.environ["FOREBAY_BIN"]
 PROGRAM = Path(__file__).parent / "lib/prong_program.py"
-TIMES = ("a", "alone", "ours")  # of a Point; a is of a batch
+TIMES = ("a", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
+SETTINGS: dict[str, Any] = {"batch": BATCH, "sides": [], "policy": "interleave"}
+POLICIES = {"ours": "interleave", "mte": "mte", "wrr": "wrr"}
 
 
 def pack(photos: Path, batches: int, folder: Path) -> Path:
@@ -97,9 +107,11 @@ def best(result: Any) -> Any:
 
 
 def check_same(result: Any, alone: Any) -> None:
-    """Every batch must be that of the host alone."""
+    """Every batch must be that of the host alone; policies may change their order."""
+    in_order = result["policy"] == "interleave"
     for number, (one, other) in enumerate(zip(result["epochs"], alone["epochs"], strict=True)):
-        if one["sums"] != other["sums"]:
+        sums, expected = one["sums"], other["sums"]
+        if sums != expected if in_order else sorted(sums) != sorted(expected):
             sys.exit(f"prong: batches of epoch {number} differ from those of the host alone")
 
 
@@ -109,40 +121,58 @@ class Point(NamedTuple):
     a: float
     alone: float
     ours: float
+    mte: float
+    wrr: float
     alone_cpu: float
     ours_cpu: float
     share: float
     late: float
 
 
-def measure_point(data: Path, quota: float, pace: str, is_sent: bool) -> Point:
-    """Measures the host alone and with a near side, one after the other."""
-    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": []}
+def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool) -> Point:
+    """Measures the host alone and with each policy, one after the other, beginning with `first`."""
+    settings = {**SETTINGS, "data": str(data), "epochs": 3}
     host = run({**settings, "seconds": 0})
     a = best(host)["seconds"] / host["batches"]
     seconds = None if pace == "net" else float(pace) * a
     alone = host if seconds == 0 else run({**settings, "seconds": seconds})
-    with control_group() as group, near_side(data, group, is_sent) as url:
-        limit(group, quota)
-        ours = run({**settings, "seconds": seconds, "sides": [url]})
-    check_same(ours, alone)
+    results = {}
+    names = list(POLICIES)
+    for name in names[first % 3 :] + names[: first % 3]:
+        with control_group() as group, near_side(data, group, is_sent) as url:
+            limit(group, quota)
+            with_side = {"seconds": seconds, "sides": [url], "policy": POLICIES[name]}
+            results[name] = run({**settings, **with_side})
+        check_same(results[name], alone)
+    ours = results["ours"]
     took, before = best(ours), best(alone)
+    others = [best(results[name])["seconds"] for name in ("mte", "wrr")]
     batches = sum(side["batches"] for side in ours["sides"])
     late = sum(side["late"] for side in ours["sides"])
     share = batches / (ours["batches"] * len(ours["epochs"]))
-    return Point(a, before["seconds"], took["seconds"], before["cpu"], took["cpu"], share, late)
+    times = [a, before["seconds"], took["seconds"], *others]
+    return Point(*times, before["cpu"], took["cpu"], share, late)
 
 
 def figures_of(point: Point, b: float, pace: str, batches: int) -> dict[str, float | None]:
     """A round's figures."""
     bound = batches / (1 / point.a + 1 / b)
+    form = 0.0
     if pace != "net":
-        bound = max(bound, batches * float(pace) * point.a)
+        s = float(pace) * point.a
+        bound = max(bound, batches * s)
+        form = batches * (s if s >= point.a else max(s, point.a * b / (point.a + b - s)))
     received = 0 if pace == "net" else point.share * batches  # training takes CPU time too
     made_cpu = (1 - point.share) * point.alone_cpu
     return {
         "of_bound": None if pace == "net" else point.ours / bound,
         "gain": point.alone / point.ours - 1,
+        "of_bound_mte": None if pace == "net" else point.mte / bound,
+        "of_bound_wrr": None if pace == "net" else point.wrr / bound,
+        "gain_mte": point.alone / point.mte - 1,
+        "gain_wrr": point.alone / point.wrr - 1,
+        "mte_of_form": None if pace == "net" else point.mte / form,
+        "vs_best_policy": min(point.mte, point.wrr) / point.ours,
         "share": point.share,
         "cpu_saving": 1 - point.ours_cpu / point.alone_cpu,
         "receive": (point.ours_cpu - made_cpu) / received if received else None,
@@ -159,7 +189,7 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
     """Measures all points; gives the table's rows and the figures."""
     rows: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    settings = {"data": str(data), "batch": BATCH, "epochs": 3, "sides": [], "seconds": 0}
+    settings = {**SETTINGS, "data": str(data), "epochs": 3, "seconds": 0}
     for quota in arguments.quotas:
         host = run(settings)
         batches = host["batches"]
@@ -170,7 +200,8 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
         figures[f"b_over_a_{quota}"] = ratio
         for pace in arguments.paces:
             points = [
-                measure_point(data, quota, pace, arguments.sent) for _ in range(arguments.rounds)
+                measure_point(data, quota, pace, number, arguments.sent)
+                for number in range(arguments.rounds)
             ]
             rounds = [figures_of(point, ratio * point.a, pace, batches) for point in points]
             found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
@@ -201,8 +232,10 @@ def main(words: Sequence[str] | None = None) -> None:
     show_table(
         "near side, consumer",
         {
-            "b / a": "8.2f", "a s": "8.3f", "alone s": "9.2f", "ours s": "8.2f",
-            "of bound": "10.3f", "gain": "8.3f", "share": "8.3f", "CPU saved": "11.3f",
+            "b / a": "8.2f", "a s": "8.3f", "alone s": "9.2f", "ours s": "8.2f", "mte s": "8.2f",
+            "wrr s": "8.2f", "of bound": "10.3f", "gain": "8.3f", "mte/bound": "11.3f",
+            "wrr/bound": "11.3f", "mte gain": "10.3f", "wrr gain": "10.3f", "mte/form": "10.3f",
+            "best/ours": "11.3f", "share": "8.3f", "CPU saved": "11.3f",
             "receive s": "11.4f", "late": "6.1f",
         },
         rows,

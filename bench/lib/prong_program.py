@@ -1,7 +1,7 @@
 """The host of bench/prong.py: trains, or does as if, on batches of a loader. One JSON line out.
 
 usage: prong_program.py SETTINGS, a JSON object: data, batch, epochs, seconds (that the consumer
-takes for a batch; null: it trains a small network), sides (near sides).
+takes for a batch; null: it trains a small network), sides (near sides), policy (theirs).
 """
 
 import hashlib
@@ -62,6 +62,8 @@ def trainer() -> Callable[[torch.Tensor, torch.Tensor], None]:
 def main() -> None:
     """Runs the epochs, and prints seconds, CPU seconds and checksums of each."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
+    sides, policy = settings["sides"], settings["policy"]
+    prep = forebay.Prep(sides, policy=policy) if sides else None
     loader = forebay.Loader(
         settings["data"],
         settings["batch"],
@@ -70,25 +72,26 @@ def main() -> None:
         transform=[transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()],
         num_workers=1,
         seed=1,
-        prep=settings["sides"] or None,
+        prep=prep,
     )
     seconds = settings["seconds"]
     train = trainer() if seconds is None else None
     epochs = []
     for _ in range(settings["epochs"]):
-        sums = hashlib.sha256()
+        sums = []
         began, cpu = time.perf_counter(), sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         for images, labels in loader:
-            sums.update(checksum(images))
-            sums.update(labels.numpy().tobytes())
+            sums.append(hashlib.sha256(checksum(images) + labels.numpy().tobytes()).hexdigest())
             if train is not None:
                 train(images, labels)
             elif seconds:
                 time.sleep(seconds)
         took = time.perf_counter() - began
         cpu = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - cpu
-        epochs.append({"seconds": took, "cpu": cpu, "sums": sums.hexdigest()})
-    print(json.dumps({"epochs": epochs, "batches": len(loader), "sides": loader.near_sides()}))
+        epochs.append({"seconds": took, "cpu": cpu, "sums": sums})
+    sides = loader.near_sides()
+    out = {"epochs": epochs, "batches": len(loader), "sides": sides, "policy": policy}
+    print(json.dumps(out))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,24 @@ class EpochSource:
                 f"load_state_dict: the state's position is {position}, but must be a multiple of "
                 f"batch_size x world_size, which is {batch}; give both as they were"
             )
+        self._check_over(state.get(states.OVER, []))
         return state
+
+    def _check_over(self, over: list[list[int]]) -> None:
+        """Checks the batches of a state that came before their turn."""
+        batch, end = self.global_batch, self._end(self._samples)
+        if over and self.chooser is not None:
+            raise ValueError(
+                "load_state_dict: the state says that batches came before their turn, which cannot "
+                "be where a sampler, weights or repeats choose the samples"
+            )
+        for one in over:
+            if one[0] % batch or (one[1] % batch and one[1] != end) or one[1] > end:
+                raise ValueError(
+                    f"load_state_dict: positions {one[0]} to {one[1]}, which came before their "
+                    f"turn, are not whole batches of {batch} in an epoch of {end}; give batch_size "
+                    "x world_size and drop_last as they were"
+                )
 
     def follow_world(self) -> bool:
         """Takes the rank that torch.distributed has now; whether it is another one."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from forebay import states
 from forebay.ahead import Ahead, Deadline, InTurn, LateError, Ready
 from forebay.cache import Cache
 from forebay.choosing import Chosen
@@ -173,6 +174,7 @@ def progress_bar(
     except TypeError:  # the sampler has no length
         total = None
     done = begun["position"] // batch
+    done += sum(-(-(end - first) // batch) for first, end in begun.get(states.OVER, []))
     if chosen is not None:
         if chosen.ends is not None:
             done = int(np.searchsorted(chosen.ends, begun["position"], side="right"))

@@ -35,7 +35,8 @@ class Stand:
     @staticmethod
     def at(begun: dict[str, Any], chosen: Chosen | None) -> "Stand":
         """The stand of an epoch that begins at a state, before its first batch."""
-        state = json.dumps({name: begun[name] for name in states.POSITION})
+        names = (*states.POSITION, states.OVER)
+        state = json.dumps({name: begun[name] for name in names if name in begun})
         return Stand(state, len(begun["bad"]), chosen)
 
     def as_state(self) -> dict[str, Any]:
@@ -119,7 +120,7 @@ class Place:
         """
         if is_over:
             return Place(beginning(state["epoch"] + 1, state["bad"]), resumes=True)
-        names = (*states.POSITION, *states.CHOSEN)
+        names = (*states.POSITION, states.OVER, *states.CHOSEN)
         begin = {name: state[name] for name in names if name in state}
         return Place(begin, chosen, resumes=True)
 

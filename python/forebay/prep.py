@@ -7,31 +7,55 @@ from typing import Any
 from forebay import _core
 
 _SECRET = "FOREBAY_PREP_SECRET"
+_POLICIES = ("interleave", "mte", "wrr")
 
 
 class Prep:
-    """Near sides, which `forebay prep` serves, and the secret that they ask for.
+    """Near sides, which `forebay prep` serves, the secret that they ask for, and what they prepare.
 
     Args:
         sides: "https://HOST:PORT", or several of them. "http://" is for this machine alone.
         secret: What the near sides have as --secret-file. None: the environment variable
             FOREBAY_PREP_SECRET, if it is set.
+        policy: Which batches near sides prepare (docs/prep.md). "interleave": single ones, just far
+            enough ahead. "mte": a part at the epoch's end, which the loop gets after all others.
+            "wrr": from the epoch's end on, and the loop gets each as soon as it is there.
+        order: "epoch": batches come in the epoch's order. "any": in any order, each once in its
+            epoch. "mte" and "wrr" need "any". None: what the policy needs.
 
     Raises:
-        ValueError: Nothing is given.
+        ValueError: No near side is given, or policy and order do not fit.
     """
 
-    def __init__(self, sides: str | Sequence[str], secret: str | None = None) -> None:
+    def __init__(
+        self,
+        sides: str | Sequence[str],
+        secret: str | None = None,
+        *,
+        policy: str = "interleave",
+        order: str | None = None,
+    ) -> None:
         self.sides = [sides] if isinstance(sides, str) else list(sides)
         if not self.sides or not all(isinstance(side, str) for side in self.sides):
             raise ValueError(f"prep is {sides!r}, but must be one or more texts https://HOST:PORT")
+        if policy not in _POLICIES:
+            raise ValueError(f"prep: the policy is {policy!r}, but must be one of {_POLICIES}")
+        if order not in (None, "epoch", "any"):
+            raise ValueError(f'prep: the order is {order!r}, but must be "epoch" or "any"')
+        if policy != "interleave" and order == "epoch":
+            raise ValueError(
+                f'prep: the policy "{policy}" begins at the epoch\'s end, so that batches cannot '
+                'come in the epoch\'s order; use order="any", or policy="interleave"'
+            )
+        self.policy = policy
+        self.order = order or ("epoch" if policy == "interleave" else "any")
         self._secret = secret
 
     @property
     def core(self) -> _core.PrepOptions:
         """The same for the core."""
         secret = os.environ.get(_SECRET, "") if self._secret is None else self._secret
-        return _core.PrepOptions(self.sides, secret)
+        return _core.PrepOptions(self.sides, secret, self.policy, self.order == "any")
 
 
 def check_prep(given: Any) -> Prep | None:

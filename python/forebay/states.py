@@ -13,6 +13,9 @@ POSITION = ("epoch", "position", "bad")
 # Further fields where Python chooses the samples: which samples they are (Chosen.digest), how many,
 # how many samples of the epoch came before them, and whether others follow.
 CHOSEN = ("sampled", "samples", "before", "more")
+# Batches that came before their turn, as pairs of positions (src/feed/state.h). Absent where there
+# are none.
+OVER = "over"
 _OF_BAD = {"sample": int, "chunk": str, "key": str, "reason": str}
 
 
@@ -44,6 +47,23 @@ def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
             out[name] = whole(f"load_state_dict: the state's {name}", out[name], 0, most)
     if not isinstance(out["bad"], list) or not all(map(_is_bad, out["bad"])):
         raise ValueError("load_state_dict: the state's bad is not a list of bad samples")
+    if OVER in out:
+        out[OVER] = _ranges(out[OVER], out["position"])
+    return out
+
+
+def _ranges(given: Any, before: int) -> list[list[int]]:
+    """Pairs of positions that ascend and come after `before`."""
+    if not isinstance(given, list):
+        raise ValueError("load_state_dict: the state's over is not a list of pairs of positions")
+    out = []
+    for pair in given:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ValueError(f"load_state_dict: the state's over has {pair!r}, not two positions")
+        name = f"load_state_dict: a position of the state's over, after {before},"
+        begin = whole(name, pair[0], before + 1)
+        before = whole(name, pair[1], begin + 1)
+        out.append([begin, before])
     return out
 
 

@@ -209,6 +209,11 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
                  "Near sides, which prepare a share of the batches: https://HOST:PORT of "
                  "`forebay prep`, also several")
       ->type_name("URL");
+  std::string policy = "interleave";
+  app.add_option("--prep-policy", policy,
+                 "Which batches near sides prepare: interleave (the default), or mte or wrr, which "
+                 "change the order of the batches in an epoch")
+      ->check(CLI::IsMember({"interleave", "mte", "wrr"}));
   std::string secret_file;
   app.add_option("--prep-secret-file", secret_file,
                  "A file with the near sides' secret (else FOREBAY_PREP_SECRET is it)");
@@ -232,6 +237,7 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
     return kExitFailed;
   }
   job.prep.secret = *secret;
+  job.prep.policy = prep::parse_policy(policy).value();
   catch_interrupt();
   try {
     return run(job, storage);

@@ -10,11 +10,14 @@ void bind_prep(nb::module_& m) {
   nb::class_<prep::PrepOptions>(m, "PrepOptions")
       .def(
           "__init__",
-          [](prep::PrepOptions* self, std::vector<std::string> sides, std::string secret) {
-            new (self)
-                prep::PrepOptions{.sides = std::move(sides), .secret = io::Secret::take(secret)};
+          [](prep::PrepOptions* self, std::vector<std::string> sides, std::string secret,
+             const std::string& policy, bool any_order) {
+            new (self) prep::PrepOptions{.sides = std::move(sides),
+                                         .secret = io::Secret::take(secret),
+                                         .policy = unwrap(prep::parse_policy(policy)),
+                                         .any_order = any_order};
           },
-          nb::arg("sides"), nb::arg("secret"));
+          nb::arg("sides"), nb::arg("secret"), nb::arg("policy"), nb::arg("any_order"));
   nb::class_<prep::SideStats>(m, "SideStats")
       .def_ro("name", &prep::SideStats::name)
       .def_ro("is_up", &prep::SideStats::is_up)

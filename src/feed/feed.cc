@@ -6,6 +6,7 @@
 #include "feed/bad_list.h"
 #include "feed/pipeline.h"
 #include "feed/pipeline_memory.h"
+#include "feed/steps_over.h"
 #include "feed/traffic_since.h"
 #include "io/machine.h"
 
@@ -37,6 +38,7 @@ class FeedImpl final : public Feed {
            const io::Clock& clock)
       : dataset_(std::move(dataset)),
         options_(options),
+        filter_(options.filter),
         clock_(clock),
         own_planner_(std::make_shared<const Planner>(dataset_, options, options.order)),
         planner_(own_planner_),
@@ -58,16 +60,20 @@ class FeedImpl final : public Feed {
   StepRun next_batch() const;
   Status begin(const std::stop_token& stop);
   void end_pipeline() EXCLUDES(mutex_);
+  void go_after(uint64_t step);
   void add_wait(int64_t since_ns) EXCLUDES(mutex_);
 
   const std::shared_ptr<const store::Dataset> dataset_;
-  const FeedOptions options_;
+  FeedOptions options_;                       // `filter` changes between pipelines
+  const std::shared_ptr<StepFilter> filter_;  // the one that open() was given
   const io::Clock& clock_;
   const std::shared_ptr<const Planner> own_planner_;  // of the epochs of FeedOptions::order
   std::shared_ptr<const Planner> planner_;            // of the epoch that was started last
   bool started_ = false;
   FeedState state_;
-  BadList bad_;  // those of state_
+  std::vector<uint64_t> over_;  // steps of state_.over
+  bool ends_early_ = false;     // the epoch's last steps were over: the pipeline is not at its end
+  BadList bad_;                 // those of state_
   Trace trace_;
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
@@ -106,19 +112,35 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
     planner = std::make_shared<const Planner>(dataset_, options_, std::move(list));
   }
   RETURN_IF_ERROR(check_position(state, planner->steps()));
+  const uint64_t samples = epoch_samples(options_.order, dataset_->sample_count());
+  ASSIGN_OR_RETURN(auto over, steps_over(state, planner->steps(), samples));
   // A filter may say something else of steps of this epoch that were left out before.
   const bool is_inside = options_.filter != nullptr && state_.position != planner->steps().end;
-  const bool may_go_on =
-      pipeline_ != nullptr && options_.next_epoch && planner == planner_ && !is_inside;
+  const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_ &&
+                         !is_inside && over.empty() && !ends_early_;
   const StepRun before = next_batch();
   state_ = state;
   bad_.begin(state.bad);
+  over_ = std::move(over);
   started_ = true;
   // The pipeline goes on if it prepares the wanted batches already.
   if (may_go_on && next_batch() == before) return {};
   end_pipeline();
+  ends_early_ = false;
+  options_.filter =
+      over_.empty() ? filter_ : std::make_shared<WithoutSteps>(state.epoch, over_, filter_);
   planner_ = std::move(planner);
   return begin(stop);
+}
+
+// The consumer has got this step.
+void FeedImpl::go_after(uint64_t step) {
+  const Steps& steps = planner_->steps();
+  uint64_t next = step + 1;
+  while (std::ranges::binary_search(over_, next)) ++next;
+  state_.position = next < steps.count() ? steps.begin_of(next) : steps.end;
+  ends_early_ = state_.position == steps.end && next > step + 1;
+  std::erase_if(state_.over, [&](const Positions& over) { return over.begin < state_.position; });
 }
 
 Status FeedImpl::begin(const std::stop_token& stop) {
@@ -177,7 +199,7 @@ Result<std::shared_ptr<const Batch>> FeedImpl::next() {
     state_.position = planner_->steps().end;
     return nullptr;
   }
-  state_.position = planner_->steps().end_of(prepared->batch->step);
+  go_after(prepared->batch->step);
   base::MutexLock lock(mutex_);
   stats_.samples += static_cast<uint64_t>(
       std::ranges::count_if(prepared->batch->valid, [](uint8_t valid) { return valid != 0; }));

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "feed/state.h"
+#include "feed/steps_over.h"
 #include "feed/testing/feed_fixture.h"
 
 namespace forebay::feed {
@@ -319,15 +320,35 @@ TEST_F(FeedTest, FewerSamplesThanABatchAreNoStepWhereTheLastIsDropped) {
   EXPECT_EQ(feed->next().value(), nullptr);
 }
 
+TEST(StepsOver, TheLastStepMayEndElsewhereForOtherRanks) {
+  const Steps steps{.global_batch = 8, .world_size = 4, .end = 44, .step_ends = {}};
+  const uint64_t samples = 43;  // one is repeated
+  const auto over = [&](const std::vector<Positions>& positions) {
+    return steps_over({.position = 8, .over = positions}, steps, samples);
+  };
+  EXPECT_THAT(over({{16, 24}, {32, 43}}).value(), testing::ElementsAre(2, 4, 5));
+  EXPECT_THAT(over({{32, 44}}).value(), testing::ElementsAre(4, 5));
+  for (const Positions& wrong : {Positions{32, 42}, {32, 45}, {44, 43}, {44, 44}, {8, 16}}) {
+    EXPECT_EQ(base::status_of(over({wrong})).code(), Code::kInvalid);
+  }
+  const std::vector<Positions> expected{{16, 24}, {32, 44}};
+  EXPECT_EQ(positions_over({2, 4, 5}, steps), expected);
+}
+
 TEST(FeedStateTest, SurvivesJson) {
-  const FeedState state{
-      .epoch = 3, .position = 1ull << 40, .bad = {{7, "ab12", "dog/\"1\"", "why"}}};
+  FeedState state{.epoch = 3, .position = 1ull << 40, .bad = {{7, "ab12", "dog/\"1\"", "why"}}};
+  EXPECT_EQ(encode_state(state).find("over"), std::string::npos);
+  state.over = {{1ull << 41, 1ull << 42}, {1ull << 43, 1ull << 44}};
   const auto back = decode_state(encode_state(state)).value();
   EXPECT_EQ(back.epoch, state.epoch);
   EXPECT_EQ(back.position, state.position);
   EXPECT_EQ(back.bad, state.bad);
-  for (const char* wrong : {"", "{}", "[]", R"({"epoch":1,"position":-1,"bad":[]})",
-                            R"({"epoch":1,"position":1,"bad":[{}]})"}) {
+  EXPECT_EQ(back.over, state.over);
+  for (const char* wrong :
+       {"", "{}", "[]", R"({"epoch":1,"position":-1,"bad":[]})",
+        R"({"epoch":1,"position":1,"bad":[{}]})", R"({"epoch":1,"position":1,"bad":[],"over":7})",
+        R"({"epoch":1,"position":1,"bad":[],"over":[[8]]})",
+        R"({"epoch":1,"position":1,"bad":[],"over":[[8,-9]]})"}) {
     EXPECT_EQ(decode_state(wrong).error().code(), Code::kCorrupt) << wrong;
   }
 }

@@ -35,6 +35,13 @@ bool read(const json& object, BadSample* out) {
          read(object, "key", &out->key) && read(object, "reason", &out->reason);
 }
 
+bool read(const json& range, Positions* out) {
+  const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number_unsigned() &&
+                       range[1].is_number_unsigned();
+  if (is_pair) *out = {range[0].get<uint64_t>(), range[1].get<uint64_t>()};
+  return is_pair;
+}
+
 }  // namespace
 
 std::string encode_state(const FeedState& state) {
@@ -45,7 +52,8 @@ std::string encode_state(const FeedState& state) {
                    {"key", sample.key},
                    {"reason", sample.reason}});
   }
-  const json out = {{"epoch", state.epoch}, {"position", state.position}, {"bad", bad}};
+  json out = {{"epoch", state.epoch}, {"position", state.position}, {"bad", bad}};
+  for (const Positions& over : state.over) out["over"].push_back({over.begin, over.end});
   // Chunks and keys are UTF-8 already; bytes of a reason that are not may be replaced, because a
   // reason is only shown.
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -59,6 +67,11 @@ Result<FeedState> decode_state(std::string_view text) {
               bad != nullptr && bad->is_array();
   if (good) {
     for (const json& entry : *bad) good = read(entry, &state.bad.emplace_back()) && good;
+  }
+  const json* over = member(in, "over");
+  if (over != nullptr) {
+    good = good && over->is_array();
+    for (const json& range : *over) good = read(range, &state.over.emplace_back()) && good;
   }
   if (!good) return fail(Code::kCorrupt, "feed: the stored state is not one of a feed");
   return state;

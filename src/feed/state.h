@@ -22,16 +22,28 @@ struct BadSample {
   bool operator==(const BadSample&) const = default;
 };
 
+// Positions of an epoch from `begin` to before `end`.
+struct Positions {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const Positions&) const = default;
+};
+
 // All that is needed to go on in the middle of an epoch, at any world size.
 struct FeedState {
   uint64_t epoch = 0;
   // Samples of the epoch consumed over all ranks: where a step begins, or the epoch's end.
   uint64_t position = 0;
-  // Samples at this rank's positions that could not be used, each once, by position.
+  // Samples at this rank's positions that could not be used, each once, in the order of the batches
+  // that had them.
   std::vector<BadSample> bad = {};
+  // Steps after `position` that were consumed before their turn, as the positions that they take
+  // (feed/steps_over.h). Ascending and apart from each other.
+  std::vector<Positions> over = {};
 };
 
-// {"epoch": …, "position": …, "bad": [{"sample": …, "chunk": …, "key": …, "reason": …}, …]}
+// {"epoch": …, "position": …, "bad": [{"sample": …, "chunk": …, "key": …, "reason": …}, …]}, and
+// where there are such steps, "over": [[begin, end], …].
 std::string encode_state(const FeedState& state);
 // Errors: kCorrupt when the text is not what encode_state() gives.
 Result<FeedState> decode_state(std::string_view text);

@@ -42,7 +42,7 @@ void Engine::on(const ProngEvent& event) {
   using Kind = ProngEvent::Kind;
   const bool is_of_side = event.kind == Kind::kSideUp || event.kind == Kind::kSideDown ||
                           event.kind == Kind::kSideKeeps || event.kind == Kind::kSideGave ||
-                          event.kind == Kind::kSideFailed;
+                          event.kind == Kind::kSideChecked || event.kind == Kind::kSideFailed;
   if (is_of_side && event.side >= sides_.size()) return;
   switch (event.kind) {
     case Kind::kHostAsks:
@@ -52,6 +52,7 @@ void Engine::on(const ProngEvent& event) {
     case Kind::kRescued:
       return on_rescued(event.step);
     case Kind::kSideUp:
+      sides_[event.side].kept_max = std::clamp(event.keeps, 1u, options_.kept_max);
       return on_side_state(event.side, true);
     case Kind::kSideDown:
       return on_side_state(event.side, false);
@@ -59,6 +60,8 @@ void Engine::on(const ProngEvent& event) {
       return on_kept(event.side, event.step);
     case Kind::kSideGave:
       return on_gave(event.side, event.step);
+    case Kind::kSideChecked:
+      return on_checked(event.side, event.step);
     case Kind::kSideFailed:
       return on_failed(event.side, event.step);
     case Kind::kConsumerAsks:
@@ -114,10 +117,19 @@ void Engine::on_rescued(StepNumber step) {
 void Engine::on_side_state(uint32_t number, bool is_up) {
   Side& side = sides_[number];
   std::vector<StepNumber> lost;
+  std::vector<StepNumber> compared;
   for (const auto& [step, entry] : ledger_.entries()) {
     const bool has_it =
         entry.place == Place::kSide || entry.place == Place::kKept || entry.place == Place::kSent;
     if (has_it && entry.side == number) lost.push_back(step);
+    const bool is_compared = entry.place == Place::kRescue && entry.maker == Maker::kSide;
+    if (is_compared && entry.side == number) compared.push_back(step);
+  }
+  // It may be down because what it made was wrong: only the host's counts.
+  for (const StepNumber step : compared) {
+    ledger_.change(step).maker = Maker::kRescue;
+    --side.here;
+    ++rescues_;
   }
   for (const StepNumber step : lost) {
     detach(step);
@@ -137,19 +149,33 @@ void Engine::on_kept(uint32_t number, StepNumber step) {
   ++sides_[number].kept;
 }
 
-void Engine::on_gave(uint32_t number, StepNumber step) {
+// Learns from a step that has come from a side. False if nobody waits for it any more.
+bool Engine::on_came(uint32_t number, StepNumber step) {
   const Entry& entry = ledger_.at(step);
-  if (entry.side != number) return;
+  if (entry.side != number) return false;
   if (entry.place == Place::kSide && entry.is_sent) {
     finish(number, step);
   } else if (entry.place == Place::kSent) {
     sides_[number].transfer.ready(entry.asked_ns, now_ns_);
     detach(step);
   } else {
-    return;
+    return false;
   }
-  ledger_.arrive(step);
   ++sides_[number].here;
+  return true;
+}
+
+void Engine::on_gave(uint32_t number, StepNumber step) {
+  if (on_came(number, step)) ledger_.arrive(step);
+}
+
+// The host works at it now, so that its side is not late with it.
+void Engine::on_checked(uint32_t number, StepNumber step) {
+  if (!on_came(number, step)) return;
+  Entry& entry = ledger_.change(step);
+  entry.place = Place::kRescue;
+  entry.asked_ns = now_ns_;
+  rescuing_.push_back(step);
 }
 
 // Learns from a step that a side has prepared.

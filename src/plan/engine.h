@@ -26,10 +26,11 @@ class Engine : public Prongs {
  protected:
   struct Side {
     bool is_up = false;
+    uint32_t kept_max = 1;
     std::vector<StepNumber> queue;    // asked for and not prepared, in the order of asking
     std::vector<StepNumber> sending;  // kept, and on their way
     uint32_t kept = 0;                // prepared and not asked to be sent
-    uint32_t here = 0;                // waiting for the consumer
+    uint32_t here = 0;                // waiting for the consumer, or being compared
     PeriodOfMaker period;
     PeriodOfMaker transfer;  // of steps that it kept
     double late_ns = 0;      // by how much its steps come later than expected, on average
@@ -112,7 +113,9 @@ class Engine : public Prongs {
   void on_rescued(StepNumber step);
   void on_side_state(uint32_t side, bool is_up);
   void on_kept(uint32_t side, StepNumber step);
+  bool on_came(uint32_t side, StepNumber step);
   void on_gave(uint32_t side, StepNumber step);
+  void on_checked(uint32_t side, StepNumber step);
   void on_failed(uint32_t side, StepNumber step);
   void on_consumer_asks();
 

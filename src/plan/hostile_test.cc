@@ -48,7 +48,7 @@ class Hostile {
  private:
   // Half of the events fit what was asked, so that the run gets somewhere.
   ProngEvent drawn() {
-    ProngEvent event{.kind = static_cast<Kind>(random_.below(10))};
+    ProngEvent event{.kind = static_cast<Kind>(random_.below(11))};
     if (random_.below(100) == 0) {
       event.now_ns = static_cast<int64_t>(random_.next_u64());
     } else {
@@ -66,8 +66,14 @@ class Hostile {
       if (action.kind == ProngAction::Kind::kHostMakes) event.kind = Kind::kHostMade;
       if (action.kind == ProngAction::Kind::kRescue) event.kind = Kind::kRescued;
       if (action.kind == ProngAction::Kind::kMake) event.kind = Kind::kSideKeeps;
-      if (action.kind == ProngAction::Kind::kFetch) event.kind = Kind::kSideGave;
+      if (action.kind == ProngAction::Kind::kFetch) {
+        event.kind = random_.below(3) == 0 ? Kind::kSideChecked : Kind::kSideGave;
+      }
     }
+    if (event.kind == Kind::kSideChecked) {
+      asked_.push_back({.kind = ProngAction::Kind::kRescue, .step = event.step});
+    }
+    if (event.kind == Kind::kSideUp) event.keeps = static_cast<uint32_t>(random_.below(8));
     const bool is_ready = event.kind == Kind::kHostMade || event.kind == Kind::kRescued ||
                           event.kind == Kind::kSideGave;
     if (is_ready) ready_.insert(event.step);

@@ -18,7 +18,7 @@ enum class Place : uint8_t {
   kSide,      // a near side was asked to prepare it
   kKept,      // a near side has prepared it, and keeps it
   kSent,      // a near side keeps it, and was asked to send it
-  kRescue,    // the host prepares it out of turn
+  kRescue,    // the host prepares it out of turn: its side has lost it, or it is compared
   kHere,      // it waits for the consumer
   kGiven,
 };

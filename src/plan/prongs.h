@@ -40,7 +40,7 @@ struct ProngOptions {
   // they take its memory. At least 2 for each side; in a fixed order, a side that is k times faster
   // than the host needs 2 + k. A step that was lost may come on top.
   uint32_t here_max = 4;
-  uint32_t kept_max = 1;  // how many finished steps a near side can keep, at least 1 (kMte)
+  uint32_t kept_max = 1;  // how many finished steps a near side may keep, at least 1 (kMte)
 };
 
 struct ProngEvent {
@@ -49,10 +49,12 @@ struct ProngEvent {
                     // ascending order
     kHostMade,      // the host has prepared `step`; in the order in which it began them
     kRescued,       // the host has prepared `step` out of turn
-    kSideUp,        // `side` answers (again); it has nothing in work and keeps nothing
+    kSideUp,        // `side` answers (again); it has nothing in work and keeps nothing, and can
+                    // keep `keeps` finished steps
     kSideDown,      // `side` does not answer: all that it was asked for is lost
     kSideKeeps,     // `side` has prepared `step`, and keeps it (kMake)
     kSideGave,      // the step of `side` is here (kFetch)
+    kSideChecked,   // the same, but the host prepares it too and compares: kRescued will follow
     kSideFailed,    // `side` cannot prepare `step`; it may still prepare others
     kConsumerAsks,  // the consumer waits for a step
     kTick,          // the time of wake_ns() has come
@@ -61,6 +63,7 @@ struct ProngEvent {
   int64_t now_ns = 0;  // of any clock that never goes back
   StepNumber step = 0;
   uint32_t side = 0;
+  uint32_t keeps = UINT32_MAX;
 };
 
 struct ProngAction {

@@ -142,6 +142,8 @@ TEST(Prongs, ResumingGivesEachStepOnce) {
       first.run();
       model.is_cut = false;
       WorldModel rest = model;
+      rest.options.policy = kPolicies[simulator.random().below(3)];
+      rest.options.any_order = rest.options.policy != ProngPolicy::kInterleave;
       rest.options.first = first.prongs().position();
       rest.options.over = first.prongs().over();
       rest.steps = 180 - rest.options.first - rest.options.over.size();
@@ -193,6 +195,57 @@ TEST(Prongs, UnsteadyMakersAreWaitedFor) {
   const ProngShare side = world.prongs().side(0);
   EXPECT_GE(side.steps, 250u);
   EXPECT_LE(side.late, side.steps / 30);
+}
+
+TEST(Prongs, AStepThatIsComparedIsNotLate) {
+  for (const ProngPolicy policy : kPolicies) {
+    WorldModel model = model_of(policy, 0.1, {3});
+    model.sides[0].transfer_ns = 0.01 * kA;  // far less than the host takes to compare
+    model.sides[0].checked = 0.05;
+    sim::Simulator simulator(1);
+    ProngWorld world(simulator, model);
+    world.run();
+    EXPECT_EQ(world.problem(), "");
+    EXPECT_GT(world.prongs().side(0).steps, model.steps / 6);
+    EXPECT_LE(world.prongs().side(0).late, 4u);
+    EXPECT_LE(world.rescues(), 4u);
+  }
+}
+
+TEST(Prongs, WhatASideMadeWrongIsTheHosts) {
+  const auto prongs =
+      Prongs::make({.policy = ProngPolicy::kWrr, .any_order = true, .steps_each = 2});
+  int64_t now_ns = 0;
+  const auto tell = [&](Kind kind, StepNumber step) {
+    now_ns += 1000;
+    return prongs->step({.kind = kind, .now_ns = now_ns, .step = step});
+  };
+  const auto asked = tell(Kind::kSideUp, 0);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].kind, ProngAction::Kind::kFetch);
+  EXPECT_EQ(asked[0].step, 1u);
+  EXPECT_TRUE(tell(Kind::kConsumerAsks, 0).empty());
+  for (const auto& action : tell(Kind::kSideChecked, 1)) {
+    EXPECT_NE(action.kind, ProngAction::Kind::kGive);
+  }
+  for (const auto& action : tell(Kind::kSideDown, 0)) {
+    EXPECT_NE(action.kind, ProngAction::Kind::kGive);
+  }
+  const auto given = tell(Kind::kRescued, 1);
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_EQ(given[0].kind, ProngAction::Kind::kGive);
+  EXPECT_EQ(given[0].step, 1u);
+  EXPECT_EQ(prongs->side(0).steps, 0u);
+  EXPECT_EQ(prongs->host().steps, 1u);
+}
+
+TEST(Prongs, ASideKeepsNoMoreThanItCan) {
+  WorldModel model = model_of(ProngPolicy::kMte, 0.1, {2, 3});
+  model.sides[0].keeps = 3;
+  model.sides[1].keeps = 1;
+  const std::vector<double> got = shares(model);  // the world looks at it
+  EXPECT_GT(got[1], 0);
+  EXPECT_GT(got[2], 0);
 }
 
 TEST(Prongs, EventsThatCameTooLateChangeNothing) {

@@ -77,7 +77,7 @@ bool TwoEnded::may_ask_for_more(uint32_t number) const {
   if (!may_ask(number)) return false;
   if (!is_mte()) return has_room_here(number);
   const Side& side = sides()[number];
-  return side.kept + side.queue.size() < options().kept_max;
+  return side.kept + side.queue.size() < side.kept_max;
 }
 
 bool TwoEnded::ask_next(uint32_t side) {
@@ -197,9 +197,8 @@ void TwoEnded::fix(uint64_t number) {
                             entry.place == Place::kSent || entry.place == Place::kHere;
     if (is_claimed && entry.maker == Maker::kSide) ++kept;
   }
-  uint32_t sides_up = 0;
-  for (const Side& side : sides()) sides_up += side.is_up ? 1 : 0;
-  const double room = options().here_max + static_cast<double>(sides_up) * options().kept_max;
+  double room = options().here_max;
+  for (const Side& side : sides()) room += side.is_up ? side.kept_max : 0;
   double x = a > s ? (left * a + kept * s) / (a + b - s) : 0;
   if (s < b) x = std::min(x, room / (1 - s / b) - kept);
   x = std::floor(std::clamp(x, 0.0, left));

@@ -9,7 +9,8 @@ using base::Code;
 using base::fail;
 
 template <>
-constexpr auto kFields<JobAnswer> = fields("JobAnswer", "job", "folder", "mark");
+constexpr auto kFields<JobAnswer> =
+    fields("JobAnswer", "job", "keeps", "keeps_files", "folder", "mark");
 template <>
 constexpr auto kFields<FileAnswer> = fields("FileAnswer", "name", "bytes");
 

@@ -12,7 +12,9 @@ using base::Result;
 
 // To a job.
 struct JobAnswer {
-  std::string job;  // its name
+  std::string job;           // its name
+  uint32_t keeps = 0;        // how many finished steps the near side can keep in memory,
+  uint32_t keeps_files = 0;  // and how many as files
   // Where the near side leaves batches as files, as an absolute path; empty: it sends all of them.
   std::string folder = {};
   // The name of a file in the folder that nobody else's folder can have. Whoever finds it there

@@ -9,7 +9,8 @@ const std::string kName(64, 'a');
 
 TEST(Answers, AreReadAsTheyWereWritten) {
   for (const JobAnswer& answer :
-       {JobAnswer{.job = kName}, JobAnswer{.job = kName, .folder = "/mnt/ü", .mark = kName}}) {
+       {JobAnswer{.job = kName, .keeps = 7},
+        JobAnswer{.job = kName, .keeps_files = 9, .folder = "/mnt/ü", .mark = kName}}) {
     EXPECT_EQ(decode_job_answer(encode(answer)).value(), answer);
   }
   const FileAnswer file{.name = kName, .bytes = 1'000'000};
@@ -18,8 +19,9 @@ TEST(Answers, AreReadAsTheyWereWritten) {
 
 TEST(Answers, OthersAreRefused) {
   for (const std::string text :
-       {"", "x", "{}", "[]", R"({"job":1,"folder":"","mark":""})",
-        R"({"job":"","folder":"/a","mark":""})", R"({"job":"","folder":"","mark":"","more":1})"}) {
+       {"", "x", "{}", "[]", R"({"job":1,"keeps":1,"keeps_files":0,"folder":"","mark":""})",
+        R"({"job":"","keeps":1,"keeps_files":0,"folder":"/a","mark":""})",
+        R"({"job":"","keeps":1,"keeps_files":0,"folder":"","mark":"","more":1})"}) {
     EXPECT_EQ(decode_job_answer(text).error().code(), base::Code::kCorrupt) << text;
     EXPECT_EQ(decode_file_answer(text).error().code(), base::Code::kCorrupt) << text;
   }

@@ -19,6 +19,7 @@ namespace {
 constexpr uint32_t kConnections = 64;       // to all sides
 constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
 constexpr int64_t kConnectNs = 5'000'000'000;
+constexpr int64_t kYearNs = 365 * 24 * 3600 * int64_t{1'000'000'000};
 // Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
 // A side whose files cannot be read so often in a row sends its batches from then on.
@@ -163,7 +164,7 @@ NearClient::~NearClient() {
 }
 
 void NearClient::send_job(const SidePlace& place, const std::string& text,
-                          std::function<void(Status)> done) {
+                          std::function<void(Result<uint32_t>)> done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
   client_for(place).start({.host = place.host,
                            .port = place.port,
@@ -173,21 +174,19 @@ void NearClient::send_job(const SidePlace& place, const std::string& text,
                           *taker,
                           [this, taker, side = place.name,
                            done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-                            if (!outcome.status.ok()) return done(outcome.status);
+                            if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
                             const auto answer = decode_job_answer(taker->text());
-                            if (!answer)
-                              return done({Code::kUnsupported, answer.error().message()});
+                            if (!answer) return done(tl::unexpected(answer.error()));
                             const bool is_noted =
                                 to_read_.push([this, side, answer = *answer, done] {
-                                  note_folder(side, answer);
-                                  done({});
+                                  done(note_answer(side, answer));
                                 });
-                            if (!is_noted) done({Code::kCancelled, "prep: the loader ends"});
+                            if (!is_noted) done(fail(Code::kCancelled, "prep: the loader ends"));
                           });
 }
 
 // The side's folder may be there under the same path, and yet be another one.
-void NearClient::note_folder(const std::string& side, const JobAnswer& answer) {
+uint32_t NearClient::note_answer(const std::string& side, const JobAnswer& answer) {
   const bool is_seen =
       !answer.folder.empty() &&
       io::posix_file_system().open(io::join_path(answer.folder, answer.mark)).has_value();
@@ -197,6 +196,8 @@ void NearClient::note_folder(const std::string& side, const JobAnswer& answer) {
   } else {
     folders_.erase(side);
   }
+  const uint64_t keeps = uint64_t{answer.keeps} + (is_seen ? answer.keeps_files : 0);
+  return static_cast<uint32_t>(std::min<uint64_t>(keeps, base::kKeptStepsMax));
 }
 
 std::string NearClient::folder_of(const std::string& side) {
@@ -241,19 +242,26 @@ void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
   const bool is_begun = to_read_.push([this, place, expected, answer = *answer, folder, done] {
     auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
     note_reading(place.name, fetched ? Status() : fetched.error());
-    drop_file(place, expected);
+    const StepPath over{expected.job, expected.epoch, expected.step, Asked::kOver};
+    tell(place, text_of(over), std::make_shared<std::atomic<bool>>(false), [](const Status&) {});
     done(std::move(fetched));
   });
   if (!is_begun) done(fail(Code::kCancelled, "prep: the loader ends"));
 }
 
-// The near side may forget the file. It does so by itself after a while.
-void NearClient::drop_file(const SidePlace& place, const Expected& expected) {
+void NearClient::tell(const SidePlace& place, const std::string& path,
+                      std::shared_ptr<const std::atomic<bool>> unwanted,
+                      std::function<void(Status)> done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
-  const std::string target = text_of(
-      {.job = expected.job, .epoch = expected.epoch, .step = expected.step, .wish = Wish::kOver});
-  client_for(place).start({.host = place.host, .port = place.port, .target = target}, *taker,
-                          [taker](const io::serve::RangeOutcome&) {});
+  client_for(place).start(
+      {.host = place.host,
+       .port = place.port,
+       .target = path,
+       .answer_ns = kYearNs,
+       .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
+      *taker, [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+        done(outcome.status);
+      });
 }
 
 void NearClient::fetch(const SidePlace& place, const Expected& expected,
@@ -264,7 +272,7 @@ void NearClient::fetch(const SidePlace& place, const Expected& expected,
   const std::string target = text_of({.job = expected.job,
                                       .epoch = expected.epoch,
                                       .step = expected.step,
-                                      .wish = folder.empty() ? Wish::kBytes : Wish::kFile});
+                                      .asked = folder.empty() ? Asked::kSend : Asked::kFile});
   client_for(place).start(
       {.host = place.host,
        .port = place.port,

@@ -39,9 +39,14 @@ class NearClient {
 
   // Sends a job's text, so that its steps can be fetched. Where the side leaves batches as files
   // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
-  // before this returns. Errors: those that the side tells; kUnavailable.
-  void send_job(const SidePlace& place, const std::string& text, std::function<void(Status)> done)
-      EXCLUDES(mutex_);
+  // before this returns: with how many finished steps the side can keep. Errors: those that the
+  // side tells; kUnavailable; kCorrupt where the answer is none of a near side.
+  void send_job(const SidePlace& place, const std::string& text,
+                std::function<void(Result<uint32_t>)> done) EXCLUDES(mutex_);
+  // Whether batches of this side come as files.
+  bool sees_files(const SidePlace& place) EXCLUDES(mutex_) {
+    return !folder_of(place.name).empty();
+  }
 
   struct Fetched {
     ReceivedBatch batch;
@@ -57,6 +62,11 @@ class NearClient {
              std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
   void drop_unwanted();
 
+  // Asks for a small answer: stay_path(), or text_of() a step that is to be kept or is over. It
+  // ends like fetch(), and may take as long as it likes.
+  void tell(const SidePlace& place, const std::string& path,
+            std::shared_ptr<const std::atomic<bool>> unwanted, std::function<void(Status)> done);
+
  private:
   class Taker;
   // Where a side's files are seen.
@@ -69,13 +79,12 @@ class NearClient {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
-  void note_folder(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
+  uint32_t note_answer(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
   std::string folder_of(const std::string& side) EXCLUDES(mutex_);
   void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);
   Result<Fetched> read_file(const std::string& path, uint64_t bytes, const Expected& expected);
   void fetch_file(const SidePlace& place, const Expected& expected, const std::string& folder,
                   const Taker& taker, const std::function<void(Result<Fetched>)>& done);
-  void drop_file(const SidePlace& place, const Expected& expected);
 
   const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
   base::Mutex mutex_;

@@ -21,6 +21,7 @@ using io::serve::Question;
 
 namespace {
 
+constexpr std::string_view kBegin = "/prep/";
 constexpr size_t kQuestionsWaiting = 64;  // new jobs, which one thread opens one after the other
 
 std::optional<uint64_t> take_number(std::string_view* text) {
@@ -32,7 +33,6 @@ std::optional<uint64_t> take_number(std::string_view* text) {
 }
 
 std::optional<StepPath> parse(std::string_view path) {
-  constexpr std::string_view kBegin = "/prep/";
   if (!path.starts_with(kBegin)) return std::nullopt;
   path.remove_prefix(kBegin.size());
   const size_t job_end = path.find('/');
@@ -46,11 +46,19 @@ std::optional<StepPath> parse(std::string_view path) {
   if (!step) return std::nullopt;
   out.epoch = *epoch;
   out.step = *step;
-  for (const Wish wish : {Wish::kBytes, Wish::kFile, Wish::kOver}) {
-    out.wish = wish;
-    if (path == suffix_of(wish)) return out;
+  for (const auto& [asked, end] : kStepEnds) {
+    out.asked = asked;
+    if (path == end) return out;
   }
   return std::nullopt;
+}
+
+// The job whose host stays (stay_path()).
+std::optional<std::string> stays(std::string_view path) {
+  if (!path.starts_with(kBegin) || !path.ends_with(kStayEnd)) return std::nullopt;
+  path.remove_prefix(kBegin.size());
+  path.remove_suffix(std::min(path.size(), kStayEnd.size()));
+  return path.find('/') == path.npos ? std::optional(std::string(path)) : std::nullopt;
 }
 
 class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
@@ -83,6 +91,7 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
 
   void open_jobs() EXCLUDES(mutex_);
+  MadeAnswer answer_of(const Work& work) const;
   Result<MadeAnswer> open_job(const std::string& text) EXCLUDES(mutex_);
   Result<std::shared_ptr<Work>> make_work(const std::string& text) const;
   std::shared_ptr<Work> find_work(const std::string& name) const EXCLUDES(mutex_);
@@ -139,11 +148,14 @@ bool NearSideImpl::answer(const Question& question, Done done) const {
     }
     return true;
   }
+  const auto job = stays(question.path);
   const auto path = parse(question.path);
-  if (!path) return false;
-  const auto work = find_work(path->job);
+  if (!job && !path) return false;
+  const auto work = find_work(job ? *job : path->job);
   if (work == nullptr) {
     done(fail(Code::kNotFound, "prep: no such job is open here"));
+  } else if (job) {
+    work->stay(question.unwanted, std::move(done));
   } else if (path->epoch > UINT32_MAX || path->step >= work->steps()) {
     done(fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
               path->step, path->epoch, work->steps()));
@@ -163,13 +175,19 @@ void NearSideImpl::open_jobs() {
   while (const auto next = new_jobs_.pop()) (*next)->done(open_job((*next)->question.body));
 }
 
+MadeAnswer NearSideImpl::answer_of(const Work& work) const {
+  JobAnswer answer{.job = work.name(), .keeps = work.keeps()};
+  if (folder_ != nullptr) {
+    answer.keeps_files = work.keeps_in(options_.folder_bytes);
+    answer.folder = folder_->path();
+    answer.mark = folder_->mark();
+  }
+  return text_answer(encode(answer));
+}
+
 Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
   const std::string name = job_name(text);
-  const bool has_folder = folder_ != nullptr;
-  MadeAnswer answer = text_answer(encode({.job = name,
-                                          .folder = has_folder ? folder_->path() : "",
-                                          .mark = has_folder ? folder_->mark() : ""}));
-  if (find_work(name) != nullptr) return answer;
+  if (const auto there = find_work(name)) return answer_of(*there);
   std::shared_ptr<Work> replaced;  // ends without the lock
   {
     MutexLock lock(mutex_);
@@ -186,7 +204,7 @@ Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
   ASSIGN_OR_RETURN(auto work, make_work(text));
   MutexLock lock(mutex_);
   works_.push_back(std::move(work));
-  return answer;
+  return answer_of(*works_.back());
 }
 
 std::shared_ptr<Work> NearSideImpl::oldest_idle() const {
@@ -219,8 +237,7 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) c
   options.threads = options_.threads;
   options.memory_bytes_max = options_.job_memory_bytes;
   ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(dataset_, options));
-  auto work = std::make_shared<Work>(job_name(text), std::move(maker), folder_, counts_);
-  return work;
+  return std::make_shared<Work>(job_name(text), options, std::move(maker), folder_, counts_);
 }
 
 }  // namespace

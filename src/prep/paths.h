@@ -6,40 +6,43 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace forebay::prep {
 
 // A job's text is sent here with POST. The answer is a JobAnswer (answers.h).
 inline constexpr std::string_view kJobsPath = "/prep/jobs";
 
-// What a host wants of a step.
-enum class Wish : uint8_t {
-  kBytes,  // its batch, as encode_batch() makes it
-  kFile,  // the same in a file of the near side's folder: a FileAnswer, or the batch where the near
-          // side could not write it
-  kOver,  // the host has read the file
+// What is asked with GET of a step of a job.
+enum class Asked : uint8_t {
+  kSend,      // the batch as encode_batch() makes it, which is not kept any more
+  kFile,      // the same in a file of the near side's folder: a FileAnswer, or the batch where the
+              // near side could not write it
+  kKeep,      // to prepare the batch and keep it; the answer is empty, and comes when it is made
+  kKeepFile,  // the same in a file
+  kOver,      // not to keep it or its file any more; the answer is empty
 };
-inline std::string_view suffix_of(Wish wish) {
-  switch (wish) {
-    case Wish::kBytes:
-      return "";
-    case Wish::kFile:
-      return "/file";
-    case Wish::kOver:
-      return "/over";
-  }
-  return "";
-}
-
-// A step of a job.
 struct StepPath {
   std::string job;
   uint64_t epoch = 0;
   uint64_t step = 0;
-  Wish wish = Wish::kBytes;
+  Asked asked = Asked::kSend;
 };
+inline constexpr std::pair<Asked, std::string_view> kStepEnds[] = {{Asked::kSend, ""},
+                                                                   {Asked::kFile, "/file"},
+                                                                   {Asked::kKeep, "/keep"},
+                                                                   {Asked::kKeepFile, "/keep-file"},
+                                                                   {Asked::kOver, "/over"}};
 inline std::string text_of(const StepPath& path) {
-  return fmt::format("/prep/{}/{}/{}{}", path.job, path.epoch, path.step, suffix_of(path.wish));
+  const std::string_view end = kStepEnds[static_cast<size_t>(path.asked)].second;
+  return fmt::format("/prep/{}/{}/{}{}", path.job, path.epoch, path.step, end);
+}
+
+// A host that lets a near side keep steps asks for this all the time. It is not answered; when it
+// begins and when the host hangs up, the near side drops what it keeps for the job.
+inline constexpr std::string_view kStayEnd = "/stay";
+inline std::string stay_path(std::string_view job) {
+  return fmt::format("/prep/{}{}", job, kStayEnd);
 }
 
 }  // namespace forebay::prep

@@ -3,16 +3,24 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "io/secret.h"
+#include "plan/prongs.h"
 
 namespace forebay::prep {
 
 struct PrepOptions {
   std::vector<std::string> sides = {};  // http://HOST:PORT or https://HOST:PORT
   io::Secret secret = {};               // the sides'
+  plan::ProngPolicy policy = plan::ProngPolicy::kInterleave;
+  // Whether the steps of an epoch may come in another order; kMte and kWrr need it.
+  bool any_order = false;
 };
+// Reads "interleave", "mte" or "wrr". Errors: kInvalid.
+base::Result<plan::ProngPolicy> parse_policy(std::string_view name);
 
 struct SideStats {
   std::string name;

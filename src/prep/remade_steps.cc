@@ -87,8 +87,11 @@ void TwoEnds::take_remade(feed::MadeStep made) {
     const Remade remade = std::move(found->second);
     remade_.erase(found);
     ++before_.remade_steps;
-    actions = made.batch ? settle(step, remade, std::move(*made.batch))
-                         : note_not_remade(step, remade, made.batch.error());
+    if (made.batch) {
+      actions = settle(step, remade, std::move(*made.batch));
+    } else {
+      note_not_remade(step, remade, made.batch.error());
+    }
   }
   act(actions);
 }
@@ -102,9 +105,7 @@ std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
   if (remade.checks) {
     Side& side = sides_[*remade.checks];
     ++side.checked;
-    if (is_good) {
-      actions = tell(ProngEvent::Kind::kSideGave, step, *remade.checks);
-    } else {
+    if (!is_good) {
       side.is_banned = true;
       actions = lose(*remade.checks,
                      fmt::format("it sent a wrong batch (step {} of epoch {}), so it is not used "
@@ -117,14 +118,13 @@ std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
   return actions;
 }
 
-std::vector<ProngAction> TwoEnds::note_not_remade(StepNumber step, const Remade& remade,
-                                                  const Status& status) {
+void TwoEnds::note_not_remade(StepNumber step, const Remade& remade, const Status& status) {
   if (remade.is_rescue) {
     failed_ = status;
     given_.notify_all();
+  } else {
+    remake(step, {.is_rescue = true});  // once more, without what cannot be compared
   }
-  if (!remade.checks) return {};
-  return tell(ProngEvent::Kind::kSideFailed, step, *remade.checks);
 }
 
 }  // namespace forebay::prep

@@ -2,6 +2,7 @@
 
 #include "feed/bad_list.h"
 #include "feed/plan.h"
+#include "feed/steps_over.h"
 #include "prep/job.h"
 #include "prep/two_ends.h"
 
@@ -28,9 +29,10 @@ feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t batch_byte
 
 class TwoEndedFeedImpl final : public TwoEndedFeed {
  public:
-  TwoEndedFeedImpl(const feed::FeedOptions& options, const feed::Steps& steps,
+  TwoEndedFeedImpl(const feed::FeedOptions& options, const feed::Steps& steps, uint64_t samples,
                    std::shared_ptr<TwoEnds> ends, std::unique_ptr<feed::Feed> host)
       : steps_(steps),
+        samples_(samples),
         bad_(options.bad_samples_max),
         ends_(std::move(ends)),
         host_(std::move(host)) {}
@@ -47,11 +49,13 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
 
  private:
   void look_at_host();
+  void follow();
   StepNumber number_of(const FeedState& state) const {
     return state.epoch * steps_.count() + steps_.step_at(state.position).value();
   }
 
   const feed::Steps steps_;
+  const uint64_t samples_;  // of an epoch
   FeedState state_;
   feed::BadList bad_;
   size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
@@ -73,13 +77,14 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   }
   const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
   if (!is_known) return host_->start(state, nullptr, stop);  // it says what is wrong
+  ASSIGN_OR_RETURN(auto over, feed::steps_over(state, steps_, samples_));
   if (!std::exchange(is_greeted_, true)) {
     const Status greeted = ends_->greet();
     if (!greeted.ok()) is_greeted_ = false;
     RETURN_IF_ERROR(greeted);
   }
-  const bool goes_on =
-      !was_alone && number_of(state) == number_of(state_) && ends_->position() == number_of(state);
+  const bool goes_on = !was_alone && number_of(state) == number_of(state_) &&
+                       state.over == state_.over && ends_->position() == number_of(state);
   const bool was_at_end = state_.position == steps_.end;
   state_ = state;
   bad_.begin(state.bad);
@@ -90,10 +95,23 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     ASSIGN_OR_RETURN(const auto last, host_->next());
     FOREBAY_CHECK(last == nullptr);
   } else {
-    ends_->begin(number_of(state));
+    for (uint64_t& step : over) step += state.epoch * steps_.count();
+    ends_->begin(number_of(state), std::move(over));
   }
   host_bad_ = state.bad.size();
-  return host_->start(state, nullptr, stop);
+  FeedState of_host = state;
+  of_host.over.clear();  // ends_ leaves them out
+  return host_->start(of_host, nullptr, stop);
+}
+
+// The consumer has got a step.
+void TwoEndedFeedImpl::follow() {
+  const StepNumber begin = state_.epoch * steps_.count();
+  const uint64_t step = ends_->position() - begin;
+  state_.position = step < steps_.count() ? steps_.begin_of(step) : steps_.end;
+  std::vector<StepNumber> over = ends_->over();
+  for (StepNumber& number : over) number -= begin;
+  state_.over = feed::positions_over(over, steps_);
 }
 
 // The host may have no step for a reason that only its feed knows: no memory beside the batches
@@ -140,7 +158,7 @@ Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
   FOREBAY_CHECK(batch != nullptr && batch->epoch * steps_.count() + batch->step == given.step);
   ends_->took();
   RETURN_IF_ERROR(bad_.add(std::move(bad)));
-  state_.position = steps_.end_of(batch->step);
+  follow();
   if (bad_.all().size() != state_.bad.size()) state_.bad = bad_.all();
   return batch;
 }
@@ -154,6 +172,14 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   if (options.device != nullptr) {
     return fail(Code::kUnsupported,
                 "prep: near sides prepare batches for the host's memory; use decode=\"cpu\"");
+  }
+  const bool any_order = prep.any_order || prep.policy != plan::ProngPolicy::kInterleave;
+  if (any_order && options.world_size > 1) {
+    return fail(Code::kInvalid,
+                "prep: steps in any order are for one process that trains alone: in a job of {} "
+                "each would go through the epoch in another order; use the policy \"interleave\" "
+                "with the order \"epoch\"",
+                options.world_size);
   }
   TwoEndsSetup setup{.dataset = dataset, .options = options};
   auto job = encode_job(
@@ -170,16 +196,21 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto sides = static_cast<uint32_t>(setup.places.size());
-  setup.prongs = {.steps_each = std::max<uint64_t>(1, planner.steps().count()),
+  setup.prongs = {.policy = prep.policy,
+                  .any_order = any_order,
+                  .steps_each = std::max<uint64_t>(1, planner.steps().count()),
                   .sides = sides,
-                  .here_max = kHereEach * sides};
+                  .here_max = kHereEach * sides,
+                  .kept_max = base::kKeptStepsMax};
   const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
   feed::FeedOptions host_options = options_of_host(options, batch_bytes, setup.places.size());
   ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret));
   const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
   host_options.filter = ends;
+  const uint64_t samples = feed::epoch_samples(options.order, dataset->sample_count());
   ASSIGN_OR_RETURN(auto host, feed::Feed::open(std::move(dataset), host_options, clock));
-  return std::make_unique<TwoEndedFeedImpl>(options, planner.steps(), ends, std::move(host));
+  return std::make_unique<TwoEndedFeedImpl>(options, planner.steps(), samples, ends,
+                                            std::move(host));
 }
 
 }  // namespace forebay::prep

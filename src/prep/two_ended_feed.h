@@ -1,4 +1,5 @@
-// A feed that near sides help: the same batches in the same order as without them.
+// A feed that near sides help: the same batches as without them, in the same order unless
+// PrepOptions::any_order lets the steps of an epoch come in another one.
 #pragma once
 
 #include "feed/feed.h"

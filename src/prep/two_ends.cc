@@ -16,12 +16,6 @@ using plan::StepNumber;
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// A side that does not answer is asked again after this, then twice as long each time.
-constexpr int64_t kRetryNs = kSecondNs / 2;
-constexpr int64_t kRetryMostNs = 30 * kSecondNs;
-constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers are waited for
-// A side that sends damaged batches so often is not used any more.
-constexpr uint64_t kDamagedMost = 3;
 
 Expected expected_of(const TwoEndsSetup& setup) {
   const feed::FeedOptions wire = wire_options(setup.options);
@@ -62,51 +56,14 @@ TwoEnds::~TwoEnds() {
   maker_crew_.wait();
 }
 
-Status TwoEnds::greet() {
-  struct Greeting {
-    base::Mutex mutex;
-    base::CondVar changed;
-    size_t left GUARDED_BY(mutex) = 0;
-    Status failed GUARDED_BY(mutex);
-  };
-  const auto greeting = std::make_shared<Greeting>();
-  {
-    MutexLock lock(greeting->mutex);
-    greeting->left = setup_.places.size();
-  }
-  for (uint32_t side = 0; side < setup_.places.size(); ++side) {
-    {
-      MutexLock lock(mutex_);
-      sides_[side].is_asked = true;
-    }
-    client_->send_job(setup_.places[side], setup_.job,
-                      [this, greeting, side](const Status& status) {
-                        note_answer(side, status);
-                        MutexLock lock(greeting->mutex);
-                        const bool is_refused =
-                            status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
-                        if (is_refused && greeting->failed.ok()) {
-                          greeting->failed = status.at(setup_.places[side].name);
-                        }
-                        --greeting->left;
-                        greeting->changed.notify_all();
-                      });
-  }
-  // A side that hangs does not answer for a long time; it is treated like one that is not there.
-  const int64_t deadline_ns = clock_.now_ns() + kGreetingNs;
-  MutexLock lock(greeting->mutex);
-  while (greeting->left > 0 && clock_.wait_until(greeting->mutex, greeting->changed, deadline_ns)) {
-  }
-  return greeting->failed;
-}
-
-void TwoEnds::begin(StepNumber first) {
+void TwoEnds::begin(StepNumber first, std::vector<StepNumber> over) {
   pause();
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
     plan::ProngOptions options = setup_.prongs;
     options.first = first;
+    options.over = std::move(over);
     prongs_ = plan::Prongs::make(options);
     next_asked_ = first;
     for (uint32_t side = 0; side < sides_.size(); ++side) {
@@ -119,6 +76,7 @@ void TwoEnds::begin(StepNumber first) {
 }
 
 void TwoEnds::pause() {
+  std::set<Key> kept;
   {
     MutexLock lock(mutex_);
     ++life_;
@@ -126,6 +84,7 @@ void TwoEnds::pause() {
     prongs_ = nullptr;
     for (const auto& [key, unwanted] : fetches_) unwanted->store(true);
     fetches_.clear();
+    kept.swap(kept_);
     here_.clear();
     remade_.clear();
     to_remake_.clear();
@@ -135,12 +94,14 @@ void TwoEnds::pause() {
     failed_ = {};
   }
   client_->drop_unwanted();
+  for (const auto& [side, step] : kept) tell_over(step, side);
 }
 
 std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (prongs_ == nullptr) return {};
-  auto actions =
-      prongs_->step({.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side});
+  const uint32_t keeps = kind == ProngEvent::Kind::kSideUp ? sides_[side].keeps : 0;
+  auto actions = prongs_->step(
+      {.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side, .keeps = keeps});
   for (const ProngAction& action : actions) {
     if (action.kind == ProngAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
     if (action.kind != ProngAction::Kind::kGive) continue;
@@ -163,7 +124,9 @@ void TwoEnds::act(const std::vector<ProngAction>& actions) {
       case ProngAction::Kind::kForget:
         forget(action.step, action.side);
         break;
-      case ProngAction::Kind::kMake:    // only policies ask for it that are not used here
+      case ProngAction::Kind::kMake:
+        ask_to_keep(action.step, action.side);
+        break;
       case ProngAction::Kind::kRescue:  // tell() has done it
       case ProngAction::Kind::kHostMakes:
       case ProngAction::Kind::kHostSkips:
@@ -251,6 +214,11 @@ StepNumber TwoEnds::position() const {
   return prongs_ == nullptr ? 0 : prongs_->position();
 }
 
+std::vector<StepNumber> TwoEnds::over() const {
+  MutexLock lock(mutex_);
+  return prongs_ == nullptr ? std::vector<StepNumber>() : prongs_->over();
+}
+
 void TwoEnds::ask(StepNumber step, uint32_t side) {
   const auto unwanted = std::make_shared<std::atomic<bool>>(false);
   uint64_t life = 0;
@@ -268,15 +236,63 @@ void TwoEnds::ask(StepNumber step, uint32_t side) {
                  });
 }
 
-void TwoEnds::forget(StepNumber step, uint32_t side) {
+std::string TwoEnds::path_of(StepNumber step, Asked asked) const {
+  const uint64_t each = setup_.prongs.steps_each;
+  return text_of(
+      StepPath{.job = expected_.job, .epoch = step / each, .step = step % each, .asked = asked});
+}
+
+void TwoEnds::ask_to_keep(StepNumber step, uint32_t side) {
+  const auto unwanted = std::make_shared<std::atomic<bool>>(false);
+  uint64_t life = 0;
   {
     MutexLock lock(mutex_);
-    const auto found = fetches_.find({side, step});
-    if (found == fetches_.end()) return;
-    found->second->store(true);
-    fetches_.erase(found);
+    life = life_;
+    fetches_[{side, step}] = unwanted;
+    kept_.insert({side, step});
   }
-  client_->drop_unwanted();
+  const SidePlace& place = setup_.places[side];
+  const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
+  client_->tell(
+      place, path_of(step, asked), unwanted,
+      [this, life, step, side](const Status& status) { take_kept(life, step, side, status); });
+}
+
+void TwoEnds::take_kept(uint64_t life, StepNumber step, uint32_t side, const Status& status) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (life != life_ || fetches_.erase({side, step}) == 0) return;
+    if (status.ok()) {
+      actions = tell(ProngEvent::Kind::kSideKeeps, step, side);
+    } else {
+      kept_.erase({side, step});
+      actions = note_failure(step, side, status);
+    }
+  }
+  act(actions);
+}
+
+void TwoEnds::forget(StepNumber step, uint32_t side) {
+  bool is_fetched = false;
+  bool is_kept = false;
+  {
+    MutexLock lock(mutex_);
+    is_kept = kept_.erase({side, step}) > 0;
+    const auto found = fetches_.find({side, step});
+    is_fetched = found != fetches_.end();
+    if (is_fetched) {
+      found->second->store(true);
+      fetches_.erase(found);
+    }
+  }
+  if (is_fetched) client_->drop_unwanted();
+  if (is_kept) tell_over(step, side);
+}
+
+void TwoEnds::tell_over(StepNumber step, uint32_t side) {
+  client_->tell(setup_.places[side], path_of(step, Asked::kOver),
+                std::make_shared<std::atomic<bool>>(false), [](const Status&) {});
 }
 
 void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
@@ -285,6 +301,7 @@ void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
   {
     MutexLock lock(mutex_);
     if (life != life_ || fetches_.erase({side, step}) == 0) return;
+    kept_.erase({side, step});  // what is sent is not kept any more
     if (!fetched) {
       actions = note_failure(step, side, fetched.error());
     } else {
@@ -294,69 +311,12 @@ void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
                            .bad = std::move(fetched->batch.bad)};
       if (is_to_check(side)) {
         remake(step, {.checks = side, .received = std::move(batch)});
+        actions = tell(ProngEvent::Kind::kSideChecked, step, side);
       } else {
         here_[step] = std::move(batch);
         actions = tell(ProngEvent::Kind::kSideGave, step, side);
       }
     }
-  }
-  act(actions);
-}
-
-// The near side's job may be gone because it was started again; then it gets it again.
-std::vector<ProngAction> TwoEnds::note_failure(StepNumber step, uint32_t side,
-                                               const Status& status) {
-  Side& of = sides_[side];
-  of.trouble = status.message();
-  if (status.code() == Code::kCorrupt && ++of.damaged < kDamagedMost) {
-    return tell(ProngEvent::Kind::kSideFailed, step, side);
-  }
-  if (status.code() == Code::kCorrupt) {
-    of.is_banned = true;
-    return lose(side, "it sends damaged batches: " + status.message());
-  }
-  const bool is_alone = status.code() == Code::kIo || status.code() == Code::kInvalid ||
-                        status.code() == Code::kNoMemory;
-  if (is_alone) return tell(ProngEvent::Kind::kSideFailed, step, side);
-  return lose(side, status.message());
-}
-
-std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
-  Side& of = sides_[side];
-  of.trouble = why;
-  if (!std::exchange(of.is_up, false)) return {};
-  of.wait_ns = kRetryNs;
-  of.retry_ns = clock_.now_ns();  // it may just have been started again
-  for (auto at = fetches_.lower_bound({side, 0});
-       at != fetches_.end() && at->first.first == side;) {
-    at->second->store(true);
-    at = fetches_.erase(at);
-  }
-  return tell(ProngEvent::Kind::kSideDown, 0, side);
-}
-
-void TwoEnds::send_job(uint32_t side) {
-  client_->send_job(setup_.places[side], setup_.job,
-                    [this, side](const Status& status) { note_answer(side, status); });
-}
-
-void TwoEnds::note_answer(uint32_t side, const Status& status) {
-  std::vector<ProngAction> actions;
-  {
-    MutexLock lock(mutex_);
-    Side& of = sides_[side];
-    of.is_asked = false;
-    if (status.ok() && !of.is_banned) {
-      of.is_up = true;
-      of.trouble.clear();
-      of.wait_ns = 0;
-      actions = tell(ProngEvent::Kind::kSideUp, 0, side);
-    } else {
-      of.trouble = status.message();
-      of.wait_ns = std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
-      of.retry_ns = clock_.now_ns() + of.wait_ns;
-    }
-    watched_.notify_all();
   }
   act(actions);
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "io/clock.h"
 #include "plan/prongs.h"
 #include "prep/near_client.h"
+#include "prep/paths.h"
 #include "prep/prep_options.h"
 
 namespace forebay::prep {
@@ -46,8 +48,9 @@ class TwoEnds final : public feed::StepFilter {
   // Asks each near side for the first time. Errors: kInvalid and kUnsupported, where one says that
   // it cannot take this job at all. One that does not answer is asked again later.
   Status greet();
-  // The consumer goes on at a step; what was prepared for others is dropped.
-  void begin(plan::StepNumber first) EXCLUDES(mutex_);
+  // The consumer goes on at a step, and `over`, which ascend, came before their turn; what was
+  // prepared for other steps is dropped.
+  void begin(plan::StepNumber first, std::vector<plan::StepNumber> over) EXCLUDES(mutex_);
   // From now on the host prepares all steps by itself.
   void pause() EXCLUDES(mutex_);
 
@@ -62,6 +65,8 @@ class TwoEnds final : public feed::StepFilter {
   void took() EXCLUDES(mutex_);
   // All steps before it were given.
   plan::StepNumber position() const EXCLUDES(mutex_);
+  // Those after it that were given, ascending.
+  std::vector<plan::StepNumber> over() const EXCLUDES(mutex_);
 
   PrepStats stats() const EXCLUDES(mutex_);
 
@@ -79,6 +84,8 @@ class TwoEnds final : public feed::StepFilter {
     uint64_t bytes = 0;
     uint64_t files = 0;  // that batches came in
     std::string trouble = {};
+    uint32_t keeps = 0;                                // finished steps at most
+    std::shared_ptr<std::atomic<bool>> has_left = {};  // ends the request that says we are there
   };
   // A step that the host prepares out of turn, to give it or to compare it.
   struct Remade {
@@ -93,9 +100,14 @@ class TwoEnds final : public feed::StepFilter {
                                       uint32_t side = 0) REQUIRES(mutex_);
   void act(const std::vector<plan::ProngAction>& actions) EXCLUDES(mutex_);
   void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
+  void ask_to_keep(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
+  void tell_over(plan::StepNumber step, uint32_t side);
+  std::string path_of(plan::StepNumber step, Asked asked) const;
   void take_fetched(uint64_t life, plan::StepNumber step, uint32_t side,
                     Result<NearClient::Fetched> fetched) EXCLUDES(mutex_);
+  void take_kept(uint64_t life, plan::StepNumber step, uint32_t side, const Status& status)
+      EXCLUDES(mutex_);
   bool is_to_check(uint32_t side) REQUIRES(mutex_);
   std::vector<plan::ProngAction> note_failure(plan::StepNumber step, uint32_t side,
                                               const Status& status) REQUIRES(mutex_);
@@ -106,10 +118,11 @@ class TwoEnds final : public feed::StepFilter {
   void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
   std::vector<plan::ProngAction> settle(plan::StepNumber step, const Remade& remade,
                                         feed::Prepared batch) REQUIRES(mutex_);
-  std::vector<plan::ProngAction> note_not_remade(plan::StepNumber step, const Remade& remade,
-                                                 const Status& status) REQUIRES(mutex_);
+  void note_not_remade(plan::StepNumber step, const Remade& remade, const Status& status)
+      REQUIRES(mutex_);
   void send_job(uint32_t side) EXCLUDES(mutex_);
-  void note_answer(uint32_t side, const Status& status) EXCLUDES(mutex_);
+  void note_answer(uint32_t side, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
+  void stay(uint32_t side) EXCLUDES(mutex_);
   void watch() EXCLUDES(mutex_);
   int64_t next_ns() const REQUIRES(mutex_);
   PrepStats stats_now() const REQUIRES(mutex_);
@@ -128,6 +141,7 @@ class TwoEnds final : public feed::StepFilter {
   std::unique_ptr<plan::Prongs> prongs_ GUARDED_BY(mutex_);  // null: the host is alone
   std::vector<Side> sides_ GUARDED_BY(mutex_);
   std::map<Key, std::shared_ptr<std::atomic<bool>>> fetches_ GUARDED_BY(mutex_);  // "unwanted"
+  std::set<Key> kept_ GUARDED_BY(mutex_);  // what sides keep, or were asked to prepare and keep
   std::map<plan::StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
   std::map<plan::StepNumber, Remade> remade_ GUARDED_BY(mutex_);
   std::vector<plan::StepNumber> to_remake_ GUARDED_BY(mutex_);    // the watcher asks for them

@@ -4,6 +4,7 @@
 
 #include "io/machine.h"
 #include "prep/answers.h"
+#include "prep/batch_bytes.h"
 
 namespace forebay::prep {
 
@@ -14,9 +15,6 @@ using io::serve::MadeAnswer;
 
 namespace {
 
-// A host that has not read a file by then is gone.
-constexpr int64_t kFileNs = 60'000'000'000;
-
 // What is sent of a batch, which it owns.
 struct Sent {
   std::shared_ptr<const feed::Batch> batch;
@@ -25,17 +23,21 @@ struct Sent {
 
 }  // namespace
 
-io::serve::MadeAnswer text_answer(std::string text) {
+MadeAnswer text_answer(std::string text) {
   const auto owner = std::make_shared<std::string>(std::move(text));
   return {.pieces = {base::as_bytes(*owner)}, .owner = owner};
 }
 
-Work::Work(std::string name, std::unique_ptr<feed::StepMaker> maker,
-           std::shared_ptr<BatchFolder> folder, WorkCounts& counts)
+Work::Work(std::string name, const feed::FeedOptions& options,
+           std::unique_ptr<feed::StepMaker> maker, std::shared_ptr<BatchFolder> folder,
+           WorkCounts& counts)
     : name_(std::move(name)),
+      kept_bytes_max_(kept_bytes_max(options)),
+      step_bytes_(usual_step_bytes(options)),
       maker_(std::move(maker)),
-      folder_(std::move(folder)),
-      counts_(counts) {
+      counts_(counts),
+      files_(std::move(folder)),
+      kept_(kept_bytes_max_) {
   crew_.start(1, [this](uint32_t) { run(); });
 }
 
@@ -60,25 +62,55 @@ Work::~Work() {
 
 bool Work::is_idle() const {
   MutexLock lock(mutex_);
-  return waiting_.empty();
+  return waiting_.size() == waiting_.count(kStay);
 }
 
-void Work::ask(const StepPath& step, const std::stop_token& unwanted, Done done) {
+void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
-  const Step wanted{step.epoch, step.step};
-  if (step.wish == Wish::kOver) {
-    drop_file(wanted);
-    return done(text_answer(""));
+  const Step step{path.epoch, path.step};
+  if (auto answer = answer_at_once(step, path.asked)) return done(std::move(*answer));
+  wait_for(step, path.asked, unwanted, std::move(done));
+}
+
+// The answer where nothing is to be prepared.
+std::optional<MadeAnswer> Work::answer_at_once(const Step& step, Asked asked) {
+  const bool is_over = asked == Asked::kOver;
+  if (is_over) files_.drop(step);
+  if (asked == Asked::kKeepFile && files_.keeps(step)) return MadeAnswer();
+  if (asked == Asked::kFile) {
+    if (const auto file = files_.tell(step)) return text_answer(encode(*file));
   }
-  const auto who = std::make_shared<Waiting>(step.wish, std::move(done));
+  MutexLock lock(mutex_);
+  const bool is_to_keep = asked == Asked::kKeep || asked == Asked::kKeepFile;
+  if (is_to_keep) return kept_.has(step) ? std::optional(MadeAnswer()) : std::nullopt;
+  auto kept = kept_.take(step);
+  if (is_over) return MadeAnswer();
+  if (!kept) return std::nullopt;
+  counts_.bytes += kept->bytes;
+  return std::move(kept->answer);
+}
+
+void Work::stay(const std::stop_token& unwanted, Done done) {
+  files_.drop_kept();
   {
     MutexLock lock(mutex_);
-    const bool is_asked = waiting_.contains(wanted);
-    waiting_.emplace(wanted, who);
-    if (!is_asked) maker_->ask(step.epoch, step.step);
+    kept_.drop_all();
+  }
+  wait_for(kStay, Asked::kSend, unwanted, std::move(done));
+}
+
+void Work::wait_for(const Step& step, Asked asked, const std::stop_token& unwanted, Done done) {
+  const auto who = std::make_shared<Waiting>();
+  who->done = std::move(done);
+  who->asked = asked;
+  {
+    MutexLock lock(mutex_);
+    const bool is_asked = step == kStay || waiting_.contains(step);
+    waiting_.emplace(step, who);
+    if (!is_asked) maker_->ask(step.first, step.second);
   }
   // This may call drop() at once.
-  who->on_unwanted.emplace(unwanted, [this, wanted, key = who.get()] { drop(wanted, key); });
+  who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
 }
 
 // Whoever asked does not wait any more.
@@ -92,8 +124,13 @@ void Work::drop(const Step& step, const Waiting* who) {
     if (found == end) return;
     dropped = found->second;
     waiting_.erase(found);
-    if (!waiting_.contains(step)) maker_->take_back(step.first, step.second);
+    if (step == kStay) {
+      kept_.drop_all();
+    } else if (!waiting_.contains(step)) {
+      maker_->take_back(step.first, step.second);
+    }
   }
+  if (step == kStay) files_.drop_kept();
   dropped->done(fail(Code::kCancelled, "prep: it is not wanted any more"));
 }
 
@@ -120,47 +157,20 @@ void Work::run() {
       continue;
     }
     if (made.error().code() == Code::kCancelled) return;
-    // There is no memory beside the batches that are being sent.
+    // There is no memory beside the batches that are kept or being sent.
+    if (has_dropped_oldest()) continue;
     MutexLock lock(room_->mutex);
     while (!room_->ended && room_->given_back == given_back) room_->changed.wait(room_->mutex);
   }
 }
 
-void Work::drop_file(const Step& step) {
-  LeftFile dropped;  // ends without the lock
+bool Work::has_dropped_oldest() {
   MutexLock lock(mutex_);
-  const auto found = files_.find(step);
-  if (found == files_.end()) return;
-  dropped = std::move(found->second);
-  files_.erase(found);
+  return kept_.drop_oldest();
 }
 
-// Leaves a batch in the folder, and forgets files that nobody has read. Nothing where there is no
-// folder, or no room in it.
-std::optional<MadeAnswer> Work::leave_file(const Step& step, const BatchBytes& bytes) {
-  if (folder_ == nullptr) return std::nullopt;
-  const int64_t now_ns = io::monotonic_ns();
-  std::vector<LeftFile> unread;
-  {
-    MutexLock lock(mutex_);
-    std::erase_if(files_, [&](auto& file) {
-      const bool is_unread = file.second.left_ns < now_ns - kFileNs;
-      if (is_unread) unread.push_back(std::move(file.second));
-      return is_unread;
-    });
-  }
-  unread.clear();
-  auto file = folder_->write(bytes);
-  if (file == nullptr) return std::nullopt;
-  MadeAnswer answer = text_answer(encode(FileAnswer{file->name(), file->bytes()}));
-  MutexLock lock(mutex_);
-  files_.insert_or_assign(step, LeftFile{std::move(file), now_ns});
-  return answer;
-}
-
-// The answer with all of a batch.
-MadeAnswer Work::bytes_answer(const feed::MadeStep& made, BatchBytes bytes) const {
-  auto* const sent = new Sent{made.batch->batch, std::move(bytes)};
+MadeAnswer Work::answer_of(const feed::Prepared& made, BatchBytes bytes) const {
+  auto* const sent = new Sent{made.batch, std::move(bytes)};
   const std::shared_ptr<const Sent> owner(sent, [room = room_](const Sent* over) {
     delete over;
     MutexLock lock(room->mutex);
@@ -172,25 +182,38 @@ MadeAnswer Work::bytes_answer(const feed::MadeStep& made, BatchBytes bytes) cons
   return answer;
 }
 
+// The answer to somebody who asked for a step that is made now; `whole` is that with all of it.
+Result<MadeAnswer> Work::answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
+                                   const MadeAnswer& whole) {
+  const bool is_for_file = asked == Asked::kFile || asked == Asked::kKeepFile;
+  const bool is_to_keep = asked == Asked::kKeep || asked == Asked::kKeepFile;
+  if (!is_to_keep) counts_.bytes += bytes.bytes;
+  if (is_for_file) {
+    const auto file = files_.leave(step, bytes, is_to_keep);
+    if (file) return is_to_keep ? MadeAnswer() : text_answer(encode(*file));
+  }
+  if (!is_to_keep) return whole;
+  MutexLock lock(mutex_);
+  if (kept_.keep({step, whole, bytes.bytes})) return MadeAnswer();
+  return fail(Code::kNoMemory, "prep: a batch of {} cannot be kept here",
+              base::human_bytes(bytes.bytes));
+}
+
 void Work::give(const feed::MadeStep& made) {
-  const auto waiting = take({made.epoch, made.step});
+  const Step step{made.epoch, made.step};
+  const auto waiting = take(step);
   if (made.batch) ++counts_.steps;
   if (waiting.empty()) return;
-  Result<MadeAnswer> whole;
-  std::optional<MadeAnswer> in_file;
+  BatchBytes bytes;
+  MadeAnswer whole;
   if (made.batch) {
-    BatchBytes bytes = encode_batch(*made.batch->batch, made.batch->bad, name_);
-    counts_.bytes += bytes.bytes * waiting.size();
-    const bool is_for_file =
-        std::ranges::any_of(waiting, [](const auto& who) { return who->wish == Wish::kFile; });
-    if (is_for_file) in_file = leave_file({made.epoch, made.step}, bytes);
-    whole = bytes_answer(made, std::move(bytes));
-  } else {
-    whole = tl::unexpected(made.batch.error());
+    bytes = encode_batch(*made.batch->batch, made.batch->bad, name_);
+    whole = answer_of(*made.batch, bytes);
   }
   for (const auto& who : waiting) {
     who->on_unwanted.reset();  // without the lock, because it waits while drop() runs
-    who->done(in_file && who->wish == Wish::kFile ? Result<MadeAnswer>(*in_file) : whole);
+    who->done(made.batch ? answer_to(who->asked, step, bytes, whole)
+                         : Result<MadeAnswer>(tl::unexpected(made.batch.error())));
   }
 }
 

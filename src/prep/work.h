@@ -10,7 +10,8 @@
 #include "base/mutex.h"
 #include "feed/step_maker.h"
 #include "io/serve/range_server.h"
-#include "prep/batch_folder.h"
+#include "prep/kept_steps.h"
+#include "prep/left_files.h"
 #include "prep/paths.h"
 
 namespace forebay::prep {
@@ -31,8 +32,8 @@ class Work {
  public:
   using Done = std::function<void(Result<io::serve::MadeAnswer>)>;
 
-  // `folder` is where batches are left as files; null: there is none.
-  Work(std::string name, std::unique_ptr<feed::StepMaker> maker,
+  // `options` are the maker's. `folder` is where batches are left as files; null: there is none.
+  Work(std::string name, const feed::FeedOptions& options, std::unique_ptr<feed::StepMaker> maker,
        std::shared_ptr<BatchFolder> folder, WorkCounts& counts);
   // Ends what is in work; whoever waits gets kCancelled.
   ~Work();
@@ -41,31 +42,42 @@ class Work {
 
   const std::string& name() const { return name_; }
   uint64_t steps() const { return maker_->steps(); }
-  // Prepares a step below steps(), and calls `done` once: with the batch or its file, an error, or
-  // kCancelled when it is unwanted before. With Wish::kOver, drops the step's file.
-  void ask(const StepPath& step, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
+  // How many finished steps can be kept in memory, and in a folder with room for so many bytes.
+  uint32_t keeps() const { return kept_steps_in(kept_bytes_max_, step_bytes_); }
+  uint32_t keeps_in(uint64_t bytes) const { return kept_steps_in(bytes, step_bytes_); }
+  // Does what is asked with a step below steps(), and calls `done` once: with the batch, its file
+  // or an empty answer, an error, or kCancelled when it is unwanted before. What is neither kept
+  // nor over is prepared first.
+  void ask(const StepPath& path, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
+  // A host is there until this is unwanted. What is kept is dropped when it begins and ends.
+  void stay(const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
   bool is_idle() const EXCLUDES(mutex_);
   // When somebody asked for something last (io::monotonic_ns()).
   int64_t asked_ns() const { return asked_ns_; }
 
  private:
-  using Step = std::pair<uint64_t, uint64_t>;  // epoch, and step in it
+  using Step = KeptSteps::Step;
+  // Hosts that stay wait for a step that never comes.
+  static constexpr Step kStay{UINT64_MAX, 0};
   struct Waiting {
-    Waiting(Wish what, Done then) : wish(what), done(std::move(then)) {}
-    const Wish wish;
-    const Done done;
+    Asked asked = Asked::kSend;
+    Done done;
     std::optional<std::stop_callback<std::function<void()>>> on_unwanted;
   };
   using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
 
+  std::optional<io::serve::MadeAnswer> answer_at_once(const Step& step, Asked asked)
+      EXCLUDES(mutex_);
+  void wait_for(const Step& step, Asked asked, const std::stop_token& unwanted, Done done)
+      EXCLUDES(mutex_);
   void run() EXCLUDES(mutex_);
+  bool has_dropped_oldest() EXCLUDES(mutex_);
+  io::serve::MadeAnswer answer_of(const feed::Prepared& made, BatchBytes bytes) const;
   void give(const feed::MadeStep& made) EXCLUDES(mutex_);
+  Result<io::serve::MadeAnswer> answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
+                                          const io::serve::MadeAnswer& whole) EXCLUDES(mutex_);
   void drop(const Step& step, const Waiting* who) EXCLUDES(mutex_);
   std::vector<std::shared_ptr<Waiting>> take(const Step& step) EXCLUDES(mutex_);
-  void drop_file(const Step& step) EXCLUDES(mutex_);
-  std::optional<io::serve::MadeAnswer> leave_file(const Step& step, const BatchBytes& bytes)
-      EXCLUDES(mutex_);
-  io::serve::MadeAnswer bytes_answer(const feed::MadeStep& made, BatchBytes bytes) const;
 
   // Told when the memory of a batch is given back, also after the work's end.
   struct Room {
@@ -76,18 +88,16 @@ class Work {
   };
 
   const std::string name_;
+  const uint64_t kept_bytes_max_;
+  const uint64_t step_bytes_;
   const std::unique_ptr<feed::StepMaker> maker_;
-  const std::shared_ptr<BatchFolder> folder_;
   WorkCounts& counts_;
   const std::shared_ptr<Room> room_ = std::make_shared<Room>();
   std::atomic<int64_t> asked_ns_ = 0;
   mutable base::Mutex mutex_;
+  LeftFiles files_;
   Waiters waiting_ GUARDED_BY(mutex_);
-  struct LeftFile {
-    std::shared_ptr<const BatchFile> file;
-    int64_t left_ns = 0;
-  };
-  std::map<Step, LeftFile> files_ GUARDED_BY(mutex_);
+  KeptSteps kept_ GUARDED_BY(mutex_);
   base::Crew crew_;
 };
 

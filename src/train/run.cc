@@ -95,7 +95,8 @@ class Run {
     log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
     // The run that wrote the checkpoint may have reached its target, or may have ended before it
     // could validate.
-    const bool epoch_is_done = progress_.feed.epoch > 0 && progress_.feed.position == 0;
+    const bool epoch_is_done =
+        progress_.feed.epoch > 0 && progress_.feed.position == 0 && progress_.feed.over.empty();
     if (options_.target_accuracy && validation_ != nullptr && epoch_is_done) {
       RETURN_IF_ERROR(validate(progress_.feed.epoch - 1));
     }
@@ -141,6 +142,7 @@ class Run {
   Status epoch() {
     const uint64_t number = progress_.feed.epoch;
     RETURN_IF_ERROR(training_.start(progress_.feed));
+    uint64_t done = steps_done();
     Interval whole;
     Interval shown;
     while (true) {
@@ -152,18 +154,29 @@ class Run {
       RETURN_IF_ERROR(show_bad(training_));
       RETURN_IF_ERROR(share_first_counts(batch));
       // Also right where another number of processes has made the steps before.
-      const double rate = learner_.rate(number * training_.steps() + batch->step);
+      const double rate = learner_.rate(number * training_.steps() + done);
       const auto result = step(batch, rate);
       if (!result) return is_stopped() ? stopped() : result.error();
       whole.add(*result, waited_ns);
       shown.add(*result, waited_ns);
       if (progress_.step % options_.log_steps == 0) {
-        RETURN_IF_ERROR(show(number, batch->step + 1, rate, shown));
+        RETURN_IF_ERROR(show(number, done + 1, rate, shown));
         shown = Interval();
       }
       RETURN_IF_ERROR(after_step());
+      ++done;
     }
     return finish_epoch(number, whole);
+  }
+
+  // Steps of the epoch that were made before, which may be any of them (prep::PrepOptions).
+  uint64_t steps_done() const {
+    const auto steps = [&](uint64_t positions) {
+      return (positions + options_.global_batch - 1) / options_.global_batch;
+    };
+    uint64_t done = steps(progress_.feed.position);
+    for (const feed::Positions& over : progress_.feed.over) done += steps(over.end - over.begin);
+    return done;
   }
 
   Result<BatchResult> step(const std::shared_ptr<const feed::Batch>& batch, double rate) {

@@ -230,6 +230,113 @@ def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):
         assert not figures["is_up"] and figures["trouble"] and figures["batches"] == 0
 
 
+POLICIES = [("interleave", "epoch"), ("interleave", "any"), ("mte", "any"), ("wrr", "any")]
+
+
+def with_policy(dataset: Path, way: tuple[str, str], *sides: NearSide) -> forebay.Loader:
+    """A loader whose near sides prepare batches by a policy."""
+    policy, order = way
+    urls = [side.url for side in sides]
+    return loader(dataset, prep=forebay.Prep(urls, policy=policy, order=order))
+
+
+def by_epoch(digests: list[str]) -> list[list[str]]:
+    """The digests of each epoch's batches, sorted, so that orders do not count."""
+    each = len(digests) // EPOCHS
+    return [sorted(digests[at : at + each]) for at in range(0, len(digests), each)]
+
+
+@pytest.mark.parametrize("way", POLICIES)
+def test_each_batch_comes_once_in_any_order(packed: Path, expected: list[str], way: Any):
+    with near_side(packed) as first, near_side(packed) as second:
+        one = with_policy(packed, way, first, second)
+        assert by_epoch(batches(one)) == by_epoch(expected)
+        for number, _ in enumerate(one):  # left early
+            if number == 4:
+                break
+        assert one.epoch == EPOCHS
+        rest = batches(one, 1)
+        assert sorted(rest) == sorted(plain(packed, (EPOCHS + 2) * len(rest))[-len(rest) :])
+        figures = one.near_sides()
+        assert all(side["is_up"] for side in figures)
+        assert sum(side["batches"] + side["late"] for side in figures) > 0
+
+
+@pytest.mark.parametrize("way", POLICIES)
+def test_a_state_in_any_order_resumes_everywhere(packed: Path, expected: list[str], way: Any):
+    with near_side(packed) as side:
+        one = with_policy(packed, way, side)
+        got = batches(one, 1)
+        each = len(got)
+        for batch in one:
+            got.append(digest(batch))
+            if len(got) == each + 7:
+                break
+        state = json.loads(json.dumps(one.state_dict()))
+        assert ("over" in state) <= (way[1] == "any")
+        others = [loader(packed), loader(packed, prep=side.url)]
+        for other in (*others, *(with_policy(packed, to, side) for to in POLICIES)):
+            other.load_state_dict(state)
+            assert other.epoch == 1
+            assert by_epoch(got + batches(other, EPOCHS - 1)) == by_epoch(expected)
+
+
+def test_a_state_with_batches_before_their_turn(packed: Path):
+    one = loader(packed)
+    each = len(one)
+    state = {**one.state_dict(), "position": BATCH}
+    all_of_it = batches(one, 1)
+    other = loader(packed)
+    other.load_state_dict({**state, "over": [[2 * BATCH, 4 * BATCH], [5 * BATCH, IMAGES]]})
+    assert batches(other, 1) == [all_of_it[1], all_of_it[4]]
+    assert other.state_dict()["position"] == IMAGES and other.epoch == 1
+    assert batches(other, 1) == plain(packed, 2 * each)[each:]
+    hostile: list[Any] = [
+        7, "x", [1], [[8]], [[8, 12, 16]], [["8", "12"]], [[8, 8]], [[12, 8]], [[4, 8]], [[0, 4]],
+        [[9, 12]], [[8, 11]], [[8, 10**9]], [[8, 2**70]], [[-8, 12]], [[8.5, 12]], [[True, 12]],
+        [[8, 12], [8, 12]], [[16, 20], [8, 12]], [[8, 16], [12, 20]], [[8, 12]] * 100_000,
+    ]  # fmt: skip
+    for over in hostile:
+        with pytest.raises(ValueError, match=r"load_state_dict: (a position|positions|the state)"):
+            loader(packed).load_state_dict({**state, "over": over})
+    chosen = loader(packed, shuffle=None, sampler=range(IMAGES))
+    with pytest.raises(ValueError, match="before their turn"):
+        chosen.load_state_dict({**chosen.state_dict(), "over": [[8, 12]]})
+
+
+@pytest.mark.parametrize("way", POLICIES[1:])
+def test_a_near_side_dies_in_any_order(packed: Path, expected: list[str], way: Any):
+    side = NearSide(packed)
+    try:
+        one = with_policy(packed, way, side)
+        got = []
+        for epoch in range(EPOCHS):
+            for number, batch in enumerate(one):
+                got.append(digest(batch))
+                if number == 4 and epoch == 0:
+                    side.kill()
+                if number == 3 and epoch == 1:
+                    side = NearSide(packed, port=side.port)
+        assert by_epoch(got) == by_epoch(expected)
+    finally:
+        side.kill()
+
+
+def test_policies_and_orders_that_do_not_fit(packed: Path):
+    place = "http://127.0.0.1:9"
+    for policy in ("mte", "wrr"):
+        assert forebay.Prep(place, policy=policy).order == "any"
+        with pytest.raises(ValueError, match='use order="any", or policy="interleave"'):
+            forebay.Prep(place, policy=policy, order="epoch")
+        with pytest.raises(ValueError, match="one process"):
+            loader(packed, prep=forebay.Prep(place, policy=policy), rank=0, world_size=2)
+    assert forebay.Prep(place).order == "epoch"
+    with pytest.raises(ValueError, match="the policy is 'none'"):
+        forebay.Prep(place, policy="none")
+    with pytest.raises(ValueError, match="the order is 'none'"):
+        forebay.Prep(place, order="none")
+
+
 def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch: Any):
     secret = "a secret of the tests, long enough"
     (tmp_path / "secret").write_text(secret + "\n")

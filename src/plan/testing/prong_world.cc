@@ -52,8 +52,9 @@ void ProngWorld::at(double time_ns, std::function<void()> event) {
 
 void ProngWorld::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (is_done()) return;
-  const auto actions =
-      prongs_->step({.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side});
+  ProngEvent event{.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side};
+  if (kind == ProngEvent::Kind::kSideUp) event.keeps = model_.sides[side].keeps;
+  const auto actions = prongs_->step(event);
   for (const ProngAction& action : actions) act(action);
   if (kind == ProngEvent::Kind::kConsumerAsks && given_.size() % 16 == 0) check_position();
   const int64_t wake_ns = prongs_->wake_ns();
@@ -206,7 +207,9 @@ void ProngWorld::side_made(uint32_t number) {
   }
   if (order.is_sent) return send(number, order.step);
   side.kept.insert(order.step);
-  if (side.kept.size() > model_.options.kept_max) fail("a side keeps too much", order.step);
+  const uint32_t keeps = model_.sides[number].keeps;
+  if (side.kept.size() > std::min(keeps, model_.options.kept_max))
+    fail("a side keeps too much", order.step);
   tell(ProngEvent::Kind::kSideKeeps, order.step, number);
 }
 
@@ -225,6 +228,13 @@ void ProngWorld::start_line(uint32_t number) {
     const StepNumber step = sender.sending.front();
     sender.sending.pop_front();
     start_line(number);
+    const double checked = model_.sides[number].checked;
+    if (checked > 0 && sim_.random().uniform() < checked) {
+      advance_host();
+      rescues_now_.push_back({.step = step, .is_rescue = true});
+      schedule_host();
+      return tell(ProngEvent::Kind::kSideChecked, step, number);
+    }
     here_.insert(step);
     tell(ProngEvent::Kind::kSideGave, step, number);
   });

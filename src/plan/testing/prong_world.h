@@ -22,6 +22,8 @@ struct SideModel {
   // Moments at which the side goes down and comes up again, in turn. Ascending.
   std::vector<double> changes_ns = {};
   double failing = 0;  // the probability that it cannot prepare a step
+  double checked = 0;  // the probability that the host prepares its step too, and compares
+  uint32_t keeps = UINT32_MAX;
 };
 
 struct WorldModel {

@@ -25,6 +25,7 @@ struct Bench {
 
   explicit Bench(io::MemoryFileSystem& files) : fs(files) {
     options.epochs = 3;
+    options.global_batch = FakeFeed::Options{}.batch;
     options.out = "out";
     options.checkpoint_steps = 3;
     options.fingerprint = R"({"lr":0.1})";

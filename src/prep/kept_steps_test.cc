@@ -1,0 +1,141 @@
+// What a near side keeps: bounded, each step once, and gone when its host is.
+#include "prep/kept_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+
+#include "feed/testing/remote_fixture.h"
+#include "prep/work.h"
+
+namespace forebay::prep {
+namespace {
+
+using Made = base::Result<io::serve::MadeAnswer>;
+
+TEST(KeptSteps, TheOldestGoWhereThereIsNoRoom) {
+  KeptSteps kept(100);
+  EXPECT_FALSE(kept.keep({.step = {0, 0}, .answer = {}, .bytes = 101}));
+  for (uint64_t step = 0; step < 4; ++step) {
+    EXPECT_TRUE(kept.keep({.step = {0, step}, .answer = {}, .bytes = 40}));
+  }
+  EXPECT_FALSE(kept.has({0, 1}));
+  EXPECT_TRUE(kept.has({0, 2}));
+  EXPECT_TRUE(kept.keep({.step = {0, 2}, .answer = {}, .bytes = 60}));  // once more
+  EXPECT_TRUE(kept.has({0, 3}));
+  EXPECT_EQ(kept.take({0, 2})->bytes, 60u);
+  EXPECT_FALSE(kept.take({0, 2}));
+  EXPECT_TRUE(kept.drop_oldest());
+  EXPECT_FALSE(kept.drop_oldest());
+}
+
+class WorkTest : public feed::RemoteTest {
+ protected:
+  std::unique_ptr<Work> open(uint64_t memory = 100'000'000,
+                             std::shared_ptr<BatchFolder> folder = nullptr) {
+    feed::FeedOptions wanted = options();
+    wanted.memory_bytes_max = memory;
+    return std::make_unique<Work>("job", wanted,
+                                  feed::StepMaker::open(dataset(*fs_), wanted).value(),
+                                  std::move(folder), counts_);
+  }
+  static Made ask(Work& work, uint64_t step, Asked asked = Asked::kSend) {
+    std::promise<Made> done;
+    work.ask({.job = "job", .epoch = 0, .step = step, .asked = asked}, {},
+             [&](Made made) { done.set_value(std::move(made)); });
+    return done.get_future().get();
+  }
+  static Made keep(Work& work, uint64_t step) { return ask(work, step, Asked::kKeep); }
+  // The name of the file in which a step comes.
+  static std::string file_of(Work& work, uint64_t step) {
+    const Made made = ask(work, step, Asked::kFile);
+    return decode_file_answer(base::as_text(made->pieces[0])).value().name;
+  }
+
+  WorkCounts counts_;
+};
+
+TEST_F(WorkTest, WhatIsKeptIsMadeOnce) {
+  const auto work = open();
+  EXPECT_TRUE(keep(*work, 5)->pieces.empty());
+  EXPECT_TRUE(keep(*work, 5)->pieces.empty());
+  EXPECT_EQ(counts_.steps, 1u);
+  EXPECT_EQ(counts_.bytes, 0u);
+  EXPECT_FALSE(ask(*work, 5)->pieces.empty());
+  EXPECT_EQ(counts_.steps, 1u);
+  EXPECT_GT(counts_.bytes, 0u);
+  EXPECT_FALSE(ask(*work, 5)->pieces.empty());  // it is not kept any more
+  EXPECT_EQ(counts_.steps, 2u);
+  ASSERT_TRUE(keep(*work, 6));
+  EXPECT_TRUE(ask(*work, 6, Asked::kOver)->pieces.empty());
+  EXPECT_FALSE(ask(*work, 6)->pieces.empty());
+  EXPECT_EQ(counts_.steps, 4u);
+}
+
+TEST_F(WorkTest, WhatIsKeptGoesWithItsHost) {
+  const auto work = open();
+  std::stop_source leaves;
+  bool has_left = false;
+  ASSERT_TRUE(keep(*work, 1));
+  work->stay(leaves.get_token(), [&](const Made& made) { has_left = !made; });
+  EXPECT_TRUE(work->is_idle());
+  ASSERT_TRUE(ask(*work, 1));
+  EXPECT_EQ(counts_.steps, 2u);  // another host had left it
+  ASSERT_TRUE(keep(*work, 2));
+  leaves.request_stop();
+  EXPECT_TRUE(has_left);
+  ASSERT_TRUE(ask(*work, 2));
+  EXPECT_EQ(counts_.steps, 4u);
+}
+
+TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
+  const std::string parent = testing::TempDir() + "kept_files";
+  std::filesystem::create_directory(parent);
+  const auto folder = BatchFolder::open(parent, 100'000'000).value();
+  const auto is_there = [&](const std::string& name) {
+    return std::filesystem::exists(folder->path() + "/" + name);
+  };
+  {
+    const auto work = open(100'000'000, folder);
+    EXPECT_TRUE(ask(*work, 5, Asked::kKeepFile)->pieces.empty());
+    EXPECT_TRUE(ask(*work, 5, Asked::kKeepFile)->pieces.empty());
+    EXPECT_EQ(counts_.steps, 1u);
+    const std::string name = file_of(*work, 5);
+    EXPECT_EQ(counts_.steps, 1u);
+    EXPECT_TRUE(is_there(name));
+    ASSERT_TRUE(ask(*work, 5, Asked::kOver));
+    EXPECT_FALSE(is_there(name));
+    const std::string again = file_of(*work, 5);  // it is made again
+    EXPECT_EQ(counts_.steps, 2u);
+    EXPECT_TRUE(is_there(again));
+
+    std::stop_source leaves;
+    work->stay(leaves.get_token(), [](const Made&) {});
+    ASSERT_TRUE(ask(*work, 6, Asked::kKeepFile));
+    leaves.request_stop();
+    file_of(*work, 6);
+    EXPECT_EQ(counts_.steps, 4u);
+    // A host that does not see the folder gets the batch.
+    ASSERT_TRUE(ask(*work, 7, Asked::kKeepFile));
+    EXPECT_GT(ask(*work, 7)->pieces.size(), 1u);
+  }
+  size_t left = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder->path())) {
+    left += entry.file_size() > 1000 ? 1 : 0;
+  }
+  EXPECT_EQ(left, 0u);
+  std::filesystem::remove_all(parent);
+}
+
+TEST_F(WorkTest, ThereIsAlwaysRoomForWork) {
+  const auto least = least_memory(dataset(*fs_), options());
+  const auto work = open(least);
+  for (uint64_t step = 0; step < work->steps(); ++step) {
+    ASSERT_TRUE(keep(*work, step)) << step;
+    ASSERT_TRUE(ask(*work, (step + 7) % work->steps()));
+  }
+}
+
+}  // namespace
+}  // namespace forebay::prep

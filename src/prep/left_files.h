@@ -1,0 +1,48 @@
+// The files of a job that its near side has left in the folder (batch_folder.h).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "prep/answers.h"
+#include "prep/batch_folder.h"
+
+namespace forebay::prep {
+
+// Any thread may call anything.
+class LeftFiles {
+ public:
+  using Step = std::pair<uint64_t, uint64_t>;  // epoch, and step in it
+
+  // Without a folder nothing is left.
+  explicit LeftFiles(std::shared_ptr<BatchFolder> folder) : folder_(std::move(folder)) {}
+
+  // Leaves a batch. It goes a minute after its host was told of it, or is kept until the host asks
+  // for it. Nothing where there is no folder, or no room in it.
+  std::optional<FileAnswer> leave(const Step& step, const BatchBytes& batch, bool is_kept)
+      EXCLUDES(mutex_);
+  bool keeps(const Step& step) EXCLUDES(mutex_);
+  // The file of a step that is kept; its host is told of it now.
+  std::optional<FileAnswer> tell(const Step& step) EXCLUDES(mutex_);
+  void drop(const Step& step) EXCLUDES(mutex_);
+  void drop_kept() EXCLUDES(mutex_);
+
+ private:
+  struct Left {
+    std::shared_ptr<const BatchFile> file;
+    bool is_kept = false;
+    int64_t told_ns = 0;
+  };
+
+  template <class Goes>
+  void drop_where(const Goes& goes) EXCLUDES(mutex_);
+
+  const std::shared_ptr<BatchFolder> folder_;
+  base::Mutex mutex_;
+  std::map<Step, Left> files_ GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::prep

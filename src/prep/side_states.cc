@@ -1,0 +1,144 @@
+// Which near sides are there: the job is sent to them, again where it is lost, and what they fail
+// at is noted.
+#include <algorithm>
+
+#include "prep/two_ends.h"
+
+namespace forebay::prep {
+
+using base::Code;
+using base::MutexLock;
+using plan::ProngAction;
+using plan::ProngEvent;
+using plan::ProngPolicy;
+using plan::StepNumber;
+
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+// A side that does not answer is asked again after this, then twice as long each time.
+constexpr int64_t kRetryNs = kSecondNs / 2;
+constexpr int64_t kRetryMostNs = 30 * kSecondNs;
+constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers are waited for
+// A side that sends damaged batches so often is not used any more.
+constexpr uint64_t kDamagedMost = 3;
+
+}  // namespace
+
+Status TwoEnds::greet() {
+  struct Greeting {
+    base::Mutex mutex;
+    base::CondVar changed;
+    size_t left GUARDED_BY(mutex) = 0;
+    Status failed GUARDED_BY(mutex);
+  };
+  const auto greeting = std::make_shared<Greeting>();
+  {
+    MutexLock lock(greeting->mutex);
+    greeting->left = setup_.places.size();
+  }
+  for (uint32_t side = 0; side < setup_.places.size(); ++side) {
+    {
+      MutexLock lock(mutex_);
+      sides_[side].is_asked = true;
+    }
+    client_->send_job(setup_.places[side], setup_.job,
+                      [this, greeting, side](const Result<uint32_t>& keeps) {
+                        note_answer(side, keeps);
+                        const Status status = base::status_of(keeps);
+                        MutexLock lock(greeting->mutex);
+                        const bool is_refused =
+                            status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
+                        if (is_refused && greeting->failed.ok()) {
+                          greeting->failed = status.at(setup_.places[side].name);
+                        }
+                        --greeting->left;
+                        greeting->changed.notify_all();
+                      });
+  }
+  // A side that hangs does not answer for a long time; it is treated like one that is not there.
+  const int64_t deadline_ns = clock_.now_ns() + kGreetingNs;
+  MutexLock lock(greeting->mutex);
+  while (greeting->left > 0 && clock_.wait_until(greeting->mutex, greeting->changed, deadline_ns)) {
+  }
+  return greeting->failed;
+}
+
+void TwoEnds::send_job(uint32_t side) {
+  client_->send_job(setup_.places[side], setup_.job,
+                    [this, side](const Result<uint32_t>& keeps) { note_answer(side, keeps); });
+}
+
+void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
+  std::vector<ProngAction> actions;
+  if (keeps && setup_.prongs.policy == ProngPolicy::kMte) stay(side);
+  {
+    MutexLock lock(mutex_);
+    Side& of = sides_[side];
+    of.is_asked = false;
+    if (keeps && !of.is_banned) {
+      of.keeps = *keeps;
+      of.is_up = true;
+      of.trouble.clear();
+      of.wait_ns = 0;
+      actions = tell(ProngEvent::Kind::kSideUp, 0, side);
+    } else {
+      of.trouble = base::status_of(keeps).message();
+      of.wait_ns = std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
+      of.retry_ns = clock_.now_ns() + of.wait_ns;
+    }
+    watched_.notify_all();
+  }
+  act(actions);
+}
+
+// Says to a side that steps are worth keeping for this host.
+void TwoEnds::stay(uint32_t side) {
+  const auto has_left = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> before;
+  {
+    MutexLock lock(mutex_);
+    before = std::exchange(sides_[side].has_left, has_left);
+  }
+  if (before != nullptr) {
+    before->store(true);
+    client_->drop_unwanted();
+  }
+  client_->tell(setup_.places[side], stay_path(expected_.job), has_left, [](const Status&) {});
+}
+
+// The near side's job may be gone because it was started again; then it gets it again.
+std::vector<ProngAction> TwoEnds::note_failure(StepNumber step, uint32_t side,
+                                               const Status& status) {
+  Side& of = sides_[side];
+  of.trouble = status.message();
+  if (status.code() == Code::kCorrupt && ++of.damaged < kDamagedMost) {
+    return tell(ProngEvent::Kind::kSideFailed, step, side);
+  }
+  if (status.code() == Code::kCorrupt) {
+    of.is_banned = true;
+    return lose(side, "it sends damaged batches: " + status.message());
+  }
+  const bool is_alone = status.code() == Code::kIo || status.code() == Code::kInvalid ||
+                        status.code() == Code::kNoMemory;
+  if (is_alone) return tell(ProngEvent::Kind::kSideFailed, step, side);
+  return lose(side, status.message());
+}
+
+std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
+  Side& of = sides_[side];
+  of.trouble = why;
+  if (!std::exchange(of.is_up, false)) return {};
+  of.wait_ns = kRetryNs;
+  of.retry_ns = clock_.now_ns();  // it may just have been started again
+  for (auto at = fetches_.lower_bound({side, 0});
+       at != fetches_.end() && at->first.first == side;) {
+    at->second->store(true);
+    at = fetches_.erase(at);
+  }
+  kept_.erase(kept_.lower_bound({side, 0}), kept_.lower_bound({side + 1, 0}));
+  if (of.has_left != nullptr) of.has_left->store(true);
+  return tell(ProngEvent::Kind::kSideDown, 0, side);
+}
+
+}  // namespace forebay::prep
