@@ -129,12 +129,14 @@ void Engine::on_side_state(uint32_t number, bool is_up) {
   for (const StepNumber step : compared) {
     ledger_.change(step).maker = Maker::kRescue;
     --side.here;
+    set_held(side, side.held - 1);
     ++rescues_;
   }
   for (const StepNumber step : lost) {
     detach(step);
     ledger_.release(step);
   }
+  if (side.held == 0) empty_ += (is_up ? 1u : 0u) - (side.is_up ? 1u : 0u);
   side.is_up = is_up;
   side.failures = 0;
   side.rest_until_ns = 0;
@@ -162,6 +164,7 @@ bool Engine::on_came(uint32_t number, StepNumber step) {
     return false;
   }
   ++sides_[number].here;
+  set_held(sides_[number], sides_[number].held + 1);
   return true;
 }
 
@@ -220,8 +223,10 @@ void Engine::give() {
   if (!step) return;
   const Entry& entry = ledger_.at(*step);
   if (entry.maker == Maker::kSide) {
-    --sides_[entry.side].here;
-    ++sides_[entry.side].steps;
+    Side& side = sides_[entry.side];
+    --side.here;
+    ++side.steps;
+    set_held(side, side.held - 1);
   } else {
     ++host_steps_;
   }
@@ -244,6 +249,8 @@ void Engine::ask(uint32_t number, StepNumber step, bool is_sent) {
            .due_ns = due_ns};
   ledger_.find(step);
   side.queue.push_back(step);
+  see_queue(side);
+  if (is_sent) set_held(side, side.held + 1);
   side.front = step;
   act(is_sent ? ProngAction::Kind::kFetch : ProngAction::Kind::kMake, step, number);
 }
@@ -255,6 +262,7 @@ void Engine::send(StepNumber step) {
   entry.asked_ns = now_ns_;
   --side.kept;
   side.sending.push_back(step);
+  set_held(side, side.held + 1);
   act(ProngAction::Kind::kFetch, step, entry.side);
 }
 
@@ -263,8 +271,23 @@ void Engine::detach(StepNumber step) {
   const Entry& entry = ledger_.at(step);
   Side& side = sides_[entry.side];
   if (entry.place == Place::kKept) --side.kept;
+  const bool is_held =
+      entry.place == Place::kSent || (entry.place == Place::kSide && entry.is_sent);
+  if (is_held) set_held(side, side.held - 1);
   erase(side.queue, step);
   erase(side.sending, step);
+  see_queue(side);
+}
+
+void Engine::see_queue(Side& side) {
+  if (side.queue.empty()) return;
+  side.begun_ns = side.period.start_ns(ledger_.at(side.queue.front()).asked_ns);
+}
+
+void Engine::set_held(Side& side, uint32_t held) {
+  held_ += held - side.held;
+  if (side.is_up) empty_ += (held == 0 ? 1u : 0u) - (side.held == 0 ? 1u : 0u);
+  side.held = held;
 }
 
 void Engine::take_back(StepNumber step) {
@@ -279,19 +302,9 @@ void Engine::take_back(StepNumber step) {
 }
 
 bool Engine::has_room_here(uint32_t number) const {
-  // A step that is sent takes room from when it is asked for. One place belongs to each side.
-  uint32_t used = 0;
-  uint32_t reserved = 0;
-  uint32_t own = 0;
-  for (uint32_t i = 0; i < sides_.size(); ++i) {
-    const Side& side = sides_[i];
-    auto held = static_cast<uint32_t>(side.here + side.sending.size());
-    for (const StepNumber step : side.queue) held += ledger_.at(step).is_sent ? 1 : 0;
-    if (i == number) own = held;
-    used += held;
-    reserved += i == number || !side.is_up ? held : std::max(held, 1u);
-  }
-  return used < options_.here_max && (own < 1 || reserved < options_.here_max);
+  // One place belongs to each side that is up.
+  return held_ < options_.here_max &&
+         (sides_[number].held == 0 || held_ + empty_ < options_.here_max);
 }
 
 // A side that never idles has the next step when it is done with one. If what it has lasts longer

@@ -31,6 +31,8 @@ class Engine : public Prongs {
     std::vector<StepNumber> sending;  // kept, and on their way
     uint32_t kept = 0;                // prepared and not asked to be sent
     uint32_t here = 0;                // waiting for the consumer, or being compared
+    uint32_t held = 0;                // take room here, because they are here or will be sent
+    double begun_ns = 0;              // when it began the first step of its queue
     PeriodOfMaker period;
     PeriodOfMaker transfer;  // of steps that it kept
     double late_ns = 0;      // by how much its steps come later than expected, on average
@@ -126,6 +128,8 @@ class Engine : public Prongs {
   std::optional<uint32_t> sooner_side(StepNumber step) const;
   double queue_ns(uint32_t side, size_t place) const;
   void detach(StepNumber step);
+  void see_queue(Side& side);
+  void set_held(Side& side, uint32_t held);
   void rest(Side& side);
   void finish(uint32_t side, StepNumber step);
   void act(ProngAction::Kind kind, StepNumber step, uint32_t side = 0);
@@ -134,6 +138,8 @@ class Engine : public Prongs {
   ProngOptions options_;
   Ledger ledger_;
   std::vector<Side> sides_;
+  uint32_t held_ = 0;                 // of all sides together
+  uint32_t empty_ = 0;                // sides that are up and hold nothing
   std::vector<ProngAction> actions_;  // of the present event
   double now_ns_ = 0;
   int64_t wake_ns_ = INT64_MAX;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace forebay::plan {
 
@@ -56,7 +57,9 @@ Interleave::Course Interleave::begin() const {
                 .host_ns = host_free_ns(),
                 .consumer_ns = consumer_ns(),
                 .open_ns = {},
-                .sides = std::vector<Planned>(sides().size())};
+                .sides = std::vector<Planned>(sides().size()),
+                .soonest = {},
+                .asking_ns = {}};
   for (uint32_t i = 0; i < sides().size(); ++i) {
     // Twice the average by which its steps are late covers most of them. The rest is for the host,
     // which may become faster: then the step's turn comes sooner.
@@ -65,19 +68,30 @@ Interleave::Course Interleave::begin() const {
                        .margin_ns = 2 * sides()[i].late_ns + kMarginPeriods * side_step_ns(i),
                        .may_ask = may_fetch(i)};
   }
+  see_asking(course);
+  if (!course.asking_ns) return course;
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    if (sides()[i].is_up) course.soonest.emplace_back(course.sides[i].surely_ns(), i);
+  }
+  std::ranges::make_heap(course.soonest, std::greater<>());
   return course;
+}
+
+void Interleave::see_asking(Course& course) {
+  course.asking_ns.reset();
+  for (const Planned& side : course.sides) {
+    if (!side.may_ask) continue;
+    course.asking_ns = std::max(course.asking_ns.value_or(0), side.surely_ns() + side.step_ns);
+  }
 }
 
 // Whether a side could still be asked for something that it should begin now. What is needed more
 // than one of its periods after it would be ready can be asked for later, when more is known.
 bool Interleave::goes_on(const Course& course) const {
-  if (course.step - ledger().position() > kPlannedSteps) return false;
-  return std::any_of(course.sides.begin(), course.sides.end(), [&](const Planned& side) {
-    if (!side.may_ask) return false;
-    // Before the host's steps in work no step can be asked for.
-    const double open_ns = course.open_ns.value_or(course.consumer_ns);
-    return course.consumer_ns <= std::max(open_ns, side.surely_ns() + side.step_ns);
-  });
+  if (course.step - ledger().position() > kPlannedSteps || !course.asking_ns) return false;
+  // Before the host's steps in work no step can be asked for.
+  const double open_ns = course.open_ns.value_or(course.consumer_ns);
+  return course.consumer_ns <= std::max(open_ns, *course.asking_ns);
 }
 
 // Plans who makes the course's step, which nobody has, and asks a side if that is to begin now.
@@ -85,24 +99,29 @@ bool Interleave::goes_on(const Course& course) const {
 // otherwise, that side makes.
 double Interleave::plan_open_step(Course& course) {
   const double host_ns = course.host_ns + host_step_ns();
-  Planned* best = nullptr;
+  const bool is_for_side = !course.soonest.empty() && ledger().is_free(course.step) &&
+                           host_ns > course.consumer_ns && course.soonest.front().first <= host_ns;
+  if (is_for_side) return plan_side(course, course.soonest.front().second);
+  course.host_ns = host_ns;
+  return host_ns;
+}
+
+// Plans that the soonest side makes the course's step.
+double Interleave::plan_side(Course& course, uint32_t number) {
+  Planned& side = course.sides[number];
+  const bool is_asked = side.may_ask;
+  if (is_asked) ask(number, course.step, true);
+  side.free_ns = side.ready_ns();
+  std::ranges::pop_heap(course.soonest, std::greater<>());
+  course.soonest.back().first = side.surely_ns();
+  std::ranges::push_heap(course.soonest, std::greater<>());
+  if (!is_asked) return side.free_ns;
+  // It takes room, which the others may miss.
   for (uint32_t i = 0; i < sides().size(); ++i) {
-    Planned& side = course.sides[i];
-    if (sides()[i].is_up && (best == nullptr || side.surely_ns() < best->surely_ns())) best = &side;
+    course.sides[i].may_ask = course.sides[i].may_ask && may_fetch(i);
   }
-  const bool is_for_side = best != nullptr && ledger().is_free(course.step) &&
-                           host_ns > course.consumer_ns && best->surely_ns() <= host_ns;
-  if (!is_for_side) {
-    course.host_ns = host_ns;
-    return host_ns;
-  }
-  if (best->may_ask) {
-    const auto number = static_cast<uint32_t>(best - course.sides.data());
-    ask(number, course.step, true);
-    for (uint32_t i = 0; i < sides().size(); ++i) course.sides[i].may_ask = may_fetch(i);
-  }
-  best->free_ns = best->ready_ns();
-  return best->free_ns;
+  see_asking(course);
+  return side.free_ns;
 }
 
 void Interleave::plan() {

@@ -32,6 +32,11 @@ class Interleave final : public Engine {
     double consumer_ns = 0;         // when the consumer asks for it
     std::optional<double> open_ns;  // the same for the first step that nobody has
     std::vector<Planned> sides;
+    // The sides that are up, with the time of surely_ns(): a heap, of which the soonest is first.
+    std::vector<std::pair<double, uint32_t>> soonest;
+    // What the consumer needs until then, a side that may be asked could be asked for; nothing
+    // where none may be asked.
+    std::optional<double> asking_ns;
   };
 
   bool host_shall_make(StepNumber step) override;
@@ -43,6 +48,8 @@ class Interleave final : public Engine {
   Course begin() const;
   bool goes_on(const Course& course) const;
   double plan_open_step(Course& course);
+  double plan_side(Course& course, uint32_t number);
+  static void see_asking(Course& course);
   bool may_fetch(uint32_t side) const;
 };
 

@@ -60,10 +60,9 @@ double Engine::host_free_ns() const {
 
 double Engine::queue_ns(uint32_t number, size_t place) const {
   const Side& side = sides_[number];
-  const double start_ns = side.period.start_ns(ledger_.at(side.queue.front()).asked_ns);
-  const double first_ns = expected_ns(start_ns, side_step_ns(number), now_ns_);
+  const double first_ns = expected_ns(side.begun_ns, side_step_ns(number), now_ns_);
   // If the first step takes longer than usual, the others probably do as well.
-  return place == 0 ? first_ns : first_ns + static_cast<double>(place) * (first_ns - start_ns);
+  return place == 0 ? first_ns : first_ns + static_cast<double>(place) * (first_ns - side.begun_ns);
 }
 
 double Engine::side_free_ns(uint32_t number) const {
@@ -144,9 +143,7 @@ void Engine::take_back_late() {
                        (1 + kLatePeriods) * transfer_ns(number);
     if (is_sending_late) late = side.sending;
     // Those after it are as late as the first one.
-    const bool is_first_late =
-        !side.queue.empty() &&
-        now_ns_ >= side.period.start_ns(ledger_.at(side.queue.front()).asked_ns) + wait_ns;
+    const bool is_first_late = !side.queue.empty() && now_ns_ >= side.begun_ns + wait_ns;
     if (is_first_late) late.insert(late.end(), side.queue.begin(), side.queue.end());
     for (const StepNumber step : late) take_back(step);
     side.late += late.size();
@@ -219,9 +216,7 @@ double Engine::next_wake_ns() {
       wake_ns = std::min(
           wake_ns, side.transfer.start_ns(asked_ns) + (1 + kLatePeriods) * transfer_ns(number));
     }
-    if (side.queue.empty()) continue;
-    const double asked_ns = ledger_.at(side.queue.front()).asked_ns;
-    wake_ns = std::min(wake_ns, side.period.start_ns(asked_ns) + wait_ns);
+    if (!side.queue.empty()) wake_ns = std::min(wake_ns, side.begun_ns + wait_ns);
   }
   const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
   if (next && ledger_.at(next->step).place == Place::kSide) {
@@ -231,12 +226,11 @@ double Engine::next_wake_ns() {
     const Side& side = sides_[ledger_.at(step).side];
     const auto place = std::find(side.queue.begin(), side.queue.end(), step) - side.queue.begin();
     const double step_ns = side_step_ns(ledger_.at(step).side);
-    const double start_ns = side.period.start_ns(ledger_.at(side.queue.front()).asked_ns);
     const double spare_ns = rescue_ns() - static_cast<double>(place) * step_ns;
     const double late_ns = std::max(0.0, spare_ns) / static_cast<double>(1 + 2 * place);
     wake_ns = std::min(
         wake_ns,
-        std::max({start_ns + step_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
+        std::max({side.begun_ns + step_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
   }
   return wake_ns;
 }

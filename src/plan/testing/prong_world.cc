@@ -11,31 +11,44 @@ namespace {
 constexpr uint64_t kEvents = 100'000;
 }  // namespace
 
-ProngWorld::ProngWorld(sim::Simulator& simulator, WorldModel model)
-    : sim_(simulator), model_(std::move(model)) {
+ProngWorld::ProngWorld(sim::Simulator& simulator, WorldModel model, std::unique_ptr<Prongs> prongs)
+    : sim_(simulator),
+      model_(std::move(model)),
+      prongs_(std::move(prongs)),
+      host_(simulator, model_.host) {
   model_.options.sides = static_cast<uint32_t>(model_.sides.size());
-  prongs_ = Prongs::make(model_.options);
-  sides_.resize(model_.sides.size());
+  if (prongs_ == nullptr) prongs_ = Prongs::make(model_.options);
+  for (const SideModel& side : model_.sides) {
+    const auto own = [&] { return std::make_shared<Processors>(simulator, side.speed); };
+    sides_.emplace_back().processors = side.processors ? side.processors : own();
+  }
   host_next_ = model_.options.first;
   end_ =
       model_.is_cut ? UINT64_MAX : model_.options.first + model_.steps + model_.options.over.size();
   seen_.insert(model_.options.over.begin(), model_.options.over.end());
 }
 
-void ProngWorld::run() {
+void ProngWorld::begin() {
+  const double start_ns = model_.start_ns;
   for (uint32_t i = 0; i < sides_.size(); ++i) {
-    at(0, [this, i] { side_goes(i, true); });
-    bool is_up = false;
-    for (const double when : model_.sides[i].changes_ns) {
-      at(when, [this, i, is_up] { side_goes(i, is_up); });
+    const std::vector<double>& changes_ns = model_.sides[i].changes_ns;
+    const auto later = std::ranges::upper_bound(changes_ns, start_ns);
+    bool is_up = (later - changes_ns.begin()) % 2 == 0;
+    if (is_up) at(start_ns, [this, i] { side_goes(i, true); });
+    for (auto change = later; change != changes_ns.end(); ++change) {
       is_up = !is_up;
+      at(*change, [this, i, is_up] { side_goes(i, is_up); });
     }
   }
-  at(0, [this] { ask_for_host(); });
-  at(0, [this] {
+  at(start_ns, [this] { ask_for_host(); });
+  at(start_ns, [this] {
     is_waiting_ = true;
     tell(ProngEvent::Kind::kConsumerAsks);
   });
+}
+
+void ProngWorld::run() {
+  begin();
   const base::Status status = sim_.run(kEvents);
   if (!status.ok()) fail(status.message(), 0);
   if (!is_done()) fail("the run stopped before the end", prongs_->position());
@@ -52,6 +65,7 @@ void ProngWorld::at(double time_ns, std::function<void()> event) {
 
 void ProngWorld::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (is_done()) return;
+  ++counts_.events;
   ProngEvent event{.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side};
   if (kind == ProngEvent::Kind::kSideUp) event.keeps = model_.sides[side].keeps;
   const auto actions = prongs_->step(event);
@@ -71,17 +85,19 @@ void ProngWorld::act(const ProngAction& action) {
   using Kind = ProngAction::Kind;
   switch (action.kind) {
     case Kind::kHostMakes:
-      advance_host();
       of_host_.insert(action.step);
-      host_queue_.push_back({.step = action.step});
-      return schedule_host();
+      host_queue_.push_back(action.step);
+      if (host_queue_.size() == 1) start_host();
+      return;
     case Kind::kHostSkips:
       return;
     case Kind::kMake:
     case Kind::kFetch: {
       ++asked_;
       Side& side = sides_[action.side];
+      ++counts_.messages;
       if (action.kind == Kind::kFetch) fetched_[action.step] = action.side;
+      counts_.fetched_most = std::max(counts_.fetched_most, fetched_.size());
       // One more may be what the consumer waits for.
       if (fetched_.size() > 1 + std::max<size_t>(model_.options.here_max, 2 * sides_.size())) {
         fail("too many steps take memory", action.step);
@@ -93,16 +109,18 @@ void ProngWorld::act(const ProngAction& action) {
         return send(action.side, action.step);
       }
       side.orders.push_back({action.step, action.kind == Kind::kFetch});
+      counts_.orders_most = std::max(counts_.orders_most, side.orders.size());
       return start_side(action.side);
     }
     case Kind::kForget:
+      ++counts_.messages;
+      ++counts_.forgotten;
       fetched_.erase(action.step);
       return forget(action.side, action.step);
     case Kind::kRescue:
       ++rescues_;
-      advance_host();
-      rescues_now_.push_back({.step = action.step, .is_rescue = true});
-      return schedule_host();
+      host_.begin([this, step = action.step] { made_by_host(ProngEvent::Kind::kRescued, step); });
+      return;
     case Kind::kGive:
       return give(action.step);
   }
@@ -127,40 +145,18 @@ void ProngWorld::ask_for_host() {
   is_asking_ = false;
 }
 
-void ProngWorld::advance_host() {
-  const double work = model_.host.work(host_ns_, now());
-  host_ns_ = now();
-  const auto jobs = static_cast<double>(rescues_now_.size() + (host_queue_.empty() ? 0 : 1));
-  if (jobs == 0) return;
-  if (!host_queue_.empty()) host_queue_.front().left -= work / jobs;
-  for (Job& job : rescues_now_) job.left -= work / jobs;
+void ProngWorld::start_host() {
+  host_.begin([this] {
+    const StepNumber step = host_queue_.front();
+    host_queue_.pop_front();
+    if (!host_queue_.empty()) start_host();
+    made_by_host(ProngEvent::Kind::kHostMade, step);
+  });
 }
 
-void ProngWorld::schedule_host() {
-  const uint64_t plan = ++host_plan_;
-  const auto jobs = static_cast<double>(rescues_now_.size() + (host_queue_.empty() ? 0 : 1));
-  if (jobs == 0) return;
-  double least = host_queue_.empty() ? 1 : host_queue_.front().left;
-  for (const Job& job : rescues_now_) least = std::min(least, job.left);
-  at(model_.host.end_ns(now(), std::max(least, 0.0) * jobs), [this, plan] {
-    if (plan != host_plan_) return;
-    advance_host();
-    std::vector<Job> done;
-    constexpr double kRounding = 1e-5;  // a nanosecond or so
-    if (!host_queue_.empty() && host_queue_.front().left < kRounding) {
-      done.push_back(host_queue_.front());
-      host_queue_.pop_front();
-    }
-    for (const Job& job : rescues_now_) {
-      if (job.left < kRounding) done.push_back(job);
-    }
-    std::erase_if(rescues_now_, [](const Job& job) { return job.left < kRounding; });
-    schedule_host();
-    for (const Job& job : done) {
-      here_.insert(job.step);
-      tell(job.is_rescue ? ProngEvent::Kind::kRescued : ProngEvent::Kind::kHostMade, job.step);
-    }
-  });
+void ProngWorld::made_by_host(ProngEvent::Kind kind, StepNumber step) {
+  here_.insert(step);
+  tell(kind, step);
 }
 
 // --- near sides
@@ -168,13 +164,13 @@ void ProngWorld::schedule_host() {
 void ProngWorld::side_goes(uint32_t number, bool is_up) {
   Side& side = sides_[number];
   side.is_up = is_up;
-  ++side.life;
+  if (side.task) side.processors->drop(*side.task);
   std::erase_if(fetched_, [&](const auto& fetched) {
     return fetched.second == number && !here_.contains(fetched.first);
   });
   side.orders.clear();
   side.kept.clear();
-  side.is_busy = false;
+  side.task.reset();
   side.drops_work = false;
   side.sending.clear();
   ++side.line;
@@ -183,23 +179,21 @@ void ProngWorld::side_goes(uint32_t number, bool is_up) {
 
 void ProngWorld::start_side(uint32_t number) {
   Side& side = sides_[number];
-  if (side.is_busy || side.orders.empty()) return;
-  side.is_busy = true;
+  if (side.task || side.orders.empty()) return;
   side.drops_work = false;
-  at(model_.sides[number].speed.end_ns(now(), 1), [this, number, life = side.life] {
-    if (life == sides_[number].life) side_made(number);
-  });
+  side.task = side.processors->begin([this, number] { side_made(number); });
 }
 
 void ProngWorld::side_made(uint32_t number) {
   Side& side = sides_[number];
-  side.is_busy = false;
+  side.task.reset();
   const bool is_dropped = side.drops_work;
   side.drops_work = false;
   const Order order = is_dropped ? Order{} : side.orders.front();
   if (!is_dropped) side.orders.pop_front();
   start_side(number);
   if (is_dropped) return;
+  ++counts_.messages;
   const double failing = model_.sides[number].failing;
   if (failing > 0 && sim_.random().uniform() < failing) {
     fetched_.erase(order.step);
@@ -252,7 +246,7 @@ void ProngWorld::forget(uint32_t number, StepNumber step) {
   const auto found = std::find_if(side.orders.begin(), side.orders.end(),
                                   [&](const Order& order) { return order.step == step; });
   if (found == side.orders.end()) return;
-  if (found == side.orders.begin() && side.is_busy && !side.drops_work) side.drops_work = true;
+  if (found == side.orders.begin() && side.task && !side.drops_work) side.drops_work = true;
   side.orders.erase(found);
 }
 

@@ -6,24 +6,35 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "plan/prongs.h"
-#include "plan/testing/speed.h"
-#include "sim/simulator.h"
+#include "plan/testing/processors.h"
 
 namespace forebay::plan {
 
 struct SideModel {
   Speed speed{1e6};
+  // Other worlds of the same simulator use these, too. Null: the side has its own, of that speed.
+  std::shared_ptr<Processors> processors = {};
   double transfer_ns = 0;  // one step after the other, beside the making of the next
   // Moments at which the side goes down and comes up again, in turn. Ascending.
   std::vector<double> changes_ns = {};
   double failing = 0;  // the probability that it cannot prepare a step
   double checked = 0;  // the probability that the host prepares its step too, and compares
   uint32_t keeps = UINT32_MAX;
+};
+
+// What was counted in a world until now.
+struct WorldCounts {
+  uint64_t events = 0;      // that the machine was told of
+  uint64_t messages = 0;    // to near sides and from them
+  uint64_t forgotten = 0;   // orders to near sides that were taken back
+  size_t orders_most = 0;   // that a near side had of this world at once
+  size_t fetched_most = 0;  // steps of near sides that were on their way or here at once
 };
 
 struct WorldModel {
@@ -34,13 +45,21 @@ struct WorldModel {
   Speed consumer{1e6};
   std::vector<SideModel> sides = {};
   uint32_t prefetch = 2;
+  double start_ns = 0;
 };
 
 class ProngWorld {
  public:
-  ProngWorld(sim::Simulator& simulator, WorldModel model);
+  // `prongs` is what decides; null: what the options say.
+  ProngWorld(sim::Simulator& simulator, WorldModel model, std::unique_ptr<Prongs> prongs = nullptr);
+  ProngWorld(const ProngWorld&) = delete;
+  ProngWorld& operator=(const ProngWorld&) = delete;
   // Runs to the end. It is a problem if nothing happens any more before.
   void run();
+  // What run() does beside running the simulator, for several worlds in one: the first events, and
+  // an end before all steps are given.
+  void begin();
+  void stop() { is_stopped_ = true; }
 
   const Prongs& prongs() const { return *prongs_; }
   // When each step of the run was given, in the order of giving.
@@ -49,6 +68,7 @@ class ProngWorld {
   double end_ns() const { return end_ns_; }  // when the consumer is done with the last one
   uint64_t asked() const { return asked_; }  // orders to near sides
   uint64_t rescues() const { return rescues_; }
+  const WorldCounts& counts() const { return counts_; }
   // What broke a rule first; empty: nothing.
   const std::string& problem() const { return problem_; }
 
@@ -59,28 +79,22 @@ class ProngWorld {
   };
   struct Side {
     bool is_up = false;
-    uint64_t life = 0;  // events of earlier lives do not happen
     std::deque<Order> orders;
-    bool is_busy = false;
-    bool drops_work = false;  // the step in work was forgotten
+    std::shared_ptr<Processors> processors;
+    std::optional<Processors::Task> task;  // the step in work
+    bool drops_work = false;               // the step in work was forgotten
     std::set<StepNumber> kept;
     std::deque<StepNumber> sending;  // the first one is on its way
     uint64_t line = 0;               // numbers what is on its way
   };
-  struct Job {
-    StepNumber step = 0;
-    double left = 1;
-    bool is_rescue = false;
-  };
-
   double now() const { return static_cast<double>(sim_.clock().now_ns()); }
   void at(double time_ns, std::function<void()> event);
   void tell(ProngEvent::Kind kind, StepNumber step = 0, uint32_t side = 0);
   void act(const ProngAction& action);
   void check_position();
   void ask_for_host();
-  void advance_host();
-  void schedule_host();
+  void start_host();
+  void made_by_host(ProngEvent::Kind kind, StepNumber step);
   void side_goes(uint32_t number, bool is_up);
   void start_side(uint32_t number);
   void side_made(uint32_t number);
@@ -89,7 +103,7 @@ class ProngWorld {
   void forget(uint32_t number, StepNumber step);
   void give(StepNumber step);
   void fail(const std::string& what, StepNumber step);
-  bool is_done() const { return given_.size() == model_.steps; }
+  bool is_done() const { return is_stopped_ || given_.size() == model_.steps; }
 
   sim::Simulator& sim_;
   WorldModel model_;
@@ -98,10 +112,8 @@ class ProngWorld {
   StepNumber host_next_ = 0;
   StepNumber end_ = 0;
   bool is_asking_ = false;
-  std::deque<Job> host_queue_;  // begun; the first one is in work
-  std::vector<Job> rescues_now_;
-  double host_ns_ = 0;                      // until when the host's jobs are worked off
-  uint64_t host_plan_ = 0;                  // numbers the host's next event
+  Processors host_;
+  std::deque<StepNumber> host_queue_;       // begun; the first one is in work
   std::set<StepNumber> of_host_;            // begun or made in turn, not given
   std::map<StepNumber, uint32_t> fetched_;  // on their way from sides or here
   std::set<StepNumber> here_;               // with the consumer's process
@@ -113,6 +125,8 @@ class ProngWorld {
   double end_ns_ = 0;
   uint64_t asked_ = 0;
   uint64_t rescues_ = 0;
+  WorldCounts counts_;
+  bool is_stopped_ = false;
   std::string problem_;
 };
 

@@ -40,16 +40,17 @@ class Speed {
   }
 
  private:
+  using Piece = std::pair<double, double>;  // from when on, and how many steps in a nanosecond
+
   size_t place(double at_ns) const {
-    size_t i = 0;
-    while (i + 1 < pieces_.size() && pieces_[i + 1].first <= at_ns) ++i;
-    return i;
+    const auto later = std::ranges::upper_bound(pieces_, at_ns, {}, &Piece::first);
+    return later == pieces_.begin() ? 0 : static_cast<size_t>(later - pieces_.begin()) - 1;
   }
   double until_ns(size_t i) const {
     return i + 1 < pieces_.size() ? pieces_[i + 1].first : std::numeric_limits<double>::infinity();
   }
 
-  std::vector<std::pair<double, double>> pieces_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace forebay::plan
