@@ -224,9 +224,7 @@ void ProngWorld::start_line(uint32_t number) {
     start_line(number);
     const double checked = model_.sides[number].checked;
     if (checked > 0 && sim_.random().uniform() < checked) {
-      advance_host();
-      rescues_now_.push_back({.step = step, .is_rescue = true});
-      schedule_host();
+      host_.begin([this, step] { made_by_host(ProngEvent::Kind::kRescued, step); });
       return tell(ProngEvent::Kind::kSideChecked, step, number);
     }
     here_.insert(step);
