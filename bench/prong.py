@@ -146,12 +146,13 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
         check_same(results[name], alone)
     ours = results["ours"]
     took, before = best(ours), best(alone)
-    others = [best(results[name])["seconds"] for name in ("mte", "wrr")]
+    mte, wrr = best(results["mte"])["seconds"], best(results["wrr"])["seconds"]
     batches = sum(side["batches"] for side in ours["sides"])
     late = sum(side["late"] for side in ours["sides"])
     share = batches / (ours["batches"] * len(ours["epochs"]))
-    times = [a, before["seconds"], took["seconds"], *others]
-    return Point(*times, before["cpu"], took["cpu"], share, late)
+    return Point(
+        a, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"], share, late
+    )
 
 
 def figures_of(point: Point, b: float, pace: str, batches: int) -> dict[str, float | None]:

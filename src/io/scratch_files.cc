@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
+#include "base/checksum.h"
 #include "io/machine.h"
 
 namespace forebay::io {
@@ -50,6 +53,13 @@ Status make_private_folder(const std::string& path) {
   }
   if (::chmod(path.c_str(), 0700) != 0) return fail_errno("change the rights of", path);
   return {};
+}
+
+std::string random_file_name() {
+  std::random_device device;
+  std::array<uint32_t, sizeof(base::Sha256) / sizeof(uint32_t)> numbers{};
+  for (uint32_t& number : numbers) number = device();
+  return base::to_hex({reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers});
 }
 
 ScratchFiles::ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock)

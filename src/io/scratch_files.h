@@ -20,6 +20,9 @@ namespace forebay::io {
 // and belongs to somebody else, or is a link; those of making it.
 Status make_private_folder(const std::string& path);
 
+// A name for one of the files, which nobody can guess and nothing else has.
+std::string random_file_name();
+
 // One of the files, open. Only the sources of io/ use its descriptor.
 class ScratchFile {
  public:

@@ -70,7 +70,7 @@ class AnyOrderTest : public feed::RemoteTest {
     }
   };
 
-  static constexpr uint64_t kEpochs = 6;
+  static constexpr uint64_t kEpochs = 4;
   static inline std::vector<std::vector<SeenBatch>> expected_;
 };
 

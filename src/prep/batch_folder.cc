@@ -1,11 +1,5 @@
 #include "prep/batch_folder.h"
 
-#include <array>
-#include <random>
-
-#include "base/checksum.h"
-#include "io/machine.h"
-
 namespace forebay::prep {
 
 using base::Code;
@@ -15,14 +9,6 @@ using base::MutexLock;
 namespace {
 
 constexpr std::string_view kPrefix = "forebay-prep-";
-
-// A name that nobody can guess and nobody else has.
-std::string random_name() {
-  std::random_device device;
-  std::array<uint32_t, 8> numbers{};
-  for (uint32_t& number : numbers) number = device();
-  return base::to_hex({reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers});
-}
 
 }  // namespace
 
@@ -38,10 +24,10 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
   }
   io::ScratchFiles::remove_abandoned(parent, std::string(kPrefix));
   std::shared_ptr<BatchFolder> out(new BatchFolder(bytes_max));
-  const std::string own = std::string(kPrefix) + random_name().substr(0, 16);
+  const std::string own = std::string(kPrefix) + io::random_file_name().substr(0, 16);
   ASSIGN_OR_RETURN(out->files_, io::ScratchFiles::open(io::join_path(files.canonical(parent), own),
                                                        io::Found::kRemove));
-  out->mark_ = random_name();
+  out->mark_ = io::random_file_name();
   RETURN_IF_ERROR(out->files_->write(out->mark_, 0, base::as_bytes(out->mark_)));
   return out;
 }
@@ -71,7 +57,8 @@ Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const 
 
 std::shared_ptr<const BatchFile> BatchFolder::write(const BatchBytes& batch) {
   if (!take_room(batch.bytes)) return nullptr;
-  auto file = std::make_shared<const BatchFile>(shared_from_this(), random_name(), batch.bytes);
+  auto file =
+      std::make_shared<const BatchFile>(shared_from_this(), io::random_file_name(), batch.bytes);
   const Status written = put(file->name(), batch);
   if (written.ok()) return file;
   MutexLock lock(mutex_);

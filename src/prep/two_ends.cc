@@ -7,7 +7,6 @@
 
 namespace forebay::prep {
 
-using base::Code;
 using base::MutexLock;
 using plan::ProngAction;
 using plan::ProngEvent;
