@@ -10,10 +10,10 @@ alone. Needs root, cgroup v1 and two cores.
 The same is measured with DDLP's policies, whose batches come in another order (docs/prep.md): MTE
 and WRR. The policies of a point take turns within each round.
 
-a: seconds that the host takes for a batch alone, measured right before each point; b: those of the
-near side's core for the same work, measured once for a quota, and taken to change like a; bound:
-the time of an epoch of N batches if nothing else took any, max(N / (1/a + 1/b), N g), where g is
-what the consumer takes
+a, b: seconds that the host and the near side's core take for a batch, measured right before each
+point: both go through epochs of their own at the same time, as what one does may make the other
+slower. bound: the time of an epoch of N batches if nothing else took any,
+max(N / (1/a + 1/b), N g), where g is what the consumer takes
 of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's part of a core; G: the
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
@@ -47,10 +47,13 @@ from lib.sync_job import control_group
 BATCH = 256
 PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
+WARM_UP = 5  # batches of the near side's core before its quota begins
 FOREBAY = os.environ["FOREBAY_BIN"]
 PROGRAM = Path(__file__).parent / "lib/prong_program.py"
-TIMES = ("a", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
-SETTINGS: dict[str, Any] = {"batch": BATCH, "sides": [], "policy": "interleave"}
+TIMES = ("a", "b", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
+SETTINGS: dict[str, Any] = {
+    "batch": BATCH, "sides": [], "policy": "interleave", "seconds": 0, "epochs": 3, "tells": False
+}  # fmt: skip
 POLICIES = {"ours": "interleave", "mte": "mte", "wrr": "wrr"}
 
 
@@ -79,11 +82,36 @@ def inside(group: Path | None, core: int) -> list[str]:
     return ["taskset", "-c", str(core), "sh", "-c", f'{enter}exec "$@"', "sh"]
 
 
-def run(settings: dict[str, Any], group: Path | None = None, core: int = HOST_CORE) -> Any:
+def command_of(settings: dict[str, Any], group: Path | None, core: int) -> list[str]:
+    """The command of a host."""
+    return [*inside(group, core), sys.executable, str(PROGRAM), json.dumps(settings)]
+
+
+def run(settings: dict[str, Any]) -> Any:
     """Runs a host to its end."""
-    command = [*inside(group, core), sys.executable, str(PROGRAM), json.dumps(settings)]
+    command = command_of(settings, None, HOST_CORE)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure_rates(settings: dict[str, Any], quota: float) -> tuple[float, float]:
+    """The seconds for a batch of the host and of the near side's core, while both are at work."""
+    endless = {**settings, "epochs": 1_000_000, "tells": True}
+    with control_group() as group:
+        command = command_of(endless, group, NEAR_CORE)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as near:
+            assert near.stdout is not None
+            for _ in range(WARM_UP):
+                near.stdout.readline()
+            limit(group, quota)
+            host = run(settings)
+            near.terminate()
+            times = [float(line) for line in near.stdout if line.endswith("\n")]
+    first, last = host["epochs"][1], host["epochs"][-1]
+    begin, end = first["began"], last["began"] + last["seconds"]
+    times = [time for time in times if begin <= time <= end]
+    a = (end - begin) / (host["batches"] * (len(host["epochs"]) - 1))
+    return a, (times[-1] - times[0]) / (len(times) - 1)
 
 
 @contextmanager
@@ -119,6 +147,7 @@ class Point(NamedTuple):
     """What one round measured, of an epoch, in seconds but for `share` and `late`."""
 
     a: float
+    b: float
     alone: float
     ours: float
     mte: float
@@ -131,11 +160,10 @@ class Point(NamedTuple):
 
 def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool) -> Point:
     """Measures the host alone and with each policy, one after the other, beginning with `first`."""
-    settings = {**SETTINGS, "data": str(data), "epochs": 3}
-    host = run({**settings, "seconds": 0})
-    a = best(host)["seconds"] / host["batches"]
+    settings = {**SETTINGS, "data": str(data)}
+    a, b = measure_rates(settings, quota)
     seconds = None if pace == "net" else float(pace) * a
-    alone = host if seconds == 0 else run({**settings, "seconds": seconds})
+    alone = run({**settings, "seconds": seconds})
     results = {}
     names = list(POLICIES)
     for name in names[first % 3 :] + names[: first % 3]:
@@ -151,18 +179,19 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     late = sum(side["late"] for side in ours["sides"])
     share = batches / (ours["batches"] * len(ours["epochs"]))
     return Point(
-        a, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"], share, late
+        a, b, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"], share, late
     )
 
 
-def figures_of(point: Point, b: float, pace: str, batches: int) -> dict[str, float | None]:
+def figures_of(point: Point, pace: str, batches: int) -> dict[str, float | None]:
     """A round's figures."""
-    bound = batches / (1 / point.a + 1 / b)
+    a, b = point.a, point.b
+    bound = batches / (1 / a + 1 / b)
     form = 0.0
     if pace != "net":
-        s = float(pace) * point.a
+        s = float(pace) * a
         bound = max(bound, batches * s)
-        form = batches * (s if s >= point.a else max(s, point.a * b / (point.a + b - s)))
+        form = batches * (s if s >= a else max(s, a * b / (a + b - s)))
     received = 0 if pace == "net" else point.share * batches  # training takes CPU time too
     made_cpu = (1 - point.share) * point.alone_cpu
     return {
@@ -190,26 +219,18 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
     """Measures all points; gives the table's rows and the figures."""
     rows: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    settings = {**SETTINGS, "data": str(data), "epochs": 3, "seconds": 0}
     for quota in arguments.quotas:
-        host = run(settings)
-        batches = host["batches"]
-        with control_group() as group:
-            limit(group, quota)
-            near = run({**settings, "epochs": 2}, group, NEAR_CORE)
-        ratio = best(near)["seconds"] / best(host)["seconds"]
-        figures[f"b_over_a_{quota}"] = ratio
         for pace in arguments.paces:
             points = [
                 measure_point(data, quota, pace, number, arguments.sent)
                 for number in range(arguments.rounds)
             ]
-            rounds = [figures_of(point, ratio * point.a, pace, batches) for point in points]
+            rounds = [figures_of(point, pace, arguments.batches) for point in points]
             found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
             figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
             seconds = [statistics.median(getattr(p, name) for p in points) for name in TIMES]
             rows[f"{quota} of a core, g = {pace}"] = [
-                ratio, *seconds, *(value or 0 for value in found.values()),
+                *seconds, *(value or 0 for value in found.values()),
                 sum(point.late for point in points) / len(points),
             ]  # fmt: skip
             print(".", end="", flush=True)
@@ -233,7 +254,7 @@ def main(words: Sequence[str] | None = None) -> None:
     show_table(
         "near side, consumer",
         {
-            "b / a": "8.2f", "a s": "8.3f", "alone s": "9.2f", "ours s": "8.2f", "mte s": "8.2f",
+            "a s": "8.3f", "b s": "8.3f", "alone s": "9.2f", "ours s": "8.2f", "mte s": "8.2f",
             "wrr s": "8.2f", "of bound": "10.3f", "gain": "8.3f", "mte/bound": "11.3f",
             "wrr/bound": "11.3f", "mte gain": "10.3f", "wrr gain": "10.3f", "mte/form": "10.3f",
             "best/ours": "11.3f", "share": "8.3f", "CPU saved": "11.3f",

@@ -1,7 +1,8 @@
 """The host of bench/prong.py: trains, or does as if, on batches of a loader. One JSON line out.
 
 usage: prong_program.py SETTINGS, a JSON object: data, batch, epochs, seconds (that the consumer
-takes for a batch; null: it trains a small network), sides (near sides), policy (theirs).
+takes for a batch; null: it trains a small network), sides (near sides), policy (theirs), tells
+(whether it prints the time of each batch too, by time.perf_counter()).
 """
 
 import hashlib
@@ -86,9 +87,11 @@ def main() -> None:
                 train(images, labels)
             elif seconds:
                 time.sleep(seconds)
+            if settings["tells"]:
+                print(time.perf_counter(), flush=True)
         took = time.perf_counter() - began
         cpu = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - cpu
-        epochs.append({"seconds": took, "cpu": cpu, "sums": sums})
+        epochs.append({"began": began, "seconds": took, "cpu": cpu, "sums": sums})
     sides = loader.near_sides()
     out = {"epochs": epochs, "batches": len(loader), "sides": sides, "policy": policy}
     print(json.dumps(out))

@@ -182,13 +182,17 @@ void ScratchFiles::cut(const std::string& name, uint64_t size) const {
   if (file) static_cast<void>(::ftruncate((*file)->fd(), static_cast<off_t>(size)) == 0);
 }
 
-void ScratchFiles::remove(const std::string& name) const {
+void ScratchFiles::close(const std::string& name) const {
   base::MutexLock lock(mutex_);
-  if (const auto found = by_name_.find(name); found != by_name_.end()) {
-    const OpenFiles::iterator opened = found->second;
-    by_name_.erase(found);
-    open_.erase(opened);
-  }
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return;
+  const OpenFiles::iterator opened = found->second;
+  by_name_.erase(found);
+  open_.erase(opened);
+}
+
+void ScratchFiles::remove(const std::string& name) const {
+  close(name);
   ::unlink(join_path(folder_, name).c_str());
 }
 

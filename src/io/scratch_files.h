@@ -64,6 +64,9 @@ class ScratchFiles {
   Result<std::shared_ptr<const ScratchFile>> file(const std::string& name) const EXCLUDES(mutex_);
   // Errors: those of file(); kNoSpace, kIo.
   Status write(const std::string& name, uint64_t offset, Bytes bytes) const;
+  // The file does not stay open. What was written is then there for other machines too, where they
+  // share the file system and open it afterwards.
+  void close(const std::string& name) const EXCLUDES(mutex_);
   // Errors: those of file(); kIo, kTruncated.
   Status read(const std::string& name, uint64_t offset, MutableBytes out) const;
   // Gives the blocks of these bytes back. False where the file system cannot.

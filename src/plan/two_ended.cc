@@ -125,7 +125,7 @@ double TwoEnded::others_ready_ns(uint32_t side, bool with_host, StepNumber steps
   if (with_host) paces.push_back({host_free_ns(), host_step_ns()});
   for (uint32_t i = 0; i < sides().size(); ++i) {
     // A side that can keep no more may not make anything for long.
-    const bool is_full = is_mte() && sides()[i].kept >= options().kept_max;
+    const bool is_full = is_mte() && sides()[i].kept >= sides()[i].kept_max;
     if (i != side && sides()[i].is_up && !is_full)
       paces.push_back({side_free_ns(i), side_step_ns(i)});
   }

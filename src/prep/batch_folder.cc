@@ -34,7 +34,10 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
 
 bool BatchFolder::take_room(uint64_t bytes) {
   MutexLock lock(mutex_);
-  if (bytes > bytes_max_ - bytes_) return false;
+  if (bytes > bytes_max_ - bytes_) {
+    trouble_ = "there is no more room in it";
+    return false;
+  }
   bytes_ += bytes;
   return true;
 }
@@ -52,6 +55,7 @@ Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const 
     RETURN_IF_ERROR(files_->write(name, offset, piece));
     offset += piece.size();
   }
+  files_->close(name);
   return {};
 }
 

@@ -166,23 +166,23 @@ NearClient::~NearClient() {
 void NearClient::send_job(const SidePlace& place, const std::string& text,
                           std::function<void(Result<uint32_t>)> done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
-  client_for(place).start({.host = place.host,
-                           .port = place.port,
-                           .target = std::string(kJobsPath),
-                           .body = text,
-                           .answer_ns = kConnectNs * 12},
-                          *taker,
-                          [this, taker, side = place.name,
-                           done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-                            if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
-                            const auto answer = decode_job_answer(taker->text());
-                            if (!answer) return done(tl::unexpected(answer.error()));
-                            const bool is_noted =
-                                to_read_.push([this, side, answer = *answer, done] {
-                                  done(note_answer(side, answer));
-                                });
-                            if (!is_noted) done(fail(Code::kCancelled, "prep: the loader ends"));
-                          });
+  client_for(place).start(
+      {.host = place.host,
+       .port = place.port,
+       .target = std::string(kJobsPath),
+       .body = text,
+       .answer_ns = kConnectNs * 12},
+      *taker,
+      [this, taker, side = place.name,
+       done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+        if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
+        const auto answer = decode_job_answer(taker->text());
+        if (!answer) return done(tl::unexpected(answer.error()));
+        const bool is_noted = to_read_.try_push(
+            [this, side, answer = *answer, done] { done(note_answer(side, answer)); });
+        if (!is_noted)
+          done(fail(Code::kUnavailable, "prep: too much waits for the near sides' folders"));
+      });
 }
 
 // The side's folder may be there under the same path, and yet be another one.
@@ -230,23 +230,26 @@ Result<NearClient::Fetched> NearClient::read_file(const std::string& path, uint6
   }
   const Status read = (*file)->read(0, {memory.get(), bytes});
   if (!read.ok()) return fail(Code::kIo, "{}", read.message());
-  ASSIGN_OR_RETURN(auto batch, decode_batch(std::move(memory), bytes, expected));
-  return Fetched{.batch = std::move(batch), .bytes = bytes, .is_file = true};
+  auto batch = decode_batch(std::move(memory), bytes, expected);
+  // It may be the file system's fault, so that files are given up before the side is.
+  if (!batch) return fail(Code::kIo, "{}: {}", path, batch.error().message());
+  return Fetched{.batch = std::move(*batch), .bytes = bytes, .is_file = true};
 }
 
 void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
                             const std::string& folder, const Taker& taker,
                             const std::function<void(Result<Fetched>)>& done) {
-  const auto answer = decode_file_answer(taker.text());
+  constexpr size_t kAnswerMost = 1000;  // characters; a batch would be no text
+  const auto answer = decode_file_answer(taker.text().substr(0, kAnswerMost));
   if (!answer) return done(tl::unexpected(answer.error()));
-  const bool is_begun = to_read_.push([this, place, expected, answer = *answer, folder, done] {
+  const bool is_begun = to_read_.try_push([this, place, expected, answer = *answer, folder, done] {
     auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
     note_reading(place.name, fetched ? Status() : fetched.error());
     const StepPath over{expected.job, expected.epoch, expected.step, Asked::kOver};
     tell(place, text_of(over), std::make_shared<std::atomic<bool>>(false), [](const Status&) {});
     done(std::move(fetched));
   });
-  if (!is_begun) done(fail(Code::kCancelled, "prep: the loader ends"));
+  if (!is_begun) done(fail(Code::kUnavailable, "prep: too much waits for the near sides' folders"));
 }
 
 void NearClient::tell(const SidePlace& place, const std::string& path,

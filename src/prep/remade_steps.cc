@@ -84,11 +84,11 @@ void TwoEnds::take_remade(feed::MadeStep made) {
     MutexLock lock(mutex_);
     const auto found = remade_.find(step);
     if (prongs_ == nullptr || found == remade_.end()) return;
-    const Remade remade = std::move(found->second);
+    Remade remade = std::move(found->second);
     remade_.erase(found);
     ++before_.remade_steps;
     if (made.batch) {
-      actions = settle(step, remade, std::move(*made.batch));
+      actions = settle(step, std::move(remade), std::move(*made.batch));
     } else {
       note_not_remade(step, remade, made.batch.error());
     }
@@ -97,11 +97,11 @@ void TwoEnds::take_remade(feed::MadeStep made) {
 }
 
 // A step was prepared out of turn: it is compared, given, or both.
-std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
-                                         feed::Prepared batch) {
+std::vector<ProngAction> TwoEnds::settle(StepNumber step, Remade remade, feed::Prepared batch) {
   std::vector<ProngAction> actions;
   const bool is_good = !remade.checks || are_equal(remade.received, batch);
-  here_[step] = std::move(batch);
+  // The memory for steps that are made out of turn is little, so what was received is given.
+  here_[step] = remade.checks && is_good ? std::move(remade.received) : std::move(batch);
   if (remade.checks) {
     Side& side = sides_[*remade.checks];
     ++side.checked;
@@ -121,6 +121,7 @@ std::vector<ProngAction> TwoEnds::settle(StepNumber step, const Remade& remade,
 void TwoEnds::note_not_remade(StepNumber step, const Remade& remade, const Status& status) {
   if (remade.is_rescue) {
     failed_ = status;
+    failed_step_ = step;
     given_.notify_all();
   } else {
     remake(step, {.is_rescue = true});  // once more, without what cannot be compared

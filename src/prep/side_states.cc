@@ -71,12 +71,16 @@ void TwoEnds::send_job(uint32_t side) {
 
 void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
   std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    sides_[side].is_asked = false;
+    if (sides_[side].is_banned) return;
+  }
   if (keeps && setup_.prongs.policy == ProngPolicy::kMte) stay(side);
   {
     MutexLock lock(mutex_);
     Side& of = sides_[side];
-    of.is_asked = false;
-    if (keeps && !of.is_banned) {
+    if (keeps) {
       of.keeps = *keeps;
       of.is_up = true;
       of.trouble.clear();

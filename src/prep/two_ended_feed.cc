@@ -20,9 +20,15 @@ namespace {
 constexpr uint32_t kHereEach = 4;
 constexpr int kLookMs = 100;  // how often the host's feed is looked at while nothing comes
 
-// The near sides' batches take their part of the memory, and so do steps that are made out of turn.
-feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t batch_bytes, size_t sides) {
-  const uint64_t others = options.memory_bytes_max / 4 + kHereEach * sides * batch_bytes;
+// A quarter of the memory is for the near sides' batches, and they need two for each side; another
+// one is for steps that are made out of turn.
+uint32_t here_max(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t sides) {
+  const uint64_t fitting = memory_bytes_max / 4 / std::max<uint64_t>(batch_bytes, 1);
+  const uint64_t most = uint64_t{kHereEach} * sides;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, uint64_t{2} * sides, most));
+}
+feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t near_bytes) {
+  const uint64_t others = options.memory_bytes_max / 4 + near_bytes;
   options.memory_bytes_max -= std::min(others, options.memory_bytes_max / 2);
   return options;
 }
@@ -196,14 +202,15 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto sides = static_cast<uint32_t>(setup.places.size());
+  const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
+  const uint32_t here = here_max(options.memory_bytes_max, batch_bytes, sides);
   setup.prongs = {.policy = prep.policy,
                   .any_order = any_order,
                   .steps_each = std::max<uint64_t>(1, planner.steps().count()),
                   .sides = sides,
-                  .here_max = kHereEach * sides,
+                  .here_max = here,
                   .kept_max = base::kKeptStepsMax};
-  const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
-  feed::FeedOptions host_options = options_of_host(options, batch_bytes, setup.places.size());
+  feed::FeedOptions host_options = options_of_host(options, here * batch_bytes);
   ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret));
   const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
   host_options.filter = ends;

@@ -189,7 +189,10 @@ Result<GivenStep> TwoEnds::next() {
   while (!wait_ms(kLongMs)) {
   }
   MutexLock lock(mutex_);
-  if (!failed_.ok()) return tl::unexpected(std::exchange(failed_, {}));
+  if (!failed_.ok()) {
+    remake(failed_step_, {.is_rescue = true});  // the same step can be asked for again
+    return tl::unexpected(std::exchange(failed_, {}));
+  }
   GivenStep out{.step = *next_};
   if (!next_is_hosts_) out.batch = here_.at(*next_);
   return out;

@@ -116,8 +116,8 @@ class TwoEnds final : public feed::StepFilter {
   void ask_maker(const std::vector<plan::StepNumber>& steps);
   void work_out_of_turn() EXCLUDES(mutex_);
   void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
-  std::vector<plan::ProngAction> settle(plan::StepNumber step, const Remade& remade,
-                                        feed::Prepared batch) REQUIRES(mutex_);
+  std::vector<plan::ProngAction> settle(plan::StepNumber step, Remade remade, feed::Prepared batch)
+      REQUIRES(mutex_);
   void note_not_remade(plan::StepNumber step, const Remade& remade, const Status& status)
       REQUIRES(mutex_);
   void send_job(uint32_t side) EXCLUDES(mutex_);
@@ -150,8 +150,9 @@ class TwoEnds final : public feed::StepFilter {
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
   std::optional<plan::StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
   bool next_is_hosts_ GUARDED_BY(mutex_) = false;            // the host's feed has it
-  Status failed_ GUARDED_BY(mutex_);     // a rescue, which the consumer waits for
-  PrepStats before_ GUARDED_BY(mutex_);  // of earlier lives
+  Status failed_ GUARDED_BY(mutex_);                     // a rescue, which the consumer waits for
+  plan::StepNumber failed_step_ GUARDED_BY(mutex_) = 0;  // its step
+  PrepStats before_ GUARDED_BY(mutex_);                  // of earlier lives
 
   // The watcher makes it when a step is remade for the first time.
   std::unique_ptr<feed::StepMaker> maker_;

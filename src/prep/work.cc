@@ -77,6 +77,7 @@ std::optional<MadeAnswer> Work::answer_at_once(const Step& step, Asked asked) {
   const bool is_over = asked == Asked::kOver;
   if (is_over) files_.drop(step);
   if (asked == Asked::kKeepFile && files_.keeps(step)) return MadeAnswer();
+  if (asked == Asked::kSend) files_.drop(step);
   if (asked == Asked::kFile) {
     if (const auto file = files_.tell(step)) return text_answer(encode(*file));
   }
@@ -103,14 +104,15 @@ void Work::wait_for(const Step& step, Asked asked, const std::stop_token& unwant
   const auto who = std::make_shared<Waiting>();
   who->done = std::move(done);
   who->asked = asked;
+  // This may call drop() at once, which finds nothing then.
+  who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
   {
     MutexLock lock(mutex_);
     const bool is_asked = step == kStay || waiting_.contains(step);
     waiting_.emplace(step, who);
     if (!is_asked) maker_->ask(step.first, step.second);
   }
-  // This may call drop() at once.
-  who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
+  if (unwanted.stop_requested()) drop(step, who.get());
 }
 
 // Whoever asked does not wait any more.
