@@ -72,8 +72,8 @@ Status Cache::find_server() {
   base::CondVar never;
   while (true) {
     ASSIGN_OR_RETURN(const bool is_ours, folder_->claim());
-    auto notice = folder_->read();
     if (is_ours) {
+      auto notice = folder_->read();
       const bool is_same_job = notice && !options_.job.empty() && notice->job == options_.job;
       const bool is_used = options_.stays || is_same_job;
       if (!is_used) return serve(std::nullopt, io::Found::kRemove);
@@ -81,7 +81,7 @@ Status Cache::find_server() {
       if (notice) notice->members.clear();
       return serve(notice, io::Found::kUse);
     }
-    if (notice) {
+    if (const auto notice = folder_->read_served()) {
       follow(*notice);
       return {};
     }
@@ -198,7 +198,7 @@ void Cache::watch() {
       MutexLock lock(mutex_);
       trouble_ = status.message();
     } else if (folder_->has_changed()) {
-      if (const auto notice = folder_->read()) follow(*notice);
+      if (const auto notice = folder_->read_served()) follow(*notice);
     }
     const int64_t until_ns = io::monotonic_ns() + wait_ns;
     MutexLock lock(mutex_);

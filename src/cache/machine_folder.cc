@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kLock = "lock";
 constexpr const char* kNotice = "server";
 constexpr std::string_view kPresence = "process-";
+constexpr int kPresenceTries = 5;
 
 nlohmann::json encode(const Member& member) {
   return {{"id", member.id},
@@ -39,11 +40,17 @@ Member decode(const nlohmann::json& found) {
 Result<std::unique_ptr<MachineFolder>> MachineFolder::open(const std::string& path) {
   static std::atomic<int> number = 0;
   RETURN_IF_ERROR(io::make_private_folder(path));
-  std::unique_ptr<MachineFolder> folder(
-      new MachineFolder(path, fmt::format("{}{}-{}", kPresence, io::process_id(), number++)));
-  ASSIGN_OR_RETURN(folder->presence_,
-                   io::posix_file_system().lock(io::join_path(path, folder->own_)));
-  return folder;
+  std::unique_ptr<MachineFolder> folder(new MachineFolder(path));
+  for (int tries = kPresenceTries; true; --tries) {
+    // No two processes ever have the same, also where each machine's numbers begin anew.
+    folder->own_ = fmt::format("{}{}-{}-{}", kPresence, io::process_id(), number++, io::wall_ns());
+    auto lock = io::posix_file_system().lock(io::join_path(path, folder->own_));
+    // Somebody may have looked who is there between the making of the file and its lock.
+    const bool is_busy = !lock && lock.error().code() == Code::kBusy;
+    if (is_busy && tries > 1) continue;
+    ASSIGN_OR_RETURN(folder->presence_, std::move(lock));
+    return folder;
+  }
 }
 
 void MachineFolder::leave() {
@@ -76,7 +83,8 @@ std::optional<Notice> MachineFolder::read() const {
     Notice notice{.machine = decode(found.at("machine")),
                   .members = {},
                   .job = found.at("job"),
-                  .local_port = found.at("local_port")};
+                  .local_port = found.at("local_port"),
+                  .presence = found.at("presence")};
     for (const nlohmann::json& member : found.at("members")) {
       notice.members.push_back(decode(member));
     }
@@ -84,6 +92,12 @@ std::optional<Notice> MachineFolder::read() const {
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<Notice> MachineFolder::read_served() const {
+  auto notice = read();
+  if (notice && !io::is_locked(io::join_path(path_, notice->presence))) return std::nullopt;
+  return notice;
 }
 
 bool MachineFolder::has_changed() {
@@ -100,8 +114,8 @@ Status MachineFolder::write(const Notice& notice) const {
       {"machine", encode(notice.machine)},
       {"members", std::move(members)},
       {"job", notice.job},
-      {"local_port",
-       notice.local_port}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      {"local_port", notice.local_port},
+      {"presence", own_}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return io::posix_file_system().put(io::join_path(path_, kNotice), base::as_bytes(text),
                                      {.durable = false});
 }
@@ -111,6 +125,7 @@ bool MachineFolder::has_others() const {
   return entries && std::ranges::any_of(*entries, [&](const io::DirEntry& entry) {
            if (!entry.name.starts_with(kPresence) || entry.name == own_) return false;
            const std::string path = io::join_path(path_, entry.name);
+           if (io::is_locked(path)) return true;
            const auto lock = io::posix_file_system().lock(path);
            if (!lock) return lock.error().code() == Code::kBusy;
            static_cast<void>(io::posix_file_system().remove(path));

@@ -23,6 +23,7 @@ struct Notice {
   // Where processes of this machine have everything from, also other jobs, and without TLS; 0: they
   // are of the same job, and ask all members.
   uint16_t local_port = 0;
+  std::string presence = {};  // the file that shows that the process is there; write() names it
   bool operator==(const Notice&) const = default;
 };
 
@@ -42,6 +43,8 @@ class MachineFolder {
   void give_up_claim() { claim_.reset(); }
   // What the process that serves, or one that served before, has told; nothing where none did.
   std::optional<Notice> read() const;
+  // The same of a process that is still there: others are told of no dead one's place.
+  std::optional<Notice> read_served() const;
   // Whether what read() returns may have changed since this was called last.
   bool has_changed();
   Status write(const Notice& notice) const;
@@ -53,10 +56,10 @@ class MachineFolder {
   void remove_notice() const;
 
  private:
-  MachineFolder(std::string path, std::string own) : path_(std::move(path)), own_(std::move(own)) {}
+  explicit MachineFolder(std::string path) : path_(std::move(path)) {}
 
   const std::string path_;
-  const std::string own_;                   // the name of this process's file
+  std::string own_;                         // the name of this process's file
   std::unique_ptr<io::FileLock> presence_;  // on that file
   std::unique_ptr<io::FileLock> claim_;     // of the process that serves
   io::FileInfo seen_;                       // of the notice

@@ -78,6 +78,9 @@ class FileSystem : public Origin {
 
 // The operating system's files; it lives as long as the process.
 FileSystem& posix_file_system();
+// Whether a process holds that file's lock(); the file is not made. Those who ask do not disturb
+// each other, but a lock() meanwhile may find the file busy.
+bool is_locked(const std::string& path);
 
 // Whether `name` is that of a file which a put() on a local disk had not finished when its process
 // was killed. It harms nobody, and the next put() of the same path replaces it.

