@@ -13,7 +13,6 @@
 #include "base/random.h"
 #include "cache/cached_origin.h"
 #include "cache/file_name.h"
-#include "cache/machine_folder.h"
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
@@ -419,37 +418,6 @@ TEST_F(CacheTest, AJobThatIsStartedAgainGoesOnWithWhatAKilledOneLeft) {
     const auto cache = Cache::open(options).value();
     EXPECT_EQ(cache->stats().store.found_bytes, std::string_view(next) == "job" ? kFileBytes : 0u);
   }
-}
-
-// A job that is started again has several processes on a machine, one of which takes the dead one's
-// place. Until it has, the others must not ask at the dead one's port.
-TEST_F(CacheTest, NobodyFollowsADeadProcess) {
-  CacheOptions options = this->options(0, 1u << 30);
-  options.job = "job";
-  std::filesystem::create_directories(folder_);
-  Member dead;
-  {
-    const auto cache = Cache::open(options).value();
-    dead = cache->machine();
-    std::filesystem::copy(options.folder, folder_ + "/left",
-                          std::filesystem::copy_options::recursive);
-  }
-  std::filesystem::rename(folder_ + "/left", options.folder);
-  const auto next = MachineFolder::open(options.folder).value();
-  ASSERT_TRUE(next->claim().value());
-  ASSERT_EQ(next->read()->machine, dead);
-  Member living = dead;
-  living.incarnation = dead.incarnation + 1;
-  std::latch has_begun(1);
-  std::jthread others([&] {
-    has_begun.count_down();
-    const auto cache = Cache::open(options).value();
-    EXPECT_EQ(cache->machine(), living);
-    EXPECT_FALSE(cache->stats().serves);
-  });
-  has_begun.wait();
-  ::usleep(100'000);  // in which it finds the dead one's notice
-  ASSERT_TRUE(next->write({.machine = living, .members = {living}, .job = "job"}).ok());
 }
 
 TEST_F(CacheTest, AStoppedReadEndsAndTheNextOneFetches) {
