@@ -83,17 +83,17 @@ void add_prep(CLI::App& app, int* exit_code) {
                       "openssl rand -hex 32 makes one");
   command
       ->add_option("--threads", args->options.threads,
-                   "Threads that decode, for each training process. 0: as many as may run at once")
+                   "Threads that decode, for each loader. 0: as many as may run at once")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
       ->add_option("--processes", args->options.jobs,
-                   "How many training processes are served at once")
+                   "How many loaders are served at once, each of each training process counted")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
       ->add_option("--memory-bytes", args->options.job_memory_bytes,
-                   "How much memory may be used for each of them, such as 2GB")
+                   "How much memory may be used for each loader, such as 2GB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE");
   command

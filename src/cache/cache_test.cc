@@ -16,6 +16,7 @@
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
+#include "io/testing/comes_true.h"
 #include "io/testing/far_origin.h"
 #include "io/testing/raw_client.h"
 
@@ -23,19 +24,13 @@ namespace forebay::cache {
 namespace {
 
 using base::Code;
+using io::testing::comes_true;
 using ::testing::StartsWith;
 
 constexpr uint64_t kFileBytes = 40'000'000;  // three pieces
 constexpr int kFiles = 4;
 
 std::string path_of(int number) { return "/set/chunks/" + std::to_string(number) + ".tar"; }
-
-// Whether the condition comes true in time.
-bool comes_true(const std::function<bool()>& condition) {
-  const int64_t deadline_ns = io::monotonic_ns() + 5'000'000'000;
-  while (!condition() && io::monotonic_ns() < deadline_ns) ::usleep(1000);
-  return condition();
-}
 
 // A far origin with some files, and machines of a job, all in this process.
 class CacheTest : public ::testing::Test {

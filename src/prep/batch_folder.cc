@@ -29,6 +29,7 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
                                                        io::Found::kRemove));
   out->mark_ = io::random_file_name();
   RETURN_IF_ERROR(out->files_->write(out->mark_, 0, base::as_bytes(out->mark_)));
+  out->remover_.start(1, [own = out.get()](uint32_t) { own->remove_files(); });
   return out;
 }
 
@@ -42,10 +43,17 @@ bool BatchFolder::take_room(uint64_t bytes) {
   return true;
 }
 
-void BatchFolder::remove(const std::string& name, uint64_t bytes) {
-  files_->remove(name);
-  MutexLock lock(mutex_);
-  bytes_ -= bytes;
+BatchFolder::~BatchFolder() {
+  to_remove_.close();
+  remover_.wait();
+}
+
+void BatchFolder::remove_files() {
+  while (const auto file = to_remove_.pop()) {
+    files_->remove(file->first);
+    MutexLock lock(mutex_);
+    bytes_ -= file->second;
+  }
 }
 
 Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const {

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "base/crew.h"
 #include "base/mutex.h"
+#include "base/queue.h"
 #include "io/scratch_files.h"
 #include "prep/batch_bytes.h"
 
@@ -30,12 +32,14 @@ class BatchFile {
   const uint64_t bytes_;
 };
 
-// Any thread may call anything.
+// Any thread may call anything. A file's last owner need not wait until it is removed.
 class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
  public:
   // Makes a folder of its own in `parent`, which is there, and removes those of near sides that
   // were killed. At most `bytes_max` are kept at a time. Errors: those of io::ScratchFiles::open().
   static Result<std::shared_ptr<BatchFolder>> open(const std::string& parent, uint64_t bytes_max);
+
+  ~BatchFolder();
 
   const std::string& path() const { return files_->folder(); }
   const std::string& mark() const { return mark_; }
@@ -48,10 +52,11 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
  private:
   friend class BatchFile;
   explicit BatchFolder(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  void remove_files() EXCLUDES(mutex_);
 
   Status put(const std::string& name, const BatchBytes& batch) const;
   bool take_room(uint64_t bytes) EXCLUDES(mutex_);
-  void remove(const std::string& name, uint64_t bytes) EXCLUDES(mutex_);
+  void remove(const std::string& name, uint64_t bytes) { to_remove_.push({name, bytes}); }
 
   const uint64_t bytes_max_;
   std::unique_ptr<io::ScratchFiles> files_;
@@ -59,6 +64,8 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
   mutable base::Mutex mutex_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   std::string trouble_ GUARDED_BY(mutex_);
+  base::Queue<std::pair<std::string, uint64_t>> to_remove_{SIZE_MAX};  // name and bytes
+  base::Crew remover_;
 };
 
 }  // namespace forebay::prep

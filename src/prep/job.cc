@@ -32,6 +32,7 @@ struct JobText {
   std::string dataset;
   std::string forebay;  // the version
   uint32_t format = 0;
+  std::string host;
   feed::FeedOptions options;
   JobOrder order = JobOrder::kShuffled;
   std::optional<std::string> targets;
@@ -41,7 +42,7 @@ struct JobText {
 
 template <>
 constexpr auto kFields<JobText> =
-    fields("Job", "dataset", "forebay", "format", "options", "order", "targets");
+    fields("Job", "dataset", "forebay", "format", "host", "options", "order", "targets");
 
 namespace {
 
@@ -52,6 +53,9 @@ Status check_hash(const char* name, const std::string& text) {
 
 Status check_job(const JobText& job) {
   RETURN_IF_ERROR(check_hash("dataset", job.dataset));
+  if (!base::sha256_from_hex(job.host)) {
+    return fail(Code::kInvalid, "job: host must be 64 hexadecimal digits");
+  }
   if (job.targets) RETURN_IF_ERROR(check_hash("targets", *job.targets));
   feed::FeedOptions options = job.options;
   options.targets = job.targets ? std::make_shared<feed::Targets>() : nullptr;
@@ -63,6 +67,7 @@ Result<JobText> text_of(const Job& job) {
   JobText out{.dataset = job.dataset,
               .forebay = FOREBAY_VERSION,
               .format = kFormat,
+              .host = job.host,
               .options = job.options,
               .targets = {}};
   if (std::holds_alternative<feed::Stored>(job.options.order)) {
@@ -139,6 +144,7 @@ Result<Job> decode_job(std::string_view text) {
                 differs - again.begin());
   }
   return Job{.dataset = std::move(read.dataset),
+             .host = std::move(read.host),
              .options = std::move(read.options),
              .targets = std::move(read.targets).value_or("")};
 }

@@ -15,6 +15,9 @@ using base::Status;
 
 struct Job {
   std::string dataset;  // its fingerprint (store::Dataset::fingerprint) in hexadecimal digits
+  // A random name (io::random_file_name()) of the feed that needs the batches, so that feeds with
+  // equal options have a job each.
+  std::string host;
   // Options that only decide how batches are made are no part of the job: they differ from machine
   // to machine, and have their defaults after decode_job().
   feed::FeedOptions options = {};

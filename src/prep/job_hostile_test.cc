@@ -126,7 +126,7 @@ TEST(HostileJob, DamagedTextsAreErrorsOrOtherJobs) {
       EXPECT_EQ(encoded(*job), damaged);
     }
   }
-  const std::string small = encoded({.dataset = kDataset});
+  const std::string small = encoded({.dataset = kDataset, .host = kHost});
   for (size_t bytes = 0; bytes < small.size(); ++bytes) {
     EXPECT_FALSE(decode_job(std::string_view(small).substr(0, bytes)));
   }
@@ -136,7 +136,7 @@ TEST(HostileJob, DamagedTextsAreErrorsOrOtherJobs) {
 }
 
 TEST(HostileJob, OtherSpellingsOfAJobAreRefused) {
-  const std::string text = encoded({.dataset = kDataset});
+  const std::string text = encoded({.dataset = kDataset, .host = kHost});
   EXPECT_EQ(error_of(text + " ").code(), Code::kInvalid);
   EXPECT_EQ(error_of(json::parse(text).dump(1)).code(), Code::kInvalid);
   std::string twice = text;  // the same member again
@@ -155,7 +155,7 @@ std::vector<image::Step> nested(int depth) {
 }
 
 TEST(HostileJob, StepsHaveLimits) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   std::vector<image::Step>& steps = job.options.transform.steps;
   steps = nested(base::kJobStepDepthMax);
   std::string text = encoded(job);
@@ -180,7 +180,7 @@ TEST(HostileJob, StepsHaveLimits) {
 }
 
 TEST(HostileJob, StepsDoNotDrawForever) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   const auto choice = [](std::vector<image::Step> steps) {
     return image::RandomChoice{{1}, std::move(steps), 1000, true};
   };
@@ -202,7 +202,7 @@ TEST(HostileJob, ActionsForOnePictureAreNoSteps) {
       image::Hue{0.6},       image::PermuteChannels{{0, 1, 3}},
       image::Brightness{-1}, image::SolarizeAdd{256, 1}};
   for (const image::Action& action : actions) {
-    Job job{.dataset = kDataset};
+    Job job{.dataset = kDataset, .host = kHost};
     job.options.transform.steps = {image::RandomApply{0.5, {action}}};
     EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kInvalid) << action.index();
   }

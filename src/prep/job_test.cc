@@ -89,14 +89,15 @@ TEST(Job, DecodedOptionsMakeTheSameSamples) {
 
 // The text is a format between machines: it changes only on purpose.
 TEST(Job, TheTextIsWhatItWas) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   job.options.transform.steps = {image::RandomApply{0.25, {image::Action(image::Posterize{3})}}};
   job.options.seed = ~uint64_t{0};
   std::string text = encoded(job);
   const json version = json::parse(text)["forebay"];
   const std::string expected =
       R"({"dataset":")" + kDataset + R"(","forebay":)" + version.dump() +
-      R"(,"format":1,"options":{"bad_samples_max":100,"damaged":"refuse","drop_last":true,)"
+      R"(,"format":1,"host":")" + kHost +
+      R"(","options":{"bad_samples_max":100,"damaged":"refuse","drop_last":true,)"
       R"("even_ranks":false,"files":false,"global_batch":256,"group_bytes":64000000,)"
       R"("images":"tensor","lanes":8,"rank":0,"replace_bad":true,"seed":18446744073709551615,)"
       R"("tensor":{"dtype":"float32","layout":"nchw","mean":[0.48500001430511475,)"
@@ -115,7 +116,7 @@ TEST(Job, TheTextIsWhatItWas) {
 }
 
 TEST(Job, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   const std::string text = encoded(job);
   job.options.threads = 7;
   job.options.prefetch = 9;
@@ -130,7 +131,7 @@ TEST(Job, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
 }
 
 TEST(Job, OrdersThatANearSideDoesNotKnowAreUnsupported) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   job.options.order = feed::Weighted{};
   EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kUnsupported);
   job.options.order = feed::Listed{};
@@ -138,7 +139,7 @@ TEST(Job, OrdersThatANearSideDoesNotKnowAreUnsupported) {
 }
 
 TEST(Job, AnotherVersionIsUnsupportedAndNamed) {
-  const std::string text = encoded({.dataset = kDataset});
+  const std::string text = encoded({.dataset = kDataset, .host = kHost});
   json other = json::parse(text);
   const std::string version = other["forebay"];
   other["forebay"] = "77.1";
@@ -153,7 +154,7 @@ TEST(Job, AnotherVersionIsUnsupportedAndNamed) {
 }
 
 TEST(Job, OptionsAreChecked) {
-  json text = json::parse(encoded({.dataset = kDataset}));
+  json text = json::parse(encoded({.dataset = kDataset, .host = kHost}));
   const auto code_with = [&](const char* pointer, const json& value) {
     json changed = text;
     changed[json::json_pointer(pointer)] = value;
@@ -178,7 +179,7 @@ TEST(Job, TargetsAreNamedByTheirContent) {
   targets->points = {{5, 6}};
   targets->outlines = feed::Outlines{{0, 1}, {0, 2}, {0}, {1, 2}};
   targets->sizes = {{7, 8}};
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   job.options.targets = targets;
   const std::string text = encoded(job);
   const Job back = decoded(text);

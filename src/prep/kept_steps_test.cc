@@ -7,11 +7,13 @@
 #include <future>
 
 #include "feed/testing/remote_fixture.h"
+#include "io/testing/comes_true.h"
 #include "prep/work.h"
 
 namespace forebay::prep {
 namespace {
 
+using io::testing::comes_true;
 using Made = base::Result<io::serve::MadeAnswer>;
 
 TEST(KeptSteps, TheOldestGoWhereThereIsNoRoom) {
@@ -73,20 +75,28 @@ TEST_F(WorkTest, WhatIsKeptIsMadeOnce) {
   EXPECT_EQ(counts_.steps, 4u);
 }
 
-TEST_F(WorkTest, WhatIsKeptGoesWithItsHost) {
+TEST_F(WorkTest, AHostStaysUntilItHangsUp) {
   const auto work = open();
-  std::stop_source leaves;
-  bool has_left = false;
-  ASSERT_TRUE(keep(*work, 1));
-  work->stay(leaves.get_token(), [&](const Made& made) { has_left = !made; });
   EXPECT_TRUE(work->is_idle());
-  ASSERT_TRUE(ask(*work, 1));
-  EXPECT_EQ(counts_.steps, 2u);  // another host had left it
-  ASSERT_TRUE(keep(*work, 2));
+  std::stop_source leaves;
+  bool is_answered = false;
+  int left = 0;
+  work->stay(leaves.get_token(), [&](const Made& made) { is_answered = !made; }, [&] { ++left; });
+  EXPECT_TRUE(work->has_host());
+  EXPECT_FALSE(work->is_idle());
+  EXPECT_EQ(left, 0);
   leaves.request_stop();
-  EXPECT_TRUE(has_left);
-  ASSERT_TRUE(ask(*work, 2));
-  EXPECT_EQ(counts_.steps, 4u);
+  EXPECT_TRUE(is_answered);
+  EXPECT_EQ(left, 1);
+  EXPECT_FALSE(work->has_host());
+}
+
+TEST_F(WorkTest, AHostThatLostTrackLeavesNothingBehind) {
+  const auto work = open();
+  ASSERT_TRUE(keep(*work, 1));
+  work->drop_kept();
+  ASSERT_TRUE(ask(*work, 1));
+  EXPECT_EQ(counts_.steps, 2u);
 }
 
 TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
@@ -105,26 +115,24 @@ TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
     EXPECT_EQ(counts_.steps, 1u);
     EXPECT_TRUE(is_there(name));
     ASSERT_TRUE(ask(*work, 5, Asked::kOver));
-    EXPECT_FALSE(is_there(name));
+    EXPECT_TRUE(comes_true([&] { return !is_there(name); }));
     const std::string again = file_of(*work, 5);  // it is made again
     EXPECT_EQ(counts_.steps, 2u);
     EXPECT_TRUE(is_there(again));
 
-    std::stop_source leaves;
-    work->stay(leaves.get_token(), [](const Made&) {});
     ASSERT_TRUE(ask(*work, 6, Asked::kKeepFile));
-    leaves.request_stop();
+    work->drop_kept();
     file_of(*work, 6);
     EXPECT_EQ(counts_.steps, 4u);
     // A host that does not see the folder gets the batch.
     ASSERT_TRUE(ask(*work, 7, Asked::kKeepFile));
     EXPECT_GT(ask(*work, 7)->pieces.size(), 1u);
   }
-  size_t left = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder->path())) {
-    left += entry.file_size() > 1000 ? 1 : 0;
-  }
-  EXPECT_EQ(left, 0u);
+  // The lock and the mark are left.
+  EXPECT_TRUE(comes_true([&] {
+    const std::filesystem::directory_iterator files(folder->path());
+    return std::distance(begin(files), end(files)) == 2;
+  }));
   std::filesystem::remove_all(parent);
 }
 

@@ -6,7 +6,6 @@
 #include "io/find_address.h"
 #include "io/http/answer.h"
 #include "io/machine.h"
-#include "prep/paths.h"
 
 namespace forebay::prep {
 
@@ -19,6 +18,7 @@ namespace {
 constexpr uint32_t kConnections = 64;       // to all sides
 constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
 constexpr int64_t kConnectNs = 5'000'000'000;
+constexpr int64_t kOverNs = 60'000'000'000;
 constexpr int64_t kYearNs = 365 * 24 * 3600 * int64_t{1'000'000'000};
 // Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
@@ -73,7 +73,8 @@ class NearClient::Taker final : public io::http::Sink {
   }
   Status append(Bytes bytes) override {
     if (code_ != 200) {
-      text_.append(bytes.begin(), bytes.end());
+      const size_t room = base::kMessageTextBytesMax - text_.size();
+      text_.append(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), room));
       return {};
     }
     if (bytes.size() > bytes_ - filled_) return fail(Code::kCorrupt, "the answer is too long");
@@ -245,8 +246,7 @@ void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
   const bool is_begun = to_read_.try_push([this, place, expected, answer = *answer, folder, done] {
     auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
     note_reading(place.name, fetched ? Status() : fetched.error());
-    const StepPath over{expected.job, expected.epoch, expected.step, Asked::kOver};
-    tell(place, text_of(over), std::make_shared<std::atomic<bool>>(false), [](const Status&) {});
+    tell_over(place, {.job = expected.job, .epoch = expected.epoch, .step = expected.step});
     done(std::move(fetched));
   });
   if (!is_begun) done(fail(Code::kUnavailable, "prep: too much waits for the near sides' folders"));
@@ -255,12 +255,25 @@ void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
 void NearClient::tell(const SidePlace& place, const std::string& path,
                       std::shared_ptr<const std::atomic<bool>> unwanted,
                       std::function<void(Status)> done) {
+  ask_small(place, path, kYearNs, std::move(unwanted), std::move(done));
+}
+
+void NearClient::tell_over(const SidePlace& place, const StepPath& step) {
+  StepPath over = step;
+  over.asked = Asked::kOver;
+  ask_small(place, text_of(over), kOverNs, std::make_shared<std::atomic<bool>>(false),
+            [](const Status&) {});
+}
+
+void NearClient::ask_small(const SidePlace& place, const std::string& path, int64_t answer_ns,
+                           std::shared_ptr<const std::atomic<bool>> unwanted,
+                           std::function<void(Status)> done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
   client_for(place).start(
       {.host = place.host,
        .port = place.port,
        .target = path,
-       .answer_ns = kYearNs,
+       .answer_ns = answer_ns,
        .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
       *taker, [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
         done(outcome.status);

@@ -13,6 +13,7 @@
 #include "io/serve/range_client.h"
 #include "prep/answers.h"
 #include "prep/batch_bytes.h"
+#include "prep/paths.h"
 #include "prep/received_memory.h"
 
 namespace forebay::prep {
@@ -62,10 +63,12 @@ class NearClient {
              std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
   void drop_unwanted();
 
-  // Asks for a small answer: stay_path(), or text_of() a step that is to be kept or is over. It
-  // ends like fetch(), and may take as long as it likes.
+  // Asks for a small answer: stay_path(), or text_of() a step that is to be kept. It ends like
+  // fetch(), and may take as long as it likes.
   void tell(const SidePlace& place, const std::string& path,
             std::shared_ptr<const std::atomic<bool>> unwanted, std::function<void(Status)> done);
+  // Tells that a step is over (Asked::kOver). Nobody learns whether the side has heard it.
+  void tell_over(const SidePlace& place, const StepPath& step);
 
  private:
   class Taker;
@@ -79,6 +82,9 @@ class NearClient {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
+  void ask_small(const SidePlace& place, const std::string& path, int64_t answer_ns,
+                 std::shared_ptr<const std::atomic<bool>> unwanted,
+                 std::function<void(Status)> done);
   uint32_t note_answer(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
   std::string folder_of(const std::string& side) EXCLUDES(mutex_);
   void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);

@@ -22,7 +22,7 @@ using io::serve::Question;
 namespace {
 
 constexpr std::string_view kBegin = "/prep/";
-constexpr size_t kQuestionsWaiting = 64;  // new jobs, which one thread opens one after the other
+constexpr int kNewJobsMost = 64;  // one thread opens them one after the other
 
 std::optional<uint64_t> take_number(std::string_view* text) {
   uint64_t number = 0;
@@ -74,11 +74,6 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
 
  private:
   using Done = std::function<void(Result<MadeAnswer>)>;
-  struct NewJob {
-    Question question;
-    Done done;
-  };
-
   std::optional<uint64_t> size(const std::string&) const override { return std::nullopt; }
   std::optional<std::vector<io::serve::HeldRange>> find(
       const std::string&, const std::vector<io::serve::WantedRange>&) const override {
@@ -90,7 +85,7 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   }
   bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
 
-  void open_jobs() EXCLUDES(mutex_);
+  void end_where_left(const std::weak_ptr<Work>& work) EXCLUDES(mutex_);
   MadeAnswer answer_of(const Work& work) const;
   Result<MadeAnswer> open_job(const std::string& text) EXCLUDES(mutex_);
   Result<std::shared_ptr<Work>> make_work(const std::string& text) const;
@@ -104,7 +99,9 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
   std::vector<std::shared_ptr<Work>> works_ GUARDED_BY(mutex_);
-  mutable base::Queue<std::shared_ptr<NewJob>> new_jobs_{kQuestionsWaiting};
+  // What takes long: the beginnings and ends of jobs.
+  mutable base::Queue<std::function<void()>> chores_{SIZE_MAX};
+  mutable std::atomic<int> new_jobs_ = 0;  // in chores_
   base::Crew crew_;
   std::unique_ptr<io::serve::RangeServer> server_;
 };
@@ -119,7 +116,9 @@ Status NearSideImpl::begin() {
     if (!job) return job.error().at("prep");
     server.job = std::make_shared<const io::serve::JobCertificate>(std::move(*job));
   }
-  crew_.start(1, [this](uint32_t) { open_jobs(); });
+  crew_.start(1, [this](uint32_t) {
+    while (const auto chore = chores_.pop()) (*chore)();
+  });
   auto started = io::serve::RangeServer::start(server, *this);
   if (!started) return started.error().at("prep");
   server_ = std::move(*started);
@@ -128,7 +127,7 @@ Status NearSideImpl::begin() {
 
 // The server's end waits for all answers, so what is unwanted then must not be awaited.
 NearSideImpl::~NearSideImpl() {
-  new_jobs_.close();
+  chores_.close();
   server_.reset();
   crew_.wait();
 }
@@ -143,7 +142,13 @@ NearSideStats NearSideImpl::stats() const {
 
 bool NearSideImpl::answer(const Question& question, Done done) const {
   if (question.path == kJobsPath) {
-    if (!new_jobs_.try_push(std::make_shared<NewJob>(NewJob{question, done}))) {
+    auto* const self = const_cast<NearSideImpl*>(this);
+    const bool is_begun = new_jobs_++ < kNewJobsMost && chores_.push([self, question, done] {
+      done(self->open_job(question.body));
+      --self->new_jobs_;
+    });
+    if (!is_begun) {
+      --new_jobs_;
       done(fail(Code::kBusy, "prep: too many jobs begin at once"));
     }
     return true;
@@ -155,7 +160,10 @@ bool NearSideImpl::answer(const Question& question, Done done) const {
   if (work == nullptr) {
     done(fail(Code::kNotFound, "prep: no such job is open here"));
   } else if (job) {
-    work->stay(question.unwanted, std::move(done));
+    auto* const self = const_cast<NearSideImpl*>(this);
+    work->stay(question.unwanted, std::move(done), [self, left = std::weak_ptr<Work>(work)] {
+      self->chores_.push([self, left] { self->end_where_left(left); });
+    });
   } else if (path->epoch > UINT32_MAX || path->step >= work->steps()) {
     done(fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
               path->step, path->epoch, work->steps()));
@@ -171,14 +179,18 @@ std::shared_ptr<Work> NearSideImpl::find_work(const std::string& name) const {
   return found == works_.end() ? nullptr : *found;
 }
 
-void NearSideImpl::open_jobs() {
-  while (const auto next = new_jobs_.pop()) (*next)->done(open_job((*next)->question.body));
+// A host that comes back meanwhile, on another connection, goes on.
+void NearSideImpl::end_where_left(const std::weak_ptr<Work>& work) {
+  const auto ended = work.lock();  // ends without the lock
+  if (ended == nullptr || ended->has_host()) return;
+  MutexLock lock(mutex_);
+  std::erase(works_, ended);
 }
 
 MadeAnswer NearSideImpl::answer_of(const Work& work) const {
   JobAnswer answer{.job = work.name(), .keeps = work.keeps()};
   if (folder_ != nullptr) {
-    answer.keeps_files = work.keeps_in(options_.folder_bytes);
+    answer.keeps_files = work.keeps_in(options_.folder_bytes / options_.jobs);
     answer.folder = folder_->path();
     answer.mark = folder_->mark();
   }
@@ -187,14 +199,19 @@ MadeAnswer NearSideImpl::answer_of(const Work& work) const {
 
 Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
   const std::string name = job_name(text);
-  if (const auto there = find_work(name)) return answer_of(*there);
+  if (const auto there = find_work(name)) {
+    there->drop_kept();
+    return answer_of(*there);
+  }
   std::shared_ptr<Work> replaced;  // ends without the lock
   {
     MutexLock lock(mutex_);
     if (works_.size() >= options_.jobs) {
       replaced = oldest_idle();
       if (replaced == nullptr) {
-        return fail(Code::kBusy, "prep: {} jobs are served already, which is as many as may be",
+        return fail(Code::kBusy,
+                    "prep: {} loaders are served already, which is as many as may be; "
+                    "`forebay prep --processes` says how many",
                     works_.size());
       }
       std::erase(works_, replaced);

@@ -20,8 +20,8 @@ struct NearSideOptions {
   // What hosts must know; empty: only this machine's own processes are served.
   io::Secret secret = {};
   int threads = 0;  // that decode, for each host; 0: io::usable_cores()
-  // How many hosts, each process of a job counted, are served at once. When there are more, those
-  // that have asked for nothing for the longest time must send their job again.
+  // How many hosts, each loader of each process counted, are served at once. More of them are
+  // refused until one leaves.
   uint32_t jobs = 8;
   uint64_t job_memory_bytes = 2'000'000'000;  // for each of them
   // Where batches are left as files, for hosts that see this folder under the same path and with

@@ -38,8 +38,8 @@ inline std::string text_of(const StepPath& path) {
   return fmt::format("/prep/{}/{}/{}{}", path.job, path.epoch, path.step, end);
 }
 
-// A host that lets a near side keep steps asks for this all the time. It is not answered; when it
-// begins and when the host hangs up, the near side drops what it keeps for the job.
+// A host asks for this as long as it needs the job. It is not answered; when the host hangs up, the
+// near side ends the job, with all that it keeps for it.
 inline constexpr std::string_view kStayEnd = "/stay";
 inline std::string stay_path(std::string_view job) {
   return fmt::format("/prep/{}{}", job, kStayEnd);

@@ -10,7 +10,6 @@ using base::Code;
 using base::MutexLock;
 using plan::ProngAction;
 using plan::ProngEvent;
-using plan::ProngPolicy;
 using plan::StepNumber;
 
 namespace {
@@ -76,7 +75,7 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
     sides_[side].is_asked = false;
     if (sides_[side].is_banned) return;
   }
-  if (keeps && setup_.prongs.policy == ProngPolicy::kMte) stay(side);
+  if (keeps) stay(side);
   {
     MutexLock lock(mutex_);
     Side& of = sides_[side];
@@ -96,19 +95,29 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
   act(actions);
 }
 
-// Says to a side that steps are worth keeping for this host.
+// Says to a side that this host is there.
 void TwoEnds::stay(uint32_t side) {
-  const auto has_left = std::make_shared<std::atomic<bool>>(false);
-  std::shared_ptr<std::atomic<bool>> before;
   {
     MutexLock lock(mutex_);
-    before = std::exchange(sides_[side].has_left, has_left);
+    if (std::exchange(sides_[side].stays, true)) return;
   }
-  if (before != nullptr) {
-    before->store(true);
-    client_->drop_unwanted();
+  client_->tell(setup_.places[side], stay_path(expected_.job), is_over_,
+                [this, side](const Status& status) { note_stay_over(side, status); });
+}
+
+// The side has ended the job, or the connection has failed.
+void TwoEnds::note_stay_over(uint32_t side, const Status& status) {
+  std::vector<ProngAction> actions;
+  {
+    MutexLock lock(mutex_);
+    Side& of = sides_[side];
+    of.stays = false;
+    if (!of.is_up || is_over_->load()) return;
+    actions = lose(side, status.message());
+    of.retry_ns = clock_.now_ns() + of.wait_ns;
+    watched_.notify_all();
   }
-  client_->tell(setup_.places[side], stay_path(expected_.job), has_left, [](const Status&) {});
+  act(actions);
 }
 
 // The near side's job may be gone because it was started again; then it gets it again.
@@ -141,7 +150,6 @@ std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
     at = fetches_.erase(at);
   }
   kept_.erase(kept_.lower_bound({side, 0}), kept_.lower_bound({side + 1, 0}));
-  if (of.has_left != nullptr) of.has_left->store(true);
   return tell(ProngEvent::Kind::kSideDown, 0, side);
 }
 

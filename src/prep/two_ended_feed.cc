@@ -3,6 +3,7 @@
 #include "feed/bad_list.h"
 #include "feed/plan.h"
 #include "feed/steps_over.h"
+#include "io/scratch_files.h"
 #include "prep/job.h"
 #include "prep/two_ends.h"
 
@@ -26,6 +27,15 @@ uint32_t here_max(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t side
   const uint64_t fitting = memory_bytes_max / 4 / std::max<uint64_t>(batch_bytes, 1);
   const uint64_t most = uint64_t{kHereEach} * sides;
   return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, uint64_t{2} * sides, most));
+}
+Status check_room(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t sides) {
+  const uint64_t least = uint64_t{2} * sides * batch_bytes;
+  if (least <= memory_bytes_max / 2) return {};
+  return fail(
+      Code::kInvalid,
+      "prep: two batches of each of {} near sides take {}, but all of them may take half of "
+      "memory_bytes_max, which is {}; raise it, or name fewer near sides",
+      sides, base::human_bytes(least), base::human_bytes(memory_bytes_max));
 }
 feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t near_bytes) {
   const uint64_t others = options.memory_bytes_max / 4 + near_bytes;
@@ -188,8 +198,9 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
                 options.world_size);
   }
   TwoEndsSetup setup{.dataset = dataset, .options = options};
-  auto job = encode_job(
-      {.dataset = base::to_hex(dataset->fingerprint()), .options = wire_options(options)});
+  auto job = encode_job({.dataset = base::to_hex(dataset->fingerprint()),
+                         .host = io::random_file_name(),
+                         .options = wire_options(options)});
   if (!job) return tl::unexpected(job.error().at("prep"));
   setup.job = std::move(*job);
   for (const std::string& url : prep.sides) {
@@ -203,6 +214,7 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   const feed::Planner planner(dataset, options, options.order);
   const auto sides = static_cast<uint32_t>(setup.places.size());
   const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
+  RETURN_IF_ERROR(check_room(options.memory_bytes_max, batch_bytes, sides));
   const uint32_t here = here_max(options.memory_bytes_max, batch_bytes, sides);
   setup.prongs = {.policy = prep.policy,
                   .any_order = any_order,

@@ -6,34 +6,16 @@
 #include <fstream>
 #include <thread>
 
-#include "feed/testing/remote_fixture.h"
-#include "prep/near_side.h"
+#include "prep/testing/prep_fixture.h"
 
 namespace forebay::prep {
 namespace {
 
 using feed::SeenBatch;
 
-class TwoEndedFeedTest : public feed::RemoteTest {
+class TwoEndedFeedTest : public PrepTest {
  protected:
   static constexpr uint64_t kEpochs = 4;
-
-  static std::vector<SeenBatch> epochs(feed::Feed& feed, uint64_t first, uint64_t end) {
-    std::vector<SeenBatch> out;
-    for (uint64_t epoch = first; epoch < end; ++epoch) {
-      const Status started = feed.start({.epoch = epoch});
-      EXPECT_TRUE(started.ok()) << started.message();
-      for (SeenBatch& batch : rest(feed)) out.push_back(std::move(batch));
-      EXPECT_EQ(feed.state().epoch, epoch);
-    }
-    return out;
-  }
-  static std::string url(const NearSide& side) {
-    return fmt::format("http://127.0.0.1:{}", side.port());
-  }
-  static std::unique_ptr<NearSide> serve(const NearSideOptions& options = {}) {
-    return NearSide::serve(dataset(*fs_), nullptr, options).value();
-  }
 };
 
 TEST_F(TwoEndedFeedTest, BatchesAreTheSame) {
@@ -43,7 +25,7 @@ TEST_F(TwoEndedFeedTest, BatchesAreTheSame) {
     std::vector<std::unique_ptr<NearSide>> sides;
     PrepOptions prep;
     for (size_t i = 0; i < count; ++i) prep.sides.push_back(url(*sides.emplace_back(serve())));
-    const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), prep).value();
+    const auto feed = open_with(prep);
     EXPECT_EQ(epochs(*feed, 0, kEpochs), expected);
     const PrepStats stats = feed->prep_stats();
     uint64_t bytes = 0;
@@ -60,11 +42,14 @@ class TwoEndedFilesTest : public TwoEndedFeedTest {
  protected:
   TwoEndedFilesTest() { std::filesystem::create_directory(parent_); }
   ~TwoEndedFilesTest() override { std::filesystem::remove_all(parent_); }
-  // The batches that are there now; there is also the lock, and the mark.
+  // The batches that are there now, and may go at any time; there is also the lock, and the mark.
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> out;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(parent_)) {
-      if (entry.is_regular_file() && entry.file_size() > 1000) out.push_back(entry.path());
+      std::error_code is_gone;
+      const bool is_file = entry.is_regular_file(is_gone);
+      const uint64_t bytes = is_file ? entry.file_size(is_gone) : 0;
+      if (!is_gone && bytes > 1000) out.push_back(entry.path());
     }
     return out;
   }
@@ -75,7 +60,7 @@ class TwoEndedFilesTest : public TwoEndedFeedTest {
     const auto plain = start(dataset(*fs_), options());
     const auto expected = epochs(*plain, 0, kEpochs);
     const auto side = serve(wanted);
-    const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+    const auto feed = open_with({.sides = {url(*side)}});
     std::vector<SeenBatch> got;
     for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
       EXPECT_TRUE(feed->start({.epoch = epoch}).ok());
@@ -104,7 +89,7 @@ TEST_F(TwoEndedFilesTest, BatchesComeAsFiles) {
 
 TEST_F(TwoEndedFilesTest, FilesThatWereReadAreRemoved) {
   const auto side = serve(in_folder());
-  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  const auto feed = open_with({.sides = {url(*side)}});
   epochs(*feed, 0, kEpochs);
   const PrepStats stats = feed->prep_stats();
   EXPECT_GT(stats.sides[0].files, 4u);
@@ -125,7 +110,7 @@ TEST_F(TwoEndedFilesTest, AFolderThatIsNotSeenIsNotUsed) {
   for (const auto& entry : std::filesystem::directory_iterator(parent_)) {
     std::filesystem::rename(entry.path(), parent_ + "/elsewhere");
   }
-  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  const auto feed = open_with({.sides = {url(*side)}});
   epochs(*feed, 0, kEpochs);
   EXPECT_EQ(feed->prep_stats().sides[0].files, 0u);
   EXPECT_GT(feed->prep_stats().sides[0].bytes, 0u);
@@ -162,7 +147,7 @@ TEST_F(TwoEndedFeedTest, ItGoesOnInTheMiddle) {
   const auto plain = start(dataset(*fs_), options());
   const auto expected = epochs(*plain, 0, 3);
   const auto side = serve();
-  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  const auto feed = open_with({.sides = {url(*side)}});
   const uint64_t steps = feed->steps();
   for (const uint64_t step : {7u, 3u, 0u, 11u}) {
     ASSERT_TRUE(feed->start({.epoch = 1, .position = step * feed::kRemoteBatch}).ok());
@@ -181,7 +166,7 @@ TEST_F(TwoEndedFeedTest, SidesDieAndComeBack) {
   const auto expected = epochs(*plain, 0, 6);
   auto side = serve();
   const uint16_t port = side->port();
-  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {url(*side)}}).value();
+  const auto feed = open_with({.sides = {url(*side)}});
   std::vector<SeenBatch> got;
   for (uint64_t epoch = 0; epoch < 6; ++epoch) {
     ASSERT_TRUE(feed->start({.epoch = epoch}).ok());
@@ -229,8 +214,7 @@ TEST_F(TwoEndedFeedTest, BatchesThatAreHeldTakeMemory) {
 TEST_F(TwoEndedFeedTest, WithoutAnySideTheHostIsAlone) {
   const auto plain = start(dataset(*fs_), options());
   const auto expected = epochs(*plain, 0, 2);
-  const auto feed =
-      TwoEndedFeed::open(dataset(*fs_), options(), {.sides = {"http://127.0.0.1:9"}}).value();
+  const auto feed = open_with({.sides = {"http://127.0.0.1:9"}});
   EXPECT_EQ(epochs(*feed, 0, 2), expected);
   EXPECT_FALSE(feed->prep_stats().sides[0].is_up);
 }
@@ -254,6 +238,20 @@ TEST_F(TwoEndedFeedTest, WhatCannotWorkIsSaidAtOnce) {
   EXPECT_NE(open(weighted, url(*side)), "");
 }
 
+TEST_F(TwoEndedFeedTest, SidesWhoseBatchesNeedMoreThanTheMemoryAreRefused) {
+  feed::FeedOptions wanted = options();
+  wanted.memory_bytes_max = 20'000'000;
+  PrepOptions prep;
+  const auto status = [&] {
+    return base::status_of(TwoEndedFeed::open(dataset(*fs_), wanted, prep));
+  };
+  prep.sides.assign(2, "http://127.0.0.1:9");
+  EXPECT_TRUE(status().ok()) << status().message();
+  prep.sides.assign(64, "http://127.0.0.1:9");
+  EXPECT_EQ(status().code(), base::Code::kInvalid);
+  EXPECT_NE(status().message().find("name fewer near sides"), std::string::npos);
+}
+
 TEST_F(TwoEndedFeedTest, BySecretsAndTls) {
   const NearSideOptions secret{.secret = io::Secret("the secret of this test")};
   const auto side = serve(secret);
@@ -262,12 +260,12 @@ TEST_F(TwoEndedFeedTest, BySecretsAndTls) {
   const auto expected = epochs(*plain, 0, 2);
   PrepOptions prep{.sides = {place}, .secret = secret.secret};
   {
-    const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), prep).value();
+    const auto feed = open_with(prep);
     EXPECT_EQ(epochs(*feed, 0, 2), expected);
     EXPECT_GT(feed->prep_stats().sides[0].bytes, 0u);
   }
   prep.secret = io::Secret("another secret of it");
-  const auto feed = TwoEndedFeed::open(dataset(*fs_), options(), prep).value();
+  const auto feed = open_with(prep);
   EXPECT_FALSE(feed->prep_stats().sides[0].is_up);
   EXPECT_EQ(epochs(*feed, 0, 2), expected);
 }

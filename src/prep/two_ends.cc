@@ -44,6 +44,7 @@ TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const i
 }
 
 TwoEnds::~TwoEnds() {
+  is_over_->store(true);
   pause();
   {
     MutexLock lock(mutex_);
@@ -93,7 +94,8 @@ void TwoEnds::pause() {
     failed_ = {};
   }
   client_->drop_unwanted();
-  for (const auto& [side, step] : kept) tell_over(step, side);
+  for (const auto& [side, step] : kept)
+    client_->tell_over(setup_.places[side], path_of(step, Asked::kOver));
 }
 
 std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
@@ -221,43 +223,41 @@ std::vector<StepNumber> TwoEnds::over() const {
   return prongs_ == nullptr ? std::vector<StepNumber>() : prongs_->over();
 }
 
-void TwoEnds::ask(StepNumber step, uint32_t side) {
+// Notes a request that begins; returns what makes it unwanted, and the life that it belongs to.
+std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> TwoEnds::begin_request(StepNumber step,
+                                                                               uint32_t side,
+                                                                               Asked asked) {
   const auto unwanted = std::make_shared<std::atomic<bool>>(false);
-  uint64_t life = 0;
-  {
-    MutexLock lock(mutex_);
-    life = life_;
-    fetches_[{side, step}] = unwanted;
-  }
+  MutexLock lock(mutex_);
+  fetches_[{side, step}] = unwanted;
+  if (asked != Asked::kSend) kept_.insert({side, step});
+  return {unwanted, life_};
+}
+
+void TwoEnds::ask(StepNumber step, uint32_t side) {
+  const auto [unwanted, life] = begin_request(step, side, Asked::kSend);
   Expected expected = expected_;
   expected.epoch = step / setup_.prongs.steps_each;
   expected.step = step % setup_.prongs.steps_each;
   client_->fetch(setup_.places[side], expected, unwanted,
-                 [this, life, step, side](Result<NearClient::Fetched> fetched) {
+                 [this, life = life, step, side](Result<NearClient::Fetched> fetched) {
                    take_fetched(life, step, side, std::move(fetched));
                  });
 }
 
-std::string TwoEnds::path_of(StepNumber step, Asked asked) const {
+StepPath TwoEnds::path_of(StepNumber step, Asked asked) const {
   const uint64_t each = setup_.prongs.steps_each;
-  return text_of(
-      StepPath{.job = expected_.job, .epoch = step / each, .step = step % each, .asked = asked});
+  return {.job = expected_.job, .epoch = step / each, .step = step % each, .asked = asked};
 }
 
 void TwoEnds::ask_to_keep(StepNumber step, uint32_t side) {
-  const auto unwanted = std::make_shared<std::atomic<bool>>(false);
-  uint64_t life = 0;
-  {
-    MutexLock lock(mutex_);
-    life = life_;
-    fetches_[{side, step}] = unwanted;
-    kept_.insert({side, step});
-  }
   const SidePlace& place = setup_.places[side];
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
-  client_->tell(
-      place, path_of(step, asked), unwanted,
-      [this, life, step, side](const Status& status) { take_kept(life, step, side, status); });
+  const auto [unwanted, life] = begin_request(step, side, asked);
+  client_->tell(place, text_of(path_of(step, asked)), unwanted,
+                [this, life = life, step, side](const Status& status) {
+                  take_kept(life, step, side, status);
+                });
 }
 
 void TwoEnds::take_kept(uint64_t life, StepNumber step, uint32_t side, const Status& status) {
@@ -289,12 +289,7 @@ void TwoEnds::forget(StepNumber step, uint32_t side) {
     }
   }
   if (is_fetched) client_->drop_unwanted();
-  if (is_kept) tell_over(step, side);
-}
-
-void TwoEnds::tell_over(StepNumber step, uint32_t side) {
-  client_->tell(setup_.places[side], path_of(step, Asked::kOver),
-                std::make_shared<std::atomic<bool>>(false), [](const Status&) {});
+  if (is_kept) client_->tell_over(setup_.places[side], path_of(step, Asked::kOver));
 }
 
 void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,

@@ -84,8 +84,8 @@ class TwoEnds final : public feed::StepFilter {
     uint64_t bytes = 0;
     uint64_t files = 0;  // that batches came in
     std::string trouble = {};
-    uint32_t keeps = 0;                                // finished steps at most
-    std::shared_ptr<std::atomic<bool>> has_left = {};  // ends the request that says we are there
+    uint32_t keeps = 0;  // finished steps at most
+    bool stays = false;  // whether the request that says we are there is under way
   };
   // A step that the host prepares out of turn, to give it or to compare it.
   struct Remade {
@@ -99,11 +99,13 @@ class TwoEnds final : public feed::StepFilter {
   std::vector<plan::ProngAction> tell(plan::ProngEvent::Kind kind, plan::StepNumber step = 0,
                                       uint32_t side = 0) REQUIRES(mutex_);
   void act(const std::vector<plan::ProngAction>& actions) EXCLUDES(mutex_);
+  std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> begin_request(plan::StepNumber step,
+                                                                        uint32_t side, Asked asked)
+      EXCLUDES(mutex_);
   void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void ask_to_keep(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
-  void tell_over(plan::StepNumber step, uint32_t side);
-  std::string path_of(plan::StepNumber step, Asked asked) const;
+  StepPath path_of(plan::StepNumber step, Asked asked) const;
   void take_fetched(uint64_t life, plan::StepNumber step, uint32_t side,
                     Result<NearClient::Fetched> fetched) EXCLUDES(mutex_);
   void take_kept(uint64_t life, plan::StepNumber step, uint32_t side, const Status& status)
@@ -123,6 +125,7 @@ class TwoEnds final : public feed::StepFilter {
   void send_job(uint32_t side) EXCLUDES(mutex_);
   void note_answer(uint32_t side, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
   void stay(uint32_t side) EXCLUDES(mutex_);
+  void note_stay_over(uint32_t side, const Status& status) EXCLUDES(mutex_);
   void watch() EXCLUDES(mutex_);
   int64_t next_ns() const REQUIRES(mutex_);
   PrepStats stats_now() const REQUIRES(mutex_);
@@ -153,6 +156,9 @@ class TwoEnds final : public feed::StepFilter {
   Status failed_ GUARDED_BY(mutex_);                     // a rescue, which the consumer waits for
   plan::StepNumber failed_step_ GUARDED_BY(mutex_) = 0;  // its step
   PrepStats before_ GUARDED_BY(mutex_);                  // of earlier lives
+
+  // Ends the requests that say we are there.
+  const std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);
 
   // The watcher makes it when a step is remade for the first time.
   std::unique_ptr<feed::StepMaker> maker_;

@@ -62,14 +62,19 @@ Work::~Work() {
 
 bool Work::is_idle() const {
   MutexLock lock(mutex_);
-  return waiting_.size() == waiting_.count(kStay);
+  return waiting_.empty();
+}
+
+bool Work::has_host() const {
+  MutexLock lock(mutex_);
+  return waiting_.contains(kStay);
 }
 
 void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
   const Step step{path.epoch, path.step};
   if (auto answer = answer_at_once(step, path.asked)) return done(std::move(*answer));
-  wait_for(step, path.asked, unwanted, std::move(done));
+  wait_for(step, std::make_shared<Waiting>(path.asked, std::move(done)), unwanted);
 }
 
 // The answer where nothing is to be prepared.
@@ -91,19 +96,20 @@ std::optional<MadeAnswer> Work::answer_at_once(const Step& step, Asked asked) {
   return std::move(kept->answer);
 }
 
-void Work::stay(const std::stop_token& unwanted, Done done) {
-  files_.drop_kept();
-  {
-    MutexLock lock(mutex_);
-    kept_.drop_all();
-  }
-  wait_for(kStay, Asked::kSend, unwanted, std::move(done));
+void Work::stay(const std::stop_token& unwanted, Done done, std::function<void()> left) {
+  const auto host = std::make_shared<Waiting>(Asked::kSend, std::move(done));
+  host->left = std::move(left);
+  wait_for(kStay, host, unwanted);
 }
 
-void Work::wait_for(const Step& step, Asked asked, const std::stop_token& unwanted, Done done) {
-  const auto who = std::make_shared<Waiting>();
-  who->done = std::move(done);
-  who->asked = asked;
+void Work::drop_kept() {
+  files_.drop_kept();
+  MutexLock lock(mutex_);
+  kept_.drop_all();
+}
+
+void Work::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
+                    const std::stop_token& unwanted) {
   // This may call drop() at once, which finds nothing then.
   who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
   {
@@ -126,13 +132,9 @@ void Work::drop(const Step& step, const Waiting* who) {
     if (found == end) return;
     dropped = found->second;
     waiting_.erase(found);
-    if (step == kStay) {
-      kept_.drop_all();
-    } else if (!waiting_.contains(step)) {
-      maker_->take_back(step.first, step.second);
-    }
+    if (step != kStay && !waiting_.contains(step)) maker_->take_back(step.first, step.second);
   }
-  if (step == kStay) files_.drop_kept();
+  if (dropped->left) dropped->left();
   dropped->done(fail(Code::kCancelled, "prep: it is not wanted any more"));
 }
 

@@ -49,8 +49,14 @@ class Work {
   // or an empty answer, an error, or kCancelled when it is unwanted before. What is neither kept
   // nor over is prepared first.
   void ask(const StepPath& path, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
-  // A host is there until this is unwanted. What is kept is dropped when it begins and ends.
-  void stay(const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
+  // The host is there until this is unwanted; then `left` is called, once. It must not wait for
+  // this work's end.
+  void stay(const std::stop_token& unwanted, Done done, std::function<void()> left)
+      EXCLUDES(mutex_);
+  // The host has lost track of what is kept for it.
+  void drop_kept() EXCLUDES(mutex_);
+  bool has_host() const EXCLUDES(mutex_);
+  // Whether nobody waits for anything, and no host stays.
   bool is_idle() const EXCLUDES(mutex_);
   // When somebody asked for something last (io::monotonic_ns()).
   int64_t asked_ns() const { return asked_ns_; }
@@ -60,16 +66,18 @@ class Work {
   // Hosts that stay wait for a step that never comes.
   static constexpr Step kStay{UINT64_MAX, 0};
   struct Waiting {
-    Asked asked = Asked::kSend;
-    Done done;
+    Waiting(Asked what, Done then) : asked(what), done(std::move(then)) {}
+    const Asked asked;
+    const Done done;
+    std::function<void()> left = {};  // of kStay
     std::optional<std::stop_callback<std::function<void()>>> on_unwanted;
   };
   using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
 
   std::optional<io::serve::MadeAnswer> answer_at_once(const Step& step, Asked asked)
       EXCLUDES(mutex_);
-  void wait_for(const Step& step, Asked asked, const std::stop_token& unwanted, Done done)
-      EXCLUDES(mutex_);
+  void wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
+                const std::stop_token& unwanted) EXCLUDES(mutex_);
   void run() EXCLUDES(mutex_);
   bool has_dropped_oldest() EXCLUDES(mutex_);
   io::serve::MadeAnswer answer_of(const feed::Prepared& made, BatchBytes bytes) const;

@@ -14,7 +14,8 @@ namespace {
 // The text with the version of this Forebay, so that a corpus outlives a version.
 std::string with_version(std::string text) {
   constexpr std::string_view kMember = R"("forebay":")";
-  const std::string own = prep::encode_job({.dataset = std::string(64, 'a')}).value();
+  const std::string own =
+      prep::encode_job({.dataset = std::string(64, 'a'), .host = std::string(64, 'b')}).value();
   const size_t from = own.find(kMember);
   const size_t at = text.find(kMember);
   const size_t end = at == text.npos ? at : text.find('"', at + kMember.size());

@@ -102,6 +102,7 @@ void RangeServer::Loop::accept() {
     if (make_place()) {
       error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
+      fail_when_gone(socket.native_handle());
       begin(std::move(socket));
     } else {
       ++refused_;

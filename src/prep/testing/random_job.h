@@ -9,6 +9,7 @@
 namespace forebay::prep {
 
 inline const std::string kDataset(64, 'a');
+inline const std::string kHost(64, 'b');
 
 inline std::string encoded(const Job& job) {
   auto text = encode_job(job);
@@ -26,7 +27,7 @@ inline Status error_of(std::string_view text) { return base::status_of(decode_jo
 
 // A job with random options and these steps, which check_options() lets through.
 inline Job make_job(RandomSteps& random, std::vector<image::Step> steps) {
-  Job job{.dataset = kDataset};
+  Job job{.dataset = kDataset, .host = kHost};
   feed::FeedOptions& options = job.options;
   options.images = random.flip() ? feed::Images::kTensor : feed::Images::kOwnSize;
   options.files = random.flip();
