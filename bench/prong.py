@@ -18,6 +18,11 @@ of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's par
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
 cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
+energy_saving_QUOTA_G: by how much energy falls in a model: a host's busy core takes 10 W, and the
+  near side's is a slow one of 1 W, such as a storage device's, that is busy 1/QUOTA times as long
+memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: for a batch that it
+  makes, stored bytes are copied once and pixels are written; of one that comes as a file, pixels
+  are copied. A copy reads and writes; what lies between stays in caches
 receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about: shares are of
   all epochs, seconds of the fastest
 of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
@@ -25,8 +30,11 @@ mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a
   is what the consumer takes: sending is hidden behind it (src/plan/two_ended.cc). Where it takes as
   long as a, the form is N s
 vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
+dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
+  (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths
 All are medians of the rounds.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
+           [--dali]
 """
 
 import argparse
@@ -42,13 +50,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.comparison import report, show_table
+from lib.peers_environment import install_peers
+from lib.program import ROOT
+from lib.side_process import SideProcess
+from lib.sides.side import Data
 from lib.sync_job import control_group
 
 BATCH = 256
 PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
+HOST_WATTS, NEAR_WATTS = 10, 1  # of a busy core, in the model
 WARM_UP = 5  # batches of the near side's core before its quota begins
 FOREBAY = os.environ["FOREBAY_BIN"]
+PACING = ROOT / "build/release/bench/bench_prong_pacing"
 PROGRAM = Path(__file__).parent / "lib/prong_program.py"
 TIMES = ("a", "b", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
 SETTINGS: dict[str, Any] = {
@@ -114,9 +128,15 @@ def measure_rates(settings: dict[str, Any], quota: float) -> tuple[float, float]
     return a, (times[-1] - times[0]) / (len(times) - 1)
 
 
+def cpu_seconds(process: int) -> float:
+    """The CPU time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[str]:
-    """Runs a near side in a control group; gives its URL."""
+def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[tuple[str, int]]:
+    """Runs a near side in a control group; gives its URL and its process."""
     command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
     words = ["--listen", "127.0.0.1:0", "--threads", "1"]
     words += [] if is_sent else ["--folder", str(data.parent)]
@@ -124,7 +144,7 @@ def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[str]:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            yield process.stdout.readline().split()[-1]
+            yield process.stdout.readline().split()[-1], process.pid
         finally:
             process.terminate()
 
@@ -154,8 +174,11 @@ class Point(NamedTuple):
     wrr: float
     alone_cpu: float
     ours_cpu: float
+    near_cpu: float
     share: float
     late: float
+    stored_bytes: float  # of a batch
+    batch_bytes: float
 
 
 def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool) -> Point:
@@ -167,10 +190,12 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     results = {}
     names = list(POLICIES)
     for name in names[first % 3 :] + names[: first % 3]:
-        with control_group() as group, near_side(data, group, is_sent) as url:
+        with control_group() as group, near_side(data, group, is_sent) as (url, process):
+            begin = cpu_seconds(process)
             limit(group, quota)
             with_side = {"seconds": seconds, "sides": [url], "policy": POLICIES[name]}
             results[name] = run({**settings, **with_side})
+            results[name]["near_cpu"] = cpu_seconds(process) - begin
         check_same(results[name], alone)
     ours = results["ours"]
     took, before = best(ours), best(alone)
@@ -178,12 +203,15 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     batches = sum(side["batches"] for side in ours["sides"])
     late = sum(side["late"] for side in ours["sides"])
     share = batches / (ours["batches"] * len(ours["epochs"]))
+    stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
     return Point(
-        a, b, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"], share, late
-    )
+        a, b, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"],
+        ours["near_cpu"] / len(ours["epochs"]), share, late, stored / ours["batches"],
+        BATCH * 3 * 224 * 224,
+    )  # fmt: skip
 
 
-def figures_of(point: Point, pace: str, batches: int) -> dict[str, float | None]:
+def figures_of(point: Point, quota: float, pace: str, batches: int) -> dict[str, float | None]:
     """A round's figures."""
     a, b = point.a, point.b
     bound = batches / (1 / a + 1 / b)
@@ -193,6 +221,7 @@ def figures_of(point: Point, pace: str, batches: int) -> dict[str, float | None]
         bound = max(bound, batches * s)
         form = batches * (s if s >= a else max(s, a * b / (a + b - s)))
     received = 0 if pace == "net" else point.share * batches  # training takes CPU time too
+    made_bytes = 2 * point.stored_bytes + point.batch_bytes
     made_cpu = (1 - point.share) * point.alone_cpu
     return {
         "of_bound": None if pace == "net" else point.ours / bound,
@@ -205,8 +234,32 @@ def figures_of(point: Point, pace: str, batches: int) -> dict[str, float | None]
         "vs_best_policy": min(point.mte, point.wrr) / point.ours,
         "share": point.share,
         "cpu_saving": 1 - point.ours_cpu / point.alone_cpu,
+        "energy_saving": 1
+        - (point.ours_cpu * HOST_WATTS + point.near_cpu / quota * NEAR_WATTS)
+        / (point.alone_cpu * HOST_WATTS),
+        "memory_saving": point.share * (1 - 2 * point.batch_bytes / made_bytes),
         "receive": (point.ours_cpu - made_cpu) / received if received else None,
     }
+
+
+def with_dali(photos: Path, root: Path) -> dict[str, float]:
+    """What the policies gain in a simulator whose host is as fast as DALI is on one core."""
+    install_peers()
+    Data(root).fill(photos, 4)
+    side = SideProcess("dali", "photos", root, {HOST_CORE})
+    try:
+        side.turn()
+        took = side.turn()
+    finally:
+        side.end()
+    a = BATCH * took["wall_seconds"] / took["images"]
+    done = subprocess.run(
+        [PACING, str(a), str(4 * a), str(0.3 * a)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    found = {"dali_a": a}
+    for policy, values in json.loads(done.stdout).items():
+        found |= {f"dali_{policy}_{name}": value for name, value in values.items()}
+    return found
 
 
 def middle(values: list[float | None]) -> float | None:
@@ -225,7 +278,7 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
                 measure_point(data, quota, pace, number, arguments.sent)
                 for number in range(arguments.rounds)
             ]
-            rounds = [figures_of(point, pace, arguments.batches) for point in points]
+            rounds = [figures_of(point, quota, pace, arguments.batches) for point in points]
             found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
             figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
             seconds = [statistics.median(getattr(p, name) for p in points) for name in TIMES]
@@ -247,10 +300,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--paces", nargs="+", default=["net", "0", "0.5", "1", "2"])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--sent", action="store_true")
+    parser.add_argument("--dali", action="store_true")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
         data = pack(arguments.photos, arguments.batches, Path(folder))
         rows, figures = measure(data, arguments)
+        if arguments.dali:
+            figures |= with_dali(arguments.photos, Path(folder) / "dali")
     show_table(
         "near side, consumer",
         {
@@ -258,6 +314,7 @@ def main(words: Sequence[str] | None = None) -> None:
             "wrr s": "8.2f", "of bound": "10.3f", "gain": "8.3f", "mte/bound": "11.3f",
             "wrr/bound": "11.3f", "mte gain": "10.3f", "wrr gain": "10.3f", "mte/form": "10.3f",
             "best/ours": "11.3f", "share": "8.3f", "CPU saved": "11.3f",
+            "energy": "8.3f", "memory": "8.3f",
             "receive s": "11.4f", "late": "6.1f",
         },
         rows,

@@ -37,6 +37,9 @@ struct PrepStats {
   uint64_t host_steps = 0;  // that the consumer got from the host itself
   double host_step_s = 0;
   uint64_t remade_steps = 0;  // prepared out of turn
+  // The steps of their epochs that the host began last, and that a near side was asked for last.
+  uint64_t host_at = 0;
+  uint64_t near_at = 0;
   std::vector<SideStats> sides = {};
 };
 

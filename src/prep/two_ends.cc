@@ -156,6 +156,7 @@ bool TwoEnds::takes(uint64_t epoch, uint64_t step) {
       if (action.kind == ProngAction::Kind::kHostSkips && action.step == wanted) takes = false;
     }
     answered_[wanted] = takes;
+    if (takes) before_.host_at = step;
   }
   act(actions);
   return takes;
@@ -231,6 +232,7 @@ std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> TwoEnds::begin_request(S
   MutexLock lock(mutex_);
   fetches_[{side, step}] = unwanted;
   if (asked != Asked::kSend) kept_.insert({side, step});
+  before_.near_at = step % setup_.prongs.steps_each;
   return {unwanted, life_};
 }
 

@@ -116,6 +116,9 @@ Status report(Log& log, const Summary& summary, const NearReport& near) {
                            {"epochs", summary.epochs},
                            {"seconds", summary.seconds},
                            {"wait_share", summary.wait_share},
+                           {"cpu_s", summary.energy.cpu_s},
+                           {"energy_j", summary.energy.joules},
+                           {"energy_is_model", summary.energy.is_model},
                            {"bad_samples", summary.bad_samples},
                            {"reached_target", summary.reached_target}};
   std::string top1 = "no --val given";

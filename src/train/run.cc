@@ -277,6 +277,7 @@ class Run {
     const auto left = static_cast<double>(total - std::min(progress_.step, total));
     const double eta_s =
         left * ratio(seconds_since(interval.start_ns), static_cast<double>(interval.steps));
+    static_cast<void>(energy_.used());  // so that counters which begin again are noticed
     const LinkReport link(training_.stats(), options_.price);
     const NearReport near(options_.near);
     log_.progress(fmt::format(
@@ -357,6 +358,7 @@ class Run {
     summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
     summary_.seconds = seconds_since(start_ns_);
+    summary_.energy = energy_.used();
     summary_.wait_share = ratio(static_cast<double>(wait_ns_) / 1e9, summary_.seconds);
     return summary_;
   }
@@ -369,6 +371,7 @@ class Run {
   Log& log_;
   const RunOptions& options_;
   const int64_t start_ns_ = io::monotonic_ns();
+  io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
   Summary summary_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 
+#include "io/energy.h"
 #include "prep/prep_options.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
@@ -48,6 +49,7 @@ struct Summary {
   std::optional<EvalResult> validation;  // the last result
   double seconds = 0;                    // that this process took
   double wait_share = 0;                 // share of `seconds` spent waiting for the training feed
+  io::EnergyMeter::Used energy = {};
   bool reached_target = false;
   uint64_t bad_samples = 0;  // in both feeds
 };

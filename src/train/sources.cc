@@ -11,9 +11,9 @@ std::string NearReport::text() const {
     up += side.is_up ? 1 : 0;
   }
   const auto all = static_cast<double>(steps + stats_->host_steps);
-  return fmt::format("  near sides: {:.0f} % of steps, {} of {} there",
-                     all > 0 ? 100 * static_cast<double>(steps) / all : 0, up,
-                     stats_->sides.size());
+  return fmt::format("  near sides: {:.0f} % of steps, {} of {} there, at step {} (host: {})",
+                     all > 0 ? 100 * static_cast<double>(steps) / all : 0, up, stats_->sides.size(),
+                     stats_->near_at, stats_->host_at);
 }
 
 void NearReport::add_to(nlohmann::json* fields) const {
@@ -30,10 +30,9 @@ void NearReport::add_to(nlohmann::json* fields) const {
                      {"bytes", side.bytes},
                      {"step_s", side.step_s}});
   }
-  (*fields)["prep"] = {{"host_steps", stats_->host_steps},
-                       {"host_step_s", stats_->host_step_s},
-                       {"remade_steps", stats_->remade_steps},
-                       {"sides", sides}};
+  (*fields)["prep"] = {{"host_steps", stats_->host_steps},     {"host_step_s", stats_->host_step_s},
+                       {"remade_steps", stats_->remade_steps}, {"host_at", stats_->host_at},
+                       {"near_at", stats_->near_at},           {"sides", sides}};
 }
 
 std::string LinkReport::text() const {
