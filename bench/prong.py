@@ -17,21 +17,22 @@ max(N / (1/a + 1/b), N g), where g is what the consumer takes
 of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's part of a core; G: the
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
-cpu_saving_QUOTA_G: by how much the host's CPU seconds fall; share_QUOTA_G: the near side's batches
+cpu_saving_QUOTA_G: by how much the host's CPU seconds of all epochs fall; share_QUOTA_G: the near
+  side's batches of these
 energy_saving_QUOTA_G: by how much energy falls in a model: a host's busy core takes 10 W, and the
   near side's is a slow one of 1 W, such as a storage device's, that is busy 1/QUOTA times as long
 memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: for a batch that it
   makes, stored bytes are copied once and pixels are written; of one that comes as a file, pixels
   are copied. A copy reads and writes; what lies between stays in caches
-receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about: shares are of
-  all epochs, seconds of the fastest
+receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about
 of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
 mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - s), where s
   is what the consumer takes: sending is hidden behind it (src/plan/two_ended.cc). Where it takes as
   long as a, the form is N s
 vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
 dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
-  (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths
+  (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths.
+  DALI's batches are normalised numbers
 All are medians of the rounds.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
            [--dali]
@@ -57,6 +58,7 @@ from lib.sides.side import Data
 from lib.sync_job import control_group
 
 BATCH = 256
+BATCH_BYTES = BATCH * 3 * 224 * 224
 PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
 HOST_WATTS, NEAR_WATTS = 10, 1  # of a busy core, in the model
@@ -164,7 +166,7 @@ def check_same(result: Any, alone: Any) -> None:
 
 
 class Point(NamedTuple):
-    """What one round measured, of an epoch, in seconds but for `share` and `late`."""
+    """What one round measured: seconds of the fastest epoch, and sums of all of them."""
 
     a: float
     b: float
@@ -172,13 +174,13 @@ class Point(NamedTuple):
     ours: float
     mte: float
     wrr: float
-    alone_cpu: float
+    alone_cpu: float  # seconds of all epochs, like the next two
     ours_cpu: float
     near_cpu: float
-    share: float
+    batches: int  # of all epochs
+    share: float  # the near side's
     late: float
     stored_bytes: float  # of a batch
-    batch_bytes: float
 
 
 def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool) -> Point:
@@ -198,20 +200,22 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
             results[name]["near_cpu"] = cpu_seconds(process) - begin
         check_same(results[name], alone)
     ours = results["ours"]
-    took, before = best(ours), best(alone)
     mte, wrr = best(results["mte"])["seconds"], best(results["wrr"])["seconds"]
     batches = sum(side["batches"] for side in ours["sides"])
     late = sum(side["late"] for side in ours["sides"])
-    share = batches / (ours["batches"] * len(ours["epochs"]))
+    all_batches = ours["batches"] * len(ours["epochs"])
+    share = batches / all_batches
     stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+    alone_cpu, ours_cpu = (sum(epoch["cpu"] for epoch in one["epochs"]) for one in (alone, ours))
     return Point(
-        a, b, before["seconds"], took["seconds"], mte, wrr, before["cpu"], took["cpu"],
-        ours["near_cpu"] / len(ours["epochs"]), share, late, stored / ours["batches"],
-        BATCH * 3 * 224 * 224,
+        a, b, best(alone)["seconds"], best(ours)["seconds"], mte, wrr, alone_cpu, ours_cpu,
+        ours["near_cpu"], all_batches, share, late, stored / ours["batches"],
     )  # fmt: skip
 
 
-def figures_of(point: Point, quota: float, pace: str, batches: int) -> dict[str, float | None]:
+def figures_of(
+    point: Point, quota: float, pace: str, batches: int, is_file: bool
+) -> dict[str, float | None]:
     """A round's figures."""
     a, b = point.a, point.b
     bound = batches / (1 / a + 1 / b)
@@ -220,8 +224,8 @@ def figures_of(point: Point, quota: float, pace: str, batches: int) -> dict[str,
         s = float(pace) * a
         bound = max(bound, batches * s)
         form = batches * (s if s >= a else max(s, a * b / (a + b - s)))
-    received = 0 if pace == "net" else point.share * batches  # training takes CPU time too
-    made_bytes = 2 * point.stored_bytes + point.batch_bytes
+    received = 0 if pace == "net" else point.share * point.batches  # training takes CPU time too
+    made_bytes = 2 * point.stored_bytes + BATCH_BYTES
     made_cpu = (1 - point.share) * point.alone_cpu
     return {
         "of_bound": None if pace == "net" else point.ours / bound,
@@ -237,7 +241,7 @@ def figures_of(point: Point, quota: float, pace: str, batches: int) -> dict[str,
         "energy_saving": 1
         - (point.ours_cpu * HOST_WATTS + point.near_cpu / quota * NEAR_WATTS)
         / (point.alone_cpu * HOST_WATTS),
-        "memory_saving": point.share * (1 - 2 * point.batch_bytes / made_bytes),
+        "memory_saving": point.share * (1 - 2 * BATCH_BYTES / made_bytes) if is_file else None,
         "receive": (point.ours_cpu - made_cpu) / received if received else None,
     }
 
@@ -278,7 +282,10 @@ def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], 
                 measure_point(data, quota, pace, number, arguments.sent)
                 for number in range(arguments.rounds)
             ]
-            rounds = [figures_of(point, quota, pace, arguments.batches) for point in points]
+            rounds = [
+                figures_of(point, quota, pace, arguments.batches, not arguments.sent)
+                for point in points
+            ]
             found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
             figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
             seconds = [statistics.median(getattr(p, name) for p in points) for name in TIMES]
@@ -304,9 +311,9 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
         data = pack(arguments.photos, arguments.batches, Path(folder))
+        of_dali = with_dali(arguments.photos, Path(folder) / "dali") if arguments.dali else {}
         rows, figures = measure(data, arguments)
-        if arguments.dali:
-            figures |= with_dali(arguments.photos, Path(folder) / "dali")
+        figures |= of_dali
     show_table(
         "near side, consumer",
         {

@@ -45,7 +45,7 @@ double epoch_seconds(const Pace& pace, ProngPolicy policy) {
   return (given.back() - given[given.size() - 1 - kSteps]) / 1e9;
 }
 
-// MTE's: the near side's part is drained at its own pace.
+// The time that MTE's closed form says: the near side's part is drained at its own pace.
 double form_seconds(const Pace& pace) {
   const double drained = std::max(pace.consumer, pace.sending());
   const double part = pace.consumer < pace.host

@@ -42,7 +42,7 @@ Result<std::unique_ptr<MachineFolder>> MachineFolder::open(const std::string& pa
   RETURN_IF_ERROR(io::make_private_folder(path));
   std::unique_ptr<MachineFolder> folder(new MachineFolder(path));
   for (int tries = kPresenceTries; true; --tries) {
-    // No two processes ever have the same, also where each machine's numbers begin anew.
+    // No two processes ever have the same name, even where each machine's numbers begin anew.
     folder->own_ = fmt::format("{}{}-{}-{}", kPresence, io::process_id(), number++, io::wall_ns());
     auto lock = io::posix_file_system().lock(io::join_path(path, folder->own_));
     // Somebody may have looked who is there between the making of the file and its lock.

@@ -43,7 +43,7 @@ class MachineFolder {
   void give_up_claim() { claim_.reset(); }
   // What the process that serves, or one that served before, has told; nothing where none did.
   std::optional<Notice> read() const;
-  // The same of a process that is still there: others are told of no dead one's place.
+  // Like read(), but nothing if that process is gone, so that nobody follows a dead one.
   std::optional<Notice> read_served() const;
   // Whether what read() returns may have changed since this was called last.
   bool has_changed();

@@ -18,11 +18,12 @@ std::optional<uint64_t> number_in(const std::string& path) {
 
 }  // namespace
 
-// Zones within a processor's are part of it, and platforms ("psys") have the processors in them.
+// Zones inside a processor's zone are already counted in it, and "psys" contains the processors.
 EnergyMeter::EnergyMeter(const std::string& folder) : cpu_ns_before_(process_cpu_ns()) {
   std::error_code error;
   for (const auto& zone : std::filesystem::directory_iterator(folder, error)) {
     const std::string path = zone.path().string();
+    if (!zone.path().filename().string().starts_with("intel-rapl:")) continue;
     std::string name;
     std::ifstream(path + "/name") >> name;
     if (!name.starts_with("package-")) continue;

@@ -7,11 +7,12 @@
 
 namespace forebay::io {
 
-// Counts from its making on. One thread at a time may use it.
+// Counts what was used since it was made. One thread at a time may use it.
 class EnergyMeter {
  public:
-  // What the model says: Linux gives no counters to this process.
-  static constexpr double kModelWatts = 10;  // of a core while this process keeps it busy
+  // The model, for where Linux gives this process no counters: what a core takes while this
+  // process keeps it busy.
+  static constexpr double kModelWatts = 10;
 
   struct Used {
     double cpu_s = 0;   // CPU time of this process

@@ -1,6 +1,7 @@
 #include "io/energy.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,7 @@ class EnergyTest : public ::testing::Test {
     std::ofstream(path + "/max_energy_range_uj") << range_uj << '\n';
   }
 
-  const std::string folder_ = ::testing::TempDir() + "energy_test";
+  const std::string folder_ = ::testing::TempDir() + "energy_test_" + std::to_string(::getpid());
 };
 
 TEST_F(EnergyTest, ProcessorsAreAddedUp) {
@@ -31,6 +32,7 @@ TEST_F(EnergyTest, ProcessorsAreAddedUp) {
   write("intel-rapl:1", "package-1", 900'000'000, 1'000'000'000);
   write("intel-rapl:0:0", "core", 0);
   write("intel-rapl:2", "psys", 0);
+  write("intel-rapl-mmio:0", "package-0", 5'000'000);  // the same counter by another way
   EnergyMeter meter(folder_);
   EXPECT_FALSE(meter.used().is_model);
   EXPECT_EQ(meter.used().joules, 0);
@@ -38,6 +40,7 @@ TEST_F(EnergyTest, ProcessorsAreAddedUp) {
   write("intel-rapl:1", "package-1", 10'000'000);  // it began again
   write("intel-rapl:0:0", "core", 2'000'000);
   write("intel-rapl:2", "psys", 9'000'000);
+  write("intel-rapl-mmio:0", "package-0", 7'500'000);
   EXPECT_DOUBLE_EQ(meter.used().joules, 112.5);
   EXPECT_DOUBLE_EQ(meter.used().joules, 112.5);
 }

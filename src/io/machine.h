@@ -30,8 +30,8 @@ void block_signal_of_closed_pipe();
 // Lets a TCP connection fail when the other side has not acknowledged bytes for this time. The
 // system's own limit is some 15 minutes.
 void fail_when_unacknowledged(int socket, int64_t after_ns);
-// Lets a TCP connection fail a minute after the other machine was there last, also while there is
-// nothing to send.
+// Lets a TCP connection that has nothing to send fail a minute after the other machine was there
+// last.
 void fail_when_gone(int socket);
 
 // Bytes that can be allocated now without swapping: what the system says, and at most what the

@@ -1,5 +1,7 @@
 // Policies that change the order of an epoch's steps: each step comes once and is the same as
 // without near sides, whatever happens to these.
+#include <unistd.h>
+
 #include <filesystem>
 #include <map>
 
@@ -90,7 +92,7 @@ TEST_F(AnyOrderTest, EachStepComesOnceAndIsTheSame) {
 }
 
 TEST_F(AnyOrderTest, NearSidesAreUsed) {
-  const std::string folder = testing::TempDir() + "any_order";
+  const std::string folder = testing::TempDir() + "any_order_" + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
   for (const auto& [way, parent] : {std::pair(Way{ProngPolicy::kMte, true}, std::string()),
                                     {Way{ProngPolicy::kMte, true}, folder},

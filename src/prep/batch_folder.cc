@@ -35,6 +35,7 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
 
 bool BatchFolder::take_room(uint64_t bytes) {
   MutexLock lock(mutex_);
+  while (bytes > bytes_max_ - bytes_ && going_bytes_ > 0) removed_.wait(mutex_);
   if (bytes > bytes_max_ - bytes_) {
     trouble_ = "there is no more room in it";
     return false;
@@ -48,11 +49,19 @@ BatchFolder::~BatchFolder() {
   remover_.wait();
 }
 
+void BatchFolder::remove(const std::string& name, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  going_bytes_ += bytes;
+  to_remove_.push({name, bytes});
+}
+
 void BatchFolder::remove_files() {
   while (const auto file = to_remove_.pop()) {
     files_->remove(file->first);
     MutexLock lock(mutex_);
     bytes_ -= file->second;
+    going_bytes_ -= file->second;
+    removed_.notify_all();
   }
 }
 

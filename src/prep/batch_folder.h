@@ -43,8 +43,8 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
 
   const std::string& path() const { return files_->folder(); }
   const std::string& mark() const { return mark_; }
-  // Writes a batch. Null where there is no room for it, or where writing fails, which is tried
-  // again with the next one.
+  // Writes a batch, and waits before for files that are being removed if it needs their room. Null
+  // where there is no room for it, or where writing fails, which is tried again with the next one.
   std::shared_ptr<const BatchFile> write(const BatchBytes& batch) EXCLUDES(mutex_);
   // Why a batch could not be written; empty: all could.
   std::string trouble() const EXCLUDES(mutex_);
@@ -56,13 +56,15 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
 
   Status put(const std::string& name, const BatchBytes& batch) const;
   bool take_room(uint64_t bytes) EXCLUDES(mutex_);
-  void remove(const std::string& name, uint64_t bytes) { to_remove_.push({name, bytes}); }
+  void remove(const std::string& name, uint64_t bytes) EXCLUDES(mutex_);
 
   const uint64_t bytes_max_;
   std::unique_ptr<io::ScratchFiles> files_;
   std::string mark_;
   mutable base::Mutex mutex_;
+  base::CondVar removed_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t going_bytes_ GUARDED_BY(mutex_) = 0;  // of these, of files in to_remove_
   std::string trouble_ GUARDED_BY(mutex_);
   base::Queue<std::pair<std::string, uint64_t>> to_remove_{SIZE_MAX};  // name and bytes
   base::Crew remover_;

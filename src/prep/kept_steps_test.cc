@@ -2,6 +2,7 @@
 #include "prep/kept_steps.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <future>
@@ -85,9 +86,15 @@ TEST_F(WorkTest, AHostStaysUntilItHangsUp) {
   EXPECT_TRUE(work->has_host());
   EXPECT_FALSE(work->is_idle());
   EXPECT_EQ(left, 0);
+  // On another connection, before the near side learns that the first one has failed.
+  std::stop_source leaves_again;
+  work->stay(leaves_again.get_token(), [](const Made&) {}, [&] { ++left; });
   leaves.request_stop();
   EXPECT_TRUE(is_answered);
   EXPECT_EQ(left, 1);
+  EXPECT_TRUE(work->has_host());
+  leaves_again.request_stop();
+  EXPECT_EQ(left, 2);
   EXPECT_FALSE(work->has_host());
 }
 
@@ -100,7 +107,7 @@ TEST_F(WorkTest, AHostThatLostTrackLeavesNothingBehind) {
 }
 
 TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
-  const std::string parent = testing::TempDir() + "kept_files";
+  const std::string parent = testing::TempDir() + "kept_files_" + std::to_string(::getpid());
   std::filesystem::create_directory(parent);
   const auto folder = BatchFolder::open(parent, 100'000'000).value();
   const auto is_there = [&](const std::string& name) {

@@ -15,7 +15,6 @@ using base::MutexLock;
 
 namespace {
 
-constexpr uint32_t kConnections = 64;       // to all sides
 constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
 constexpr int64_t kConnectNs = 5'000'000'000;
 constexpr int64_t kOverNs = 60'000'000'000;
@@ -24,7 +23,7 @@ constexpr int64_t kYearNs = 365 * 24 * 3600 * int64_t{1'000'000'000};
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
 // A side whose files cannot be read so often in a row sends its batches from then on.
 constexpr uint32_t kUnreadMost = 3;
-constexpr size_t kToReadMost = size_t{4} * kConnections;
+constexpr size_t kToReadMost = 256;
 
 uint64_t bytes_most(const Expected& expected) { return expected.tensor_bytes + kFrontBytesMost; }
 
@@ -42,6 +41,8 @@ Status error_of(int code, const std::string& text) {
       return {Code::kUnsupported, said};
     case 503:
       return {Code::kUnavailable, said};
+    case 507:
+      return {Code::kNoMemory, said};
     default:
       return {Code::kIo, fmt::format("{} ({})", said, code)};
   }
@@ -139,9 +140,9 @@ Result<SidePlace> parse_side(const std::string& url) {
   return out;
 }
 
-Result<std::unique_ptr<NearClient>> NearClient::open(const io::Secret& secret) {
+Result<std::unique_ptr<NearClient>> NearClient::open(const io::Secret& secret, uint32_t sides) {
   std::unique_ptr<NearClient> out(new NearClient());
-  io::serve::RangeClientOptions options{.connections_max = kConnections,
+  io::serve::RangeClientOptions options{.connections_max = sides * kConnectionsToOne,
                                         .connections_to_one_max = kConnectionsToOne,
                                         .connect_ns = kConnectNs};
   out->plain_ = std::make_unique<io::serve::RangeClient>(options);

@@ -33,8 +33,8 @@ Result<SidePlace> parse_side(const std::string& url);
 // Any thread may call anything.
 class NearClient {
  public:
-  // The secret is for places with TLS. Errors: kInvalid when it is too short.
-  static Result<std::unique_ptr<NearClient>> open(const io::Secret& secret);
+  // For so many sides. The secret is for places with TLS. Errors: kInvalid when it is too short.
+  static Result<std::unique_ptr<NearClient>> open(const io::Secret& secret, uint32_t sides);
   // Ends what is under way; each request is done before this returns.
   ~NearClient();
 

@@ -53,7 +53,7 @@ std::optional<StepPath> parse(std::string_view path) {
   return std::nullopt;
 }
 
-// The job whose host stays (stay_path()).
+// Returns the job if the path is a stay_path().
 std::optional<std::string> stays(std::string_view path) {
   if (!path.starts_with(kBegin) || !path.ends_with(kStayEnd)) return std::nullopt;
   path.remove_prefix(kBegin.size());
@@ -182,9 +182,8 @@ std::shared_ptr<Work> NearSideImpl::find_work(const std::string& name) const {
 // A host that comes back meanwhile, on another connection, goes on.
 void NearSideImpl::end_where_left(const std::weak_ptr<Work>& work) {
   const auto ended = work.lock();  // ends without the lock
-  if (ended == nullptr || ended->has_host()) return;
   MutexLock lock(mutex_);
-  std::erase(works_, ended);
+  if (ended != nullptr && !ended->has_host()) std::erase(works_, ended);
 }
 
 MadeAnswer NearSideImpl::answer_of(const Work& work) const {
@@ -209,10 +208,10 @@ Result<MadeAnswer> NearSideImpl::open_job(const std::string& text) {
     if (works_.size() >= options_.jobs) {
       replaced = oldest_idle();
       if (replaced == nullptr) {
-        return fail(Code::kBusy,
-                    "prep: {} loaders are served already, which is as many as may be; "
-                    "`forebay prep --processes` says how many",
-                    works_.size());
+        return fail(
+            Code::kBusy,
+            "prep: {} of at most {} loaders are served already (`forebay prep --processes`)",
+            works_.size(), options_.jobs);
       }
       std::erase(works_, replaced);
     }

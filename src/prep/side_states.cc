@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 // A side that does not answer is asked again after this, then twice as long each time.
 constexpr int64_t kRetryNs = kSecondNs / 2;
-constexpr int64_t kRetryMostNs = 30 * kSecondNs;
+constexpr int64_t kRetryMostNs = 10 * kSecondNs;
 constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers are waited for
 // A side that sends damaged batches so often is not used any more.
 constexpr uint64_t kDamagedMost = 3;
@@ -72,18 +72,14 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
-    sides_[side].is_asked = false;
-    if (sides_[side].is_banned) return;
-  }
-  if (keeps) stay(side);
-  {
-    MutexLock lock(mutex_);
     Side& of = sides_[side];
+    of.is_asked = false;
+    if (of.is_banned) return;
     if (keeps) {
       of.keeps = *keeps;
       of.is_up = true;
+      of.up_ns = clock_.now_ns();
       of.trouble.clear();
-      of.wait_ns = 0;
       actions = tell(ProngEvent::Kind::kSideUp, 0, side);
     } else {
       of.trouble = base::status_of(keeps).message();
@@ -92,27 +88,37 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
     }
     watched_.notify_all();
   }
+  if (keeps) stay(side);
   act(actions);
 }
 
-// Says to a side that this host is there.
+// Says to a side that this host is there. An older request, whose connection may have failed
+// unnoticed, ends after the new one has begun, so that the side never sees the host gone.
 void TwoEnds::stay(uint32_t side) {
+  const auto leaves = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> before;
   {
     MutexLock lock(mutex_);
-    if (std::exchange(sides_[side].stays, true)) return;
+    before = std::exchange(sides_[side].leaves, leaves);
   }
-  client_->tell(setup_.places[side], stay_path(expected_.job), is_over_,
-                [this, side](const Status& status) { note_stay_over(side, status); });
+  client_->tell(
+      setup_.places[side], stay_path(expected_.job), leaves,
+      [this, side, leaves](const Status& status) { note_stay_over(side, leaves, status); });
+  if (before == nullptr) return;
+  before->store(true);
+  client_->drop_unwanted();
 }
 
 // The side has ended the job, or the connection has failed.
-void TwoEnds::note_stay_over(uint32_t side, const Status& status) {
+void TwoEnds::note_stay_over(uint32_t side, const std::shared_ptr<std::atomic<bool>>& leaves,
+                             const Status& status) {
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
     Side& of = sides_[side];
-    of.stays = false;
-    if (!of.is_up || is_over_->load()) return;
+    if (of.leaves != leaves) return;
+    of.leaves = nullptr;
+    if (!of.is_up) return;
     actions = lose(side, status.message());
     of.retry_ns = clock_.now_ns() + of.wait_ns;
     watched_.notify_all();
@@ -141,9 +147,16 @@ std::vector<ProngAction> TwoEnds::note_failure(StepNumber step, uint32_t side,
 std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
   Side& of = sides_[side];
   of.trouble = why;
+  if (of.is_banned && of.leaves != nullptr) {
+    of.leaves->store(true);
+    client_->drop_unwanted();
+  }
   if (!std::exchange(of.is_up, false)) return {};
-  of.wait_ns = kRetryNs;
-  of.retry_ns = clock_.now_ns();  // it may just have been started again
+  // It may just have been started again; but one that fails as soon as it is up waits longer.
+  const int64_t now_ns = clock_.now_ns();
+  const bool was_long_up = now_ns - of.up_ns >= kRetryNs;
+  of.wait_ns = was_long_up ? kRetryNs : std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
+  of.retry_ns = was_long_up ? now_ns : now_ns + of.wait_ns;
   for (auto at = fetches_.lower_bound({side, 0});
        at != fetches_.end() && at->first.first == side;) {
     at->second->store(true);

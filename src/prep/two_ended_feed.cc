@@ -28,18 +28,20 @@ uint32_t here_max(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t side
   const uint64_t most = uint64_t{kHereEach} * sides;
   return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, uint64_t{2} * sides, most));
 }
+
+// Refuses sides whose least batches need more than half of the memory.
 Status check_room(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t sides) {
   const uint64_t least = uint64_t{2} * sides * batch_bytes;
   if (least <= memory_bytes_max / 2) return {};
-  return fail(
-      Code::kInvalid,
-      "prep: two batches of each of {} near sides take {}, but all of them may take half of "
-      "memory_bytes_max, which is {}; raise it, or name fewer near sides",
-      sides, base::human_bytes(least), base::human_bytes(memory_bytes_max));
+  return fail(Code::kInvalid,
+              "prep: two batches of each of {} near sides take {}, but may take half of a "
+              "memory_bytes_max of {}; raise it, or name fewer near sides",
+              sides, base::human_bytes(least), base::human_bytes(memory_bytes_max));
 }
+
 feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t near_bytes) {
   const uint64_t others = options.memory_bytes_max / 4 + near_bytes;
-  options.memory_bytes_max -= std::min(others, options.memory_bytes_max / 2);
+  options.memory_bytes_max -= std::min(others, options.memory_bytes_max / 4 * 3);
   return options;
 }
 
@@ -223,7 +225,7 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
                   .here_max = here,
                   .kept_max = base::kKeptStepsMax};
   feed::FeedOptions host_options = options_of_host(options, here * batch_bytes);
-  ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret));
+  ASSIGN_OR_RETURN(auto client, NearClient::open(prep.secret, sides));
   const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
   host_options.filter = ends;
   const uint64_t samples = feed::epoch_samples(options.order, dataset->sample_count());

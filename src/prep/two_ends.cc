@@ -44,7 +44,6 @@ TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const i
 }
 
 TwoEnds::~TwoEnds() {
-  is_over_->store(true);
   pause();
   {
     MutexLock lock(mutex_);

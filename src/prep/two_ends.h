@@ -85,7 +85,9 @@ class TwoEnds final : public feed::StepFilter {
     uint64_t files = 0;  // that batches came in
     std::string trouble = {};
     uint32_t keeps = 0;  // finished steps at most
-    bool stays = false;  // whether the request that says we are there is under way
+    int64_t up_ns = 0;   // since when it is up
+    // Ends the request that says we are there; null: there is none.
+    std::shared_ptr<std::atomic<bool>> leaves = {};
   };
   // A step that the host prepares out of turn, to give it or to compare it.
   struct Remade {
@@ -125,7 +127,8 @@ class TwoEnds final : public feed::StepFilter {
   void send_job(uint32_t side) EXCLUDES(mutex_);
   void note_answer(uint32_t side, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
   void stay(uint32_t side) EXCLUDES(mutex_);
-  void note_stay_over(uint32_t side, const Status& status) EXCLUDES(mutex_);
+  void note_stay_over(uint32_t side, const std::shared_ptr<std::atomic<bool>>& leaves,
+                      const Status& status) EXCLUDES(mutex_);
   void watch() EXCLUDES(mutex_);
   int64_t next_ns() const REQUIRES(mutex_);
   PrepStats stats_now() const REQUIRES(mutex_);
@@ -156,9 +159,6 @@ class TwoEnds final : public feed::StepFilter {
   Status failed_ GUARDED_BY(mutex_);                     // a rescue, which the consumer waits for
   plan::StepNumber failed_step_ GUARDED_BY(mutex_) = 0;  // its step
   PrepStats before_ GUARDED_BY(mutex_);                  // of earlier lives
-
-  // Ends the requests that say we are there.
-  const std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);
 
   // The watcher makes it when a step is remade for the first time.
   std::unique_ptr<feed::StepMaker> maker_;

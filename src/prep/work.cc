@@ -36,6 +36,7 @@ Work::Work(std::string name, const feed::FeedOptions& options,
       step_bytes_(usual_step_bytes(options)),
       maker_(std::move(maker)),
       counts_(counts),
+      asked_ns_(io::monotonic_ns()),
       files_(std::move(folder)),
       kept_(kept_bytes_max_) {
   crew_.start(1, [this](uint32_t) { run(); });

@@ -101,7 +101,7 @@ class Work {
   const std::unique_ptr<feed::StepMaker> maker_;
   WorkCounts& counts_;
   const std::shared_ptr<Room> room_ = std::make_shared<Room>();
-  std::atomic<int64_t> asked_ns_ = 0;
+  std::atomic<int64_t> asked_ns_;
   mutable base::Mutex mutex_;
   LeftFiles files_;
   Waiters waiting_ GUARDED_BY(mutex_);

@@ -505,8 +505,9 @@ def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
     in_any_order = json.loads((tmp_path / "log of wrr").read_text().splitlines()[-1])
     assert in_any_order["steps"] == summary["steps"]
     assert in_any_order["prep"]["sides"][0]["steps"] > 0
-    assert 0 < in_any_order["prep"]["near_at"] < 6 and 0 <= in_any_order["prep"]["host_at"] < 6
-    assert summary["cpu_s"] > 0 and summary["energy_j"] > 0
+    assert in_any_order["prep"]["near_at"] < 6 and in_any_order["prep"]["host_at"] < 6
+    assert ", at step " in done.stderr and "(host: " in done.stderr
+    assert 0 < summary["cpu_s"] < 1000 and summary["energy_j"] > 0
 
 
 def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):

@@ -74,6 +74,7 @@ void AskingConnection::connect(const boost::asio::ip::tcp::endpoint& server, int
     error_code ignored;
     self->socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
     self->socket_.native_non_blocking(true, ignored);
+    fail_when_gone(self->socket_.native_handle());
     self->state_ = State::kShaking;
     if (self->tls_ != nullptr && SSL_set_fd(self->tls_, self->socket_.native_handle()) != 1) {
       return self->fail_because("OpenSSL has no memory");

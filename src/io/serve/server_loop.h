@@ -29,9 +29,10 @@ constexpr std::string_view status_of(base::Code code) {
       return "501 Not Implemented";
     case base::Code::kUnavailable:
     case base::Code::kBusy:
-    case base::Code::kNoMemory:
     case base::Code::kCancelled:
       return "503 Service Unavailable";
+    case base::Code::kNoMemory:
+      return "507 Insufficient Storage";
     default:
       return "500 Internal Server Error";
   }
