@@ -64,8 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto server = io::serve::RangeServer::start({}, files).value();
   const std::string answer =
       io::testing::exchange(server->port(), {reinterpret_cast<const char*>(data), size});
-  constexpr std::array<std::string_view, 5> kBegins = {
-      "HTTP/1.1 206 ", "HTTP/1.1 400 ", "HTTP/1.1 404 ", "HTTP/1.1 405 ", "HTTP/1.1 416 "};
+  constexpr std::array<std::string_view, 7> kBegins = {
+      "HTTP/1.1 206 ", "HTTP/1.1 400 ", "HTTP/1.1 404 ", "HTTP/1.1 405 ",
+      "HTTP/1.1 411 ", "HTTP/1.1 413 ", "HTTP/1.1 416 "};
   FOREBAY_CHECK(answer.empty() || std::ranges::any_of(kBegins, [&](std::string_view begin) {
                   return answer.starts_with(begin);
                 }));
