@@ -13,6 +13,7 @@
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"
+#include "io/testing/comes_true.h"
 #include "io/testing/far_origin.h"
 #include "io/testing/raw_client.h"
 
@@ -53,11 +54,6 @@ class CacheFaultsTest : public ::testing::Test {
     base::ByteVector out(kFileBytes);
     ASSERT_TRUE(io::read_ranges(**file, {{0, out}}).ok());
     ASSERT_TRUE(std::ranges::equal(out, disk_.content(kPath)));
-  }
-  static bool comes_true(const std::function<bool()>& condition) {
-    const int64_t deadline_ns = io::monotonic_ns() + 5'000'000'000;
-    while (!condition() && io::monotonic_ns() < deadline_ns) ::usleep(1000);
-    return condition();
   }
 
   const std::string folder_;
@@ -120,7 +116,7 @@ TEST_F(CacheFaultsTest, WrongBytesThatAnotherProcessHoldsAreForgotten) {
   EXPECT_TRUE(read(io::Copies::kAnew));
   const uint64_t before = first.cache->stats().origin_bytes;
   // For a moment the first process is left alone.
-  EXPECT_TRUE(comes_true([&] {
+  EXPECT_TRUE(io::testing::comes_true([&] {
     EXPECT_TRUE(read(io::Copies::kAny));
     return first.cache->stats().origin_bytes > before;
   }));
@@ -130,7 +126,7 @@ TEST_F(CacheFaultsTest, MembersAreReachedByIpv6) {
   const Machine first = start("one", kSecret, "::1");
   const Machine second = start("two", kSecret, "::1");
   second.cache->join({first.cache->machine(), second.cache->machine()});
-  ASSERT_TRUE(comes_true([&] { return first.cache->stats().members == 2; }));
+  ASSERT_TRUE(io::testing::comes_true([&] { return first.cache->stats().members == 2; }));
   for (const Machine* machine : {&first, &second}) read_all(*machine);
   EXPECT_EQ(first.cache->stats().origin_bytes + second.cache->stats().origin_bytes, kFileBytes);
   EXPECT_EQ(first.cache->stats().peers.failures, 0u);

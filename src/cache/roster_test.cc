@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
-
-#include "io/machine.h"
+#include "io/testing/comes_true.h"
 
 namespace forebay::cache {
 namespace {
@@ -43,15 +40,6 @@ TEST(ReplaysTest, AProcessThatTakesOverCountsAnew) {
   EXPECT_FALSE(replays.take(message(9, 2)));
 }
 
-// Whether the condition comes true in time.
-bool comes_true(const std::function<bool()>& condition) {
-  const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
-  while (!condition() && io::monotonic_ns() < deadline_ns) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return condition();
-}
-
 // A machine of a job, on loopback.
 class Machine {
  public:
@@ -70,7 +58,7 @@ class Machine {
   Roster& roster() { return *roster_; }
   // Whether it comes to see so many members in time.
   bool sees(size_t count) const {
-    return comes_true([&] { return count_ == count; });
+    return io::testing::comes_true([&] { return count_ == count; });
   }
 
  private:
@@ -103,7 +91,7 @@ TEST(RosterTest, OfTwoProcessesWithOneIdOneGivesUpAndSaysSo) {
   const auto replaced = [&] {
     return first.roster().is_replaced() + second.roster().is_replaced();
   };
-  EXPECT_TRUE(comes_true([&] { return replaced() == 1; }));
+  EXPECT_TRUE(io::testing::comes_true([&] { return replaced() == 1; }));
   EXPECT_TRUE(other.sees(2));
 }
 
