@@ -17,8 +17,8 @@ max(N / (1/a + 1/b), N g), where g is what the consumer takes
 of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the near side's part of a core; G: the
   consumer's time over the host's
 gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
-cpu_saving_QUOTA_G: by how much the host's CPU seconds of all epochs fall; share_QUOTA_G: the near
-  side's batches of these
+cpu_saving_QUOTA_G: by how much the host's CPU seconds of all epochs but the first fall, in which
+  memory is touched for the first time; share_QUOTA_G: the near side's batches of these
 energy_saving_QUOTA_G: by how much energy falls in a model: a host's busy core takes 10 W, and the
   near side's is a slow one of 1 W, such as a storage device's, that is busy 1/QUOTA times as long
 memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: for a batch that it
@@ -166,7 +166,7 @@ def check_same(result: Any, alone: Any) -> None:
 
 
 class Point(NamedTuple):
-    """What one round measured: seconds of the fastest epoch, and sums of all of them."""
+    """What one round measured: seconds of the fastest epoch, and sums of all after the first."""
 
     a: float
     b: float
@@ -177,7 +177,7 @@ class Point(NamedTuple):
     alone_cpu: float  # seconds of all epochs, like the next two
     ours_cpu: float
     near_cpu: float
-    batches: int  # of all epochs
+    batches: int
     share: float  # the near side's
     late: float
     stored_bytes: float  # of a batch
@@ -201,15 +201,18 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
         check_same(results[name], alone)
     ours = results["ours"]
     mte, wrr = best(results["mte"])["seconds"], best(results["wrr"])["seconds"]
-    batches = sum(side["batches"] for side in ours["sides"])
+    first, last = ours["epochs"][0], ours["epochs"][-1]
+    received = last["near"] - first["near"]
     late = sum(side["late"] for side in ours["sides"])
-    all_batches = ours["batches"] * len(ours["epochs"])
-    share = batches / all_batches
+    batches = ours["batches"] * (len(ours["epochs"]) - 1)
+    near_cpu = ours["near_cpu"] * received / max(last["near"], 1)
     stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
-    alone_cpu, ours_cpu = (sum(epoch["cpu"] for epoch in one["epochs"]) for one in (alone, ours))
+    alone_cpu, ours_cpu = (
+        sum(epoch["cpu"] for epoch in one["epochs"][1:]) for one in (alone, ours)
+    )
     return Point(
         a, b, best(alone)["seconds"], best(ours)["seconds"], mte, wrr, alone_cpu, ours_cpu,
-        ours["near_cpu"], all_batches, share, late, stored / ours["batches"],
+        near_cpu, batches, received / batches, late, stored / ours["batches"],
     )  # fmt: skip
 
 

@@ -61,7 +61,11 @@ def trainer() -> Callable[[torch.Tensor, torch.Tensor], None]:
 
 
 def main() -> None:
-    """Runs the epochs, and prints seconds, CPU seconds and checksums of each."""
+    """Runs the epochs.
+
+    Prints seconds, CPU seconds and checksums of each, and how many batches the near sides had made
+    at its end.
+    """
     settings: dict[str, Any] = json.loads(sys.argv[1])
     sides, policy = settings["sides"], settings["policy"]
     prep = forebay.Prep(sides, policy=policy) if sides else None
@@ -91,8 +95,9 @@ def main() -> None:
                 print(time.perf_counter(), flush=True)
         took = time.perf_counter() - began
         cpu = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - cpu
-        epochs.append({"began": began, "seconds": took, "cpu": cpu, "sums": sums})
-    sides = loader.near_sides()
+        sides = loader.near_sides()
+        near = sum(side["batches"] for side in sides)
+        epochs.append({"began": began, "seconds": took, "cpu": cpu, "sums": sums, "near": near})
     out = {"epochs": epochs, "batches": len(loader), "sides": sides, "policy": policy}
     print(json.dumps(out))
 

@@ -191,6 +191,13 @@ void ScratchFiles::close(const std::string& name) const {
   open_.erase(opened);
 }
 
+Status ScratchFiles::rename(const std::string& from, const std::string& to) const {
+  close(from);
+  const std::string path = join_path(folder_, from);
+  if (::rename(path.c_str(), join_path(folder_, to).c_str()) != 0) return fail_errno("rename", path);
+  return {};
+}
+
 void ScratchFiles::remove(const std::string& name) const {
   close(name);
   ::unlink(join_path(folder_, name).c_str());

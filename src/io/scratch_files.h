@@ -73,6 +73,8 @@ class ScratchFiles {
   bool punch(const std::string& name, uint64_t offset, uint64_t length) const;
   // The same from `size` on.
   void cut(const std::string& name, uint64_t size) const;
+  // The file gets another name, which no other file has. Errors: kNotFound, kIo.
+  Status rename(const std::string& from, const std::string& to) const EXCLUDES(mutex_);
   // Nobody uses the file any more.
   void remove(const std::string& name) const EXCLUDES(mutex_);
 

@@ -12,7 +12,7 @@ constexpr std::string_view kPrefix = "forebay-prep-";
 
 }  // namespace
 
-BatchFile::~BatchFile() { folder_->remove(name_, bytes_); }
+BatchFile::~BatchFile() { folder_->remove(*this); }
 
 Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent,
                                                        uint64_t bytes_max) {
@@ -33,14 +33,17 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
   return out;
 }
 
-bool BatchFolder::take_room(uint64_t bytes) {
+// Takes room for a file of so many bytes in place of what it has.
+bool BatchFolder::take_room(uint64_t bytes, BatchFile* file) {
   MutexLock lock(mutex_);
-  while (bytes > bytes_max_ - bytes_ && going_bytes_ > 0) removed_.wait(mutex_);
-  if (bytes > bytes_max_ - bytes_) {
+  const auto fits = [&]() REQUIRES(mutex_) { return bytes <= bytes_max_ - bytes_ + file->bytes_; };
+  while (!fits() && going_bytes_ > 0) removed_.wait(mutex_);
+  if (!fits()) {
     trouble_ = "there is no more room in it";
     return false;
   }
-  bytes_ += bytes;
+  bytes_ += bytes - file->bytes_;
+  file->bytes_ = bytes;
   return true;
 }
 
@@ -49,10 +52,10 @@ BatchFolder::~BatchFolder() {
   remover_.wait();
 }
 
-void BatchFolder::remove(const std::string& name, uint64_t bytes) {
+void BatchFolder::remove(const BatchFile& file) {
   MutexLock lock(mutex_);
-  going_bytes_ += bytes;
-  to_remove_.push({name, bytes});
+  going_bytes_ += file.bytes();
+  to_remove_.push({file.name(), file.bytes()});
 }
 
 void BatchFolder::remove_files() {
@@ -65,7 +68,12 @@ void BatchFolder::remove_files() {
   }
 }
 
-Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const {
+Status BatchFolder::put(const BatchBytes& batch, BatchFile* file) const {
+  const std::string name = io::random_file_name();
+  // One that somebody has removed is made anew.
+  if (!file->name_.empty()) static_cast<void>(files_->rename(file->name_, name));
+  file->name_ = name;
+  files_->cut(name, batch.bytes);
   RETURN_IF_ERROR(files_->write(name, 0, batch.head));
   uint64_t offset = batch.head.size();
   for (const Bytes piece : batch.rest) {
@@ -76,11 +84,12 @@ Status BatchFolder::put(const std::string& name, const BatchBytes& batch) const 
   return {};
 }
 
-std::shared_ptr<const BatchFile> BatchFolder::write(const BatchBytes& batch) {
-  if (!take_room(batch.bytes)) return nullptr;
-  auto file =
-      std::make_shared<const BatchFile>(shared_from_this(), io::random_file_name(), batch.bytes);
-  const Status written = put(file->name(), batch);
+std::unique_ptr<BatchFile> BatchFolder::write(const BatchBytes& batch,
+                                              std::unique_ptr<BatchFile> over) {
+  auto file = over != nullptr ? std::move(over)
+                              : std::unique_ptr<BatchFile>(new BatchFile(shared_from_this()));
+  if (!take_room(batch.bytes, file.get())) return nullptr;
+  const Status written = put(batch, file.get());
   if (written.ok()) return file;
   MutexLock lock(mutex_);
   trouble_ = written.message();

@@ -15,11 +15,9 @@ namespace forebay::prep {
 
 class BatchFolder;
 
-// A batch in the folder, which is removed with its last owner.
+// A batch in the folder, which is removed with this.
 class BatchFile {
  public:
-  BatchFile(std::shared_ptr<BatchFolder> folder, std::string name, uint64_t bytes)
-      : folder_(std::move(folder)), name_(std::move(name)), bytes_(bytes) {}
   ~BatchFile();
   BatchFile(const BatchFile&) = delete;
   BatchFile& operator=(const BatchFile&) = delete;
@@ -27,12 +25,15 @@ class BatchFile {
   uint64_t bytes() const { return bytes_; }
 
  private:
+  friend class BatchFolder;
+  explicit BatchFile(std::shared_ptr<BatchFolder> folder) : folder_(std::move(folder)) {}
+
   const std::shared_ptr<BatchFolder> folder_;
-  const std::string name_;
-  const uint64_t bytes_;
+  std::string name_ = {};  // empty: there is no file yet
+  uint64_t bytes_ = 0;     // that it has, or will have
 };
 
-// Any thread may call anything. A file's last owner need not wait until it is removed.
+// Any thread may call anything. A file's owner need not wait until it is removed.
 class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
  public:
   // Makes a folder of its own in `parent`, which is there, and removes those of near sides that
@@ -45,7 +46,10 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
   const std::string& mark() const { return mark_; }
   // Writes a batch, and waits before for files that are being removed if it needs their room. Null
   // where there is no room for it, or where writing fails, which is tried again with the next one.
-  std::shared_ptr<const BatchFile> write(const BatchBytes& batch) EXCLUDES(mutex_);
+  // `over` is a file that nobody reads any more, or null: the batch takes its place under another
+  // name, because new pages or blocks cost the system more time than those of a file that is there.
+  std::unique_ptr<BatchFile> write(const BatchBytes& batch, std::unique_ptr<BatchFile> over)
+      EXCLUDES(mutex_);
   // Why a batch could not be written; empty: all could.
   std::string trouble() const EXCLUDES(mutex_);
 
@@ -54,9 +58,9 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
   explicit BatchFolder(uint64_t bytes_max) : bytes_max_(bytes_max) {}
   void remove_files() EXCLUDES(mutex_);
 
-  Status put(const std::string& name, const BatchBytes& batch) const;
-  bool take_room(uint64_t bytes) EXCLUDES(mutex_);
-  void remove(const std::string& name, uint64_t bytes) EXCLUDES(mutex_);
+  Status put(const BatchBytes& batch, BatchFile* file) const;
+  bool take_room(uint64_t bytes, BatchFile* file) EXCLUDES(mutex_);
+  void remove(const BatchFile& file) EXCLUDES(mutex_);
 
   const uint64_t bytes_max_;
   std::unique_ptr<io::ScratchFiles> files_;

@@ -2,6 +2,7 @@
 #include "prep/kept_steps.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -54,6 +55,11 @@ class WorkTest : public feed::RemoteTest {
   static std::string file_of(Work& work, uint64_t step) {
     const Made made = ask(work, step, Asked::kFile);
     return decode_file_answer(base::as_text(made->pieces[0])).value().name;
+  }
+
+  static ptrdiff_t files_in(const std::string& folder) {
+    const std::filesystem::directory_iterator files(folder);
+    return std::distance(begin(files), end(files));
   }
 
   WorkCounts counts_;
@@ -122,10 +128,10 @@ TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
     EXPECT_EQ(counts_.steps, 1u);
     EXPECT_TRUE(is_there(name));
     ASSERT_TRUE(ask(*work, 5, Asked::kOver));
-    EXPECT_TRUE(comes_true([&] { return !is_there(name); }));
     const std::string again = file_of(*work, 5);  // it is made again
     EXPECT_EQ(counts_.steps, 2u);
     EXPECT_TRUE(is_there(again));
+    EXPECT_FALSE(is_there(name));
 
     ASSERT_TRUE(ask(*work, 6, Asked::kKeepFile));
     work->drop_kept();
@@ -136,10 +142,46 @@ TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
     EXPECT_GT(ask(*work, 7)->pieces.size(), 1u);
   }
   // The lock and the mark are left.
-  EXPECT_TRUE(comes_true([&] {
-    const std::filesystem::directory_iterator files(folder->path());
-    return std::distance(begin(files), end(files)) == 2;
-  }));
+  EXPECT_TRUE(comes_true([&] { return files_in(folder->path()) == 2; }));
+  std::filesystem::remove_all(parent);
+}
+
+// The inode's number tells whether a file is the same one.
+TEST_F(WorkTest, AFileThatIsOverTakesTheNextBatch) {
+  const std::string parent = testing::TempDir() + "spare_files_" + std::to_string(::getpid());
+  std::filesystem::create_directory(parent);
+  const auto folder = BatchFolder::open(parent, 100'000'000).value();
+  const auto path = [&](const std::string& name) { return folder->path() + "/" + name; };
+  const auto number_of = [&](const std::string& name) {
+    struct stat info{};
+    EXPECT_EQ(::stat(path(name).c_str(), &info), 0) << name;
+    return info.st_ino;
+  };
+  {
+    const auto work = open(100'000'000, folder);
+    const std::string first = file_of(*work, 1);
+    const auto number = number_of(first);
+    const auto bytes = std::filesystem::file_size(path(first));
+    const std::string other = file_of(*work, 2);
+    EXPECT_NE(number_of(other), number);  // the first one is still to be read
+    ASSERT_TRUE(ask(*work, 1, Asked::kOver));
+    std::filesystem::resize_file(path(first), bytes + 1000);
+    const std::string third = file_of(*work, 3);
+    EXPECT_EQ(number_of(third), number);
+    EXPECT_NE(third, first);  // who asks for the first one late does not get the third
+    EXPECT_EQ(std::filesystem::file_size(path(third)), bytes);
+    // As many as may stay, and no more.
+    for (uint64_t step = 4; step < 8; ++step) file_of(*work, step);
+    for (uint64_t step = 2; step < 8; ++step) ASSERT_TRUE(ask(*work, step, Asked::kOver));
+    EXPECT_TRUE(comes_true([&] { return files_in(folder->path()) == 2 + 2; }));
+    // Those that somebody has removed are made anew.
+    for (const auto& entry : std::filesystem::directory_iterator(folder->path())) {
+      if (entry.file_size() == bytes) std::filesystem::remove(entry.path());
+    }
+    EXPECT_EQ(std::filesystem::file_size(path(file_of(*work, 0))), bytes);
+    EXPECT_EQ(folder->trouble(), "");
+  }
+  EXPECT_TRUE(comes_true([&] { return files_in(folder->path()) == 2; }));
   std::filesystem::remove_all(parent);
 }
 

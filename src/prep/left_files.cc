@@ -13,16 +13,25 @@ constexpr int64_t kToldNs = 60'000'000'000;
 
 }  // namespace
 
-// The files themselves are removed without the lock.
 template <class Goes>
 void LeftFiles::drop_where(const Goes& goes) {
-  std::vector<Left> dropped;
   MutexLock lock(mutex_);
-  std::erase_if(files_, [&](auto& left) {
-    const bool is_over = goes(left.first, left.second);
-    if (is_over) dropped.push_back(std::move(left.second));
-    return is_over;
-  });
+  for (auto at = files_.begin(); at != files_.end();) {
+    if (!goes(at->first, at->second)) {
+      ++at;
+      continue;
+    }
+    if (spare_.size() < kSpareMost) spare_.push_back(std::move(at->second.file));
+    at = files_.erase(at);
+  }
+}
+
+std::unique_ptr<BatchFile> LeftFiles::take_spare() {
+  MutexLock lock(mutex_);
+  if (spare_.empty()) return nullptr;
+  auto out = std::move(spare_.back());
+  spare_.pop_back();
+  return out;
 }
 
 std::optional<FileAnswer> LeftFiles::leave(const Step& step, const BatchBytes& batch,
@@ -32,8 +41,12 @@ std::optional<FileAnswer> LeftFiles::leave(const Step& step, const BatchBytes& b
   drop_where([&](const Step&, const Left& left) {
     return !left.is_kept && left.told_ns < now_ns - kToldNs;
   });
-  auto file = folder_->write(batch);
-  if (file == nullptr) return std::nullopt;
+  auto file = folder_->write(batch, take_spare());
+  if (file == nullptr) {
+    MutexLock lock(mutex_);
+    spare_.clear();
+    return std::nullopt;
+  }
   FileAnswer answer{file->name(), file->bytes()};
   MutexLock lock(mutex_);
   files_.insert_or_assign(step, Left{std::move(file), is_kept, now_ns});

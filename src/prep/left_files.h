@@ -32,17 +32,22 @@ class LeftFiles {
 
  private:
   struct Left {
-    std::shared_ptr<const BatchFile> file;
+    std::unique_ptr<BatchFile> file;
     bool is_kept = false;
     int64_t told_ns = 0;
   };
 
+  // So few files stay when they are over, for the next batches.
+  static constexpr size_t kSpareMost = 2;
+
   template <class Goes>
   void drop_where(const Goes& goes) EXCLUDES(mutex_);
+  std::unique_ptr<BatchFile> take_spare() EXCLUDES(mutex_);
 
   const std::shared_ptr<BatchFolder> folder_;
   base::Mutex mutex_;
   std::map<Step, Left> files_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<BatchFile>> spare_ GUARDED_BY(mutex_);
 };
 
 }  // namespace forebay::prep

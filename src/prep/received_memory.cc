@@ -5,6 +5,7 @@
 namespace forebay::prep {
 
 std::shared_ptr<uint8_t> ReceivedMemory::take(uint64_t bytes) {
+  if (bytes < kKeptLeast) return {new uint8_t[bytes], std::default_delete<uint8_t[]>()};
   auto buffer = std::make_unique<io::LargeBuffer>(find(bytes));
   uint8_t* const memory = buffer->data();
   auto give_back = [pool = weak_from_this(),

@@ -20,6 +20,9 @@ class ReceivedMemory : public std::enable_shared_from_this<ReceivedMemory> {
  private:
   // Batches come and go one by one, so few are free at a time.
   static constexpr size_t kFreeKept = 4;
+  // Bytes. Less is text, say an answer that names a file, and must not drive out memory for
+  // batches.
+  static constexpr uint64_t kKeptLeast = 64 << 10;
 
   io::LargeBuffer find(uint64_t bytes) EXCLUDES(mutex_);
   void give_back(io::LargeBuffer buffer) EXCLUDES(mutex_);

@@ -44,6 +44,17 @@ TEST(ReceivedMemory, OfAnotherSizeIsNotTaken) {
   EXPECT_EQ(pool->take(kBytes).get(), first);
 }
 
+// Each batch that comes as a file comes with a short answer that names it.
+TEST(ReceivedMemory, LittleDoesNotDriveLargeMemoryOut) {
+  constexpr uint64_t kLarge = 64 << 20;
+  const auto pool = std::make_shared<ReceivedMemory>();
+  pool->take(kLarge).get()[kLarge / 2] = 42;
+  std::vector<std::shared_ptr<uint8_t>> answers;
+  for (int i = 0; i < 10; ++i) answers.push_back(pool->take(100));
+  answers.clear();
+  EXPECT_EQ(pool->take(kLarge).get()[kLarge / 2], 42);
+}
+
 TEST(ReceivedMemory, OutlivesItsPool) {
   auto pool = std::make_shared<ReceivedMemory>();
   const auto memory = pool->take(kBytes);

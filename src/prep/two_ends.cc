@@ -223,10 +223,8 @@ std::vector<StepNumber> TwoEnds::over() const {
   return prongs_ == nullptr ? std::vector<StepNumber>() : prongs_->over();
 }
 
-// Notes a request that begins; returns what makes it unwanted, and the life that it belongs to.
-std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> TwoEnds::begin_request(StepNumber step,
-                                                                               uint32_t side,
-                                                                               Asked asked) {
+// Notes a request that begins.
+TwoEnds::Request TwoEnds::begin_request(StepNumber step, uint32_t side, Asked asked) {
   const auto unwanted = std::make_shared<std::atomic<bool>>(false);
   MutexLock lock(mutex_);
   fetches_[{side, step}] = unwanted;
@@ -236,12 +234,12 @@ std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> TwoEnds::begin_request(S
 }
 
 void TwoEnds::ask(StepNumber step, uint32_t side) {
-  const auto [unwanted, life] = begin_request(step, side, Asked::kSend);
+  const Request request = begin_request(step, side, Asked::kSend);
   Expected expected = expected_;
   expected.epoch = step / setup_.prongs.steps_each;
   expected.step = step % setup_.prongs.steps_each;
-  client_->fetch(setup_.places[side], expected, unwanted,
-                 [this, life = life, step, side](Result<NearClient::Fetched> fetched) {
+  client_->fetch(setup_.places[side], expected, request.unwanted,
+                 [this, life = request.life, step, side](Result<NearClient::Fetched> fetched) {
                    take_fetched(life, step, side, std::move(fetched));
                  });
 }
@@ -254,9 +252,9 @@ StepPath TwoEnds::path_of(StepNumber step, Asked asked) const {
 void TwoEnds::ask_to_keep(StepNumber step, uint32_t side) {
   const SidePlace& place = setup_.places[side];
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
-  const auto [unwanted, life] = begin_request(step, side, asked);
-  client_->tell(place, text_of(path_of(step, asked)), unwanted,
-                [this, life = life, step, side](const Status& status) {
+  const Request request = begin_request(step, side, asked);
+  client_->tell(place, text_of(path_of(step, asked)), request.unwanted,
+                [this, life = request.life, step, side](const Status& status) {
                   take_kept(life, step, side, status);
                 });
 }

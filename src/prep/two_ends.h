@@ -95,15 +95,18 @@ class TwoEnds final : public feed::StepFilter {
     feed::Prepared received = {};
     bool is_rescue = false;
   };
+  // A request that begins: what makes it unwanted, and the life that it belongs to.
+  struct Request {
+    std::shared_ptr<std::atomic<bool>> unwanted;
+    uint64_t life;
+  };
   plan::StepNumber number(uint64_t epoch, uint64_t step) const {
     return epoch * setup_.prongs.steps_each + step;
   }
   std::vector<plan::ProngAction> tell(plan::ProngEvent::Kind kind, plan::StepNumber step = 0,
                                       uint32_t side = 0) REQUIRES(mutex_);
   void act(const std::vector<plan::ProngAction>& actions) EXCLUDES(mutex_);
-  std::pair<std::shared_ptr<std::atomic<bool>>, uint64_t> begin_request(plan::StepNumber step,
-                                                                        uint32_t side, Asked asked)
-      EXCLUDES(mutex_);
+  Request begin_request(plan::StepNumber step, uint32_t side, Asked asked) EXCLUDES(mutex_);
   void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void ask_to_keep(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
