@@ -27,8 +27,8 @@ memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: f
 receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about
 of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
 mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - s), where s
-  is what the consumer takes: sending is hidden behind it (src/plan/two_ended.cc). Where it takes as
-  long as a, the form is N s
+  is what the consumer takes or, if that is longer, what the host takes to receive a batch: one is
+  hidden behind the other (src/plan/two_ended.cc). Where s is as long as a, the form is N s
 vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
 dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
   (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths.
@@ -141,7 +141,9 @@ def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[tuple[str, int
     """Runs a near side in a control group; gives its URL and its process."""
     command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
     words = ["--listen", "127.0.0.1:0", "--threads", "1"]
-    words += [] if is_sent else ["--folder", str(data.parent)]
+    # MTE keeps up to half of an epoch.
+    words += [] if is_sent else ["--folder", str(data.parent), "--folder-bytes", "5GB"]
+    words += ["--processes", "1"]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -222,14 +224,16 @@ def figures_of(
     """A round's figures."""
     a, b = point.a, point.b
     bound = batches / (1 / a + 1 / b)
+    received = 0 if pace == "net" else point.share * point.batches  # training takes CPU time too
+    made_cpu = (1 - point.share) * point.alone_cpu
+    receive = (point.ours_cpu - made_cpu) / received if received else None
     form = 0.0
     if pace != "net":
-        s = float(pace) * a
-        bound = max(bound, batches * s)
+        g = float(pace) * a
+        bound = max(bound, batches * g)
+        s = max(g, receive or 0)
         form = batches * (s if s >= a else max(s, a * b / (a + b - s)))
-    received = 0 if pace == "net" else point.share * point.batches  # training takes CPU time too
     made_bytes = 2 * point.stored_bytes + BATCH_BYTES
-    made_cpu = (1 - point.share) * point.alone_cpu
     return {
         "of_bound": None if pace == "net" else point.ours / bound,
         "gain": point.alone / point.ours - 1,
@@ -245,7 +249,7 @@ def figures_of(
         - (point.ours_cpu * HOST_WATTS + point.near_cpu / quota * NEAR_WATTS)
         / (point.alone_cpu * HOST_WATTS),
         "memory_saving": point.share * (1 - 2 * BATCH_BYTES / made_bytes) if is_file else None,
-        "receive": (point.ours_cpu - made_cpu) / received if received else None,
+        "receive": receive,
     }
 
 

@@ -88,6 +88,7 @@ class Engine : public Prongs {
   double host_step_ns() const;
   double side_step_ns(uint32_t side) const;
   double transfer_ns(uint32_t side) const;
+  double transfer_most_ns(uint32_t side) const;
   double rescue_ns() const;
   double host_free_ns() const;               // when it has finished what it has begun
   double side_free_ns(uint32_t side) const;  // the same

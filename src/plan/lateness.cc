@@ -42,6 +42,13 @@ double Engine::transfer_ns(uint32_t number) const {
   return step.is_known() ? step.ns() : side_step_ns(number);
 }
 
+// How long the first step that a side sends may take. Preparing it again takes one of the host's
+// periods, and the host's work makes receiving slow.
+double Engine::transfer_most_ns(uint32_t number) const {
+  const double host_ns = host_period_.step().ns();  // 0: not known
+  return (1 + kLatePeriods) * std::max(transfer_ns(number), host_ns);
+}
+
 double Engine::rescue_ns() const {
   // It shares the processors with the step that the host is at and with other rescues.
   const size_t sharing = 1 + (host_queue_.empty() ? 0 : 1) + rescuing_.size();
@@ -140,7 +147,7 @@ void Engine::take_back_late() {
     const bool is_sending_late =
         !side.sending.empty() &&
         now_ns_ >= side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns) +
-                       (1 + kLatePeriods) * transfer_ns(number);
+                       transfer_most_ns(number);
     if (is_sending_late) late = side.sending;
     // Those after it are as late as the first one.
     const bool is_first_late = !side.queue.empty() && now_ns_ >= side.begun_ns + wait_ns;
@@ -213,8 +220,7 @@ double Engine::next_wake_ns() {
     if (side.is_up && side.rest_until_ns > now_ns_) wake_ns = std::min(wake_ns, side.rest_until_ns);
     if (!side.sending.empty()) {
       const double asked_ns = ledger_.at(side.sending.front()).asked_ns;
-      wake_ns = std::min(
-          wake_ns, side.transfer.start_ns(asked_ns) + (1 + kLatePeriods) * transfer_ns(number));
+      wake_ns = std::min(wake_ns, side.transfer.start_ns(asked_ns) + transfer_most_ns(number));
     }
     if (!side.queue.empty()) wake_ns = std::min(wake_ns, side.begun_ns + wait_ns);
   }

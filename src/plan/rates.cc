@@ -27,6 +27,10 @@ void Period::add(double sample_ns) {
   ns_ += (median - ns_) * (is_other ? 1 : 0.25);
 }
 
+double Period::least_ns() const {
+  return samples_ < last_ns_.size() ? 0 : *std::min_element(last_ns_.begin(), last_ns_.end());
+}
+
 void Period::add_unfinished(double elapsed_ns) {
   if (elapsed_ns <= ns_) return;
   // The first time it may just be late.

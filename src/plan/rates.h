@@ -19,6 +19,9 @@ class Period {
   bool is_known() const { return ns_ > 0; }
   bool is_sure() const { return samples_ > 0; }
   double ns() const { return ns_; }  // 0: not known
+  // The least of the last three steps, which is what one takes when little delays it. 0 until there
+  // were three.
+  double least_ns() const;
 
  private:
   double ns_ = 0;

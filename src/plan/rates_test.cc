@@ -86,5 +86,17 @@ TEST(PeriodOfMaker, AStepBeginsWhenTheOneBeforeIsReady) {
   EXPECT_EQ(maker.start_ns(110), 110);
 }
 
+TEST(Period, TheLeastIsOfTheLastThree) {
+  Period period;
+  period.add(30);
+  period.add(1);
+  EXPECT_EQ(period.least_ns(), 0);  // the first steps are no measure
+  period.add(5);
+  EXPECT_EQ(period.least_ns(), 1);
+  period.add(9);
+  period.add(7);
+  EXPECT_EQ(period.least_ns(), 5);
+}
+
 }  // namespace
 }  // namespace forebay::plan

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace forebay::plan {
 
@@ -48,6 +49,8 @@ TwoEnded::Tail& TwoEnded::tail(uint64_t number) {
 void TwoEnded::plan() {
   tails_.erase(tails_.begin(), tails_.lower_bound(epoch()));
   if (is_mte()) {
+    // It was fixed in the epoch before, by what was known then.
+    if (std::exchange(fixed_for_, epoch()) != epoch()) tail(epoch()).is_fixed = false;
     fix(epoch());
     give_up_promises();
     give_up_kept();
@@ -145,14 +148,15 @@ bool TwoEnded::host_shall_make(StepNumber step) {
 
 // What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent
 // ahead, so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of
-// several sides the one decides whose part takes the longest to send.
+// several sides the one decides whose part takes the longest to send. The host's work delays
+// sending until the tail is drained, so that what sending takes then is the least that was seen.
 double TwoEnded::drain_step_ns() const {
   double drain_ns = consumer_step_ns();
   for (const Side& side : sides()) {
     const Period& step = side.period.step();
     if (!side.is_up || !step.is_sure()) continue;
     const double share = sides_step_ns() / step.ns();
-    drain_ns = std::max(drain_ns, share * side.transfer.step().ns());
+    drain_ns = std::max(drain_ns, share * side.transfer.step().least_ns());
   }
   return drain_ns;
 }
@@ -248,7 +252,7 @@ void TwoEnded::give_up_kept() {
     if (entry.place == Place::kSent || entry.place == Place::kHere) ++before;
     if (entry.place != Place::kKept) continue;
     const auto sent = static_cast<double>(sides()[entry.side].sending.size() + 1);
-    const double sent_ns = now() + sent * sides()[entry.side].transfer.step().ns();
+    const double sent_ns = now() + sent * sides()[entry.side].transfer.step().least_ns();
     const double needed_ns = consumer_ns() + before * consumer_step_ns();
     if (sent_ns > std::max(needed_ns, now() + rescue_ns())) take_back(step - 1);
     return;

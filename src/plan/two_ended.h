@@ -49,6 +49,7 @@ class TwoEnded final : public Engine {
   void give_up_kept();
 
   std::map<uint64_t, Tail> tails_;
+  uint64_t fixed_for_ = 0;  // the epoch whose part was fixed anew when it began
 };
 
 }  // namespace forebay::plan

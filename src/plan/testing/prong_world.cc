@@ -216,7 +216,11 @@ void ProngWorld::start_line(uint32_t number) {
   Side& side = sides_[number];
   const uint64_t line = ++side.line;
   if (side.sending.empty()) return;
-  at(now() + model_.sides[number].transfer_ns, [this, number, line] {
+  const std::vector<double>& first = model_.sides[number].first_transfers_ns;
+  const bool is_first = side.transfers < first.size();
+  const double transfer_ns = is_first ? first[side.transfers] : model_.sides[number].transfer_ns;
+  ++side.transfers;
+  at(now() + transfer_ns, [this, number, line] {
     Side& sender = sides_[number];
     if (line != sender.line) return;
     const StepNumber step = sender.sending.front();

@@ -21,6 +21,7 @@ struct SideModel {
   // Other worlds of the same simulator use these, too. Null: the side has its own, of that speed.
   std::shared_ptr<Processors> processors = {};
   double transfer_ns = 0;  // one step after the other, beside the making of the next
+  std::vector<double> first_transfers_ns = {};  // the first ones, if they take other times
   // Moments at which the side goes down and comes up again, in turn. Ascending.
   std::vector<double> changes_ns = {};
   double failing = 0;  // the probability that it cannot prepare a step
@@ -86,6 +87,7 @@ class ProngWorld {
     std::set<StepNumber> kept;
     std::deque<StepNumber> sending;  // the first one is on its way
     uint64_t line = 0;               // numbers what is on its way
+    uint64_t transfers = 0;          // that were begun
   };
   double now() const { return static_cast<double>(sim_.clock().now_ns()); }
   void at(double time_ns, std::function<void()> event);
