@@ -1,5 +1,6 @@
 #include "io/children.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@ void close_marked() {
 }  // namespace
 
 void close_in_children(int fd) {
+  // This alone does for programs that a child runs, also where it was not made by fork().
+  if (fd >= 0) static_cast<void>(::fcntl(fd, F_SETFD, FD_CLOEXEC));
   static const int begun = ::pthread_atfork(nullptr, nullptr, &close_marked);
   const auto number = static_cast<size_t>(fd);
   if (begun == 0 && fd >= 0 && number < kDescriptors) {

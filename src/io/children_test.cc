@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
+#include <string>
 
 namespace forebay::io {
 namespace {
@@ -26,6 +30,28 @@ TEST(ChildrenTest, ADescriptorIsClosedInChildrenUntilItIsKept) {
   EXPECT_NE(::fcntl(fd, F_GETFD), -1);
   keep_in_children(fd);
   EXPECT_TRUE(child_has(fd));
+  ::close(fd);
+}
+
+// posix_spawn() calls no handlers of pthread_atfork().
+TEST(ChildrenTest, ProgramsThatAreRunDoNotHaveIt) {
+  const int fd = ::open("/dev/null", O_RDONLY);
+  ASSERT_GE(fd, 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const auto is_in_program = [&path] {
+    std::array<const char*, 4> words = {"test", "-e", path.c_str(), nullptr};
+    pid_t child = 0;
+    EXPECT_EQ(::posix_spawnp(&child, words[0], nullptr, nullptr,
+                             const_cast<char* const*>(words.data()), ::environ),
+              0);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status) == 0;
+  };
+  EXPECT_TRUE(is_in_program());
+  close_in_children(fd);
+  EXPECT_FALSE(is_in_program());
+  keep_in_children(fd);
   ::close(fd);
 }
 

@@ -1,8 +1,12 @@
 #include "prep/two_ended_feed.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "feed/bad_list.h"
 #include "feed/plan.h"
 #include "feed/steps_over.h"
+#include "io/machine.h"
 #include "io/scratch_files.h"
 #include "prep/job.h"
 #include "prep/two_ends.h"
@@ -61,12 +65,13 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   bool wait_ms(int ms) override;
   Result<std::shared_ptr<const Batch>> next() override;
   FeedState state() const override { return is_alone_ ? host_->state() : state_; }
-  feed::FeedStats stats() const override { return host_->stats(); }
+  feed::FeedStats stats() const override;
   feed::Trace& trace() override { return host_->trace(); }
   PrepStats prep_stats() const override { return ends_->stats(); }
 
  private:
   void look_at_host();
+  bool wait_for_ends_ms(int ms);
   void follow();
   StepNumber number_of(const FeedState& state) const {
     return state.epoch * steps_.count() + steps_.step_at(state.position).value();
@@ -79,6 +84,10 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
   bool is_alone_ = true;  // the epoch is a list, or nothing was started
   bool is_greeted_ = false;
+  // What the host's feed does not see: waits for any step, and samples of steps that it did not
+  // give.
+  std::atomic<int64_t> wait_ns_ = 0;
+  std::atomic<uint64_t> other_samples_ = 0;
   // What the host's feed gave before its turn: a batch, an error, or null at the epoch's end.
   std::optional<Result<std::shared_ptr<const Batch>>> host_has_;
   const std::shared_ptr<TwoEnds> ends_;
@@ -139,10 +148,24 @@ void TwoEndedFeedImpl::look_at_host() {
   host_has_ = host_->next();
 }
 
+feed::FeedStats TwoEndedFeedImpl::stats() const {
+  feed::FeedStats stats = host_->stats();
+  stats.wait_ns += wait_ns_;
+  stats.samples += other_samples_;
+  return stats;
+}
+
+bool TwoEndedFeedImpl::wait_for_ends_ms(int ms) {
+  const int64_t begin_ns = io::monotonic_ns();
+  const bool is_ready = ends_->wait_ms(ms);
+  wait_ns_ += io::monotonic_ns() - begin_ns;
+  return is_ready;
+}
+
 bool TwoEndedFeedImpl::wait_ms(int ms) {
   if (is_alone_) return host_->wait_ms(ms);
   if (state_.position == steps_.end) return true;
-  while (!ends_->wait_ms(std::min(ms, kLookMs))) {
+  while (!wait_for_ends_ms(std::min(ms, kLookMs))) {
     look_at_host();
     if (host_has_ && !*host_has_) return true;
     if (ms <= kLookMs) return false;
@@ -165,6 +188,7 @@ Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
   if (given.batch) {
     batch = std::move(given.batch->batch);
     bad = std::move(given.batch->bad);
+    other_samples_ += static_cast<uint64_t>(std::ranges::count(batch->valid, uint8_t{1}));
   } else {
     auto made = host_has_ ? std::exchange(host_has_, std::nullopt).value() : host_->next();
     if (!made) return made;

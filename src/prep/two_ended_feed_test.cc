@@ -148,6 +148,28 @@ TEST_F(TwoEndedFilesTest, AFolderThatCannotBeUsedIsAnError) {
   EXPECT_NE(open(parent_ + "/file").message().find("is not a folder"), std::string::npos);
 }
 
+// Figures tell the user what holds the loop back, so that those of near sides must be in them.
+TEST_F(TwoEndedFeedTest, WaitsAndSamplesOfBothEndsAreCounted) {
+  const auto side = serve();
+  const auto feed = open_with({.sides = {url(*side)}});
+  uint64_t samples = 0;
+  const int64_t begin_ns = io::monotonic_ns();
+  for (uint64_t epoch = 0; feed->prep_stats().sides[0].steps < 5; ++epoch) {
+    ASSERT_TRUE(feed->start({.epoch = epoch}).ok());
+    for (;;) {
+      const auto batch = feed->next();
+      ASSERT_TRUE(batch) << batch.error().message();
+      if (*batch == nullptr) break;
+      samples += static_cast<uint64_t>(std::ranges::count((*batch)->valid, uint8_t{1}));
+    }
+  }
+  const int64_t took_ns = io::monotonic_ns() - begin_ns;
+  const feed::FeedStats stats = feed->stats();
+  EXPECT_EQ(stats.samples, samples);
+  EXPECT_LE(stats.wait_ns, took_ns);
+  EXPECT_GT(stats.wait_ns, took_ns / 2);  // this loop hardly does anything but wait
+}
+
 TEST_F(TwoEndedFeedTest, ItGoesOnInTheMiddle) {
   const auto plain = start(dataset(*fs_), options());
   const auto expected = epochs(*plain, 0, 3);
