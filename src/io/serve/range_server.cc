@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <system_error>
+#include <utility>
 
 #include "io/children.h"
 #include "io/machine.h"
@@ -176,16 +177,18 @@ bool RangeServer::Loop::ask(const Question& question,
                             std::function<void(Result<MadeAnswer>)> then) {
   if (ended_) return false;
   ++reads_;
-  const bool is_asked =
-      files_.answer(question, [this, then = std::move(then)](Result<MadeAnswer> made) {
-        auto shared = std::make_shared<Result<MadeAnswer>>(std::move(made));
-        base::MutexLock lock(mutex_);
-        asio::post(context_, [this, then, shared] {
-          --reads_;
-          end_if_idle();
-          then(std::move(*shared));
-        });
-      });
+  // It owns a connection, which must not outlive the loop. Whoever is asked may keep the function
+  // that it has called.
+  const auto owner = std::make_shared<decltype(then)>(std::move(then));
+  const bool is_asked = files_.answer(question, [this, owner](Result<MadeAnswer> made) {
+    auto shared = std::make_shared<Result<MadeAnswer>>(std::move(made));
+    base::MutexLock lock(mutex_);
+    asio::post(context_, [this, then = std::exchange(*owner, nullptr), shared] {
+      --reads_;
+      end_if_idle();
+      then(std::move(*shared));
+    });
+  });
   if (!is_asked) --reads_;
   return is_asked;
 }
@@ -196,10 +199,11 @@ void RangeServer::Loop::read(For whom, const std::string& path, std::vector<Rang
   // read.
   if (ended_) return then({Code::kCancelled, "the server ends"});
   ++reads_;
-  auto done = [this, then = std::move(then)](Status status) {
+  const auto owner = std::make_shared<decltype(then)>(std::move(then));  // as in ask()
+  auto done = [this, owner](Status status) {
     // The loop's end waits for the mutex, so that it does not go while it is told of this.
     base::MutexLock lock(mutex_);
-    asio::post(context_, [this, then, status = std::move(status)] {
+    asio::post(context_, [this, then = std::exchange(*owner, nullptr), status = std::move(status)] {
       --reads_;
       end_if_idle();
       then(status);
