@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "image/transform/tensor.h"
 #include "io/machine.h"
 #include "prep/two_ended_feed.h"
 #include "train/classes.h"
@@ -19,6 +20,7 @@ struct Feeds {
   std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
   // The training feed where near sides help; else null.
   const prep::TwoEndedFeed* near = nullptr;
+  uint64_t sample_bytes = 0;  // of a training sample's tensor
 };
 
 // How many threads a process takes that was not told so.
@@ -38,6 +40,7 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
     training.global_batch *= job.together->processes();
     if (training.threads == 0) training.threads = own_cores(job);
   }
+  feeds.sample_bytes = image::TensorWriter(training.tensor).sample_bytes(training.transform.size);
   if (job.prep.sides.empty()) {
     ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
   } else {
@@ -111,7 +114,7 @@ Status report_first_batch(Log& log, int64_t ns, int64_t torch_ns) {
   return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
 }
 
-Status report(Log& log, const Summary& summary, const NearReport& near) {
+Status report(Log& log, const Summary& summary, const NearReport& near, uint64_t memory_bytes) {
   nlohmann::json fields = {{"steps", summary.steps},
                            {"epochs", summary.epochs},
                            {"seconds", summary.seconds},
@@ -119,6 +122,7 @@ Status report(Log& log, const Summary& summary, const NearReport& near) {
                            {"cpu_s", summary.energy.cpu_s},
                            {"energy_j", summary.energy.joules},
                            {"energy_is_model", summary.energy.is_model},
+                           {"memory_bytes", memory_bytes},
                            {"bad_samples", summary.bad_samples},
                            {"reached_target", summary.reached_target}};
   std::string top1 = "no --val given";
@@ -179,7 +183,9 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   };
   ASSIGN_OR_RETURN(const Summary summary,
                    train(learner, *model, *feeds.training, feeds.validation.get(), fs, log, run));
-  RETURN_IF_ERROR(report(log, summary, NearReport(run.near)));
+  const NearReport near(run.near);
+  RETURN_IF_ERROR(
+      report(log, summary, near, near.memory_bytes(feeds.training->stats(), feeds.sample_bytes)));
   return summary;
 }
 

@@ -35,6 +35,14 @@ void NearReport::add_to(nlohmann::json* fields) const {
                        {"near_at", stats_->near_at},           {"sides", sides}};
 }
 
+uint64_t NearReport::memory_bytes(const feed::FeedStats& feed, uint64_t sample_bytes) const {
+  uint64_t copied = feed.bytes_read;
+  if (stats_) {
+    for (const prep::SideStats& side : stats_->sides) copied += side.bytes;
+  }
+  return 2 * copied + feed.samples * sample_bytes;
+}
+
 std::string LinkReport::text() const {
   std::string out = feed::describe_link(stats_);
   if (out.empty()) return out;

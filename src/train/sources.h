@@ -20,6 +20,10 @@ class NearReport {
   // To be appended to a line; empty where no near sides help.
   std::string text() const;
   void add_to(nlohmann::json* fields) const;
+  // How many bytes went to memory and from it for the feed's samples, in a model: what was read,
+  // and what near sides made, is copied once; each tensor of `sample_bytes` is written once; all
+  // else stays in the processor's caches.
+  uint64_t memory_bytes(const feed::FeedStats& feed, uint64_t sample_bytes) const;
 
  private:
   std::optional<prep::PrepStats> stats_;

@@ -508,6 +508,8 @@ def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
     assert in_any_order["prep"]["near_at"] < 6 and in_any_order["prep"]["host_at"] < 6
     assert ", at step " in done.stderr and "(host: " in done.stderr
     assert 0 < summary["cpu_s"] < 1000 and summary["energy_j"] > 0
+    tensors = summary["steps"] * 4 * 3 * 32 * 32 * 2  # bytes, of batches of 4; float32 has more
+    assert summary["memory_bytes"] > tensors + 2 * of_side["bytes"] > tensors
 
 
 def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
