@@ -194,7 +194,8 @@ void ScratchFiles::close(const std::string& name) const {
 Status ScratchFiles::rename(const std::string& from, const std::string& to) const {
   close(from);
   const std::string path = join_path(folder_, from);
-  if (::rename(path.c_str(), join_path(folder_, to).c_str()) != 0) return fail_errno("rename", path);
+  if (::rename(path.c_str(), join_path(folder_, to).c_str()) != 0)
+    return fail_errno("rename", path);
   return {};
 }
 
