@@ -203,11 +203,11 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
         check_same(results[name], alone)
     ours = results["ours"]
     mte, wrr = best(results["mte"])["seconds"], best(results["wrr"])["seconds"]
-    first, last = ours["epochs"][0], ours["epochs"][-1]
-    received = last["near"] - first["near"]
+    made = ours["epochs"][-1]["near"]
+    received = made - ours["epochs"][0]["near"]
     late = sum(side["late"] for side in ours["sides"])
     batches = ours["batches"] * (len(ours["epochs"]) - 1)
-    near_cpu = ours["near_cpu"] * received / max(last["near"], 1)
+    near_cpu = ours["near_cpu"] * received / max(made, 1)
     stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
     alone_cpu, ours_cpu = (
         sum(epoch["cpu"] for epoch in one["epochs"][1:]) for one in (alone, ours)
