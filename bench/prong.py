@@ -26,9 +26,9 @@ memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: f
   are copied. A copy reads and writes; what lies between stays in caches
 receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about
 of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
-mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - s), where s
-  is what the consumer takes or, if that is longer, what the host takes to receive a batch: one is
-  hidden behind the other (src/plan/two_ended.cc). Where s is as long as a, the form is N s
+mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - g), where g
+  is what the consumer takes: sending is hidden behind it (src/plan/two_ended.cc). Where it takes as
+  long as a, the form is N g
 vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
 dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
   (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths.
@@ -141,7 +141,7 @@ def near_side(data: Path, group: Path, is_sent: bool) -> Iterator[tuple[str, int
     """Runs a near side in a control group; gives its URL and its process."""
     command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
     words = ["--listen", "127.0.0.1:0", "--threads", "1"]
-    # MTE keeps up to half of an epoch.
+    # There is room for all that MTE keeps.
     words += [] if is_sent else ["--folder", str(data.parent), "--folder-bytes", "5GB"]
     words += ["--processes", "1"]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -176,7 +176,7 @@ class Point(NamedTuple):
     ours: float
     mte: float
     wrr: float
-    alone_cpu: float  # seconds of all epochs, like the next two
+    alone_cpu: float  # seconds of all these epochs, like the next two
     ours_cpu: float
     near_cpu: float
     batches: int
@@ -208,6 +208,8 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     late = sum(side["late"] for side in ours["sides"])
     batches = ours["batches"] * (len(ours["epochs"]) - 1)
     near_cpu = ours["near_cpu"] * received / max(made, 1)
+    if not is_sent and any(side["files"] == 0 < side["batches"] for side in ours["sides"]):
+        sys.exit("prong: batches were sent, as there is no room for files in /dev/shm; --sent")
     stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
     alone_cpu, ours_cpu = (
         sum(epoch["cpu"] for epoch in one["epochs"][1:]) for one in (alone, ours)
@@ -231,8 +233,7 @@ def figures_of(
     if pace != "net":
         g = float(pace) * a
         bound = max(bound, batches * g)
-        s = max(g, receive or 0)
-        form = batches * (s if s >= a else max(s, a * b / (a + b - s)))
+        form = batches * (g if g >= a else max(g, a * b / (a + b - g)))
     made_bytes = 2 * point.stored_bytes + BATCH_BYTES
     return {
         "of_bound": None if pace == "net" else point.ours / bound,

@@ -63,7 +63,7 @@ def trainer() -> Callable[[torch.Tensor, torch.Tensor], None]:
 def main() -> None:
     """Runs the epochs.
 
-    Prints seconds, CPU seconds and checksums of each, and how many batches the near sides had made
+    Prints seconds, CPU seconds and checksums of each, and how many batches had come from near sides
     at its end.
     """
     settings: dict[str, Any] = json.loads(sys.argv[1])

@@ -29,7 +29,7 @@ void close_marked() {
 }  // namespace
 
 void close_in_children(int fd) {
-  // This alone does for programs that a child runs, also where it was not made by fork().
+  // For programs that are run without fork(), which calls no handlers then.
   if (fd >= 0) static_cast<void>(::fcntl(fd, F_SETFD, FD_CLOEXEC));
   static const int begun = ::pthread_atfork(nullptr, nullptr, &close_marked);
   const auto number = static_cast<size_t>(fd);

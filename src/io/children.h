@@ -1,5 +1,5 @@
-// Descriptors that a child must not have. A child of a process that was killed would
-// otherwise hold its locks and keep its connections open.
+// Descriptors that a child must not have. A child of a process that was killed would otherwise hold
+// its locks and keep its connections open.
 #pragma once
 
 namespace forebay::io {

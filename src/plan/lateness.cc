@@ -42,7 +42,7 @@ double Engine::transfer_ns(uint32_t number) const {
   return step.is_known() ? step.ns() : side_step_ns(number);
 }
 
-// How long the first step that a side sends may take. Preparing it again takes one of the host's
+// How long the step that a side is sending may take. Preparing it again takes one of the host's
 // periods, and the host's work makes receiving slow.
 double Engine::transfer_most_ns(uint32_t number) const {
   const double host_ns = host_period_.step().ns();  // 0: not known
@@ -225,6 +225,14 @@ double Engine::next_wake_ns() {
     if (!side.queue.empty()) wake_ns = std::min(wake_ns, side.begun_ns + wait_ns);
   }
   const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
+  if (next && ledger_.at(next->step).place == Place::kSent) {
+    // arrival_ns() of the first step that is sent is then further away than rescue_ns().
+    const Side& side = sides_[ledger_.at(next->step).side];
+    const double start_ns = side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns);
+    const double late_ns = transfer_ns(ledger_.at(next->step).side) + rescue_ns();
+    wake_ns =
+        std::min(wake_ns, std::max({start_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
+  }
   if (next && ledger_.at(next->step).place == Place::kSide) {
     const StepNumber step = next->step;
     // arrival_ns() is then further away than rescue_ns(): it grows by twice the time that the first

@@ -50,7 +50,7 @@ void TwoEnded::plan() {
   tails_.erase(tails_.begin(), tails_.lower_bound(epoch()));
   if (is_mte()) {
     // It was fixed in the epoch before, by what was known then.
-    if (std::exchange(fixed_for_, epoch()) != epoch()) tail(epoch()).is_fixed = false;
+    if (std::exchange(refixed_epoch_, epoch()) != epoch()) tail(epoch()).is_fixed = false;
     fix(epoch());
     give_up_promises();
     give_up_kept();
@@ -149,7 +149,8 @@ bool TwoEnded::host_shall_make(StepNumber step) {
 // What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent
 // ahead, so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of
 // several sides the one decides whose part takes the longest to send. The host's work delays
-// sending until the tail is drained, so that what sending takes then is the least that was seen.
+// sending until the tail is drained, so that what sending takes then is the least of the last
+// times.
 double TwoEnded::drain_step_ns() const {
   double drain_ns = consumer_step_ns();
   for (const Side& side : sides()) {

@@ -20,7 +20,7 @@ class TwoEnded final : public Engine {
     StepNumber begin = 0;    // near sides are asked for no step below this one
     StepNumber next = 0;     // they were asked for everything from here on that they shall make
     StepNumber drained = 0;  // everything from here on was given
-    bool is_fixed = false;   // kMte: begin is final
+    bool is_fixed = false;   // kMte: begin is decided, until sides come or go, or the epoch begins
   };
 
   bool host_shall_make(StepNumber step) override;
@@ -49,7 +49,7 @@ class TwoEnded final : public Engine {
   void give_up_kept();
 
   std::map<uint64_t, Tail> tails_;
-  uint64_t fixed_for_ = 0;  // the epoch whose part was fixed anew when it began
+  uint64_t refixed_epoch_ = 0;  // whose tail was fixed anew when it began
 };
 
 }  // namespace forebay::plan

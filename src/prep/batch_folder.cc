@@ -53,6 +53,7 @@ BatchFolder::~BatchFolder() {
 }
 
 void BatchFolder::remove(const BatchFile& file) {
+  if (file.name().empty()) return;  // there was no room for it
   MutexLock lock(mutex_);
   going_bytes_ += file.bytes();
   to_remove_.push({file.name(), file.bytes()});
@@ -71,7 +72,7 @@ void BatchFolder::remove_files() {
 Status BatchFolder::put(const BatchBytes& batch, BatchFile* file) const {
   const std::string name = io::random_file_name();
   // One that somebody has removed is made anew.
-  if (!file->name_.empty()) static_cast<void>(files_->rename(file->name_, name));
+  if (!file->name_.empty() && !files_->rename(file->name_, name).ok()) files_->remove(file->name_);
   file->name_ = name;
   files_->cut(name, batch.bytes);
   RETURN_IF_ERROR(files_->write(name, 0, batch.head));

@@ -14,14 +14,14 @@ constexpr int64_t kToldNs = 60'000'000'000;
 }  // namespace
 
 template <class Goes>
-void LeftFiles::drop_where(const Goes& goes) {
+void LeftFiles::drop_where(const Goes& goes, bool is_read) {
   MutexLock lock(mutex_);
   for (auto at = files_.begin(); at != files_.end();) {
     if (!goes(at->first, at->second)) {
       ++at;
       continue;
     }
-    if (spare_.size() < kSpareMost) spare_.push_back(std::move(at->second.file));
+    if (is_read && spare_.size() < kSpareMost) spare_.push_back(std::move(at->second.file));
     at = files_.erase(at);
   }
 }
@@ -38,15 +38,20 @@ std::optional<FileAnswer> LeftFiles::leave(const Step& step, const BatchBytes& b
                                            bool is_kept) {
   if (folder_ == nullptr) return std::nullopt;
   const int64_t now_ns = io::monotonic_ns();
-  drop_where([&](const Step&, const Left& left) {
-    return !left.is_kept && left.told_ns < now_ns - kToldNs;
-  });
-  auto file = folder_->write(batch, take_spare());
-  if (file == nullptr) {
-    MutexLock lock(mutex_);
-    spare_.clear();
-    return std::nullopt;
+  drop_where([&](const Step&,
+                 const Left& left) { return !left.is_kept && left.told_ns < now_ns - kToldNs; },
+             false);
+  auto spare = take_spare();
+  const bool had_spare = spare != nullptr;
+  auto file = folder_->write(batch, std::move(spare));
+  if (file == nullptr && had_spare) {
+    {
+      MutexLock lock(mutex_);
+      spare_.clear();  // their room may be what is missing
+    }
+    file = folder_->write(batch, nullptr);
   }
+  if (file == nullptr) return std::nullopt;
   FileAnswer answer{file->name(), file->bytes()};
   MutexLock lock(mutex_);
   files_.insert_or_assign(step, Left{std::move(file), is_kept, now_ns});
@@ -69,11 +74,11 @@ std::optional<FileAnswer> LeftFiles::tell(const Step& step) {
 }
 
 void LeftFiles::drop(const Step& step) {
-  drop_where([&](const Step& one, const Left&) { return one == step; });
+  drop_where([&](const Step& one, const Left&) { return one == step; }, true);
 }
 
 void LeftFiles::drop_kept() {
-  drop_where([](const Step&, const Left& left) { return left.is_kept; });
+  drop_where([](const Step&, const Left& left) { return left.is_kept; }, true);
 }
 
 }  // namespace forebay::prep

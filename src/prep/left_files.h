@@ -20,8 +20,9 @@ class LeftFiles {
   // Without a folder nothing is left.
   explicit LeftFiles(std::shared_ptr<BatchFolder> folder) : folder_(std::move(folder)) {}
 
-  // Leaves a batch. It goes a minute after its host was told of it, or is kept until the host asks
-  // for it. Nothing where there is no folder, or no room in it.
+  // Leaves a batch. It goes when its host has read it, or a minute after the host was told of it;
+  // if it is kept, that begins when the host asks for it. Nothing where there is no folder, or no
+  // room in it.
   std::optional<FileAnswer> leave(const Step& step, const BatchBytes& batch, bool is_kept)
       EXCLUDES(mutex_);
   bool keeps(const Step& step) EXCLUDES(mutex_);
@@ -37,11 +38,11 @@ class LeftFiles {
     int64_t told_ns = 0;
   };
 
-  // So few files stay when they are over, for the next batches.
+  // How many files that nobody reads any more are kept for the next batches.
   static constexpr size_t kSpareMost = 2;
 
   template <class Goes>
-  void drop_where(const Goes& goes) EXCLUDES(mutex_);
+  void drop_where(const Goes& goes, bool is_read) EXCLUDES(mutex_);
   std::unique_ptr<BatchFile> take_spare() EXCLUDES(mutex_);
 
   const std::shared_ptr<BatchFolder> folder_;

@@ -240,16 +240,19 @@ Result<NearClient::Fetched> NearClient::read_file(const std::string& path, uint6
 
 void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
                             const std::string& folder, const Taker& taker,
+                            std::shared_ptr<const std::atomic<bool>> unwanted,
                             const std::function<void(Result<Fetched>)>& done) {
   constexpr size_t kAnswerMost = 1000;  // characters; a batch would be no text
   const auto answer = decode_file_answer(taker.text().substr(0, kAnswerMost));
   if (!answer) return done(tl::unexpected(answer.error()));
-  const bool is_begun = to_read_.try_push([this, place, expected, answer = *answer, folder, done] {
-    auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
-    note_reading(place.name, fetched ? Status() : fetched.error());
-    tell_over(place, {.job = expected.job, .epoch = expected.epoch, .step = expected.step});
-    done(std::move(fetched));
-  });
+  const bool is_begun = to_read_.try_push(
+      [this, place, expected, answer = *answer, folder, unwanted = std::move(unwanted), done] {
+        auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
+        // What was given up meanwhile may be written over already, as its checksum says then.
+        if (!unwanted->load()) note_reading(place.name, fetched ? Status() : fetched.error());
+        tell_over(place, {.job = expected.job, .epoch = expected.epoch, .step = expected.step});
+        done(std::move(fetched));
+      });
   if (!is_begun) done(fail(Code::kUnavailable, "prep: too much waits for the near sides' folders"));
 }
 
@@ -290,21 +293,21 @@ void NearClient::fetch(const SidePlace& place, const Expected& expected,
                                       .epoch = expected.epoch,
                                       .step = expected.step,
                                       .asked = folder.empty() ? Asked::kSend : Asked::kFile});
-  client_for(place).start(
-      {.host = place.host,
-       .port = place.port,
-       .target = target,
-       .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
-      *taker,
-      [this, place, taker, expected, folder,
-       done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-        if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
-        const bool is_file = !folder.empty() && taker->text().starts_with('{');
-        if (is_file) return fetch_file(place, expected, folder, *taker, done);
-        auto batch = decode_batch(taker->memory(), taker->bytes(), expected);
-        if (!batch) return done(tl::unexpected(batch.error()));
-        done(Fetched{.batch = std::move(*batch), .bytes = taker->bytes()});
-      });
+  client_for(place).start({.host = place.host,
+                           .port = place.port,
+                           .target = target,
+                           .wanted = [unwanted] { return !unwanted->load(); }},
+                          *taker,
+                          [this, place, taker, expected, folder, unwanted,
+                           done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+                            if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
+                            const bool is_file = !folder.empty() && taker->text().starts_with('{');
+                            if (is_file)
+                              return fetch_file(place, expected, folder, *taker, unwanted, done);
+                            auto batch = decode_batch(taker->memory(), taker->bytes(), expected);
+                            if (!batch) return done(tl::unexpected(batch.error()));
+                            done(Fetched{.batch = std::move(*batch), .bytes = taker->bytes()});
+                          });
 }
 
 void NearClient::drop_unwanted() {

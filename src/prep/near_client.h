@@ -90,7 +90,8 @@ class NearClient {
   void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);
   Result<Fetched> read_file(const std::string& path, uint64_t bytes, const Expected& expected);
   void fetch_file(const SidePlace& place, const Expected& expected, const std::string& folder,
-                  const Taker& taker, const std::function<void(Result<Fetched>)>& done);
+                  const Taker& taker, std::shared_ptr<const std::atomic<bool>> unwanted,
+                  const std::function<void(Result<Fetched>)>& done);
 
   const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
   base::Mutex mutex_;

@@ -5,7 +5,6 @@
 namespace forebay::prep {
 
 std::shared_ptr<uint8_t> ReceivedMemory::take(uint64_t bytes) {
-  if (bytes < kKeptLeast) return {new uint8_t[bytes], std::default_delete<uint8_t[]>()};
   auto buffer = std::make_unique<io::LargeBuffer>(find(bytes));
   uint8_t* const memory = buffer->data();
   auto give_back = [pool = weak_from_this(),
@@ -33,6 +32,7 @@ io::LargeBuffer ReceivedMemory::find(uint64_t bytes) {
 }
 
 void ReceivedMemory::give_back(io::LargeBuffer buffer) {
+  if (buffer.size() < kKeptLeast) return;
   const base::MutexLock lock(mutex_);
   if (free_.size() == kFreeKept) free_.erase(free_.begin());
   free_.push_back(std::move(buffer));

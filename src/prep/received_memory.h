@@ -13,8 +13,9 @@ namespace forebay::prep {
 // Any thread may call anything.
 class ReceivedMemory : public std::enable_shared_from_this<ReceivedMemory> {
  public:
-  // Memory for at least so many bytes, whose content is undefined. It comes back when its last
-  // owner lets go, which may be after this object's own end. Throws std::bad_alloc.
+  // Memory for at least so many bytes, whose content is undefined. It comes back, unless it is
+  // small, when its last owner lets go, which may be after this object's own end. Throws
+  // std::bad_alloc.
   std::shared_ptr<uint8_t> take(uint64_t bytes) EXCLUDES(mutex_);
 
  private:

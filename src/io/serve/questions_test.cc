@@ -166,6 +166,8 @@ TEST_P(QuestionsTest, WhoeverHangsUpIsNotAwaited) {
   waiting.done(Questions::made(waiting.question));  // nobody hears it
 }
 
+// Whoever answers may keep `done` after the server's end, as here until the test's.
+// AddressSanitizer sees it if that keeps a connection.
 TEST_P(QuestionsTest, TheServersEndEndsQuestions) {
   const auto later = start("/q/later", {}, [] {});
   Questions::Waiting waiting = questions_.take();
