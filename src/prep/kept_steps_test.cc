@@ -170,7 +170,7 @@ TEST_F(WorkTest, AFileThatIsOverTakesTheNextBatch) {
     EXPECT_EQ(number_of(third), number);
     EXPECT_NE(third, first);  // who asks for the first one late does not get the third
     EXPECT_EQ(std::filesystem::file_size(path(third)), bytes);
-    // As many as may stay, and no more.
+    // Two files stay at most, beside the lock and the mark.
     for (uint64_t step = 4; step < 8; ++step) file_of(*work, step);
     for (uint64_t step = 2; step < 8; ++step) ASSERT_TRUE(ask(*work, step, Asked::kOver));
     EXPECT_TRUE(comes_true([&] { return files_in(folder->path()) == 2 + 2; }));
