@@ -81,7 +81,10 @@ void Engine::on_host_asks(StepNumber step) {
   const bool is_open = place == Place::kNobody || place == Place::kSide || place == Place::kKept ||
                        place == Place::kSent;
   const bool is_made = is_open && host_shall_make(step);
-  if (is_made && place != Place::kNobody) take_back(step);
+  if (is_made && place != Place::kNobody) {
+    ++sides_[ledger_.at(step).side].late;
+    take_back(step);
+  }
   ledger_.pass();
   if (!is_made) return act(ProngAction::Kind::kHostSkips, step);
   Entry& entry = ledger_.change(step);

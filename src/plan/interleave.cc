@@ -12,7 +12,7 @@ namespace {
 constexpr StepNumber kPlannedSteps = 4096;
 // How much too early a side's step is planned to be, in its periods. It costs memory for so much
 // longer, and nothing else.
-constexpr double kMarginPeriods = 0.25;
+constexpr double kMarginPeriods = 0.75;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // What a near side is assumed to need for its first step, in steps of the host: it is the smaller
 // machine. If this is too little, the host takes the step back, and more is assumed.
-constexpr double kFirstGuess = 4;
+constexpr double kFirstGuess = 8;
 // A step that is late by as many periods of its side is taken back (DDLP's storage devices have the
 // same deadline).
 constexpr double kLatePeriods = 3;
@@ -106,12 +106,16 @@ double Engine::consumer_ns() const {
 }
 
 // A host that has no room for more steps asks for none, and finishes none of those in its queue. So
-// it seems to be at work only while the first of them is not much later than usual.
+// it seems to be at work only while the first of them is not much later than usual; and where it
+// has none, for a moment after the last one, in which it begins the next.
 double Engine::waits_free_until_ns() const {
   constexpr double kCatchingUp = 0.6;
   constexpr double kUsual = 1.5;
-  if (host_queue_.empty() || !(consumer_step_.ns() < kCatchingUp * host_step_ns())) return now_ns_;
-  return host_period_.start_ns(ledger_.at(host_queue_.front()).asked_ns) + kUsual * host_step_ns();
+  constexpr double kToBegin = 0.1;
+  const double step_ns = host_step_ns();
+  if (!(consumer_step_.ns() < kCatchingUp * step_ns) || std::isinf(step_ns)) return now_ns_;
+  if (host_queue_.empty()) return host_period_.start_ns(0) + kToBegin * step_ns;
+  return host_period_.start_ns(ledger_.at(host_queue_.front()).asked_ns) + kUsual * step_ns;
 }
 
 bool Engine::is_too_late(StepNumber step, double need_ns) const {

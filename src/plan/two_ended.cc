@@ -171,12 +171,22 @@ double TwoEnded::sides_step_ns() const {
   return rate > 0 ? 1 / rate : kInfinite;
 }
 
+// How many steps the sides could make in the time in which they finish what they have begun.
+double TwoEnded::sides_begun_steps() const {
+  double steps = 0;
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    const Period& step = sides()[i].period.step();
+    if (sides()[i].is_up && step.is_sure()) steps += (side_free_ns(i) - now()) / step.ns();
+  }
+  return steps;
+}
+
 // Decides how many of the steps that are left the sides make, x. Of `left` steps the host makes the
-// others, in (left - x) a. Then the consumer takes the `kept` steps that the sides have made
-// before, and the x, in (kept + x) s. The sides need x b for the x, and are to be ready at the same
-// time:
+// others, in (left - x) a, once it has finished what it has begun, in h. Then the consumer takes the
+// `kept` steps that the sides had before, and the x, in (kept + x) s. The sides finish what they
+// have begun, in f, and need x b for the x. They are to be ready at the same time:
 //
-//   x = (left a + kept s) / (a + b - s)      with left = N and kept = 0 at the epoch's beginning
+//   x = (h + left a + kept s - f) / (a + b - s)      where all but left = N are 0 at first
 //
 // No more than fits: when the host is done, the sides keep at most K steps. While these and further
 // n - K steps are drained, in n s, the sides make the n - K. So n <= K / (1 - s / b).
@@ -204,7 +214,8 @@ void TwoEnded::fix(uint64_t number) {
   }
   double room = options().here_max;
   for (const Side& side : sides()) room += side.is_up ? side.kept_max : 0;
-  double x = a > s ? (left * a + kept * s) / (a + b - s) : 0;
+  const double begun_ns = host_free_ns() - now() - b * sides_begun_steps();
+  double x = a > s ? (left * a + kept * s + begun_ns) / (a + b - s) : 0;
   if (s < b) x = std::min(x, room / (1 - s / b) - kept);
   x = std::floor(std::clamp(x, 0.0, left));
   part.begin = part.next;

@@ -42,6 +42,7 @@ class TwoEnded final : public Engine {
   void fix(uint64_t number);
   double drain_step_ns() const;
   double sides_step_ns() const;
+  double sides_begun_steps() const;
   std::optional<StepNumber> next_of_tail();
   void send_ahead();
   bool is_behind(const Tail& tail) const;

@@ -139,7 +139,8 @@ void ProngWorld::check_position() {
 void ProngWorld::ask_for_host() {
   if (is_asking_) return;
   is_asking_ = true;
-  while (of_host_.size() < model_.prefetch && host_next_ < end_ && !is_done()) {
+  while (of_host_.size() < model_.prefetch && host_queue_.size() < model_.begun_most &&
+         host_next_ < end_ && !is_done()) {
     tell(ProngEvent::Kind::kHostAsks, host_next_++);
   }
   is_asking_ = false;
