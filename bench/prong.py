@@ -33,9 +33,10 @@ vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
 dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
   (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths.
   DALI's batches are normalised numbers
-All are medians of the rounds.
+All are medians of the rounds. --full: longer epochs and all consumers; it goes on with what
+bench/results/prong.jsonl has.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
-           [--dali]
+           [--dali] [--full]
 """
 
 import argparse
@@ -48,20 +49,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lib.comparison import report, show_table
 from lib.peers_environment import install_peers
 from lib.program import ROOT
+from lib.prong_points import BATCH, Point, Points, figures_of
 from lib.side_process import SideProcess
 from lib.sides.side import Data
 from lib.sync_job import control_group
 
-BATCH = 256
-BATCH_BYTES = BATCH * 3 * 224 * 224
 PERIOD_US = 20_000  # short, so that a quota's pauses are short beside a batch
 HOST_CORE, NEAR_CORE = 0, 1
-HOST_WATTS, NEAR_WATTS = 10, 1  # of a busy core, in the model
 WARM_UP = 5  # batches of the near side's core before its quota begins
 FOREBAY = os.environ["FOREBAY_BIN"]
 PACING = ROOT / "build/release/bench/bench_prong_pacing"
@@ -70,6 +69,8 @@ TIMES = ("a", "b", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
 SETTINGS: dict[str, Any] = {
     "batch": BATCH, "sides": [], "policy": "interleave", "seconds": 0, "epochs": 3, "tells": False
 }  # fmt: skip
+FULL_PACES = ["net", "0", "0.25", "0.5", "1", "2", "4"]
+RESULTS = ROOT / "bench/results/prong.jsonl"
 POLICIES = {"ours": "interleave", "mte": "mte", "wrr": "wrr"}
 
 
@@ -167,27 +168,11 @@ def check_same(result: Any, alone: Any) -> None:
             sys.exit(f"prong: batches of epoch {number} differ from those of the host alone")
 
 
-class Point(NamedTuple):
-    """What one round measured: seconds of the fastest epoch, and sums of all after the first."""
-
-    a: float
-    b: float
-    alone: float
-    ours: float
-    mte: float
-    wrr: float
-    alone_cpu: float  # seconds of all these epochs, like the next two
-    ours_cpu: float
-    near_cpu: float
-    batches: int
-    share: float  # the near side's
-    late: float
-    stored_bytes: float  # of a batch
-
-
-def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool) -> Point:
+def measure_point(
+    data: Path, quota: float, pace: str, first: int, *, epochs: int, is_sent: bool
+) -> Point:
     """Measures the host alone and with each policy, one after the other, beginning with `first`."""
-    settings = {**SETTINGS, "data": str(data)}
+    settings = {**SETTINGS, "data": str(data), "epochs": epochs}
     a, b = measure_rates(settings, quota)
     seconds = None if pace == "net" else float(pace) * a
     alone = run({**settings, "seconds": seconds})
@@ -206,7 +191,7 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     made = ours["epochs"][-1]["near"]
     received = made - ours["epochs"][0]["near"]
     late = sum(side["late"] for side in ours["sides"])
-    batches = ours["batches"] * (len(ours["epochs"]) - 1)
+    measured = ours["batches"] * (len(ours["epochs"]) - 1)
     near_cpu = ours["near_cpu"] * received / max(made, 1)
     if not is_sent and any(side["files"] == 0 < side["batches"] for side in ours["sides"]):
         sys.exit("prong: batches were sent, as there is no room for files in /dev/shm; --sent")
@@ -216,42 +201,8 @@ def measure_point(data: Path, quota: float, pace: str, first: int, is_sent: bool
     )
     return Point(
         a, b, best(alone)["seconds"], best(ours)["seconds"], mte, wrr, alone_cpu, ours_cpu,
-        near_cpu, batches, received / batches, late, stored / ours["batches"],
+        near_cpu, ours["batches"], measured, received / measured, late, stored / ours["batches"],
     )  # fmt: skip
-
-
-def figures_of(
-    point: Point, quota: float, pace: str, batches: int, is_file: bool
-) -> dict[str, float | None]:
-    """A round's figures."""
-    a, b = point.a, point.b
-    bound = batches / (1 / a + 1 / b)
-    received = 0 if pace == "net" else point.share * point.batches  # training takes CPU time too
-    made_cpu = (1 - point.share) * point.alone_cpu
-    receive = (point.ours_cpu - made_cpu) / received if received else None
-    form = 0.0
-    if pace != "net":
-        g = float(pace) * a
-        bound = max(bound, batches * g)
-        form = batches * (g if g >= a else max(g, a * b / (a + b - g)))
-    made_bytes = 2 * point.stored_bytes + BATCH_BYTES
-    return {
-        "of_bound": None if pace == "net" else point.ours / bound,
-        "gain": point.alone / point.ours - 1,
-        "of_bound_mte": None if pace == "net" else point.mte / bound,
-        "of_bound_wrr": None if pace == "net" else point.wrr / bound,
-        "gain_mte": point.alone / point.mte - 1,
-        "gain_wrr": point.alone / point.wrr - 1,
-        "mte_of_form": None if pace == "net" else point.mte / form,
-        "vs_best_policy": min(point.mte, point.wrr) / point.ours,
-        "share": point.share,
-        "cpu_saving": 1 - point.ours_cpu / point.alone_cpu,
-        "energy_saving": 1
-        - (point.ours_cpu * HOST_WATTS + point.near_cpu / quota * NEAR_WATTS)
-        / (point.alone_cpu * HOST_WATTS),
-        "memory_saving": point.share * (1 - 2 * BATCH_BYTES / made_bytes) if is_file else None,
-        "receive": receive,
-    }
 
 
 def with_dali(photos: Path, root: Path) -> dict[str, float]:
@@ -280,29 +231,28 @@ def middle(values: list[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def measure(data: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(
+    points: Points, quotas: Sequence[float], paces: Sequence[str], rounds: int, is_file: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Measures all points; gives the table's rows and the figures."""
+    found: dict[tuple[float, str], list[Point]] = {}
+    for number in range(rounds):
+        for quota in quotas:
+            for pace in paces:
+                found.setdefault((quota, pace), []).append(points.of(quota, pace, number))
+                print(".", end="", flush=True)
+    print()
     rows: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    for quota in arguments.quotas:
-        for pace in arguments.paces:
-            points = [
-                measure_point(data, quota, pace, number, arguments.sent)
-                for number in range(arguments.rounds)
-            ]
-            rounds = [
-                figures_of(point, quota, pace, arguments.batches, not arguments.sent)
-                for point in points
-            ]
-            found = {name: middle([one[name] for one in rounds]) for name in rounds[0]}
-            figures |= {f"{name}_{quota}_{pace}": value for name, value in found.items()}
-            seconds = [statistics.median(getattr(p, name) for p in points) for name in TIMES]
-            rows[f"{quota} of a core, g = {pace}"] = [
-                *seconds, *(value or 0 for value in found.values()),
-                sum(point.late for point in points) / len(points),
-            ]  # fmt: skip
-            print(".", end="", flush=True)
-    print()
+    for (quota, pace), of_rounds in found.items():
+        all_figures = [figures_of(point, quota, pace, is_file) for point in of_rounds]
+        middles = {name: middle([one[name] for one in all_figures]) for name in all_figures[0]}
+        figures |= {f"{name}_{quota}_{pace}": value for name, value in middles.items()}
+        seconds = [statistics.median(getattr(p, name) for p in of_rounds) for name in TIMES]
+        late = sum(point.late for point in of_rounds) / len(of_rounds)
+        rows[f"{quota} of a core, g = {pace}"] = [
+            *seconds, *(value or 0 for value in middles.values()), late
+        ]  # fmt: skip
     return rows, figures
 
 
@@ -310,17 +260,32 @@ def main(words: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="./dev bench prong", description=__doc__)
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--batches", type=int, default=50)
+    parser.add_argument("--batches", type=int)
     parser.add_argument("--quotas", type=float, nargs="+", default=[0.1, 0.25, 0.5, 1.0])
-    parser.add_argument("--paces", nargs="+", default=["net", "0", "0.5", "1", "2"])
+    parser.add_argument("--paces", nargs="+")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--sent", action="store_true")
     parser.add_argument("--dali", action="store_true")
+    parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args(words)
+    full = arguments.full
+    if full and (arguments.sent or arguments.batches):
+        parser.error("--full has files, and epochs of its own length")
+    batches = arguments.batches or (90 if full else 50)
+    paces = arguments.paces or (FULL_PACES if full else ["net", "0", "0.5", "1", "2"])
+
+    def measure_one(quota: float, pace: str, number: int) -> Point:
+        is_fast = pace == "net" or float(pace) < 1
+        return measure_point(
+            data, quota, pace, number, epochs=4 if full and is_fast else 3, is_sent=arguments.sent
+        )
+
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
-        data = pack(arguments.photos, arguments.batches, Path(folder))
+        data = pack(arguments.photos, batches, Path(folder))
         of_dali = with_dali(arguments.photos, Path(folder) / "dali") if arguments.dali else {}
-        rows, figures = measure(data, arguments)
+        points = Points(RESULTS if full else None, measure_one)
+        is_file = not arguments.sent
+        rows, figures = measure(points, arguments.quotas, paces, arguments.rounds, is_file)
         figures |= of_dali
     show_table(
         "near side, consumer",

@@ -182,9 +182,9 @@ double TwoEnded::sides_begun_steps() const {
 }
 
 // Decides how many of the steps that are left the sides make, x. Of `left` steps the host makes the
-// others, in (left - x) a, once it has finished what it has begun, in h. Then the consumer takes the
-// `kept` steps that the sides had before, and the x, in (kept + x) s. The sides finish what they
-// have begun, in f, and need x b for the x. They are to be ready at the same time:
+// others, in (left - x) a, once it has finished what it has begun, in h. Then the consumer takes
+// the `kept` steps that the sides had before, and the x, in (kept + x) s. The sides finish what
+// they have begun, in f, and need x b for the x. They are to be ready at the same time:
 //
 //   x = (h + left a + kept s - f) / (a + b - s)      where all but left = N are 0 at first
 //

@@ -45,8 +45,8 @@ struct WorldModel {
   Speed host{1e6};
   Speed consumer{1e6};
   std::vector<SideModel> sides = {};
-  uint32_t prefetch = 2;                 // steps of the host that are begun or wait, at most
-  uint32_t begun_most = UINT32_MAX;      // of these, those that are begun
+  uint32_t prefetch = 2;             // steps of the host that are begun or wait, at most
+  uint32_t begun_most = UINT32_MAX;  // of these, those that are begun
   double start_ns = 0;
 };
 
