@@ -42,7 +42,7 @@ Status serve(Args args) {
                    store::open_dataset(origin, args.dataset,
                                        {.kept = io::kept_files(""), .loads_locations = false}));
   const uint64_t samples = dataset->sample_count();
-  ASSIGN_OR_RETURN(const auto side, prep::NearSide::serve(dataset, nullptr, args.options));
+  ASSIGN_OR_RETURN(const auto side, prep::NearSide::serve(dataset, args.options));
   std::cout << fmt::format("{}: {} samples\nserving at {}://{}\n", args.dataset, samples,
                            args.options.secret.empty() ? "http" : "https",
                            cache::place_of(place->host, side->port()))

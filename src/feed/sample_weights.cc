@@ -48,6 +48,15 @@ Result<SampleWeights> SampleWeights::make(std::span<const double> weights) {
   return out;
 }
 
+Result<SampleWeights> SampleWeights::from_ends(std::vector<uint64_t> ends) {
+  if (ends.empty() || ends.back() == 0 || !std::ranges::is_sorted(ends)) {
+    return fail(Code::kInvalid, "dataset: sums of weights must grow");
+  }
+  SampleWeights out;
+  out.ends_ = std::move(ends);
+  return out;
+}
+
 uint64_t SampleWeights::draw(uint64_t seed, uint64_t epoch, uint64_t position) const {
   Random random(seed, Purpose::kDraw, epoch, position);
   const auto drawn = std::ranges::upper_bound(ends_, random.below(ends_.back()));

@@ -16,6 +16,11 @@ class SampleWeights {
   // negative or not finite, or when none is above 0.
   static base::Result<SampleWeights> make(std::span<const double> weights);
 
+  // The same from the ends() of another one. Errors: kInvalid, when they are none.
+  static base::Result<SampleWeights> from_ends(std::vector<uint64_t> ends);
+  // The weights as whole numbers, each with the sum of those before it added.
+  std::span<const uint64_t> ends() const { return ends_; }
+
   // Returns how many samples have a weight.
   uint64_t size() const { return ends_.size(); }
   // The sample at a position of an epoch. It depends on nothing else, and takes O(log size()).
@@ -23,7 +28,6 @@ class SampleWeights {
   uint64_t draw(uint64_t seed, uint64_t epoch, uint64_t position) const;
 
  private:
-  // The weights as whole numbers, each with the sum of those before it added.
   std::vector<uint64_t> ends_;
 };
 

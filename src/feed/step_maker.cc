@@ -1,6 +1,7 @@
 #include "feed/step_maker.h"
 
 #include <deque>
+#include <new>
 
 #include "feed/pipeline.h"
 #include "feed/pipeline_memory.h"
@@ -25,43 +26,55 @@ class StepMakerImpl final : public StepMaker {
   StepMakerImpl(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options)
       : dataset_(std::move(dataset)),
         options_(of_single_steps(options)),
-        planner_(dataset_, options_, options_.order, Runs::kSteps),
+        planner_(plan_for(options_.order)),
         indexes_(*dataset_, options_.memory_bytes_max / kIndexShare) {}
 
-  uint64_t steps() const override { return planner_.steps().count(); }
+  Result<uint64_t> begin(std::shared_ptr<const SampleList> list) override EXCLUDES(mutex_);
+  uint64_t steps() const override EXCLUDES(mutex_);
   void ask(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void take_back(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void stop() override EXCLUDES(mutex_);
   Result<MadeStep> next() override EXCLUDES(mutex_);
 
  private:
-  // The walk of one pipeline.
+  // The walk of one pipeline, whose steps have one order.
   class Turn final : public Walk {
    public:
-    explicit Turn(StepMakerImpl& maker) : maker_(maker) {}
+    Turn(StepMakerImpl& maker, std::shared_ptr<const Planner> planner, uint64_t begun)
+        : maker_(maker), planner_(std::move(planner)), begun_(begun) {}
     bool goes_on(const StepRun&) const override { return true; }
-    std::optional<StepRun> next(const StepRun&) override { return maker_.take(&has_ended_); }
-    void stop() override { maker_.end(&has_ended_); }
+    std::optional<StepRun> next(const StepRun&) override { return maker_.take(*this); }
+    void stop() override { maker_.end(this); }
+
+    const Planner& planner() const { return *planner_; }
 
    private:
+    friend class StepMakerImpl;
     StepMakerImpl& maker_;
+    const std::shared_ptr<const Planner> planner_;
+    const uint64_t begun_;
     bool has_ended_ = false;  // guarded by the maker's mutex
   };
 
-  std::optional<StepRun> take(const bool* turn_has_ended) EXCLUDES(mutex_);
-  void end(bool* turn_has_ended) EXCLUDES(mutex_);
-  Status begin() EXCLUDES(mutex_);
+  std::shared_ptr<const Planner> plan_for(OrderSource source) const {
+    return std::make_shared<const Planner>(dataset_, options_, std::move(source), Runs::kSteps);
+  }
+  std::optional<StepRun> take(const Turn& turn) EXCLUDES(mutex_);
+  void end(Turn* turn) EXCLUDES(mutex_);
+  Status begin_turn() EXCLUDES(mutex_);
   StepRun end_turn() EXCLUDES(mutex_);
+  bool has_begun_anew() EXCLUDES(mutex_);
 
   const std::shared_ptr<const store::Dataset> dataset_;
   const FeedOptions options_;
-  const Planner planner_;
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   base::CondVar changed_;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::stop_source stop_;
-  std::deque<StepRun> asked_ GUARDED_BY(mutex_);
+  std::shared_ptr<const Planner> planner_ GUARDED_BY(mutex_);
+  uint64_t begun_ GUARDED_BY(mutex_) = 0;           // how often begin() was called
+  std::deque<StepRun> asked_ GUARDED_BY(mutex_);    // since the last time
   std::deque<StepRun> in_work_ GUARDED_BY(mutex_);  // the pipeline has them
 
   Trace trace_;
@@ -70,6 +83,25 @@ class StepMakerImpl final : public StepMaker {
   std::optional<Turn> turn_;
   std::unique_ptr<Pipeline> pipeline_;  // ends before what it works with
 };
+
+Result<uint64_t> StepMakerImpl::begin(std::shared_ptr<const SampleList> list) {
+  OrderSource order = options_.order;
+  if (list != nullptr) {
+    RETURN_IF_ERROR(check_list(options_, *list, dataset_->sample_count()).at("feed"));
+    order = std::move(list);
+  }
+  auto planner = plan_for(std::move(order));
+  MutexLock lock(mutex_);
+  planner_ = std::move(planner);
+  asked_.clear();
+  changed_.notify_all();
+  return ++begun_;
+}
+
+uint64_t StepMakerImpl::steps() const {
+  MutexLock lock(mutex_);
+  return planner_->steps().count();
+}
 
 void StepMakerImpl::ask(uint64_t epoch, uint64_t step) {
   MutexLock lock(mutex_);
@@ -89,31 +121,44 @@ void StepMakerImpl::stop() {
   changed_.notify_all();
 }
 
-// Waits for the next step that was asked for.
-std::optional<StepRun> StepMakerImpl::take(const bool* turn_has_ended) {
+// Waits for the next step that was asked for; nothing when the turn is over.
+std::optional<StepRun> StepMakerImpl::take(const Turn& turn) {
   MutexLock lock(mutex_);
-  while (asked_.empty() && !stopped_ && !*turn_has_ended) changed_.wait(mutex_);
-  if (stopped_ || *turn_has_ended) return std::nullopt;
+  const auto is_over = [&]() REQUIRES(mutex_) {
+    return stopped_ || turn.has_ended_ || turn.begun_ != begun_;
+  };
+  while (asked_.empty() && !is_over()) changed_.wait(mutex_);
+  if (is_over()) return std::nullopt;
   const StepRun step = asked_.front();
   asked_.pop_front();
   in_work_.push_back(step);
   return step;
 }
 
-void StepMakerImpl::end(bool* turn_has_ended) {
+void StepMakerImpl::end(Turn* turn) {
   MutexLock lock(mutex_);
-  *turn_has_ended = true;
+  turn->has_ended_ = true;
   changed_.notify_all();
 }
 
-Status StepMakerImpl::begin() {
-  const bool never = false;
-  const auto first = take(&never);
-  if (!first) return fail(Code::kCancelled, "feed: stopped");
-  turn_.emplace(*this);
-  ASSIGN_OR_RETURN(pipeline_,
-                   Pipeline::open(*dataset_, options_, planner_, *turn_, *first, indexes_, crews_,
-                                  trace_, io::monotonic_clock(), stop_.get_token()));
+// Waits for the first step of a turn.
+Status StepMakerImpl::begin_turn() {
+  std::optional<StepRun> first;
+  while (!first) {
+    {
+      MutexLock lock(mutex_);
+      if (stopped_) return fail(Code::kCancelled, "feed: stopped");
+      turn_.emplace(*this, planner_, begun_);
+    }
+    first = take(*turn_);
+  }
+  try {
+    ASSIGN_OR_RETURN(pipeline_,
+                     Pipeline::open(*dataset_, options_, turn_->planner(), *turn_, *first, indexes_,
+                                    crews_, trace_, io::monotonic_clock(), stop_.get_token()));
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kNoMemory, "feed: no memory for the order of epoch {}", first->epoch);
+  }
   return {};
 }
 
@@ -123,30 +168,48 @@ StepRun StepMakerImpl::end_turn() {
   MutexLock lock(mutex_);
   const StepRun failed = in_work_.front();
   in_work_.pop_front();
-  asked_.insert(asked_.begin(), in_work_.begin(), in_work_.end());
+  if (turn_->begun_ == begun_) asked_.insert(asked_.begin(), in_work_.begin(), in_work_.end());
   in_work_.clear();
   return failed;
 }
 
-Result<MadeStep> StepMakerImpl::next() {
-  Status status;
-  if (pipeline_ == nullptr) status = begin();
-  auto prepared = status.ok() ? pipeline_->next() : tl::unexpected(status);
-  if (!prepared && prepared.error().code() == Code::kCancelled) {
-    return tl::unexpected(prepared.error());
-  }
-  if (!prepared && pipeline_ != nullptr && !pipeline_->ended()) {
-    return tl::unexpected(prepared.error());
-  }
-  StepRun step;
-  if (prepared) {
+// Drops the turn where its order is not the one of now.
+bool StepMakerImpl::has_begun_anew() {
+  {
     MutexLock lock(mutex_);
-    step = in_work_.front();
-    in_work_.pop_front();
-  } else {
-    step = end_turn();
+    if (stopped_ || turn_->begun_ == begun_) return false;
   }
-  return MadeStep{.epoch = step.epoch, .step = step.first, .batch = std::move(prepared)};
+  pipeline_ = nullptr;
+  MutexLock lock(mutex_);
+  in_work_.clear();
+  return true;
+}
+
+Result<MadeStep> StepMakerImpl::next() {
+  for (;;) {
+    Status status;
+    if (pipeline_ == nullptr) status = begin_turn();
+    auto prepared = status.ok() ? pipeline_->next() : tl::unexpected(status);
+    if (has_begun_anew()) continue;
+    if (!prepared && prepared.error().code() == Code::kCancelled) {
+      return tl::unexpected(prepared.error());
+    }
+    if (!prepared && pipeline_ != nullptr && !pipeline_->ended()) {
+      return tl::unexpected(prepared.error());
+    }
+    StepRun step;
+    if (prepared) {
+      MutexLock lock(mutex_);
+      step = in_work_.front();
+      in_work_.pop_front();
+    } else {
+      step = end_turn();
+    }
+    return MadeStep{.epoch = step.epoch,
+                    .step = step.first,
+                    .begun = turn_->begun_,
+                    .batch = std::move(prepared)};
+  }
 }
 
 }  // namespace
@@ -154,9 +217,6 @@ Result<MadeStep> StepMakerImpl::next() {
 Result<std::unique_ptr<StepMaker>> StepMaker::open(std::shared_ptr<const store::Dataset> dataset,
                                                    const FeedOptions& options) {
   RETURN_IF_ERROR(check_feed(dataset.get(), options));
-  if (list_of(options.order) != nullptr) {
-    return fail(Code::kUnsupported, "feed: single steps of a list of samples");
-  }
   return std::make_unique<StepMakerImpl>(std::move(dataset), options);
 }
 

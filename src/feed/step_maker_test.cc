@@ -96,6 +96,35 @@ TEST_F(StepMakerTest, AStepThatWasTakenBackIsNotMade) {
   }
 }
 
+TEST_F(StepMakerTest, ListsFollowEachOther) {
+  const auto set = dataset(*fs_);
+  const auto maker = StepMaker::open(set, options()).value();
+  const auto feed = start(set, options());
+  base::Random random(1, base::Purpose::kTest);
+  for (uint64_t turn = 0; turn < 20; ++turn) {
+    SCOPED_TRACE(turn);
+    auto list = std::make_shared<SampleList>();
+    for (uint64_t i = 0; i < 40 + 8 * turn; ++i) list->samples.push_back(random.below(96));
+    if (turn % 5 == 4) list = nullptr;
+    ASSERT_TRUE(feed->start({.epoch = 3}, list).ok());
+    const auto expected = rest(*feed);
+    // Some of what was asked for before is in work now.
+    const uint64_t begun = maker->begin(list).value();
+    ASSERT_EQ(maker->steps(), expected.size());
+    for (uint64_t step = maker->steps(); step-- > 0;) maker->ask(3, step);
+    for (uint64_t step = maker->steps(); step-- > turn % 4;) {
+      const auto made = maker->next();
+      ASSERT_TRUE(made && made->batch);
+      EXPECT_EQ(made->begun, begun);
+      ASSERT_EQ(made->step, step);
+      EXPECT_EQ(seen(*made->batch->batch), expected[step]);
+    }
+  }
+  auto wrong = std::make_shared<SampleList>();
+  wrong->samples = {96};
+  EXPECT_EQ(base::status_of(maker->begin(wrong)).code(), base::Code::kInvalid);
+}
+
 // A filter that takes some steps.
 class Some final : public StepFilter {
  public:

@@ -80,6 +80,14 @@ int64_t wall_ns() { return clock_ns(CLOCK_REALTIME); }
 int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
+// The kernel's scheduler counts it: CPU time, this time, and how often the thread ran.
+int64_t thread_delay_ns() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  int64_t cpu_ns = 0;
+  int64_t delay_ns = 0;
+  return file >> cpu_ns >> delay_ns ? delay_ns : 0;
+}
+
 // If the system refuses, the thread works all the same.
 void work_in_background() {
   const sched_param none{};

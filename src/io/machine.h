@@ -15,6 +15,9 @@ int64_t wall_ns();
 int64_t process_cpu_ns();
 // CPU time of the calling thread, in nanoseconds.
 int64_t thread_cpu_ns();
+// How long the calling thread could have worked, but others had the processors, in nanoseconds; 0
+// where the system does not say.
+int64_t thread_delay_ns();
 
 // How many threads can run at once: the affinity mask or the cgroup's CPU quota (v1 or v2,
 // rounded up), whichever is less; at least 1.

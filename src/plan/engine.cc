@@ -17,7 +17,11 @@ void erase(std::vector<StepNumber>& steps, StepNumber step) {
 Engine::Engine(const ProngOptions& options)
     : options_(options),
       ledger_(options.first, options.over, options.steps_each),
-      sides_(options.sides) {
+      sides_(options.sides),
+      host_period_(options.host_step_ns) {
+  for (uint32_t i = 0; i < std::min<size_t>(options.sides, options.side_steps_ns.size()); ++i) {
+    sides_[i].period = PeriodOfMaker(options.side_steps_ns[i]);
+  }
   options_.steps_each = std::max<uint64_t>(options.steps_each, 1);
   options_.here_max = std::max(options.here_max, 2 * options.sides);
   options_.kept_max = std::max(options.kept_max, 1u);
@@ -65,6 +69,7 @@ void Engine::on(const ProngEvent& event) {
     case Kind::kSideFailed:
       return on_failed(event.side, event.step);
     case Kind::kConsumerAsks:
+      is_host_short_ = event.is_host_short;
       return on_consumer_asks();
     case Kind::kTick:
       return;

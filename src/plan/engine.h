@@ -108,6 +108,9 @@ class Engine : public Prongs {
   const std::vector<StepNumber>& host_queue() const { return host_queue_; }
   double now() const { return now_ns_; }
   bool is_waiting() const { return is_waiting_; }
+  bool is_host_short() const { return is_host_short_; }
+  // A step that near sides may be asked for.
+  bool is_free(StepNumber step) const { return step < options_.end && ledger_.is_free(step); }
 
  private:
   void on(const ProngEvent& event);
@@ -155,6 +158,7 @@ class Engine : public Prongs {
 
   Period consumer_step_;
   bool is_waiting_ = false;
+  bool is_host_short_ = false;
   std::optional<double> given_ns_;  // when the consumer got a step last
 };
 

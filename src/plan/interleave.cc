@@ -89,6 +89,7 @@ void Interleave::see_asking(Course& course) {
 // than one of its periods after it would be ready can be asked for later, when more is known.
 bool Interleave::goes_on(const Course& course) const {
   if (course.step - ledger().position() > kPlannedSteps || !course.asking_ns) return false;
+  if (course.step >= options().end) return false;
   // Before the host's steps in work no step can be asked for.
   const double open_ns = course.open_ns.value_or(course.consumer_ns);
   return course.consumer_ns <= std::max(open_ns, *course.asking_ns);
@@ -96,11 +97,14 @@ bool Interleave::goes_on(const Course& course) const {
 
 // Plans who makes the course's step, which nobody has, and asks a side if that is to begin now.
 // Returns when it is ready. The host makes what it can make in time; what a side has earlier
-// otherwise, that side makes.
+// otherwise, that side makes. Where the consumer misses what the host's work takes, a side makes
+// whatever it can make in time.
 double Interleave::plan_open_step(Course& course) {
   const double host_ns = course.host_ns + host_step_ns();
-  const bool is_for_side = !course.soonest.empty() && ledger().is_free(course.step) &&
-                           host_ns > course.consumer_ns && course.soonest.front().first <= host_ns;
+  const bool is_needed = host_ns > course.consumer_ns || is_host_short();
+  const double latest_ns = is_host_short() ? std::max(host_ns, course.consumer_ns) : host_ns;
+  const bool is_for_side = !course.soonest.empty() && is_free(course.step) && is_needed &&
+                           course.soonest.front().first <= latest_ns;
   if (is_for_side) return plan_side(course, course.soonest.front().second);
   course.host_ns = host_ns;
   return host_ns;

@@ -31,8 +31,9 @@ struct ProngOptions {
   ProngPolicy policy = ProngPolicy::kInterleave;
   // Whether steps of an epoch are consumed as they are ready. kMte and kWrr need it.
   bool any_order = false;
-  uint64_t steps_each = 1;  // steps of an epoch
-  StepNumber first = 0;     // where the consumer begins; those before it are over
+  uint64_t steps_each = 1;      // steps of an epoch
+  StepNumber end = UINT64_MAX;  // nothing is known of steps from here on; the end of an epoch
+  StepNumber first = 0;         // where the consumer begins; those before it are over
   // Steps from `first` on that are over already, because their order was another one. Ascending.
   std::vector<StepNumber> over = {};
   uint32_t sides = 1;  // near sides, numbered from 0; all are down at first
@@ -41,6 +42,9 @@ struct ProngOptions {
   // than the host needs 2 + k. A step that was lost may come on top.
   uint32_t here_max = 4;
   uint32_t kept_max = 1;  // how many finished steps a near side may keep, at least 1 (kMte)
+  // What the host, and each near side, took for a step before; 0 or missing: it is not known.
+  double host_step_ns = 0;
+  std::vector<double> side_steps_ns = {};
 };
 
 struct ProngEvent {
@@ -64,6 +68,9 @@ struct ProngEvent {
   StepNumber step = 0;
   uint32_t side = 0;
   uint32_t keeps = UINT32_MAX;
+  // With kConsumerAsks: the consumer was slower at its own work because others had the processors,
+  // and the host's steps are among these.
+  bool is_host_short = false;
 };
 
 struct ProngAction {

@@ -84,6 +84,36 @@ TEST(Prongs, ASlowTrainerNeedsOnlyWhatTheHostDoesNotManage) {
   }
 }
 
+// The consumer is twice as slow as the host, because the host's work takes it processors.
+TEST(Prongs, AConsumerThatMissesProcessorsIsHelped) {
+  for (const double b : {3.0, 8.0}) {
+    WorldModel model = model_of(ProngPolicy::kInterleave, 2, {b});
+    model.is_host_short = true;
+    const double share = shares(model)[1];
+    EXPECT_GE(share, 0.9 * 2 / b);
+  }
+}
+
+TEST(Prongs, NothingIsAskedForAfterTheEnd) {
+  for (const ProngPolicy policy : kPolicies) {
+    WorldModel model = model_of(policy, 0.3, {0.5, 4});
+    model.options.steps_each = 100;
+    model.options.end = model.steps = 100;
+    EXPECT_GT(shares(model)[1], 0.2);  // the world looks at what is asked for
+  }
+}
+
+TEST(Prongs, WhatWasSeenBeforeIsUsedAtOnce) {
+  WorldModel model = model_of(ProngPolicy::kInterleave, 0.1, {10});
+  model.options.steps_each = model.options.end = model.steps = 40;
+  const double before = shares(model)[1];
+  model.options.host_step_ns = kA;
+  model.options.side_steps_ns = {10 * kA};
+  const double after = shares(model)[1];
+  EXPECT_GT(after, before);
+  EXPECT_GE(after, 3.0 / 40);
+}
+
 TEST(Prongs, MovingTowardsEachOtherHasAFixedOrder) {
   std::vector<StepNumber> orders[2];
   for (int i = 0; i < 2; ++i) {

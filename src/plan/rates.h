@@ -10,6 +10,10 @@ namespace forebay::plan {
 // not look like a slow maker; two in a row do.
 class Period {
  public:
+  Period() = default;
+  // What it was before; 0: it is not known.
+  explicit Period(double ns) : ns_(ns), samples_(ns > 0 ? 3 : 0), last_ns_{ns, ns, ns} {}
+
   void add(double sample_ns);
   // A step was given up after it had taken this long. Where that is much longer than usual, or
   // happens again, the next sample replaces what is assumed now.
@@ -34,6 +38,9 @@ class Period {
 // begun or, if that was later, since the one before was ready.
 class PeriodOfMaker {
  public:
+  PeriodOfMaker() = default;
+  explicit PeriodOfMaker(double step_ns) : step_(step_ns) {}
+
   void ready(double began_ns, double now_ns) {
     step_.add(now_ns - start_ns(began_ns));
     ready_ns_ = now_ns;

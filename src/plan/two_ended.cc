@@ -86,6 +86,7 @@ bool TwoEnded::may_ask_for_more(uint32_t number) const {
 bool TwoEnded::ask_next(uint32_t side) {
   if (!may_ask_for_more(side)) return false;
   for (const uint64_t one : {epoch(), epoch() + 1}) {
+    if (ledger().begin_of(one) >= options().end) break;
     if (is_mte()) fix(one);
     // Steps that take as long to drain as to make here hide nothing.
     if (is_mte() && !tail(one).is_fixed && drain_step_ns() >= host_step_ns()) continue;
@@ -103,7 +104,7 @@ std::optional<StepNumber> TwoEnded::next_of(uint64_t number) {
   Tail& part = tail(number);
   while (part.next > part.begin) {
     const StepNumber step = part.next - 1;
-    if (ledger().is_free(step)) return step;
+    if (is_free(step)) return step;
     // The fronts have met: everything below is the host's.
     if (!is_mte() && ledger().is_passed(step)) part.next = part.begin + 1;
     --part.next;
@@ -204,7 +205,7 @@ void TwoEnded::fix(uint64_t number) {
   for (StepNumber step = std::max(ledger().begin_of(number), ledger().position()); step < end;
        ++step) {
     const Entry& entry = ledger().at(step);
-    if (step < part.next && ledger().is_free(step)) ++left;
+    if (step < part.next && is_free(step)) ++left;
     if (step < part.next && entry.place == Place::kPromised) {
       lowest_promised = std::min(lowest_promised, step);
     }
@@ -221,7 +222,7 @@ void TwoEnded::fix(uint64_t number) {
   part.begin = part.next;
   while (x > 0 && part.begin > ledger().begin_of(number)) {
     --part.begin;
-    if (ledger().is_free(part.begin)) --x;
+    if (is_free(part.begin)) --x;
   }
   part.begin = std::min(part.begin, lowest_promised);
 }

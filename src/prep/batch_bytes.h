@@ -38,14 +38,16 @@ struct BatchBytes {
   std::vector<Bytes> rest;
   uint64_t bytes = 0;  // of all
 };
-// `bad` are the samples that could not be used for this batch; reasons longer than
-// base::kBadReasonBytesMax are cut. The batch is in the host's memory, and outlives the result.
+// `list` is the name of the table whose samples it has; empty: they are the job's own. `bad` are
+// the samples that could not be used for this batch; reasons longer than base::kBadReasonBytesMax
+// are cut. The batch is in the host's memory, and outlives the result.
 BatchBytes encode_batch(const feed::Batch& batch, const std::vector<feed::BadSample>& bad,
-                        std::string_view job_name);
+                        std::string_view job_name, std::string_view list = "");
 
 // What is known of a batch before it comes.
 struct Expected {
-  std::string job = {};  // its job_name()
+  std::string job = {};   // its job_name()
+  std::string list = {};  // the name of the table whose samples it has; empty: the job's own
   uint64_t epoch = 0;
   uint64_t step = 0;
   uint64_t dataset_samples = base::kSamplesMax;

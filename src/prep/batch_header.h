@@ -30,8 +30,9 @@ struct BatchHeader {
 };
 static_assert(sizeof(BatchHeader) == 80 && std::has_unique_object_representations_v<BatchHeader>);
 
-// The first 16 digits of a job's name as a number.
-uint64_t job_mark(std::string_view job_name);
+// The first 16 digits of the names of a job and of a list, which may be empty, as numbers that are
+// combined by XOR.
+uint64_t job_mark(std::string_view job_name, std::string_view list);
 // The CRC-32C of the bytes before the tensor, given in pieces of which the first is the header.
 uint32_t front_crc32c(Bytes head, std::span<const Bytes> rest);
 

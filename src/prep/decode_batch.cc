@@ -216,7 +216,9 @@ Status check_bytes(Bytes bytes, const BatchHeader& header) {
 }
 
 Status check_expected(const BatchHeader& header, const Expected& expected) {
-  if (header.job != job_mark(expected.job)) return fail(Code::kCorrupt, "it is of another job");
+  if (header.job != job_mark(expected.job, expected.list)) {
+    return fail(Code::kCorrupt, "it is of another job, or of another list of samples");
+  }
   if (header.epoch != expected.epoch || header.step != expected.step) {
     return fail(Code::kCorrupt, "it is step {} of epoch {}", header.step, header.epoch);
   }

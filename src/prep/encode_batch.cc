@@ -58,10 +58,14 @@ class BatchWriter {
 
 }  // namespace
 
-uint64_t job_mark(std::string_view job_name) {
-  const std::string_view digits = job_name.substr(0, 2 * sizeof(uint64_t));
+uint64_t job_mark(std::string_view job_name, std::string_view list) {
   uint64_t mark = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), mark, 16);
+  for (const std::string_view name : {job_name, list}) {
+    const std::string_view digits = name.substr(0, 2 * sizeof(uint64_t));
+    uint64_t number = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+    mark ^= number;
+  }
   return mark;
 }
 
@@ -74,11 +78,11 @@ uint32_t front_crc32c(Bytes head, std::span<const Bytes> rest) {
 
 // The bindings fail to compile when a field is added that is not sent.
 BatchBytes encode_batch(const feed::Batch& batch, const std::vector<feed::BadSample>& bad,
-                        std::string_view job_name) {
+                        std::string_view job_name, std::string_view list) {
   const auto& [images, images_bytes, images_each, size, whole, targets, files, labels, samples,
                drawn_for, valid, epoch, step] = batch;
   FOREBAY_CHECK(images_each == 1);  // encode_job() refuses further images
-  BatchHeader header{.job = job_mark(job_name),
+  BatchHeader header{.job = job_mark(job_name, list),
                      .epoch = epoch,
                      .step = step,
                      .tensor_bytes = images_bytes,

@@ -51,6 +51,9 @@ constexpr auto tied(T& value) {
   } else if constexpr (kCount == 7) {
     auto& [a, b, c, d, e, f, g] = value;
     return std::tie(a, b, c, d, e, f, g);
+  } else if constexpr (kCount == 9) {
+    auto& [a, b, c, d, e, f, g, h, i] = value;
+    return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (kCount == 10) {
     auto& [a, b, c, d, e, f, g, h, i, j] = value;
     return std::tie(a, b, c, d, e, f, g, h, i, j);

@@ -14,18 +14,26 @@ using base::fail;
 
 namespace {
 
-constexpr uint32_t kFormat = 1;  // of the text
+constexpr uint32_t kFormat = 2;  // of the text
 
-enum class JobOrder : uint8_t { kShuffled, kStored };
+enum class JobOrder : uint8_t { kShuffled, kStored, kWeighted };
 constexpr const char* name_of(JobOrder order) {
   switch (order) {
     case JobOrder::kShuffled:
       return "shuffled";
     case JobOrder::kStored:
       return "stored";
+    case JobOrder::kWeighted:
+      return "weighted";
   }
   return nullptr;
 }
+
+// Epochs that are drawn by weights.
+struct JobDraws {
+  std::string weights;   // the table's name
+  uint64_t samples = 0;  // of an epoch
+};
 
 // A job as its text has it.
 struct JobText {
@@ -36,13 +44,17 @@ struct JobText {
   feed::FeedOptions options;
   JobOrder order = JobOrder::kShuffled;
   std::optional<std::string> targets;
+  std::optional<JobDraws> draws;  // with kWeighted
+  std::vector<std::string> selections;
 };
 
 }  // namespace
 
 template <>
-constexpr auto kFields<JobText> =
-    fields("Job", "dataset", "forebay", "format", "host", "options", "order", "targets");
+constexpr auto kFields<JobDraws> = fields("JobDraws", "weights", "samples");
+template <>
+constexpr auto kFields<JobText> = fields("Job", "dataset", "forebay", "format", "host", "options",
+                                         "order", "targets", "draws", "selections");
 
 namespace {
 
@@ -57,35 +69,48 @@ Status check_job(const JobText& job) {
     return fail(Code::kInvalid, "job: host must be 64 hexadecimal digits");
   }
   if (job.targets) RETURN_IF_ERROR(check_hash("targets", *job.targets));
+  for (const std::string& name : job.selections) RETURN_IF_ERROR(check_hash("selections", name));
+  if (job.draws) RETURN_IF_ERROR(check_hash("draws", job.draws->weights));
+  if (job.draws.has_value() != (job.order == JobOrder::kWeighted)) {
+    return fail(Code::kInvalid, "job: the order \"weighted\" has draws, and no other");
+  }
   feed::FeedOptions options = job.options;
   options.targets = job.targets ? std::make_shared<feed::Targets>() : nullptr;
   RETURN_IF_ERROR(feed::check_options(options).at("job"));
   return check_job_steps(options.transform.steps).at("job");
 }
 
-Result<JobText> text_of(const Job& job) {
+// Also notes the tables that the job needs.
+Result<JobText> text_of(const Job& job, std::vector<Table>* tables) {
   JobText out{.dataset = job.dataset,
               .forebay = FOREBAY_VERSION,
               .format = kFormat,
               .host = job.host,
               .options = job.options,
-              .targets = {}};
+              .targets = {},
+              .draws = {},
+              .selections = job.selections};
   if (std::holds_alternative<feed::Stored>(job.options.order)) {
     out.order = JobOrder::kStored;
+  } else if (const auto* weighted = std::get_if<feed::Weighted>(&job.options.order)) {
+    out.order = JobOrder::kWeighted;
+    const bool has_table = weighted->weights != nullptr;
+    out.draws = {.weights = has_table ? tables->emplace_back(table_of(*weighted->weights)).name
+                                      : job.weights,
+                 .samples = weighted->samples};
   } else if (!std::holds_alternative<feed::Shuffled>(job.options.order)) {
-    return fail(Code::kUnsupported,
-                "job: a near side cannot yet prepare epochs whose samples are drawn by weights or "
-                "come from a sampler");
+    return fail(Code::kUnsupported, "job: its order is a list of one epoch");
   }
   if (!job.options.further.empty()) {
     return fail(Code::kUnsupported,
                 "job: a near side cannot yet prepare the further images of samples");
   }
-  if (job.options.targets != nullptr) {
-    out.targets = targets_fingerprint(*job.options.targets);
-  } else if (!job.targets.empty()) {
-    out.targets = job.targets;
+  if (!job.targets.empty()) out.targets = job.targets;
+  if (job.options.targets == nullptr) return out;
+  if (job.options.targets->maps != nullptr) {
+    return fail(Code::kUnsupported, "job: a near side cannot yet prepare maps of labels");
   }
+  out.targets = tables->emplace_back(table_of(*job.options.targets)).name;
   return out;
 }
 
@@ -119,9 +144,21 @@ Result<std::string> written(const JobText& job) {
 
 }  // namespace
 
-Result<std::string> encode_job(const Job& job) {
-  ASSIGN_OR_RETURN(const JobText text, text_of(job));
-  return written(text);
+void set_dataset(const store::Dataset& dataset, Job* job, std::vector<Table>* tables) {
+  const auto selected = dataset.selected();
+  if (!selected) {
+    job->dataset = base::to_hex(dataset.fingerprint());
+    return;
+  }
+  set_dataset(*selected->base, job, tables);
+  job->selections.push_back(tables->emplace_back(table_of(selected->samples)).name);
+}
+
+Result<EncodedJob> encode_job(const Job& job) {
+  EncodedJob out;
+  ASSIGN_OR_RETURN(const JobText text, text_of(job, &out.tables));
+  ASSIGN_OR_RETURN(out.text, written(text));
+  return out;
 }
 
 Result<Job> decode_job(std::string_view text) {
@@ -136,7 +173,11 @@ Result<Job> decode_job(std::string_view text) {
   FieldReader reader;
   reader.read(parsed, &read);
   RETURN_IF_ERROR(reader.status());
+  const JobDraws draws = read.draws.value_or(JobDraws());
   if (read.order == JobOrder::kStored) read.options.order = feed::Stored{};
+  if (read.order == JobOrder::kWeighted) {
+    read.options.order = feed::Weighted{.weights = nullptr, .samples = draws.samples};
+  }
   ASSIGN_OR_RETURN(const std::string again, written(read));
   if (again != text) {
     const auto [differs, unused] = std::ranges::mismatch(again, text);
@@ -146,7 +187,9 @@ Result<Job> decode_job(std::string_view text) {
   return Job{.dataset = std::move(read.dataset),
              .host = std::move(read.host),
              .options = std::move(read.options),
-             .targets = std::move(read.targets).value_or("")};
+             .targets = std::move(read.targets).value_or(""),
+             .weights = draws.weights,
+             .selections = std::move(read.selections)};
 }
 
 std::string job_name(std::string_view text) {

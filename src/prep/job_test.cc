@@ -95,8 +95,8 @@ TEST(Job, TheTextIsWhatItWas) {
   std::string text = encoded(job);
   const json version = json::parse(text)["forebay"];
   const std::string expected =
-      R"({"dataset":")" + kDataset + R"(","forebay":)" + version.dump() +
-      R"(,"format":1,"host":")" + kHost +
+      R"({"dataset":")" + kDataset + R"(","draws":null,"forebay":)" + version.dump() +
+      R"(,"format":2,"host":")" + kHost +
       R"(","options":{"bad_samples_max":100,"damaged":"refuse","drop_last":true,)"
       R"("even_ranks":false,"files":false,"global_batch":256,"group_bytes":64000000,)"
       R"("images":"tensor","lanes":8,"rank":0,"replace_bad":true,"seed":18446744073709551615,)"
@@ -109,7 +109,7 @@ TEST(Job, TheTextIsWhatItWas) {
       R"("interpolation":"bilinear","oriented":false,"scaled_decode":false,)"
       R"("size":{"height":224,"width":224},"steps":[{"RandomApply":{"probability":0.25,)"
       R"("steps":[{"Action":{"Posterize":{"bits":3}}}]}}],"vertical_flip":0.0},"world_size":1},)"
-      R"("order":"shuffled","targets":null})";
+      R"("order":"shuffled","selections":[],"targets":null})";
   EXPECT_EQ(text, expected);
   EXPECT_EQ(job_name("abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-4
@@ -130,10 +130,8 @@ TEST(Job, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
   EXPECT_NE(encoded(job), text);
 }
 
-TEST(Job, OrdersThatANearSideDoesNotKnowAreUnsupported) {
+TEST(Job, AListIsNoOrderOfAllEpochs) {
   Job job{.dataset = kDataset, .host = kHost};
-  job.options.order = feed::Weighted{};
-  EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kUnsupported);
   job.options.order = feed::Listed{};
   EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kUnsupported);
 }
@@ -149,7 +147,7 @@ TEST(Job, AnotherVersionIsUnsupportedAndNamed) {
   EXPECT_NE(status.message().find("77.1"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find(version), std::string::npos) << status.message();
   other = json::parse(text);
-  other["format"] = 2;
+  other["format"] = 1;
   EXPECT_EQ(error_of(other.dump()).code(), Code::kUnsupported);
 }
 
@@ -171,6 +169,27 @@ TEST(Job, OptionsAreChecked) {
   EXPECT_EQ(code_with("/targets", kDataset), Code::kInvalid);
 }
 
+TEST(Job, WeightsAreATable) {
+  const std::vector<double> weights = {1, 0, 2};
+  const auto made =
+      std::make_shared<const feed::SampleWeights>(feed::SampleWeights::make(weights).value());
+  Job job{.dataset = kDataset, .host = kHost};
+  job.options.order = feed::Weighted{.weights = made, .samples = 7};
+  const EncodedJob out = encode_job(job).value();
+  ASSERT_EQ(out.tables.size(), 1u);
+  EXPECT_EQ(out.tables[0].name, table_of(*made).name);
+  const Job back = decoded(out.text);
+  EXPECT_EQ(back.weights, out.tables[0].name);
+  EXPECT_EQ(std::get<feed::Weighted>(back.options.order).samples, 7u);
+  EXPECT_EQ(encoded(back), out.text);
+  json text = json::parse(out.text);
+  text["draws"] = nullptr;
+  EXPECT_EQ(error_of(text.dump()).code(), Code::kInvalid);
+  text = json::parse(out.text);
+  text["order"] = "shuffled";
+  EXPECT_EQ(error_of(text.dump()).code(), Code::kInvalid);
+}
+
 TEST(Job, TargetsAreNamedByTheirContent) {
   auto targets = std::make_shared<feed::Targets>();
   targets->first = {0, 1};
@@ -184,7 +203,7 @@ TEST(Job, TargetsAreNamedByTheirContent) {
   const std::string text = encoded(job);
   const Job back = decoded(text);
   EXPECT_EQ(back.options.targets, nullptr);
-  EXPECT_EQ(back.targets, targets_fingerprint(*targets));
+  EXPECT_EQ(back.targets, table_of(*targets).name);
   EXPECT_EQ(encoded(back), text);
 
   std::vector<std::function<void(feed::Targets&)>> changes = {
@@ -203,7 +222,7 @@ TEST(Job, TargetsAreNamedByTheirContent) {
   for (const auto& change : changes) {
     feed::Targets changed = *targets;
     change(changed);
-    names.insert(targets_fingerprint(changed));
+    names.insert(table_of(changed).name);
   }
   EXPECT_EQ(names.size(), changes.size() + 1);
 }

@@ -17,13 +17,15 @@ namespace {
 
 constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
 constexpr int64_t kConnectNs = 5'000'000'000;
-constexpr int64_t kOverNs = 60'000'000'000;
+constexpr int64_t kShortNs = 60'000'000'000;  // for what is no batch
 constexpr int64_t kYearNs = 365 * 24 * 3600 * int64_t{1'000'000'000};
 // Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
 // A side whose files cannot be read so often in a row sends its batches from then on.
 constexpr uint32_t kUnreadMost = 3;
 constexpr size_t kToReadMost = 256;
+// A table is sent in pieces of so many bytes.
+constexpr size_t kPieceBytes = base::kServedBodyBytesMax / 2;
 
 uint64_t bytes_most(const Expected& expected) { return expected.tensor_bytes + kFrontBytesMost; }
 
@@ -166,25 +168,64 @@ NearClient::~NearClient() {
 }
 
 void NearClient::send_job(const SidePlace& place, const std::string& text,
+                          const std::vector<Table>& tables,
                           std::function<void(Result<uint32_t>)> done) {
-  const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
-  client_for(place).start(
-      {.host = place.host,
-       .port = place.port,
-       .target = std::string(kJobsPath),
-       .body = text,
-       .answer_ns = kConnectNs * 12},
-      *taker,
-      [this, taker, side = place.name,
-       done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-        if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
-        const auto answer = decode_job_answer(taker->text());
+  const Small small{.path = std::string(kJobsPath), .body = text, .answer_ns = kShortNs};
+  ask_with_tables(
+      place, small, tables,
+      [this, side = place.name, done = std::move(done)](const Result<std::string>& said) {
+        if (!said) return done(tl::unexpected(said.error()));
+        const auto answer = decode_job_answer(*said);
         if (!answer) return done(tl::unexpected(answer.error()));
         const bool is_noted = to_read_.try_push(
             [this, side, answer = *answer, done] { done(note_answer(side, answer)); });
         if (!is_noted)
           done(fail(Code::kUnavailable, "prep: too much waits for the near sides' folders"));
       });
+}
+
+void NearClient::send_list(const SidePlace& place, const ListPath& path, const Table& list,
+                           std::function<void(Status)> done) {
+  std::vector<Table> tables;
+  if (list.bytes != nullptr) tables.push_back(list);
+  ask_with_tables(
+      place, {.path = text_of(path), .answer_ns = kShortNs}, std::move(tables),
+      [done = std::move(done)](const Result<std::string>& text) { done(base::status_of(text)); });
+}
+
+// Asks, and where the side says that something is not there, sends the tables and asks again.
+void NearClient::ask_with_tables(const SidePlace& place, const Small& small,
+                                 std::vector<Table> tables, Done done) {
+  const auto shared = std::make_shared<const std::vector<Table>>(std::move(tables));
+  ask_small(place, small, [this, place, small, shared, done = std::move(done)](auto text) {
+    const bool misses = !text && text.error().code() == Code::kNotFound && !shared->empty();
+    if (!misses) return done(std::move(text));
+    send_tables(place, shared, 0, 0, [this, place, small, done](const Status& status) {
+      if (!status.ok()) return done(tl::unexpected(status));
+      ask_small(place, small, done);
+    });
+  });
+}
+
+// Sends the tables from a byte of one of them on.
+void NearClient::send_tables(const SidePlace& place,
+                             std::shared_ptr<const std::vector<Table>> tables, size_t number,
+                             uint64_t offset, std::function<void(Status)> done) {
+  if (number == tables->size()) return done({});
+  const Table& table = (*tables)[number];
+  const Bytes rest = Bytes(*table.bytes).subspan(offset);
+  const Bytes bytes = rest.first(std::min<size_t>(rest.size(), kPieceBytes));
+  Small small{.path = text_of(TablePiece{table.name, table.bytes->size(), offset}),
+              .body = std::string(base::as_text(bytes)),
+              .answer_ns = kShortNs};
+  const bool is_last = bytes.size() == rest.size();
+  ask_small(place, small,
+            [this, place, tables, next = number + (is_last ? 1 : 0),
+             begin = is_last ? 0 : offset + bytes.size(),
+             done = std::move(done)](const Result<std::string>& text) {
+              if (!text) return done(text.error());
+              send_tables(place, tables, next, begin, done);
+            });
 }
 
 // The side's folder may be there under the same path, and yet be another one.
@@ -259,29 +300,33 @@ void NearClient::fetch_file(const SidePlace& place, const Expected& expected,
 void NearClient::tell(const SidePlace& place, const std::string& path,
                       std::shared_ptr<const std::atomic<bool>> unwanted,
                       std::function<void(Status)> done) {
-  ask_small(place, path, kYearNs, std::move(unwanted), std::move(done));
+  ask_small(
+      place, {.path = path, .answer_ns = kYearNs, .unwanted = std::move(unwanted)},
+      [done = std::move(done)](const Result<std::string>& text) { done(base::status_of(text)); });
 }
 
 void NearClient::tell_over(const SidePlace& place, const StepPath& step) {
   StepPath over = step;
   over.asked = Asked::kOver;
-  ask_small(place, text_of(over), kOverNs, std::make_shared<std::atomic<bool>>(false),
-            [](const Status&) {});
+  ask_small(place, {.path = text_of(over), .answer_ns = kShortNs},
+            [](const Result<std::string>&) {});
 }
 
-void NearClient::ask_small(const SidePlace& place, const std::string& path, int64_t answer_ns,
-                           std::shared_ptr<const std::atomic<bool>> unwanted,
-                           std::function<void(Status)> done) {
+void NearClient::ask_small(const SidePlace& place, const Small& small, Done done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
-  client_for(place).start(
-      {.host = place.host,
-       .port = place.port,
-       .target = path,
-       .answer_ns = answer_ns,
-       .wanted = [unwanted = std::move(unwanted)] { return !unwanted->load(); }},
-      *taker, [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-        done(outcome.status);
-      });
+  io::serve::RangeRequest request{.host = place.host,
+                                  .port = place.port,
+                                  .target = small.path,
+                                  .body = small.body,
+                                  .answer_ns = small.answer_ns};
+  if (small.unwanted != nullptr) {
+    request.wanted = [unwanted = small.unwanted] { return !unwanted->load(); };
+  }
+  client_for(place).start(std::move(request), *taker,
+                          [taker, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+                            if (!outcome.status.ok()) return done(tl::unexpected(outcome.status));
+                            done(std::string(taker->text()));
+                          });
 }
 
 void NearClient::fetch(const SidePlace& place, const Expected& expected,

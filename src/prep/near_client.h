@@ -15,6 +15,7 @@
 #include "prep/batch_bytes.h"
 #include "prep/paths.h"
 #include "prep/received_memory.h"
+#include "prep/tables.h"
 
 namespace forebay::prep {
 
@@ -38,12 +39,17 @@ class NearClient {
   // Ends what is under way; each request is done before this returns.
   ~NearClient();
 
-  // Sends a job's text, so that its steps can be fetched. Where the side leaves batches as files
+  // Sends a job's text, and the tables that it needs where the side has not got them, so that its
+  // steps can be fetched. Where the side leaves batches as files
   // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
   // before this returns: with how many finished steps the side can keep. Errors: those that the
   // side tells; kUnavailable; kCorrupt where the answer is none of a near side.
-  void send_job(const SidePlace& place, const std::string& text,
+  void send_job(const SidePlace& place, const std::string& text, const std::vector<Table>& tables,
                 std::function<void(Result<uint32_t>)> done) EXCLUDES(mutex_);
+  // Says which list the next epoch's samples are, and sends it where the side has not got it. Calls
+  // `done` once, as above.
+  void send_list(const SidePlace& place, const ListPath& path, const Table& list,
+                 std::function<void(Status)> done);
   // Whether batches of this side come as files.
   bool sees_files(const SidePlace& place) EXCLUDES(mutex_) {
     return !folder_of(place.name).empty();
@@ -82,9 +88,19 @@ class NearClient {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
-  void ask_small(const SidePlace& place, const std::string& path, int64_t answer_ns,
-                 std::shared_ptr<const std::atomic<bool>> unwanted,
-                 std::function<void(Status)> done);
+  using Done = std::function<void(Result<std::string>)>;  // gets the text of an answer
+  // A request whose answer is short.
+  struct Small {
+    std::string path;
+    std::optional<std::string> body = {};                    // set: it is sent with POST
+    int64_t answer_ns = 0;                                   // how long the answer may take
+    std::shared_ptr<const std::atomic<bool>> unwanted = {};  // null: it is wanted
+  };
+  void ask_small(const SidePlace& place, const Small& small, Done done);
+  void ask_with_tables(const SidePlace& place, const Small& small, std::vector<Table> tables,
+                       Done done);
+  void send_tables(const SidePlace& place, std::shared_ptr<const std::vector<Table>> tables,
+                   size_t number, uint64_t offset, std::function<void(Status)> done);
   uint32_t note_answer(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
   std::string folder_of(const std::string& side) EXCLUDES(mutex_);
   void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);

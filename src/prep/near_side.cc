@@ -1,15 +1,16 @@
 #include "prep/near_side.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/queue.h"
 #include "io/machine.h"
 #include "prep/answers.h"
 #include "prep/batch_folder.h"
+#include "prep/held_tables.h"
 #include "prep/job.h"
 #include "prep/paths.h"
 #include "prep/work.h"
+#include "store/view.h"
 
 namespace forebay::prep {
 
@@ -21,51 +22,16 @@ using io::serve::Question;
 
 namespace {
 
-constexpr std::string_view kBegin = "/prep/";
-constexpr int kNewJobsMost = 64;  // one thread opens them one after the other
-
-std::optional<uint64_t> take_number(std::string_view* text) {
-  uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error != std::errc()) return std::nullopt;
-  text->remove_prefix(static_cast<size_t>(rest - text->data()));
-  return number;
-}
-
-std::optional<StepPath> parse(std::string_view path) {
-  if (!path.starts_with(kBegin)) return std::nullopt;
-  path.remove_prefix(kBegin.size());
-  const size_t job_end = path.find('/');
-  if (job_end == std::string_view::npos) return std::nullopt;
-  StepPath out{.job = std::string(path.substr(0, job_end))};
-  path.remove_prefix(job_end + 1);
-  const auto epoch = take_number(&path);
-  if (!epoch || !path.starts_with('/')) return std::nullopt;
-  path.remove_prefix(1);
-  const auto step = take_number(&path);
-  if (!step) return std::nullopt;
-  out.epoch = *epoch;
-  out.step = *step;
-  for (const auto& [asked, end] : kStepEnds) {
-    out.asked = asked;
-    if (path == end) return out;
-  }
-  return std::nullopt;
-}
-
-// Returns the job if the path is a stay_path().
-std::optional<std::string> stays(std::string_view path) {
-  if (!path.starts_with(kBegin) || !path.ends_with(kStayEnd)) return std::nullopt;
-  path.remove_prefix(kBegin.size());
-  path.remove_suffix(std::min(path.size(), kStayEnd.size()));
-  return path.find('/') == path.npos ? std::optional(std::string(path)) : std::nullopt;
-}
+constexpr uint64_t kTablesShare = 2;  // of a job's memory, for all tables
+constexpr uint64_t kDrawBytes = 100;  // about, for each sample of an epoch that is drawn
+constexpr int kChoresMost = 64;       // one thread does them one after the other
 
 class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
  public:
-  NearSideImpl(std::shared_ptr<const store::Dataset> dataset,
-               std::shared_ptr<const feed::Targets> targets, const NearSideOptions& options)
-      : dataset_(std::move(dataset)), targets_(std::move(targets)), options_(options) {}
+  NearSideImpl(std::shared_ptr<const store::Dataset> dataset, const NearSideOptions& options)
+      : dataset_(std::move(dataset)),
+        options_(options),
+        tables_(options.job_memory_bytes / kTablesShare) {}
   ~NearSideImpl() override;
 
   Status begin();
@@ -85,23 +51,27 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   }
   bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
 
+  void begin_chore(Done done, std::function<Result<MadeAnswer>()> chore);
+  Result<std::shared_ptr<const ByteVector>> find_table(const std::string& name);
+  Result<MadeAnswer> take_piece(const TablePiece& piece, const std::string& bytes);
+  Result<MadeAnswer> use_list(const ListPath& path) EXCLUDES(mutex_);
   void end_where_left(const std::weak_ptr<Work>& work) EXCLUDES(mutex_);
   MadeAnswer answer_of(const Work& work) const;
   Result<MadeAnswer> open_job(const std::string& text) EXCLUDES(mutex_);
-  Result<std::shared_ptr<Work>> make_work(const std::string& text) const;
+  Result<std::shared_ptr<Work>> make_work(const std::string& text);
   std::shared_ptr<Work> find_work(const std::string& name) const EXCLUDES(mutex_);
   std::shared_ptr<Work> oldest_idle() const REQUIRES(mutex_);
 
   const std::shared_ptr<const store::Dataset> dataset_;
-  const std::shared_ptr<const feed::Targets> targets_;
   const NearSideOptions options_;
+  HeldTables tables_;
   mutable WorkCounts counts_;
   std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
   std::vector<std::shared_ptr<Work>> works_ GUARDED_BY(mutex_);
-  // What takes long: the beginnings and ends of jobs.
-  mutable base::Queue<std::function<void()>> chores_{SIZE_MAX};
-  mutable std::atomic<int> new_jobs_ = 0;  // in chores_
+  // What takes long: the beginnings and ends of jobs, and tables.
+  base::Queue<std::function<void()>> chores_{SIZE_MAX};
+  std::atomic<int> asked_chores_ = 0;  // those that hosts wait for
   base::Crew crew_;
   std::unique_ptr<io::serve::RangeServer> server_;
 };
@@ -140,37 +110,75 @@ NearSideStats NearSideImpl::stats() const {
           .trouble = folder_ == nullptr ? "" : folder_->trouble()};
 }
 
+// The server has one interface for files, which are constant, and for questions, which are not.
 bool NearSideImpl::answer(const Question& question, Done done) const {
+  auto* const self = const_cast<NearSideImpl*>(this);
   if (question.path == kJobsPath) {
-    auto* const self = const_cast<NearSideImpl*>(this);
-    const bool is_begun = new_jobs_++ < kNewJobsMost && chores_.push([self, question, done] {
-      done(self->open_job(question.body));
-      --self->new_jobs_;
-    });
-    if (!is_begun) {
-      --new_jobs_;
-      done(fail(Code::kBusy, "prep: too many jobs begin at once"));
-    }
+    self->begin_chore(std::move(done),
+                      [self, text = question.body] { return self->open_job(text); });
     return true;
   }
-  const auto job = stays(question.path);
-  const auto path = parse(question.path);
+  if (const auto piece = parse_piece(question.path)) {
+    self->begin_chore(std::move(done), [self, piece = *piece, bytes = question.body] {
+      return self->take_piece(piece, bytes);
+    });
+    return true;
+  }
+  if (const auto list = parse_list(question.path)) {
+    self->begin_chore(std::move(done), [self, list = *list] { return self->use_list(list); });
+    return true;
+  }
+  const auto job = parse_stay(question.path);
+  const auto path = parse_step(question.path);
   if (!job && !path) return false;
   const auto work = find_work(job ? *job : path->job);
   if (work == nullptr) {
     done(fail(Code::kNotFound, "prep: no such job is open here"));
   } else if (job) {
-    auto* const self = const_cast<NearSideImpl*>(this);
     work->stay(question.unwanted, std::move(done), [self, left = std::weak_ptr<Work>(work)] {
       self->chores_.push([self, left] { self->end_where_left(left); });
     });
-  } else if (path->epoch > UINT32_MAX || path->step >= work->steps()) {
-    done(fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
-              path->step, path->epoch, work->steps()));
   } else {
     work->ask(*path, question.unwanted, std::move(done));
   }
   return true;
+}
+
+void NearSideImpl::begin_chore(Done done, std::function<Result<MadeAnswer>()> chore) {
+  const bool is_begun =
+      asked_chores_++ < kChoresMost && chores_.push([this, done, chore = std::move(chore)] {
+        done(chore());
+        --asked_chores_;
+      });
+  if (is_begun) return;
+  --asked_chores_;
+  done(fail(Code::kBusy, "prep: too much is asked of this near side at once"));
+}
+
+Result<MadeAnswer> NearSideImpl::take_piece(const TablePiece& piece, const std::string& bytes) {
+  RETURN_IF_ERROR(tables_.put(piece, base::as_bytes(bytes)));
+  return MadeAnswer();
+}
+
+// The host sends tables that are missed.
+Result<std::shared_ptr<const ByteVector>> NearSideImpl::find_table(const std::string& name) {
+  auto table = tables_.find(name);
+  if (table == nullptr) return fail(Code::kNotFound, "prep: the table {} is not here", name);
+  return table;
+}
+
+Result<MadeAnswer> NearSideImpl::use_list(const ListPath& path) {
+  const auto work = find_work(path.job);
+  if (work == nullptr) return fail(Code::kNotFound, "prep: no such job is open here");
+  std::shared_ptr<const feed::SampleList> list;
+  if (!path.table.empty()) {
+    ASSIGN_OR_RETURN(const auto table, find_table(path.table));
+    auto read = decode_list(*table);
+    if (!read) return tl::unexpected(read.error().at("prep"));
+    list = std::make_shared<const feed::SampleList>(std::move(*read));
+  }
+  RETURN_IF_ERROR(work->use_list(path, std::move(list)));
+  return MadeAnswer();
 }
 
 std::shared_ptr<Work> NearSideImpl::find_work(const std::string& name) const {
@@ -232,7 +240,7 @@ std::shared_ptr<Work> NearSideImpl::oldest_idle() const {
   return oldest;
 }
 
-Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) const {
+Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) {
   auto job = decode_job(text);
   if (!job) return tl::unexpected(job.error().at("prep"));
   const std::string own = base::to_hex(dataset_->fingerprint());
@@ -242,26 +250,41 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) c
                 "`forebay prep` with the same content",
                 job->dataset, own);
   }
-  const std::string targets = targets_ == nullptr ? "" : targets_fingerprint(*targets_);
-  if (!job->targets.empty() && job->targets != targets) {
-    return fail(
-        Code::kInvalid,
-        "prep: the host has other boxes, masks or keypoints for this dataset than are here");
+  std::shared_ptr<const store::Dataset> dataset = dataset_;
+  for (const std::string& name : job->selections) {
+    ASSIGN_OR_RETURN(const auto table, find_table(name));
+    auto selected = decode_selected(*table);
+    if (!selected) return tl::unexpected(selected.error().at("prep"));
+    ASSIGN_OR_RETURN(dataset, store::select(std::move(dataset), std::move(*selected)));
   }
   feed::FeedOptions options = job->options;
-  if (!job->targets.empty()) options.targets = targets_;
+  if (!job->targets.empty()) {
+    ASSIGN_OR_RETURN(const auto table, find_table(job->targets));
+    auto targets = decode_targets(*table);
+    if (!targets) return tl::unexpected(targets.error().at("prep"));
+    options.targets = std::make_shared<const feed::Targets>(std::move(*targets));
+  }
+  if (auto* const weighted = std::get_if<feed::Weighted>(&options.order)) {
+    if (weighted->samples > options_.job_memory_bytes / kDrawBytes) {
+      return fail(Code::kNoMemory, "prep: epochs of {} samples need more than --memory-bytes",
+                  weighted->samples);
+    }
+    ASSIGN_OR_RETURN(const auto table, find_table(job->weights));
+    auto weights = decode_weights(*table);
+    if (!weights) return tl::unexpected(weights.error().at("prep"));
+    weighted->weights = std::make_shared<const feed::SampleWeights>(std::move(*weights));
+  }
   options.threads = options_.threads;
   options.memory_bytes_max = options_.job_memory_bytes;
-  ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(dataset_, options));
+  ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(std::move(dataset), options));
   return std::make_shared<Work>(job_name(text), options, std::move(maker), folder_, counts_);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<NearSide>> NearSide::serve(std::shared_ptr<const store::Dataset> dataset,
-                                                  std::shared_ptr<const feed::Targets> targets,
                                                   const NearSideOptions& options) {
-  auto side = std::make_unique<NearSideImpl>(std::move(dataset), std::move(targets), options);
+  auto side = std::make_unique<NearSideImpl>(std::move(dataset), options);
   RETURN_IF_ERROR(side->begin());
   return side;
 }

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "feed/targets.h"
 #include "io/secret.h"
 #include "store/dataset.h"
 
@@ -23,7 +22,8 @@ struct NearSideOptions {
   // How many hosts, each loader of each process counted, are served at once. More of them are
   // refused until one leaves.
   uint32_t jobs = 8;
-  uint64_t job_memory_bytes = 2'000'000'000;  // for each of them
+  // For each of them. The tables that they have sent may have half of it, all together.
+  uint64_t job_memory_bytes = 2'000'000'000;
   // Where batches are left as files, for hosts that see this folder under the same path and with
   // the same user's rights; all others get them sent. Empty: nowhere.
   std::string folder = "";
@@ -40,11 +40,9 @@ struct NearSideStats {
 // Any thread may call anything.
 class NearSide {
  public:
-  // `targets` is what the dataset has beside its images; null: nothing. Errors: those of
-  // io::serve::RangeServer::start(); those of BatchFolder::open(); kInvalid for a secret that is
-  // too short.
+  // Errors: those of io::serve::RangeServer::start(); those of BatchFolder::open(); kInvalid for a
+  // secret that is too short.
   static Result<std::unique_ptr<NearSide>> serve(std::shared_ptr<const store::Dataset> dataset,
-                                                 std::shared_ptr<const feed::Targets> targets,
                                                  const NearSideOptions& options);
   virtual ~NearSide() = default;
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,11 +39,36 @@ inline std::string text_of(const StepPath& path) {
   return fmt::format("/prep/{}/{}/{}{}", path.job, path.epoch, path.step, end);
 }
 
+std::optional<StepPath> parse_step(std::string_view path);
+
 // A host asks for this as long as it needs the job. It is not answered; when the host hangs up, the
 // near side ends the job, with all that it keeps for it.
-inline constexpr std::string_view kStayEnd = "/stay";
-inline std::string stay_path(std::string_view job) {
-  return fmt::format("/prep/{}{}", job, kStayEnd);
+inline std::string stay_path(std::string_view job) { return fmt::format("/prep/{}/stay", job); }
+// The job, where the path is a stay_path().
+std::optional<std::string> parse_stay(std::string_view path);
+
+// A piece of a table (tables.h) is sent here with POST; the answer is empty. Pieces come one after
+// the other.
+struct TablePiece {
+  std::string table;   // its name
+  uint64_t bytes = 0;  // of the whole table
+  uint64_t offset = 0;
+};
+inline std::string text_of(const TablePiece& piece) {
+  return fmt::format("/prep/tables/{}/{}/{}", piece.table, piece.bytes, piece.offset);
 }
+std::optional<TablePiece> parse_piece(std::string_view path);
+
+// Asks with GET that from now on a job's steps are those of one epoch, whose samples are a table's
+// list; or, without a table, those of the job's own epochs. The answer is empty.
+struct ListPath {
+  std::string job;
+  uint64_t epoch = 0;
+  std::string table = {};
+};
+inline std::string text_of(const ListPath& path) {
+  return fmt::format("/prep/{}/{}/list/{}", path.job, path.epoch, path.table);
+}
+std::optional<ListPath> parse_list(std::string_view path);
 
 }  // namespace forebay::prep

@@ -50,17 +50,22 @@ void TwoEnds::remake(StepNumber step, Remade remade) {
   watched_.notify_all();
 }
 
-void TwoEnds::ask_maker(const std::vector<StepNumber>& steps) {
-  if (steps.empty()) return;
+void TwoEnds::ask_maker() {
   if (maker_ == nullptr) {
     auto maker = feed::StepMaker::open(setup_.dataset, out_of_turn(setup_.options));
     FOREBAY_CHECK(maker);  // the host's feed was opened with these options
     maker_ = std::move(*maker);
     maker_crew_.start(1, [this](uint32_t) { work_out_of_turn(); });
   }
-  for (const StepNumber step : steps) {
-    maker_->ask(step / setup_.prongs.steps_each, step % setup_.prongs.steps_each);
+  MutexLock lock(mutex_);
+  if (maker_samples_ != samples_) {
+    const auto begun = maker_->begin(samples_);
+    FOREBAY_CHECK(begun);  // the host's feed has taken the list
+    maker_begun_ = *begun;
+    maker_samples_ = samples_;
   }
+  for (const StepNumber step : to_remake_) maker_->ask(step / steps_each_, step % steps_each_);
+  to_remake_.clear();
 }
 
 void TwoEnds::work_out_of_turn() {
@@ -78,12 +83,13 @@ void TwoEnds::work_out_of_turn() {
 }
 
 void TwoEnds::take_remade(feed::MadeStep made) {
-  const StepNumber step = number(made.epoch, made.step);
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
+    const StepNumber step = number(made.epoch, made.step);
     const auto found = remade_.find(step);
-    if (prongs_ == nullptr || found == remade_.end()) return;
+    const bool is_of_now = made.begun == maker_begun_ && maker_samples_ == samples_;
+    if (prongs_ == nullptr || !is_of_now || found == remade_.end()) return;
     Remade remade = std::move(found->second);
     remade_.erase(found);
     ++before_.remade_steps;
@@ -110,7 +116,7 @@ std::vector<ProngAction> TwoEnds::settle(StepNumber step, Remade remade, feed::P
       actions = lose(*remade.checks,
                      fmt::format("it sent a wrong batch (step {} of epoch {}), so it is not used "
                                  "any more",
-                                 step % setup_.prongs.steps_each, step / setup_.prongs.steps_each));
+                                 step % steps_each_, step / steps_each_));
     }
   }
   const auto more = tell(ProngEvent::Kind::kRescued, step);

@@ -41,7 +41,7 @@ Status TwoEnds::greet() {
       MutexLock lock(mutex_);
       sides_[side].is_asked = true;
     }
-    client_->send_job(setup_.places[side], setup_.job,
+    client_->send_job(setup_.places[side], setup_.job, setup_.tables,
                       [this, greeting, side](const Result<uint32_t>& keeps) {
                         note_answer(side, keeps);
                         const Status status = base::status_of(keeps);
@@ -64,12 +64,13 @@ Status TwoEnds::greet() {
 }
 
 void TwoEnds::send_job(uint32_t side) {
-  client_->send_job(setup_.places[side], setup_.job,
+  client_->send_job(setup_.places[side], setup_.job, setup_.tables,
                     [this, side](const Result<uint32_t>& keeps) { note_answer(side, keeps); });
 }
 
 void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
   std::vector<ProngAction> actions;
+  bool is_to_tell = false;
   {
     MutexLock lock(mutex_);
     Side& of = sides_[side];
@@ -77,18 +78,72 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
     if (of.is_banned) return;
     if (keeps) {
       of.keeps = *keeps;
-      of.is_up = true;
-      of.up_ns = clock_.now_ns();
-      of.trouble.clear();
-      actions = tell(ProngEvent::Kind::kSideUp, 0, side);
+      of.has_job = true;
+      // A job that was there before may have any of the lists.
+      of.list = has_listed_ ? std::nullopt : std::optional<std::string>("");
+      is_to_tell = of.list != list_.name;
+      of.is_asked = is_to_tell;
+      if (!is_to_tell) actions = come_up(side);
     } else {
-      of.trouble = base::status_of(keeps).message();
-      of.wait_ns = std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
-      of.retry_ns = clock_.now_ns() + of.wait_ns;
+      note_no_answer(side, base::status_of(keeps));
     }
     watched_.notify_all();
   }
   if (keeps) stay(side);
+  if (is_to_tell) send_list(side);
+  act(actions);
+}
+std::vector<ProngAction> TwoEnds::come_up(uint32_t side) {
+  Side& of = sides_[side];
+  of.is_up = true;
+  of.up_ns = clock_.now_ns();
+  of.trouble.clear();
+  return tell(ProngEvent::Kind::kSideUp, 0, side);
+}
+
+// It is sent the job again later.
+void TwoEnds::note_no_answer(uint32_t side, const Status& status) {
+  Side& of = sides_[side];
+  of.has_job = false;
+  of.trouble = status.message();
+  of.wait_ns = std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);
+  of.retry_ns = clock_.now_ns() + of.wait_ns;
+}
+
+// Sends the samples of the epoch. One list is on its way at a time, so that none overtakes another.
+void TwoEnds::send_list(uint32_t side) {
+  Table list;
+  ListPath path{.job = expected_.job};
+  {
+    MutexLock lock(mutex_);
+    list = list_;
+    path.epoch = list_epoch_;
+    path.table = list_.name;
+  }
+  client_->send_list(
+      setup_.places[side], path, list,
+      [this, side, name = list.name](const Status& status) { note_list(side, name, status); });
+}
+
+void TwoEnds::note_list(uint32_t side, const std::string& list, const Status& status) {
+  std::vector<ProngAction> actions;
+  bool is_other = false;
+  {
+    MutexLock lock(mutex_);
+    Side& of = sides_[side];
+    of.is_asked = false;
+    if (of.is_banned) return;
+    if (status.ok()) {
+      of.list = list;
+      is_other = list != list_.name;  // another epoch has begun meanwhile
+      of.is_asked = is_other;
+      if (!is_other) actions = come_up(side);
+    } else {
+      note_no_answer(side, status);
+    }
+    watched_.notify_all();
+  }
+  if (is_other) send_list(side);
   act(actions);
 }
 
@@ -151,6 +206,7 @@ std::vector<ProngAction> TwoEnds::lose(uint32_t side, const std::string& why) {
     of.leaves->store(true);
     client_->drop_unwanted();
   }
+  of.has_job = false;
   if (!std::exchange(of.is_up, false)) return {};
   // It may just have been started again; but one that fails as soon as it is up waits longer.
   const int64_t now_ns = clock_.now_ns();

@@ -51,9 +51,13 @@ feed::FeedOptions options_of_host(feed::FeedOptions options, uint64_t near_bytes
 
 class TwoEndedFeedImpl final : public TwoEndedFeed {
  public:
-  TwoEndedFeedImpl(const feed::FeedOptions& options, const feed::Steps& steps, uint64_t samples,
+  TwoEndedFeedImpl(std::shared_ptr<const store::Dataset> dataset, const feed::FeedOptions& options,
+                   bool any_order, const feed::Steps& steps, uint64_t samples,
                    std::shared_ptr<TwoEnds> ends, std::unique_ptr<feed::Feed> host)
-      : steps_(steps),
+      : dataset_(std::move(dataset)),
+        options_(options),
+        any_order_(any_order),
+        own_steps_(steps),
         samples_(samples),
         bad_(options.bad_samples_max),
         ends_(std::move(ends)),
@@ -70,6 +74,8 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   PrepStats prep_stats() const override { return ends_->stats(); }
 
  private:
+  std::optional<feed::Steps> shared_steps(
+      const std::shared_ptr<const feed::SampleList>& list) const;
   void look_at_host();
   bool wait_for_ends_ms(int ms);
   void follow();
@@ -77,12 +83,17 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
     return state.epoch * steps_.count() + steps_.step_at(state.position).value();
   }
 
-  const feed::Steps steps_;
-  const uint64_t samples_;  // of an epoch
+  const std::shared_ptr<const store::Dataset> dataset_;
+  const feed::FeedOptions options_;
+  const bool any_order_;
+  const feed::Steps own_steps_;     // of epochs that are no list
+  const uint64_t samples_;          // of such an epoch
+  feed::Steps steps_ = own_steps_;  // of this epoch
   FeedState state_;
   feed::BadList bad_;
-  size_t host_bad_ = 0;   // of the host's bad samples, those that are in bad_
-  bool is_alone_ = true;  // the epoch is a list, or nothing was started
+  size_t host_bad_ = 0;    // of the host's bad samples, those that are in bad_
+  bool is_alone_ = true;   // near sides do not share the epoch, or nothing was started
+  bool has_list_ = false;  // the epoch is a list
   bool is_greeted_ = false;
   // What the host's feed does not see: waits for any step, and samples of steps that it did not
   // give.
@@ -94,25 +105,44 @@ class TwoEndedFeedImpl final : public TwoEndedFeed {
   const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
 };
 
+// The steps of an epoch that near sides may share; nothing where the host prepares it alone. Lists
+// of batches of different sizes are the host's, and so are lists whose state could not say what
+// came before its turn.
+std::optional<feed::Steps> TwoEndedFeedImpl::shared_steps(
+    const std::shared_ptr<const feed::SampleList>& list) const {
+  if (list == nullptr) {
+    return own_steps_.count() == 0 ? std::nullopt : std::optional(own_steps_);
+  }
+  const bool fits = !any_order_ && list->step_ends.empty() &&
+                    feed::check_list(options_, *list, dataset_->sample_count()).ok();
+  if (!fits) return std::nullopt;
+  feed::Steps steps = feed::Planner(dataset_, options_, list).steps();
+  return steps.count() == 0 ? std::nullopt : std::optional(std::move(steps));
+}
+
 Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const feed::SampleList> list,
                                const std::stop_token& stop) {
-  const bool was_alone = std::exchange(is_alone_, list != nullptr || steps_.count() == 0);
+  auto steps = shared_steps(list);
+  const bool was_alone = std::exchange(is_alone_, !steps);
   if (is_alone_) {
     ends_->pause();
     host_has_.reset();
     return host_->start(state, std::move(list), stop);
   }
-  const bool is_known = state.epoch >> 32 == 0 && steps_.step_at(state.position).has_value();
-  if (!is_known) return host_->start(state, nullptr, stop);  // it says what is wrong
-  ASSIGN_OR_RETURN(auto over, feed::steps_over(state, steps_, samples_));
+  const bool is_known = state.epoch >> 32 == 0 && steps->step_at(state.position).has_value();
+  if (!is_known) return host_->start(state, std::move(list), stop);  // it says what is wrong
+  ASSIGN_OR_RETURN(auto over, feed::steps_over(state, *steps, samples_));
   if (!std::exchange(is_greeted_, true)) {
     const Status greeted = ends_->greet();
     if (!greeted.ok()) is_greeted_ = false;
     RETURN_IF_ERROR(greeted);
   }
-  const bool goes_on = !was_alone && number_of(state) == number_of(state_) &&
-                       state.over == state_.over && ends_->position() == number_of(state);
+  const bool had_list = std::exchange(has_list_, list != nullptr);
+  const bool goes_on = !was_alone && !had_list && !has_list_ &&
+                       number_of(state) == number_of(state_) && state.over == state_.over &&
+                       ends_->position() == number_of(state);
   const bool was_at_end = state_.position == steps_.end;
+  steps_ = std::move(*steps);
   state_ = state;
   bad_.begin(state.bad);
   if (goes_on && !was_at_end) return {};
@@ -123,12 +153,15 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     FOREBAY_CHECK(last == nullptr);
   } else {
     for (uint64_t& step : over) step += state.epoch * steps_.count();
-    ends_->begin(number_of(state), std::move(over));
+    ends_->begin({.first = number_of(state),
+                  .over = std::move(over),
+                  .steps_each = steps_.count(),
+                  .list = list});
   }
   host_bad_ = state.bad.size();
   FeedState of_host = state;
   of_host.over.clear();  // ends_ leaves them out
-  return host_->start(of_host, nullptr, stop);
+  return host_->start(of_host, std::move(list), stop);
 }
 
 // The consumer has got a step.
@@ -216,6 +249,11 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
                 "prep: near sides prepare batches for the host's memory; use decode=\"cpu\"");
   }
   const bool any_order = prep.any_order || prep.policy != plan::ProngPolicy::kInterleave;
+  if (any_order && std::holds_alternative<feed::Weighted>(options.order)) {
+    return fail(Code::kInvalid,
+                "prep: samples that are drawn by weights come in the epoch's order; use the policy "
+                "\"interleave\" with the order \"epoch\"");
+  }
   if (any_order && options.world_size > 1) {
     return fail(Code::kInvalid,
                 "prep: steps in any order are for one process that trains alone: in a job of {} "
@@ -224,11 +262,12 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
                 options.world_size);
   }
   TwoEndsSetup setup{.dataset = dataset, .options = options};
-  auto job = encode_job({.dataset = base::to_hex(dataset->fingerprint()),
-                         .host = io::random_file_name(),
-                         .options = wire_options(options)});
-  if (!job) return tl::unexpected(job.error().at("prep"));
-  setup.job = std::move(*job);
+  Job job{.dataset = {}, .host = io::random_file_name(), .options = wire_options(options)};
+  set_dataset(*dataset, &job, &setup.tables);
+  auto encoded = encode_job(job);
+  if (!encoded) return tl::unexpected(encoded.error().at("prep"));
+  setup.job = std::move(encoded->text);
+  std::ranges::move(encoded->tables, std::back_inserter(setup.tables));
   for (const std::string& url : prep.sides) {
     ASSIGN_OR_RETURN(setup.places.emplace_back(), parse_side(url));
     if (!setup.places.back().is_tls || !prep.secret.empty()) continue;
@@ -253,9 +292,9 @@ Result<std::unique_ptr<TwoEndedFeed>> TwoEndedFeed::open(
   const auto ends = std::make_shared<TwoEnds>(std::move(setup), std::move(client), clock);
   host_options.filter = ends;
   const uint64_t samples = feed::epoch_samples(options.order, dataset->sample_count());
-  ASSIGN_OR_RETURN(auto host, feed::Feed::open(std::move(dataset), host_options, clock));
-  return std::make_unique<TwoEndedFeedImpl>(options, planner.steps(), samples, ends,
-                                            std::move(host));
+  ASSIGN_OR_RETURN(auto host, feed::Feed::open(dataset, host_options, clock));
+  return std::make_unique<TwoEndedFeedImpl>(std::move(dataset), options, any_order, planner.steps(),
+                                            samples, ends, std::move(host));
 }
 
 }  // namespace forebay::prep

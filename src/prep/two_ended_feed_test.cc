@@ -141,7 +141,7 @@ TEST_F(TwoEndedFilesTest, FilesThatVanishOrAreDamagedChangeNothing) {
 
 TEST_F(TwoEndedFilesTest, AFolderThatCannotBeUsedIsAnError) {
   const auto open = [](const std::string& folder) {
-    return NearSide::serve(dataset(*fs_), nullptr, {.folder = folder}).error();
+    return NearSide::serve(dataset(*fs_), {.folder = folder}).error();
   };
   EXPECT_NE(open(parent_ + "/missing").message().find(parent_ + "/missing"), std::string::npos);
   std::ofstream(parent_ + "/file") << "text";

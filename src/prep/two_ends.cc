@@ -34,6 +34,7 @@ TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const i
       expected_(expected_of(setup_)),
       clock_(clock),
       random_(static_cast<uint64_t>(clock.now_ns()), base::Purpose::kRetry),
+      steps_each_(setup_.prongs.steps_each),
       client_(std::move(client)) {
   MutexLock lock(mutex_);
   for (const SidePlace& place : setup_.places) {
@@ -55,27 +56,46 @@ TwoEnds::~TwoEnds() {
   maker_crew_.wait();
 }
 
-void TwoEnds::begin(StepNumber first, std::vector<StepNumber> over) {
+void TwoEnds::begin(Start start) {
   pause();
+  Table list = start.list == nullptr ? Table() : table_of(*start.list);
   std::vector<ProngAction> actions;
+  std::vector<uint32_t> to_tell;
   {
     MutexLock lock(mutex_);
     plan::ProngOptions options = setup_.prongs;
-    options.first = first;
-    options.over = std::move(over);
+    options.first = start.first;
+    options.over = std::move(start.over);
+    options.steps_each = start.steps_each;
+    list_epoch_ = start.first / start.steps_each;
+    if (start.list != nullptr) options.end = (list_epoch_ + 1) * start.steps_each;
+    has_listed_ |= start.list != nullptr;
+    // What was seen before.
+    options.host_step_ns = before_.host_step_s * 1e9;
+    for (const SideStats& side : before_.sides) options.side_steps_ns.push_back(side.step_s * 1e9);
+    steps_each_ = start.steps_each;
+    samples_ = std::move(start.list);
+    list_ = std::move(list);
     prongs_ = plan::Prongs::make(options);
-    next_asked_ = first;
+    next_asked_ = start.first;
     for (uint32_t side = 0; side < sides_.size(); ++side) {
-      if (!sides_[side].is_up) continue;
+      Side& of = sides_[side];
+      if (!of.has_job || of.is_banned) continue;
+      of.is_up = of.list == list_.name;
+      if (!of.is_up) {
+        if (!std::exchange(of.is_asked, true)) to_tell.push_back(side);
+        continue;
+      }
       const auto more = tell(ProngEvent::Kind::kSideUp, 0, side);
       actions.insert(actions.end(), more.begin(), more.end());
     }
   }
   act(actions);
+  for (const uint32_t side : to_tell) send_list(side);
 }
 
 void TwoEnds::pause() {
-  std::set<Key> kept;
+  std::vector<std::pair<uint32_t, StepPath>> kept;
   {
     MutexLock lock(mutex_);
     ++life_;
@@ -83,7 +103,8 @@ void TwoEnds::pause() {
     prongs_ = nullptr;
     for (const auto& [key, unwanted] : fetches_) unwanted->store(true);
     fetches_.clear();
-    kept.swap(kept_);
+    for (const auto& [side, step] : kept_) kept.emplace_back(side, path_of(step, Asked::kOver));
+    kept_.clear();
     here_.clear();
     remade_.clear();
     to_remake_.clear();
@@ -93,15 +114,18 @@ void TwoEnds::pause() {
     failed_ = {};
   }
   client_->drop_unwanted();
-  for (const auto& [side, step] : kept)
-    client_->tell_over(setup_.places[side], path_of(step, Asked::kOver));
+  for (const auto& [side, path] : kept) client_->tell_over(setup_.places[side], path);
 }
 
 std::vector<ProngAction> TwoEnds::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   if (prongs_ == nullptr) return {};
   const uint32_t keeps = kind == ProngEvent::Kind::kSideUp ? sides_[side].keeps : 0;
-  auto actions = prongs_->step(
-      {.kind = kind, .now_ns = clock_.now_ns(), .step = step, .side = side, .keeps = keeps});
+  auto actions = prongs_->step({.kind = kind,
+                                .now_ns = clock_.now_ns(),
+                                .step = step,
+                                .side = side,
+                                .keeps = keeps,
+                                .is_host_short = delay_.is_long()});
   for (const ProngAction& action : actions) {
     if (action.kind == ProngAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
     if (action.kind != ProngAction::Kind::kGive) continue;
@@ -139,12 +163,12 @@ void TwoEnds::act(const std::vector<ProngAction>& actions) {
 // A feed that begins again asks for the same steps again. One that is about to begin elsewhere may
 // still ask for later ones.
 bool TwoEnds::takes(uint64_t epoch, uint64_t step) {
-  const StepNumber wanted = number(epoch, step);
   std::vector<ProngAction> actions;
   bool takes = true;
   {
     MutexLock lock(mutex_);
     if (prongs_ == nullptr) return true;
+    const StepNumber wanted = number(epoch, step);
     if (wanted != next_asked_) {
       const auto before = answered_.find(wanted);
       return before != answered_.end() && before->second;
@@ -175,6 +199,7 @@ bool TwoEnds::wait_ms(int ms) {
   {
     MutexLock lock(mutex_);
     if (!next_ && !std::exchange(consumer_asks_, true)) {
+      delay_.asks();
       actions = tell(ProngEvent::Kind::kConsumerAsks);
     }
   }
@@ -211,6 +236,7 @@ void TwoEnds::took() {
   }
   next_.reset();
   consumer_asks_ = false;
+  delay_.works();
 }
 
 StepNumber TwoEnds::position() const {
@@ -229,15 +255,16 @@ TwoEnds::Request TwoEnds::begin_request(StepNumber step, uint32_t side, Asked as
   MutexLock lock(mutex_);
   fetches_[{side, step}] = unwanted;
   if (asked != Asked::kSend) kept_.insert({side, step});
-  before_.near_at = step % setup_.prongs.steps_each;
-  return {unwanted, life_};
+  before_.near_at = step % steps_each_;
+  return {.unwanted = unwanted, .life = life_, .path = path_of(step, asked), .list = list_.name};
 }
 
 void TwoEnds::ask(StepNumber step, uint32_t side) {
   const Request request = begin_request(step, side, Asked::kSend);
   Expected expected = expected_;
-  expected.epoch = step / setup_.prongs.steps_each;
-  expected.step = step % setup_.prongs.steps_each;
+  expected.epoch = request.path.epoch;
+  expected.step = request.path.step;
+  expected.list = request.list;
   client_->fetch(setup_.places[side], expected, request.unwanted,
                  [this, life = request.life, step, side](Result<NearClient::Fetched> fetched) {
                    take_fetched(life, step, side, std::move(fetched));
@@ -245,15 +272,17 @@ void TwoEnds::ask(StepNumber step, uint32_t side) {
 }
 
 StepPath TwoEnds::path_of(StepNumber step, Asked asked) const {
-  const uint64_t each = setup_.prongs.steps_each;
-  return {.job = expected_.job, .epoch = step / each, .step = step % each, .asked = asked};
+  return {.job = expected_.job,
+          .epoch = step / steps_each_,
+          .step = step % steps_each_,
+          .asked = asked};
 }
 
 void TwoEnds::ask_to_keep(StepNumber step, uint32_t side) {
   const SidePlace& place = setup_.places[side];
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
   const Request request = begin_request(step, side, asked);
-  client_->tell(place, text_of(path_of(step, asked)), request.unwanted,
+  client_->tell(place, text_of(request.path), request.unwanted,
                 [this, life = request.life, step, side](const Status& status) {
                   take_kept(life, step, side, status);
                 });
@@ -276,10 +305,10 @@ void TwoEnds::take_kept(uint64_t life, StepNumber step, uint32_t side, const Sta
 
 void TwoEnds::forget(StepNumber step, uint32_t side) {
   bool is_fetched = false;
-  bool is_kept = false;
+  std::optional<StepPath> kept;
   {
     MutexLock lock(mutex_);
-    is_kept = kept_.erase({side, step}) > 0;
+    if (kept_.erase({side, step}) > 0) kept = path_of(step, Asked::kOver);
     const auto found = fetches_.find({side, step});
     is_fetched = found != fetches_.end();
     if (is_fetched) {
@@ -288,7 +317,7 @@ void TwoEnds::forget(StepNumber step, uint32_t side) {
     }
   }
   if (is_fetched) client_->drop_unwanted();
-  if (is_kept) client_->tell_over(setup_.places[side], path_of(step, Asked::kOver));
+  if (kept) client_->tell_over(setup_.places[side], *kept);
 }
 
 void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
@@ -331,7 +360,7 @@ void TwoEnds::watch() {
   for (;;) {
     std::vector<ProngAction> actions;
     std::vector<uint32_t> to_ask;
-    std::vector<StepNumber> to_remake;
+    bool is_to_remake = false;
     {
       MutexLock lock(mutex_);
       while (!ended_ && to_remake_.empty() && next_ns() > clock_.now_ns()) {
@@ -339,7 +368,7 @@ void TwoEnds::watch() {
         clock_.wait_until(mutex_, watched_, until);
       }
       if (ended_) return;
-      to_remake.swap(to_remake_);
+      is_to_remake = !to_remake_.empty();
       if (prongs_ != nullptr && prongs_->wake_ns() <= clock_.now_ns()) {
         actions = tell(ProngEvent::Kind::kTick);
       }
@@ -351,7 +380,7 @@ void TwoEnds::watch() {
       }
     }
     act(actions);
-    ask_maker(to_remake);
+    if (is_to_remake) ask_maker();
     for (const uint32_t side : to_ask) send_job(side);
   }
 }

@@ -15,9 +15,11 @@
 #include "feed/walk.h"
 #include "io/clock.h"
 #include "plan/prongs.h"
+#include "prep/consumer_delay.h"
 #include "prep/near_client.h"
 #include "prep/paths.h"
 #include "prep/prep_options.h"
+#include "prep/tables.h"
 
 namespace forebay::prep {
 
@@ -30,8 +32,9 @@ struct GivenStep {
 // What does not change while the feed is open.
 struct TwoEndsSetup {
   std::shared_ptr<const store::Dataset> dataset;
-  feed::FeedOptions options;  // the host's
-  std::string job = {};       // its text
+  feed::FeedOptions options;       // the host's
+  std::string job = {};            // its text
+  std::vector<Table> tables = {};  // that it needs
   std::vector<SidePlace> places = {};
   plan::ProngOptions prongs = {};
 };
@@ -48,9 +51,17 @@ class TwoEnds final : public feed::StepFilter {
   // Asks each near side for the first time. Errors: kInvalid and kUnsupported, where one says that
   // it cannot take this job at all. One that does not answer is asked again later.
   Status greet();
-  // The consumer goes on at a step, and `over`, which ascend, came before their turn; what was
-  // prepared for other steps is dropped.
-  void begin(plan::StepNumber first, std::vector<plan::StepNumber> over) EXCLUDES(mutex_);
+  // Where the consumer goes on.
+  struct Start {
+    plan::StepNumber first = 0;
+    std::vector<plan::StepNumber> over = {};  // came before their turn; ascending
+    uint64_t steps_each = 1;                  // steps of an epoch, at least one
+    // The samples of this epoch, after which nothing is known of the next; null: all epochs are
+    // those of the options.
+    std::shared_ptr<const feed::SampleList> list = {};
+  };
+  // What was prepared for other steps is dropped.
+  void begin(Start start) EXCLUDES(mutex_);
   // From now on the host prepares all steps by itself.
   void pause() EXCLUDES(mutex_);
 
@@ -75,7 +86,10 @@ class TwoEnds final : public feed::StepFilter {
   struct Side {
     SidePlace place;
     bool is_up = false;
-    bool is_asked = false;  // whether it has the job, and has not answered yet
+    bool is_asked = false;  // whether it was sent the job or a list, and has not answered yet
+    bool has_job = false;
+    // The name of the list that it takes samples from; empty: none. Unset: it is not known.
+    std::optional<std::string> list = {};
     bool is_banned = false;
     int64_t retry_ns = INT64_MAX;  // when it is asked again; greet() asks for the first time
     int64_t wait_ns = 0;           // how long after the last time
@@ -95,13 +109,15 @@ class TwoEnds final : public feed::StepFilter {
     feed::Prepared received = {};
     bool is_rescue = false;
   };
-  // A request that begins: what makes it unwanted, and the life that it belongs to.
+  // A request that begins: what makes it unwanted, the life that it belongs to, and what it is for.
   struct Request {
     std::shared_ptr<std::atomic<bool>> unwanted;
     uint64_t life;
+    StepPath path;
+    std::string list;  // like Side::list
   };
-  plan::StepNumber number(uint64_t epoch, uint64_t step) const {
-    return epoch * setup_.prongs.steps_each + step;
+  plan::StepNumber number(uint64_t epoch, uint64_t step) const REQUIRES(mutex_) {
+    return epoch * steps_each_ + step;
   }
   std::vector<plan::ProngAction> tell(plan::ProngEvent::Kind kind, plan::StepNumber step = 0,
                                       uint32_t side = 0) REQUIRES(mutex_);
@@ -110,7 +126,7 @@ class TwoEnds final : public feed::StepFilter {
   void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void ask_to_keep(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
-  StepPath path_of(plan::StepNumber step, Asked asked) const;
+  StepPath path_of(plan::StepNumber step, Asked asked) const REQUIRES(mutex_);
   void take_fetched(uint64_t life, plan::StepNumber step, uint32_t side,
                     Result<NearClient::Fetched> fetched) EXCLUDES(mutex_);
   void take_kept(uint64_t life, plan::StepNumber step, uint32_t side, const Status& status)
@@ -120,7 +136,7 @@ class TwoEnds final : public feed::StepFilter {
                                               const Status& status) REQUIRES(mutex_);
   std::vector<plan::ProngAction> lose(uint32_t side, const std::string& why) REQUIRES(mutex_);
   void remake(plan::StepNumber step, Remade remade) REQUIRES(mutex_);
-  void ask_maker(const std::vector<plan::StepNumber>& steps);
+  void ask_maker() EXCLUDES(mutex_);
   void work_out_of_turn() EXCLUDES(mutex_);
   void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
   std::vector<plan::ProngAction> settle(plan::StepNumber step, Remade remade, feed::Prepared batch)
@@ -129,6 +145,10 @@ class TwoEnds final : public feed::StepFilter {
       REQUIRES(mutex_);
   void send_job(uint32_t side) EXCLUDES(mutex_);
   void note_answer(uint32_t side, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
+  void note_no_answer(uint32_t side, const Status& status) REQUIRES(mutex_);
+  std::vector<plan::ProngAction> come_up(uint32_t side) REQUIRES(mutex_);
+  void send_list(uint32_t side) EXCLUDES(mutex_);
+  void note_list(uint32_t side, const std::string& list, const Status& status) EXCLUDES(mutex_);
   void stay(uint32_t side) EXCLUDES(mutex_);
   void note_stay_over(uint32_t side, const std::shared_ptr<std::atomic<bool>>& leaves,
                       const Status& status) EXCLUDES(mutex_);
@@ -157,14 +177,26 @@ class TwoEnds final : public feed::StepFilter {
   std::map<plan::StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() said
   plan::StepNumber next_asked_ GUARDED_BY(mutex_) = 0;            // takes() said nothing of it yet
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
+  ConsumerDelay delay_ GUARDED_BY(mutex_);
   std::optional<plan::StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
   bool next_is_hosts_ GUARDED_BY(mutex_) = false;            // the host's feed has it
   Status failed_ GUARDED_BY(mutex_);                     // a rescue, which the consumer waits for
   plan::StepNumber failed_step_ GUARDED_BY(mutex_) = 0;  // its step
   PrepStats before_ GUARDED_BY(mutex_);                  // of earlier lives
 
+  uint64_t steps_each_ GUARDED_BY(mutex_);
+  // The samples of the epoch, and the same as a table; null and without a name where they are those
+  // of the options.
+  std::shared_ptr<const feed::SampleList> samples_ GUARDED_BY(mutex_);
+  Table list_ GUARDED_BY(mutex_);
+  uint64_t list_epoch_ GUARDED_BY(mutex_) = 0;
+  bool has_listed_ GUARDED_BY(mutex_) = false;  // whether there ever was a list
+
   // The watcher makes it when a step is remade for the first time.
   std::unique_ptr<feed::StepMaker> maker_;
+  // The samples of the steps that it was asked for last, and what its begin() gave for them.
+  std::shared_ptr<const feed::SampleList> maker_samples_ GUARDED_BY(mutex_);
+  uint64_t maker_begun_ GUARDED_BY(mutex_) = 0;
   base::Crew maker_crew_;
   base::Crew watcher_;
   const std::unique_ptr<NearClient> client_;  // ends first, because it calls the rest

@@ -71,8 +71,40 @@ bool Work::has_host() const {
   return waiting_.contains(kStay);
 }
 
+Status Work::use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list) {
+  std::vector<std::shared_ptr<Waiting>> others;
+  {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(begun_, maker_->begin(std::move(list)));
+    list_ = path;
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
+      const bool stays = at->first == kStay;
+      if (!stays) others.push_back(std::move(at->second));
+      at = stays ? std::next(at) : waiting_.erase(at);
+    }
+  }
+  drop_kept();
+  for (const auto& who : others) {
+    who->on_unwanted.reset();
+    who->done(fail(Code::kCancelled, "prep: another epoch has begun"));
+  }
+  return {};
+}
+
+// Whether the step exists.
+Status Work::check(const StepPath& path) const {
+  MutexLock lock(mutex_);
+  if (!list_.table.empty() && path.epoch != list_.epoch) {
+    return fail(Code::kNotFound, "prep: the samples of epoch {} are not here", path.epoch);
+  }
+  if (path.epoch <= UINT32_MAX && path.step < maker_->steps()) return {};
+  return fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
+              path.step, path.epoch, maker_->steps());
+}
+
 void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
+  if (Status status = check(path); !status.ok()) return done(tl::unexpected(std::move(status)));
   const Step step{path.epoch, path.step};
   if (auto answer = answer_at_once(step, path.asked)) return done(std::move(*answer));
   wait_for(step, std::make_shared<Waiting>(path.asked, std::move(done)), unwanted);
@@ -139,11 +171,13 @@ void Work::drop(const Step& step, const Waiting* who) {
   dropped->done(fail(Code::kCancelled, "prep: it is not wanted any more"));
 }
 
-std::vector<std::shared_ptr<Work::Waiting>> Work::take(const Step& step) {
-  std::vector<std::shared_ptr<Waiting>> out;
+// What was made of another list is nobody's.
+Work::Asking Work::take(const feed::MadeStep& made) {
   MutexLock lock(mutex_);
-  const auto [begin, end] = waiting_.equal_range(step);
-  for (auto at = begin; at != end; ++at) out.push_back(at->second);
+  if (made.begun != begun_) return {};
+  Asking out{.all = {}, .list = list_.table};
+  const auto [begin, end] = waiting_.equal_range({made.epoch, made.step});
+  for (auto at = begin; at != end; ++at) out.all.push_back(at->second);
   waiting_.erase(begin, end);
   return out;
 }
@@ -206,16 +240,16 @@ Result<MadeAnswer> Work::answer_to(Asked asked, const Step& step, const BatchByt
 
 void Work::give(const feed::MadeStep& made) {
   const Step step{made.epoch, made.step};
-  const auto waiting = take(step);
+  const Asking asking = take(made);
   if (made.batch) ++counts_.steps;
-  if (waiting.empty()) return;
+  if (asking.all.empty()) return;
   BatchBytes bytes;
   MadeAnswer whole;
   if (made.batch) {
-    bytes = encode_batch(*made.batch->batch, made.batch->bad, name_);
+    bytes = encode_batch(*made.batch->batch, made.batch->bad, name_, asking.list);
     whole = answer_of(*made.batch, bytes);
   }
-  for (const auto& who : waiting) {
+  for (const auto& who : asking.all) {
     who->on_unwanted.reset();  // without the lock, because it waits while drop() runs
     who->done(made.batch ? answer_to(who->asked, step, bytes, whole)
                          : Result<MadeAnswer>(tl::unexpected(made.batch.error())));

@@ -41,13 +41,17 @@ class Work {
   Work& operator=(const Work&) = delete;
 
   const std::string& name() const { return name_; }
-  uint64_t steps() const { return maker_->steps(); }
   // How many finished steps can be kept in memory, and in a folder with room for so many bytes.
   uint32_t keeps() const { return kept_steps_in(kept_bytes_max_, step_bytes_); }
   uint32_t keeps_in(uint64_t bytes) const { return kept_steps_in(bytes, step_bytes_); }
-  // Does what is asked with a step below steps(), and calls `done` once: with the batch, its file
-  // or an empty answer, an error, or kCancelled when it is unwanted before. What is neither kept
-  // nor over is prepared first.
+  // From now on steps are those of one epoch, whose samples are the path's list; or, where it is
+  // null, those of the job's own epochs. Whoever waits for other steps gets kCancelled, and what is
+  // kept is dropped. Errors: those of feed::check_list(), and then nothing changes.
+  Status use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list)
+      EXCLUDES(mutex_);
+  // Does what is asked with a step, and calls `done` once: with the batch, its file or an empty
+  // answer, an error, or kCancelled when it is unwanted before. What is neither kept nor over is
+  // prepared first.
   void ask(const StepPath& path, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
   // The host is there until this is unwanted; then `left` is called, once. It must not wait for
   // this work's end.
@@ -74,6 +78,7 @@ class Work {
   };
   using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
 
+  Status check(const StepPath& path) const EXCLUDES(mutex_);
   std::optional<io::serve::MadeAnswer> answer_at_once(const Step& step, Asked asked)
       EXCLUDES(mutex_);
   void wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
@@ -85,7 +90,12 @@ class Work {
   Result<io::serve::MadeAnswer> answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
                                           const io::serve::MadeAnswer& whole) EXCLUDES(mutex_);
   void drop(const Step& step, const Waiting* who) EXCLUDES(mutex_);
-  std::vector<std::shared_ptr<Waiting>> take(const Step& step) EXCLUDES(mutex_);
+  // Those who wait for a step that was made.
+  struct Asking {
+    std::vector<std::shared_ptr<Waiting>> all;
+    std::string list;  // whose samples the step has; empty: the job's own
+  };
+  Asking take(const feed::MadeStep& made) EXCLUDES(mutex_);
 
   // Told when the memory of a batch is given back, also after the work's end.
   struct Room {
@@ -105,6 +115,8 @@ class Work {
   mutable base::Mutex mutex_;
   LeftFiles files_;
   Waiters waiting_ GUARDED_BY(mutex_);
+  ListPath list_ GUARDED_BY(mutex_);       // without a table: the epochs are the job's own
+  uint64_t begun_ GUARDED_BY(mutex_) = 0;  // what the maker's begin() gave for it
   KeptSteps kept_ GUARDED_BY(mutex_);
   base::Crew crew_;
 };

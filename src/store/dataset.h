@@ -108,6 +108,13 @@ class Dataset {
   Status read_file(const Location& location, base::ByteVector* file,
                    const io::ReadOptions& options = {}) const;
 
+  // What this selects samples of (store/view.h); nothing where it is no selection.
+  struct Selected {
+    std::shared_ptr<const Dataset> base;
+    std::span<const uint64_t> samples;  // which live as long as this
+  };
+  virtual std::optional<Selected> selected() const { return std::nullopt; }
+
   // Whether this is data in place.
   virtual bool in_place() const { return false; }
   // Messages for whoever opened data in place: what is left out, or that an index is out of date.

@@ -97,6 +97,7 @@ class Selection final : public View {
   const io::KeptFiles* kept(uint32_t number) const override {
     return base_->kept(base_chunk_.at(number));
   }
+  std::optional<Selected> selected() const override { return Selected{base_, samples_}; }
   bool in_place() const override { return base_->in_place(); }
   Location location(uint64_t sample) const override {
     Location location = base_->location(samples_.at(sample));

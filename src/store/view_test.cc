@@ -63,6 +63,19 @@ TEST_F(ViewTest, ASelectionHasTheSamplesInTheirOrder) {
   }
 }
 
+TEST_F(ViewTest, ASelectionSaysWhatItSelects) {
+  EXPECT_FALSE(base_->selected());
+  const auto view = select(select(base_, {5, 2, 7}).value(), {2, 0}).value();
+  const auto outer = view->selected();
+  ASSERT_TRUE(outer);
+  EXPECT_TRUE(std::ranges::equal(outer->samples, Samples({2, 0})));
+  const auto inner = outer->base->selected();
+  ASSERT_TRUE(inner);
+  EXPECT_TRUE(std::ranges::equal(inner->samples, Samples({5, 2, 7})));
+  EXPECT_EQ(inner->base, base_);
+  EXPECT_FALSE(concat({base_, view}).value()->selected());
+}
+
 TEST_F(ViewTest, SamplesThatLieTogetherAreReadTogether) {
   const auto chunks = [&](const Samples& samples) {
     return select(base_, samples).value()->chunk_count();

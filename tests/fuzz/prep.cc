@@ -1,6 +1,6 @@
 // deps: forebay_prep
-// Decodes any bytes as a job's text, or as a batch whose checksums are right. The result must be an
-// error, or what encodes to the same bytes. Steps of a job can be drawn.
+// Decodes any bytes as a job's text, as a table, or as a batch whose checksums are right. The
+// result must be an error, or what encodes to the same bytes. Steps of a job can be drawn.
 #include <algorithm>
 
 #include "base/checksum.h"
@@ -15,7 +15,9 @@ namespace {
 std::string with_version(std::string text) {
   constexpr std::string_view kMember = R"("forebay":")";
   const std::string own =
-      prep::encode_job({.dataset = std::string(64, 'a'), .host = std::string(64, 'b')}).value();
+      prep::encode_job({.dataset = std::string(64, 'a'), .host = std::string(64, 'b')})
+          .value()
+          .text;
   const size_t from = own.find(kMember);
   const size_t at = text.find(kMember);
   const size_t end = at == text.npos ? at : text.find('"', at + kMember.size());
@@ -26,10 +28,28 @@ std::string with_version(std::string text) {
 void decode_job(const std::string& text) {
   const auto job = prep::decode_job(text);
   if (!job) return;
-  FOREBAY_CHECK(prep::encode_job(*job).value() == text);
+  FOREBAY_CHECK(prep::encode_job(*job).value().text == text);
   image::Objects objects{.boxes = {{1, 2, 30, 40}}, .points = {{5, 6}}};
   static_cast<void>(image::draw(job->options.transform, {50, 60},
                                 base::Random(1, base::Purpose::kTest), {}, &objects));
+}
+
+template <class T>
+void check_table(base::Bytes bytes, const base::Result<T>& table) {
+  if (table) FOREBAY_CHECK(std::ranges::equal(*prep::table_of(*table).bytes, bytes));
+}
+
+void decode_table(base::Bytes bytes) {
+  check_table(bytes, prep::decode_weights(bytes));
+  check_table(bytes, prep::decode_list(bytes));
+  const auto targets = prep::decode_targets(bytes);
+  check_table(bytes, targets);
+  const uint64_t samples = targets && !targets->first.empty() ? targets->first.size() - 1 : 0;
+  if (samples == 0 || !feed::check_targets(*targets, samples).ok()) return;
+  for (uint64_t sample = 0; sample < std::min<uint64_t>(samples, 8); ++sample) {
+    if (targets->outlines) static_cast<void>(targets->outlines_of(sample, {40, 30}));
+    static_cast<void>(targets->objects(sample));
+  }
 }
 
 // Two samples of 2 x 2 pixels; `kind` says what they have.
@@ -77,6 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const base::Bytes rest(data + 1, size - 1);
   if (data[0] == 'J') {
     decode_job(with_version(std::string(base::as_text(rest))));
+  } else if (data[0] == 'T') {
+    decode_table(rest);
   } else {
     decode_batch(rest, data[0]);
   }

@@ -68,6 +68,7 @@ void ProngWorld::tell(ProngEvent::Kind kind, StepNumber step, uint32_t side) {
   ++counts_.events;
   ProngEvent event{.kind = kind, .now_ns = sim_.clock().now_ns(), .step = step, .side = side};
   if (kind == ProngEvent::Kind::kSideUp) event.keeps = model_.sides[side].keeps;
+  event.is_host_short = model_.is_host_short;
   const auto actions = prongs_->step(event);
   for (const ProngAction& action : actions) act(action);
   if (kind == ProngEvent::Kind::kConsumerAsks && given_.size() % 16 == 0) check_position();
@@ -103,6 +104,8 @@ void ProngWorld::act(const ProngAction& action) {
         fail("too many steps take memory", action.step);
       }
       if (!side.is_up) return fail("a side was asked that is down", action.step);
+      if (action.step >= model_.options.end)
+        fail("a step was asked for after the end", action.step);
       if (action.kind == Kind::kFetch && side.kept.contains(action.step)) {
         --asked_;
         side.kept.erase(action.step);

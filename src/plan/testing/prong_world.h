@@ -47,6 +47,7 @@ struct WorldModel {
   std::vector<SideModel> sides = {};
   uint32_t prefetch = 2;             // steps of the host that are begun or wait, at most
   uint32_t begun_most = UINT32_MAX;  // of these, those that are begun
+  bool is_host_short = false;        // what the consumer says
   double start_ns = 0;
 };
 

@@ -13,7 +13,7 @@ class PrepTest : public feed::RemoteTest {
     return fmt::format("http://127.0.0.1:{}", side.port());
   }
   static std::unique_ptr<NearSide> serve(const NearSideOptions& options = {}) {
-    return NearSide::serve(dataset(*fs_), nullptr, options).value();
+    return NearSide::serve(dataset(*fs_), options).value();
   }
   static std::unique_ptr<TwoEndedFeed> open_with(const PrepOptions& prep) {
     return TwoEndedFeed::open(dataset(*fs_), options(), prep).value();

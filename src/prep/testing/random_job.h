@@ -12,9 +12,9 @@ inline const std::string kDataset(64, 'a');
 inline const std::string kHost(64, 'b');
 
 inline std::string encoded(const Job& job) {
-  auto text = encode_job(job);
-  EXPECT_TRUE(text) << text.error().message();
-  return text.value_or("");
+  auto out = encode_job(job);
+  EXPECT_TRUE(out) << out.error().message();
+  return out.value_or(EncodedJob()).text;
 }
 
 inline Job decoded(const std::string& text) {

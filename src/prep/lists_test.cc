@@ -1,0 +1,196 @@
+// Epochs whose samples are chosen, and what moves with images: near sides get the tables from the
+// host, and the batches are those of a feed without near sides.
+#include "prep/testing/prep_fixture.h"
+
+namespace forebay::prep {
+namespace {
+
+using feed::SampleList;
+using feed::SeenBatch;
+
+class ListsTest : public PrepTest {
+ protected:
+  static std::shared_ptr<const SampleList> list_of(uint64_t seed, uint64_t count) {
+    base::Random random(seed, base::Purpose::kTest);
+    auto out = std::make_shared<SampleList>();
+    for (uint64_t i = 0; i < count; ++i) {
+      out->samples.push_back(random.below(96));
+      out->drawn_for.push_back(i);
+    }
+    return out;
+  }
+  // The rest of an epoch from a step on.
+  static std::vector<SeenBatch> run(feed::Feed& feed, uint64_t epoch, uint64_t step,
+                                    const std::shared_ptr<const SampleList>& list) {
+    const Status started =
+        feed.start({.epoch = epoch, .position = step * feed::kRemoteBatch}, list);
+    EXPECT_TRUE(started.ok()) << started.message();
+    return rest(feed);
+  }
+  static uint64_t from_sides(const TwoEndedFeed& feed) {
+    uint64_t steps = 0;
+    for (const SideStats& side : feed.prep_stats().sides) steps += side.steps;
+    return steps;
+  }
+  const std::unique_ptr<feed::Feed> plain_ = start(dataset(*fs_), options());
+};
+
+TEST_F(ListsTest, EpochsOfListsAreShared) {
+  const auto one = serve();
+  const auto other = serve();
+  const auto feed = open_with({.sides = {url(*one), url(*other)}});
+  uint64_t before = 0;
+  for (uint64_t epoch = 0; epoch < 12; ++epoch) {
+    SCOPED_TRACE(epoch);
+    // Lists of different lengths, which may end within a batch, and epochs without one.
+    const auto list = epoch % 4 == 3 ? nullptr : list_of(epoch, epoch % 2 == 0 ? 400 : 203);
+    EXPECT_EQ(run(*feed, epoch, 0, list), run(*plain_, epoch, 0, list));
+    EXPECT_EQ(feed->state().position, plain_->state().position);
+    if (epoch % 4 == 3) {
+      EXPECT_GT(from_sides(*feed), before);
+      before = from_sides(*feed);
+    }
+  }
+  for (const SideStats& side : feed->prep_stats().sides) {
+    EXPECT_TRUE(side.is_up) << side.trouble;
+    EXPECT_EQ(side.trouble, "");
+  }
+}
+
+TEST_F(ListsTest, ListsBeginAnywhereAndAreReplaced) {
+  const auto side = serve();
+  const auto feed = open_with({.sides = {url(*side)}});
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto left = list_of(seed, 160);
+    ASSERT_TRUE(feed->start({.epoch = 5}, left).ok());
+    const auto expected = run(*plain_, 5, 0, left);
+    for (uint64_t step = 0; step < seed; ++step) {
+      const auto batch = feed->next();
+      ASSERT_TRUE(batch) << batch.error().message();
+      EXPECT_EQ(seen(**batch), expected[step]);
+    }
+    // The same epoch has other samples now.
+    const auto list = list_of(100 + seed, 160);
+    EXPECT_EQ(run(*feed, 5, seed, list), run(*plain_, 5, seed, list));
+  }
+}
+
+TEST_F(ListsTest, ASideThatIsStartedAgainGetsTheListAgain) {
+  auto side = serve();
+  const uint16_t port = side->port();
+  const auto feed = open_with({.sides = {url(*side)}});
+  const auto list = list_of(1, 4000);
+  const auto expected = run(*plain_, 0, 0, list);
+  ASSERT_TRUE(feed->start({}, list).ok());
+  uint64_t steps_before = 0;
+  for (size_t step = 0; step < expected.size(); ++step) {
+    const auto batch = feed->next();
+    ASSERT_TRUE(batch) << batch.error().message();
+    EXPECT_EQ(seen(**batch), expected[step]);
+    if (step != 100) continue;
+    steps_before = from_sides(*feed);
+    side.reset();
+    side = serve({.port = port});
+  }
+  EXPECT_GT(steps_before, 0u);
+  EXPECT_GT(from_sides(*feed), steps_before + 10);
+}
+
+TEST_F(ListsTest, WhatTheHostMustPrepareAloneItDoes) {
+  const auto side = serve();
+  const auto steps = std::make_shared<SampleList>(*list_of(1, 20));
+  steps->step_ends = {3, 8, 20};
+  feed::FeedOptions whole = options();
+  whole.drop_last = false;
+  const auto plain = start(dataset(*fs_), whole);
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), whole, {.sides = {url(*side)}}).value();
+  EXPECT_EQ(run(*feed, 0, 0, steps), run(*plain, 0, 0, steps));
+  const auto any =
+      TwoEndedFeed::open(dataset(*fs_), whole, {.sides = {url(*side)}, .any_order = true}).value();
+  const auto list = list_of(2, 100);
+  EXPECT_EQ(run(*any, 0, 0, list), run(*plain, 0, 0, list));
+  EXPECT_EQ(from_sides(*feed) + from_sides(*any), 0u);
+  const auto wrong = std::make_shared<SampleList>(*list);
+  wrong->samples[7] = 96;
+  EXPECT_EQ(feed->start({}, wrong).code(), base::Code::kInvalid);
+}
+
+TEST_F(ListsTest, SamplesAreDrawnByWeights) {
+  std::vector<double> weights(96);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(i % 5);
+  feed::FeedOptions drawn = options();
+  drawn.order = feed::Weighted{.weights = std::make_shared<const feed::SampleWeights>(
+                                   feed::SampleWeights::make(weights).value()),
+                               .samples = 320};
+  const auto expected = epochs(*start(dataset(*fs_), drawn), 0, 4);
+  const auto side = serve();
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), drawn, {.sides = {url(*side)}}).value();
+  EXPECT_EQ(epochs(*feed, 0, 4), expected);
+  EXPECT_GT(from_sides(*feed), 0u);
+  EXPECT_EQ(base::status_of(TwoEndedFeed::open(dataset(*fs_), drawn,
+                                               {.sides = {url(*side)}, .any_order = true}))
+                .code(),
+            base::Code::kInvalid);
+}
+
+// What a feed gives of targets.
+struct SeenTargets {
+  std::vector<SeenBatch> batches;
+  std::vector<image::Bounds> boxes;
+  base::ByteVector masks;
+  bool operator==(const SeenTargets&) const = default;
+};
+
+TEST_F(ListsTest, BoxesAndMasksMoveWithImages) {
+  auto targets = std::make_shared<feed::Targets>();
+  targets->outlines.emplace();
+  base::Random random(1, base::Purpose::kTest);
+  for (uint64_t sample = 0; sample <= 96; ++sample) {
+    targets->first.push_back(targets->boxes.size());
+    for (uint64_t i = random.below(4); sample < 96 && i > 0; --i) {
+      const auto left = static_cast<float>(random.below(200));
+      targets->boxes.push_back({left, left / 2, left + 50, left / 2 + 30});
+    }
+  }
+  for (const image::Bounds& box : targets->boxes) {
+    feed::Outlines& outlines = *targets->outlines;
+    outlines.first_part.push_back(outlines.is_runs.size());
+    outlines.first_number.push_back(outlines.numbers.size());
+    outlines.is_runs.push_back(0);
+    for (const float number : {box.left, box.top, box.right, box.top, box.right, box.bottom}) {
+      outlines.numbers.push_back(static_cast<int32_t>(5 * number));
+    }
+  }
+  targets->outlines->first_part.push_back(targets->outlines->is_runs.size());
+  targets->outlines->first_number.push_back(targets->outlines->numbers.size());
+  feed::FeedOptions wanted = options();
+  wanted.targets = targets;
+  const auto see = [](feed::Feed& feed) {
+    SeenTargets out;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_TRUE(feed.start({.epoch = epoch}).ok());
+      for (;;) {
+        const auto batch = feed.next();
+        EXPECT_TRUE(batch) << batch.error().message();
+        if (!batch || *batch == nullptr) break;
+        out.batches.push_back(seen(**batch));
+        for (const feed::SampleTargets& one : (*batch)->targets) {
+          out.boxes.insert(out.boxes.end(), one.objects.boxes.begin(), one.objects.boxes.end());
+          out.masks.insert(out.masks.end(), one.masks.bytes.begin(), one.masks.bytes.end());
+        }
+      }
+    }
+    return out;
+  };
+  const SeenTargets expected = see(*start(dataset(*fs_), wanted));
+  EXPECT_GT(expected.boxes.size(), 50u);
+  EXPECT_GT(std::ranges::count(expected.masks, 1), 1000);
+  const auto side = serve();
+  const auto feed = TwoEndedFeed::open(dataset(*fs_), wanted, {.sides = {url(*side)}}).value();
+  EXPECT_TRUE(see(*feed) == expected);
+  EXPECT_GT(from_sides(*feed), 0u);
+}
+
+}  // namespace
+}  // namespace forebay::prep

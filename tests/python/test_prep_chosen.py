@@ -1,0 +1,157 @@
+"""Near sides with samplers, weights, repeats and annotations: the host sends them the tables."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DistributedSampler, RandomSampler
+
+import forebay
+from conftest import IMAGES
+from forebay import transforms
+from servers.near_side import NearSide
+
+BATCH = 4
+# It takes long, so that a near side has time to help in epochs of a few batches.
+TRANSFORM = [transforms.RandomResizedCrop(256), transforms.AugMix()]
+
+
+def digest(batch: Any) -> str:
+    """A batch as a short text."""
+    if isinstance(batch, torch.Tensor | np.ndarray):
+        return hashlib.sha256(np.ascontiguousarray(batch).tobytes()).hexdigest()
+    parts = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(parts, Iterable) and not isinstance(parts, str):
+        return hashlib.sha256("".join(map(digest, parts)).encode()).hexdigest()
+    return repr(parts)
+
+
+def batches(one: forebay.Loader, epochs: int) -> list[str]:
+    """All batches of some epochs."""
+    return [digest(batch) for _ in range(epochs) for batch in one]
+
+
+def check_shared(dataset: Any, side: NearSide, make: Any, **options: Any) -> None:
+    """A near side must make some of the batches, and all must be those that come without it.
+
+    Args:
+        dataset: The loader's.
+        side: Prepares the same data.
+        make: Returns options that two loaders must not share.
+        options: More of them.
+    """
+    given = {"transform": TRANSFORM, "num_workers": 1, "seed": 5, **options}
+    plain = forebay.Loader(dataset, BATCH, **given, **make())
+    one = forebay.Loader(dataset, BATCH, **given, **make(), prep=side.url)
+    for turn in itertools.count():
+        assert batches(one, 1) == batches(plain, 1)
+        figures = one.near_sides()[0]
+        if figures["batches"] > 3 and turn > 3:
+            break
+        assert turn < 300, figures
+    assert figures["is_up"] and figures["trouble"] == ""
+
+
+def sampler_of(dataset: Any) -> RandomSampler:
+    generator = torch.Generator().manual_seed(3)
+    return RandomSampler(dataset, replacement=True, num_samples=150, generator=generator)
+
+
+def test_samplers_weights_and_repeats(packed: Path):
+    side = NearSide(packed)
+    try:
+        data = forebay.Dataset(packed)
+        check_shared(packed, side, lambda: {"sampler": sampler_of(data)})
+        check_shared(packed, side, lambda: {"sampler": DistributedSampler(data, 1, 0)})
+        weights = [float(number % 3) for number in range(IMAGES)]
+        check_shared(data.weighted(weights), side, dict, shuffle=True, samples_per_epoch=50)
+        check_shared(packed, side, dict, shuffle=True, repeats=3)
+    finally:
+        side.kill()
+
+
+def test_selections(packed: Path):
+    side = NearSide(packed)
+    try:
+        some = forebay.Dataset(packed).subset(list(range(60, 10, -1)))
+        check_shared(some, side, dict, shuffle=True)
+        again = some.subset([*range(40), 3, 3]).weighted([1.0, *[2.0] * 41])
+        check_shared(again, side, dict, shuffle=True)
+        both = forebay.concat([some, some])
+        with pytest.raises(ValueError, match="another dataset"):
+            batches(forebay.Loader(both, BATCH, transform=TRANSFORM, prep=side.url), 1)
+    finally:
+        side.kill()
+
+
+def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
+    side = NearSide(packed)
+    try:
+        data = forebay.Dataset(packed)
+        options = {"transform": TRANSFORM, "num_workers": 1, "seed": 5}
+        make = lambda **more: forebay.Loader(  # noqa: E731
+            data, BATCH, sampler=DistributedSampler(data, 1, 0), **options, **more
+        )
+        expected = batches(make(), 2)
+        first = make(prep=side.url)
+        begun = list(itertools.islice(first, 5))
+        second = make(prep=side.url)
+        second.load_state_dict(first.state_dict())
+        assert [digest(batch) for batch in begun] + batches(second, 2) == expected
+        third = make()
+        third.load_state_dict(first.state_dict())
+        assert batches(third, 2) == expected[5:]
+    finally:
+        side.kill()
+
+
+@pytest.fixture(scope="module")
+def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay.Dataset:
+    """The folder with some boxes and outlines for each image."""
+    random = np.random.default_rng(1)
+    images, annotations = [], []
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for number, path in enumerate(paths):
+        with Image.open(path) as image:
+            width, height = image.size
+        name = path.relative_to(folder).as_posix()
+        images.append({"id": number, "file_name": name, "width": width, "height": height})
+        for _ in range(number % 3):
+            left, top = (random.uniform(0, side / 2) for side in (width, height))
+            right, bottom = left + width / 3, top + height / 3
+            annotations.append(
+                {
+                    "id": len(annotations), "image_id": number, "category_id": 1, "iscrowd": 0,
+                    "bbox": [left, top, width / 3, height / 3], "area": width * height / 9,
+                    "segmentation": [[left, top, right, top, right, bottom]],
+                }
+            )  # fmt: skip
+    document = tmp_path_factory.mktemp("annotated") / "all.json"
+    categories = [{"id": 1, "name": "thing"}]
+    document.write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories})
+    )
+    return forebay.Dataset(folder, annotations=document)
+
+
+def test_boxes_and_masks(annotated: forebay.Dataset, folder: Path):
+    side = NearSide(folder)
+    try:
+        fields = ["image", "boxes", "labels", "masks", "index"]
+        check_shared(annotated, side, dict, shuffle=True, fields=fields)
+    finally:
+        side.kill()
+
+
+def test_weights_come_in_their_order(packed: Path):
+    data = forebay.Dataset(packed).weighted([1.0] * IMAGES)
+    prep = forebay.Prep("http://127.0.0.1:9", policy="wrr")
+    with pytest.raises(ValueError, match="drawn by weights"):
+        forebay.Loader(data, BATCH, shuffle=True, transform=TRANSFORM, prep=prep)
