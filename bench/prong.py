@@ -275,7 +275,7 @@ def main(words: Sequence[str] | None = None) -> None:
     paces = arguments.paces or (FULL_PACES if full else ["net", "0", "0.5", "1", "2"])
 
     def measure_one(quota: float, pace: str, number: int) -> Point:
-        is_fast = pace == "net" or float(pace) < 1
+        is_fast = pace != "net" and float(pace) < 1
         return measure_point(
             data, quota, pace, number, epochs=4 if full and is_fast else 3, is_sent=arguments.sent
         )

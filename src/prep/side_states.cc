@@ -81,7 +81,7 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
       of.has_job = true;
       // A job that was there before may have any of the lists.
       of.list = has_listed_ ? std::nullopt : std::optional<std::string>("");
-      is_to_tell = of.list != list_.name;
+      is_to_tell = of.list != list_id();
       of.is_asked = is_to_tell;
       if (!is_to_tell) actions = come_up(side);
     } else {
@@ -110,19 +110,24 @@ void TwoEnds::note_no_answer(uint32_t side, const Status& status) {
   of.retry_ns = clock_.now_ns() + of.wait_ns;
 }
 
+std::string TwoEnds::list_id() const {
+  return list_.name.empty() ? "" : fmt::format("{} of epoch {}", list_.name, list_epoch_);
+}
+
 // Sends the samples of the epoch. One list is on its way at a time, so that none overtakes another.
 void TwoEnds::send_list(uint32_t side) {
   Table list;
+  std::string id;
   ListPath path{.job = expected_.job};
   {
     MutexLock lock(mutex_);
     list = list_;
+    id = list_id();
     path.epoch = list_epoch_;
     path.table = list_.name;
   }
-  client_->send_list(
-      setup_.places[side], path, list,
-      [this, side, name = list.name](const Status& status) { note_list(side, name, status); });
+  client_->send_list(setup_.places[side], path, list,
+                     [this, side, id](const Status& status) { note_list(side, id, status); });
 }
 
 void TwoEnds::note_list(uint32_t side, const std::string& list, const Status& status) {
@@ -135,7 +140,7 @@ void TwoEnds::note_list(uint32_t side, const std::string& list, const Status& st
     if (of.is_banned) return;
     if (status.ok()) {
       of.list = list;
-      is_other = list != list_.name;  // another epoch has begun meanwhile
+      is_other = list != list_id();  // another epoch has begun meanwhile
       of.is_asked = is_other;
       if (!is_other) actions = come_up(side);
     } else {

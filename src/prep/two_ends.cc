@@ -81,8 +81,9 @@ void TwoEnds::begin(Start start) {
     for (uint32_t side = 0; side < sides_.size(); ++side) {
       Side& of = sides_[side];
       if (!of.has_job || of.is_banned) continue;
-      of.is_up = of.list == list_.name;
+      of.is_up = of.list == list_id();
       if (!of.is_up) {
+        of.list.reset();
         if (!std::exchange(of.is_asked, true)) to_tell.push_back(side);
         continue;
       }

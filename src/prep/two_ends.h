@@ -88,7 +88,7 @@ class TwoEnds final : public feed::StepFilter {
     bool is_up = false;
     bool is_asked = false;  // whether it was sent the job or a list, and has not answered yet
     bool has_job = false;
-    // The name of the list that it takes samples from; empty: none. Unset: it is not known.
+    // The list_id() that it takes samples from. Unset: it is not known.
     std::optional<std::string> list = {};
     bool is_banned = false;
     int64_t retry_ns = INT64_MAX;  // when it is asked again; greet() asks for the first time
@@ -114,8 +114,10 @@ class TwoEnds final : public feed::StepFilter {
     std::shared_ptr<std::atomic<bool>> unwanted;
     uint64_t life;
     StepPath path;
-    std::string list;  // like Side::list
+    std::string list;  // the name of the table with its samples; empty: there is none
   };
+  // The epoch and its list; empty where it is none.
+  std::string list_id() const REQUIRES(mutex_);
   plan::StepNumber number(uint64_t epoch, uint64_t step) const REQUIRES(mutex_) {
     return epoch * steps_each_ + step;
   }

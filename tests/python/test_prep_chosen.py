@@ -67,7 +67,7 @@ def sampler_of(dataset: Any) -> RandomSampler:
 def test_samplers_weights_and_repeats(packed: Path):
     side = NearSide(packed)
     try:
-        data = forebay.Dataset(packed)
+        data: Any = forebay.Dataset(packed)
         check_shared(packed, side, lambda: {"sampler": sampler_of(data)})
         check_shared(packed, side, lambda: {"sampler": DistributedSampler(data, 1, 0)})
         weights = [float(number % 3) for number in range(IMAGES)]
@@ -94,8 +94,8 @@ def test_selections(packed: Path):
 def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
     side = NearSide(packed)
     try:
-        data = forebay.Dataset(packed)
-        options = {"transform": TRANSFORM, "num_workers": 1, "seed": 5}
+        data: Any = forebay.Dataset(packed)
+        options: dict[str, Any] = {"transform": TRANSFORM, "num_workers": 1, "seed": 5}
         make = lambda **more: forebay.Loader(  # noqa: E731
             data, BATCH, sampler=DistributedSampler(data, 1, 0), **options, **more
         )
@@ -116,7 +116,8 @@ def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
 def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay.Dataset:
     """The folder with some boxes and outlines for each image."""
     random = np.random.default_rng(1)
-    images, annotations = [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for number, path in enumerate(paths):
         with Image.open(path) as image:
