@@ -133,6 +133,7 @@ inline constexpr size_t kJobBytesMax = 1u << 20;
 inline constexpr int kJobStepDepthMax = 16;             // lists of steps in lists of steps
 inline constexpr size_t kJobStepsMax = 10'000;          // in all lists
 inline constexpr uint64_t kJobDrawsMax = 1'000'000;     // of steps, for one sample
+inline constexpr size_t kJobSelectionsMax = 16;         // of selections
 inline constexpr uint32_t kKeptStepsMax = 1u << 16;     // finished steps that a near side keeps
 inline constexpr size_t kBadReasonBytesMax = 4u << 10;  // why a sample was bad
 

@@ -147,7 +147,13 @@ Result<Prepared> Pipeline::next() {
   ask();  // also when there was no memory a moment ago
   while (!answered()) done_.wait(mutex_);
   while (!unfinished_.empty() && !front_is_ready()) {
-    if (const auto shortage = front_shortage()) return tl::unexpected(no_room(*shortage));
+    if (const auto shortage = front_shortage()) {
+      // Where nobody else holds a batch, waiting does not help.
+      const auto own = std::ranges::count_if(
+          unfinished_, [](const auto& each) { return each->batch != nullptr; });
+      ended_ = pool_->in_use() == static_cast<size_t>(own);
+      return tl::unexpected(no_room(*shortage));
+    }
     done_.wait(mutex_);  // somebody has just made room
   }
   const Status& status = unfinished_.empty() ? plan_status_ : unfinished_.front()->status;

@@ -36,7 +36,7 @@ class Pipeline {
   // Waits at most `ms` milliseconds until next() would not wait; false when it still would.
   bool wait_ms(int ms) EXCLUDES(mutex_);
   // The next batch. An error is final and ends the pipeline (ended()), except kNoMemory because the
-  // batch does not fit beside those that the user holds.
+  // batch does not fit beside others that somebody holds.
   Result<Prepared> next() EXCLUDES(mutex_);
   bool ended() const { return ended_; }
   // Adds what was done so far.

@@ -244,10 +244,13 @@ Result<std::shared_ptr<const EpochPlan>> Planner::plan(const StepRun& run,
   each_group(*plan, [&](size_t number) { add_loads(number, plan.get()); });
   std::ranges::sort(plan->loads, {}, &Load::first_position);
   plan->bytes_needed = bytes_needed(*plan);
-  if (varies_by_epoch(source_)) {
-    plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
+  // Both look at the whole epoch, which is too much work for a single step.
+  if (runs_ == Runs::kEpochs) {
+    if (varies_by_epoch(source_)) {
+      plan->bytes_needed = std::max(plan->bytes_needed, drawn_bytes_needed());
+    }
+    plan->bytes = bytes_of(*plan->order);
   }
-  plan->bytes = bytes_of(*plan->order);
   std::erase_if(plan->loads, [](const Load& load) { return load.uses == 0; });
   for (size_t i = 0; i < plan->loads.size(); ++i) {
     const Load& load = plan->loads[i];

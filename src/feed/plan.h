@@ -50,7 +50,7 @@ struct EpochPlan {
   // The most bytes of loads that are in use at the same moment, from the epoch's beginning on to
   // the run's end. It is the same for all epochs of a weighted order.
   uint64_t bytes_needed = 0;
-  // Bytes of everything that the epoch reads, on all ranks.
+  // Bytes of everything that the epoch reads, on all ranks; 0 for a single step.
   uint64_t bytes = 0;
 
   // The number in `loads` of the load that holds the `at`-th sample of a group, which is this

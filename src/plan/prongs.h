@@ -14,7 +14,7 @@ namespace forebay::plan {
 using StepNumber = uint64_t;
 
 enum class ProngPolicy : uint8_t {
-  // Each near side prepares single steps that lie just far enough ahead of the consumer, so that
+  // Each near side prepares single steps that lie far enough ahead of the consumer, so that
   // they are there when their turn comes. The steps are consumed in the epoch's order.
   kInterleave,
   // Moving Towards Each Other (DDLP, Wei and others): the near sides prepare a fixed number of

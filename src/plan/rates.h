@@ -11,8 +11,8 @@ namespace forebay::plan {
 class Period {
  public:
   Period() = default;
-  // What it was before; 0: it is not known.
-  explicit Period(double ns) : ns_(ns), samples_(ns > 0 ? 3 : 0), last_ns_{ns, ns, ns} {}
+  // What it was before, of which nobody is sure; 0: it is not known.
+  explicit Period(double ns) : ns_(ns) {}
 
   void add(double sample_ns);
   // A step was given up after it had taken this long. Where that is much longer than usual, or

@@ -12,6 +12,8 @@ class ConsumerDelay {
   void works();
   // The consumer asks for the next step.
   void asks();
+  // What it does until the next step is something else.
+  void rests() { began_ = {}; }
   // Whether it missed the processors for more than a tenth of its time, of late.
   bool is_long() const { return delay_ns_ > 0.1 * work_ns_; }
 

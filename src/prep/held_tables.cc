@@ -10,6 +10,12 @@ using base::Code;
 using base::fail;
 using base::MutexLock;
 
+namespace {
+
+constexpr size_t kTablesMost = 1000;
+
+}  // namespace
+
 std::list<HeldTables::Held>::iterator HeldTables::to_front(const std::string& name) {
   const auto found = std::ranges::find(tables_, name, &Held::name);
   if (found == tables_.end()) return found;
@@ -17,36 +23,43 @@ std::list<HeldTables::Held>::iterator HeldTables::to_front(const std::string& na
   return tables_.begin();
 }
 
+void HeldTables::drop(std::list<Held>::iterator table) {
+  bytes_ -= table->bytes;
+  tables_.erase(table);
+}
+
 Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
+  if (!base::sha256_from_hex(piece.table) || bytes.empty() ||
+      !base::in_bounds(piece.offset, bytes.size(), piece.bytes)) {
+    return fail(Code::kInvalid, "prep: this is no piece of a table");
+  }
   if (piece.bytes > bytes_max_) {
     return fail(Code::kNoMemory, "prep: a table of {} is too large here; raise --memory-bytes",
                 base::human_bytes(piece.bytes));
   }
   MutexLock lock(mutex_);
   auto found = to_front(piece.table);
-  if (found == tables_.end()) {
-    while (piece.bytes > bytes_max_ - bytes_) {
-      bytes_ -= tables_.back().bytes;
-      tables_.pop_back();
-    }
+  if (found == tables_.end() && piece.offset == 0) {
+    while (piece.bytes > bytes_max_ - bytes_ || tables_.size() == kTablesMost)
+      drop(std::prev(tables_.end()));
     tables_.push_front({piece.table, piece.bytes, std::make_shared<ByteVector>()});
     bytes_ += piece.bytes;
     found = tables_.begin();
   }
-  ByteVector& filled = *found->filled;
-  const bool fits = piece.bytes == found->bytes && piece.offset <= filled.size() &&
-                    base::in_bounds(piece.offset, bytes.size(), piece.bytes);
-  if (!fits) {
-    return fail(Code::kInvalid, "prep: {} bytes at byte {} of a table do not follow what is here",
-                bytes.size(), piece.offset);
+  // Its beginning may have made room for other tables.
+  const bool follows = found != tables_.end() && piece.bytes == found->bytes &&
+                       piece.offset <= found->filled->size();
+  if (!follows) {
+    return fail(Code::kUnavailable, "prep: what comes before byte {} of a table is not here",
+                piece.offset);
   }
+  ByteVector& filled = *found->filled;
   if (piece.offset + bytes.size() <= filled.size()) return {};
   const Bytes rest = bytes.subspan(filled.size() - piece.offset);
   filled.insert(filled.end(), rest.begin(), rest.end());
   if (filled.size() < piece.bytes || base::to_hex(base::sha256(filled)) == piece.table) return {};
-  bytes_ -= found->bytes;
-  tables_.erase(found);
-  return fail(Code::kInvalid, "prep: a table's bytes are not those that its name says");
+  drop(found);
+  return fail(Code::kUnavailable, "prep: a table's bytes are not those that its name says");
 }
 
 std::shared_ptr<const ByteVector> HeldTables::find(const std::string& name) {

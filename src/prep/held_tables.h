@@ -18,8 +18,9 @@ class HeldTables {
   explicit HeldTables(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   // Takes the next piece of a table; one that came before, from whomever, changes nothing. Others
-  // make room, those first that nobody looked for of late. Errors: kInvalid, when the piece does
-  // not fit what is here, or the whole table not its name; kNoMemory, when it is too large.
+  // make room, those first that nobody looked for of late. Errors: kInvalid, when it is no piece of
+  // a table; kNoMemory, when the table is too large; kUnavailable, when what comes before it is not
+  // here, or when the whole table is not what its name says: then it is to be sent again.
   Status put(const TablePiece& piece, Bytes bytes) EXCLUDES(mutex_);
   // The whole table; null where it is not here.
   std::shared_ptr<const ByteVector> find(const std::string& name) EXCLUDES(mutex_);
@@ -31,6 +32,7 @@ class HeldTables {
     std::shared_ptr<ByteVector> filled;
   };
 
+  void drop(std::list<Held>::iterator table) REQUIRES(mutex_);
   std::list<Held>::iterator to_front(const std::string& name) REQUIRES(mutex_);
 
   const uint64_t bytes_max_;

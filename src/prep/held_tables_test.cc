@@ -40,16 +40,20 @@ TEST(HeldTables, PiecesMakeATable) {
 TEST(HeldTables, PiecesThatDoNotFitAreRefused) {
   HeldTables held(10'000);
   const Table whole = table(1);
-  EXPECT_EQ(put(held, whole, 100, 100).code(), Code::kInvalid);
+  const uint64_t all = whole.bytes->size();
+  EXPECT_EQ(put(held, whole, 100, 100).code(), Code::kUnavailable);  // the beginning is missing
   ASSERT_TRUE(put(held, whole, 0, 100).ok());
-  EXPECT_EQ(put(held, whole, 101, 100).code(), Code::kInvalid);
-  const TablePiece longer{.table = whole.name, .bytes = whole.bytes->size() + 1, .offset = 100};
-  EXPECT_EQ(held.put(longer, *whole.bytes).code(), Code::kInvalid);
-  const TablePiece far{.table = whole.name, .bytes = whole.bytes->size(), .offset = UINT64_MAX};
+  EXPECT_EQ(put(held, whole, 101, 100).code(), Code::kUnavailable);
+  const TablePiece longer{.table = whole.name, .bytes = all + 1, .offset = 100};
+  EXPECT_EQ(held.put(longer, Bytes(*whole.bytes).first(9)).code(), Code::kUnavailable);
+  const TablePiece far{.table = whole.name, .bytes = all, .offset = UINT64_MAX};
   EXPECT_EQ(held.put(far, *whole.bytes).code(), Code::kInvalid);
-  EXPECT_EQ(held.find(whole.name), nullptr);
-  const TablePiece huge{.table = "x", .bytes = UINT64_MAX, .offset = 0};
+  EXPECT_EQ(put(held, whole, 100, 0).code(), Code::kInvalid);
+  EXPECT_EQ(held.put({.table = "x", .bytes = all, .offset = 0}, *whole.bytes).code(),
+            Code::kInvalid);
+  const TablePiece huge{.table = whole.name, .bytes = UINT64_MAX, .offset = 0};
   EXPECT_EQ(held.put(huge, *whole.bytes).code(), Code::kNoMemory);
+  EXPECT_EQ(held.find(whole.name), nullptr);
 }
 
 TEST(HeldTables, ATableMustBeWhatItsNameSays) {
@@ -57,7 +61,7 @@ TEST(HeldTables, ATableMustBeWhatItsNameSays) {
   const Table whole = table(1);
   const Table other = table(2);
   const TablePiece lie{.table = whole.name, .bytes = whole.bytes->size(), .offset = 0};
-  EXPECT_EQ(held.put(lie, *other.bytes).code(), Code::kInvalid);
+  EXPECT_EQ(held.put(lie, *other.bytes).code(), Code::kUnavailable);
   EXPECT_EQ(held.find(whole.name), nullptr);
   EXPECT_TRUE(held.put(lie, *whole.bytes).ok());
   EXPECT_NE(held.find(whole.name), nullptr);

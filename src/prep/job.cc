@@ -69,6 +69,10 @@ Status check_job(const JobText& job) {
     return fail(Code::kInvalid, "job: host must be 64 hexadecimal digits");
   }
   if (job.targets) RETURN_IF_ERROR(check_hash("targets", *job.targets));
+  if (job.selections.size() > base::kJobSelectionsMax) {
+    return fail(Code::kInvalid, "job: {} selections of selections, but there may be {} at most",
+                job.selections.size(), base::kJobSelectionsMax);
+  }
   for (const std::string& name : job.selections) RETURN_IF_ERROR(check_hash("selections", name));
   if (job.draws) RETURN_IF_ERROR(check_hash("draws", job.draws->weights));
   if (job.draws.has_value() != (job.order == JobOrder::kWeighted)) {

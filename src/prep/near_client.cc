@@ -193,38 +193,39 @@ void NearClient::send_list(const SidePlace& place, const ListPath& path, const T
       [done = std::move(done)](const Result<std::string>& text) { done(base::status_of(text)); });
 }
 
-// Asks, and where the side says that something is not there, sends the tables and asks again.
+// Asks, and where the side names a table that is not there, sends it and asks again.
 void NearClient::ask_with_tables(const SidePlace& place, const Small& small,
                                  std::vector<Table> tables, Done done) {
-  const auto shared = std::make_shared<const std::vector<Table>>(std::move(tables));
-  ask_small(place, small, [this, place, small, shared, done = std::move(done)](auto text) {
-    const bool misses = !text && text.error().code() == Code::kNotFound && !shared->empty();
-    if (!misses) return done(std::move(text));
-    send_tables(place, shared, 0, 0, [this, place, small, done](const Status& status) {
+  ask_small(place, small, [this, place, small, tables, done = std::move(done)](auto text) {
+    const auto missing = std::ranges::find_if(tables, [&](const Table& table) {
+      return !text && text.error().code() == Code::kNotFound &&
+             text.error().message().find(table.name) != std::string::npos;
+    });
+    if (missing == tables.end()) return done(std::move(text));
+    // Each is sent once, so that it does not go on for ever.
+    std::vector<Table> rest = tables;
+    rest.erase(rest.begin() + (missing - tables.begin()));
+    send_table(place, *missing, 0, [this, place, small, rest, done](const Status& status) {
       if (!status.ok()) return done(tl::unexpected(status));
-      ask_small(place, small, done);
+      ask_with_tables(place, small, rest, done);
     });
   });
 }
 
-// Sends the tables from a byte of one of them on.
-void NearClient::send_tables(const SidePlace& place,
-                             std::shared_ptr<const std::vector<Table>> tables, size_t number,
-                             uint64_t offset, std::function<void(Status)> done) {
-  if (number == tables->size()) return done({});
-  const Table& table = (*tables)[number];
+// Sends a table from a byte on.
+void NearClient::send_table(const SidePlace& place, const Table& table, uint64_t offset,
+                            std::function<void(Status)> done) {
+  if (offset == table.bytes->size()) return done({});
   const Bytes rest = Bytes(*table.bytes).subspan(offset);
   const Bytes bytes = rest.first(std::min<size_t>(rest.size(), kPieceBytes));
-  Small small{.path = text_of(TablePiece{table.name, table.bytes->size(), offset}),
-              .body = std::string(base::as_text(bytes)),
-              .answer_ns = kShortNs};
-  const bool is_last = bytes.size() == rest.size();
+  const Small small{.path = text_of(TablePiece{table.name, table.bytes->size(), offset}),
+                    .body = std::string(base::as_text(bytes)),
+                    .answer_ns = kShortNs};
   ask_small(place, small,
-            [this, place, tables, next = number + (is_last ? 1 : 0),
-             begin = is_last ? 0 : offset + bytes.size(),
+            [this, place, table, next = offset + bytes.size(),
              done = std::move(done)](const Result<std::string>& text) {
               if (!text) return done(text.error());
-              send_tables(place, tables, next, begin, done);
+              send_table(place, table, next, done);
             });
 }
 

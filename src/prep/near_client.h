@@ -99,8 +99,8 @@ class NearClient {
   void ask_small(const SidePlace& place, const Small& small, Done done);
   void ask_with_tables(const SidePlace& place, const Small& small, std::vector<Table> tables,
                        Done done);
-  void send_tables(const SidePlace& place, std::shared_ptr<const std::vector<Table>> tables,
-                   size_t number, uint64_t offset, std::function<void(Status)> done);
+  void send_table(const SidePlace& place, const Table& table, uint64_t offset,
+                  std::function<void(Status)> done);
   uint32_t note_answer(const std::string& side, const JobAnswer& answer) EXCLUDES(mutex_);
   std::string folder_of(const std::string& side) EXCLUDES(mutex_);
   void note_reading(const std::string& side, const Status& status) EXCLUDES(mutex_);

@@ -23,8 +23,9 @@ using io::serve::Question;
 namespace {
 
 constexpr uint64_t kTablesShare = 2;  // of a job's memory, for all tables
-constexpr uint64_t kDrawBytes = 100;  // about, for each sample of an epoch that is drawn
-constexpr int kChoresMost = 64;       // one thread does them one after the other
+// About what each sample needs of an epoch, or a dataset, whose samples are chosen.
+constexpr uint64_t kChosenBytes = 100;
+constexpr int kChoresMost = 64;  // one thread does them one after the other
 
 class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
  public:
@@ -54,6 +55,7 @@ class NearSideImpl final : public NearSide, private io::serve::ServedFiles {
   void begin_chore(Done done, std::function<Result<MadeAnswer>()> chore);
   Result<std::shared_ptr<const ByteVector>> find_table(const std::string& name);
   Result<MadeAnswer> take_piece(const TablePiece& piece, const std::string& bytes);
+  Status check_count(uint64_t samples) const;
   Result<MadeAnswer> use_list(const ListPath& path) EXCLUDES(mutex_);
   void end_where_left(const std::weak_ptr<Work>& work) EXCLUDES(mutex_);
   MadeAnswer answer_of(const Work& work) const;
@@ -167,6 +169,13 @@ Result<std::shared_ptr<const ByteVector>> NearSideImpl::find_table(const std::st
   return table;
 }
 
+// Whether a job's memory suffices for so many samples that are chosen.
+Status NearSideImpl::check_count(uint64_t samples) const {
+  if (samples <= options_.job_memory_bytes / kChosenBytes) return {};
+  return fail(Code::kNoMemory, "prep: {} samples that are chosen need more than --memory-bytes",
+              samples);
+}
+
 Result<MadeAnswer> NearSideImpl::use_list(const ListPath& path) {
   const auto work = find_work(path.job);
   if (work == nullptr) return fail(Code::kNotFound, "prep: no such job is open here");
@@ -175,6 +184,7 @@ Result<MadeAnswer> NearSideImpl::use_list(const ListPath& path) {
     ASSIGN_OR_RETURN(const auto table, find_table(path.table));
     auto read = decode_list(*table);
     if (!read) return tl::unexpected(read.error().at("prep"));
+    RETURN_IF_ERROR(check_count(read->samples.size()));
     list = std::make_shared<const feed::SampleList>(std::move(*read));
   }
   RETURN_IF_ERROR(work->use_list(path, std::move(list)));
@@ -255,6 +265,7 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) {
     ASSIGN_OR_RETURN(const auto table, find_table(name));
     auto selected = decode_selected(*table);
     if (!selected) return tl::unexpected(selected.error().at("prep"));
+    RETURN_IF_ERROR(check_count(selected->size()));
     ASSIGN_OR_RETURN(dataset, store::select(std::move(dataset), std::move(*selected)));
   }
   feed::FeedOptions options = job->options;
@@ -265,10 +276,7 @@ Result<std::shared_ptr<Work>> NearSideImpl::make_work(const std::string& text) {
     options.targets = std::make_shared<const feed::Targets>(std::move(*targets));
   }
   if (auto* const weighted = std::get_if<feed::Weighted>(&options.order)) {
-    if (weighted->samples > options_.job_memory_bytes / kDrawBytes) {
-      return fail(Code::kNoMemory, "prep: epochs of {} samples need more than --memory-bytes",
-                  weighted->samples);
-    }
+    RETURN_IF_ERROR(check_count(weighted->samples));
     ASSIGN_OR_RETURN(const auto table, find_table(job->weights));
     auto weights = decode_weights(*table);
     if (!weights) return tl::unexpected(weights.error().at("prep"));

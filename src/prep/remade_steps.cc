@@ -96,7 +96,7 @@ void TwoEnds::take_remade(feed::MadeStep made) {
     if (made.batch) {
       actions = settle(step, std::move(remade), std::move(*made.batch));
     } else {
-      note_not_remade(step, remade, made.batch.error());
+      actions = note_not_remade(step, std::move(remade), made.batch.error());
     }
   }
   act(actions);
@@ -124,14 +124,22 @@ std::vector<ProngAction> TwoEnds::settle(StepNumber step, Remade remade, feed::P
   return actions;
 }
 
-void TwoEnds::note_not_remade(StepNumber step, const Remade& remade, const Status& status) {
+std::vector<ProngAction> TwoEnds::note_not_remade(StepNumber step, Remade remade,
+                                                  const Status& status) {
   if (remade.is_rescue) {
     failed_ = status;
     failed_step_ = step;
     given_.notify_all();
-  } else {
-    remake(step, {.is_rescue = true});  // once more, without what cannot be compared
+    return {};
   }
+  if (status.code() != Code::kNoMemory) {
+    remake(step, {.is_rescue = true});  // once more, without what cannot be compared
+    return {};
+  }
+  // There is little memory for steps out of turn. The host in its turn has more.
+  sides_[*remade.checks].trouble = "a batch could not be compared: " + status.message();
+  here_[step] = std::move(remade.received);
+  return tell(ProngEvent::Kind::kRescued, step);
 }
 
 }  // namespace forebay::prep

@@ -93,6 +93,7 @@ void TwoEnds::note_answer(uint32_t side, const Result<uint32_t>& keeps) {
   if (is_to_tell) send_list(side);
   act(actions);
 }
+
 std::vector<ProngAction> TwoEnds::come_up(uint32_t side) {
   Side& of = sides_[side];
   of.is_up = true;
@@ -138,9 +139,11 @@ void TwoEnds::note_list(uint32_t side, const std::string& list, const Status& st
     Side& of = sides_[side];
     of.is_asked = false;
     if (of.is_banned) return;
-    if (status.ok()) {
-      of.list = list;
+    if (!of.has_job) {
+      of.retry_ns = clock_.now_ns();  // it was lost meanwhile
+    } else if (status.ok()) {
       is_other = list != list_id();  // another epoch has begun meanwhile
+      of.list = is_other ? std::nullopt : std::optional(list);
       of.is_asked = is_other;
       if (!is_other) actions = come_up(side);
     } else {

@@ -24,6 +24,9 @@ Table table_of(const feed::SampleWeights& weights);
 Table table_of(const feed::SampleList& list);
 // Numbers of samples, which a selection has.
 Table table_of(std::span<const uint64_t> selected);
+inline Table table_of(const std::vector<uint64_t>& selected) {
+  return table_of(std::span<const uint64_t>(selected));
+}
 // Without the maps of labels, which are a dataset of their own.
 Table table_of(const feed::Targets& targets);
 

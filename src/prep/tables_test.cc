@@ -35,6 +35,8 @@ TEST(Tables, ComeBack) {
   for (uint64_t position = 0; position < 100; ++position) {
     EXPECT_EQ(drawn.draw(1, 2, position), weights().draw(1, 2, position));
   }
+  const std::vector<uint64_t> selected = {5, 0, 5};
+  EXPECT_EQ(decode_selected(*table_of(selected).bytes).value(), selected);
   const feed::SampleList list{.samples = {3, 1, 3}, .drawn_for = {3, 1, 7}, .step_ends = {1, 3}};
   const feed::SampleList list_back = decode_list(*table_of(list).bytes).value();
   EXPECT_EQ(list_back.samples, list.samples);
@@ -55,16 +57,17 @@ TEST(Tables, OtherBytesAreRefused) {
   const ByteVector tables[] = {
       *table_of(weights()).bytes,
       *table_of(feed::SampleList{.samples = {1, 2}, .drawn_for = {}, .step_ends = {}}).bytes,
-      *table_of(targets()).bytes};
+      *table_of(targets()).bytes, *table_of(std::vector<uint64_t>{4, 2}).bytes};
   const std::function<Code(Bytes)> decoders[] = {
       [](Bytes bytes) { return base::status_of(decode_weights(bytes)).code(); },
       [](Bytes bytes) { return base::status_of(decode_list(bytes)).code(); },
       [](Bytes bytes) { return base::status_of(decode_targets(bytes)).code(); },
+      [](Bytes bytes) { return base::status_of(decode_selected(bytes)).code(); },
   };
-  for (size_t kind = 0; kind < 3; ++kind) {
+  for (size_t kind = 0; kind < 4; ++kind) {
     const ByteVector& whole = tables[kind];
     EXPECT_EQ(decoders[kind](whole), Code::kOk);
-    EXPECT_EQ(decoders[(kind + 1) % 3](whole), Code::kInvalid);
+    EXPECT_EQ(decoders[(kind + 1) % 4](whole), Code::kInvalid);
     for (size_t size = 0; size < whole.size(); ++size) {
       EXPECT_EQ(decoders[kind](Bytes(whole).first(size)), Code::kInvalid) << kind << " " << size;
     }

@@ -130,6 +130,7 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     return host_->start(state, std::move(list), stop);
   }
   const bool is_known = state.epoch >> 32 == 0 && steps->step_at(state.position).has_value();
+  is_alone_ = true;                                                  // until all is well
   if (!is_known) return host_->start(state, std::move(list), stop);  // it says what is wrong
   ASSIGN_OR_RETURN(auto over, feed::steps_over(state, *steps, samples_));
   if (!std::exchange(is_greeted_, true)) {
@@ -137,6 +138,7 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     if (!greeted.ok()) is_greeted_ = false;
     RETURN_IF_ERROR(greeted);
   }
+  is_alone_ = false;
   const bool had_list = std::exchange(has_list_, list != nullptr);
   const bool goes_on = !was_alone && !had_list && !has_list_ &&
                        number_of(state) == number_of(state_) && state.over == state_.over &&
@@ -153,7 +155,8 @@ Status TwoEndedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     FOREBAY_CHECK(last == nullptr);
   } else {
     for (uint64_t& step : over) step += state.epoch * steps_.count();
-    ends_->begin({.first = number_of(state),
+    ends_->begin({.epoch = state.epoch,
+                  .step = steps_.step_at(state.position).value(),
                   .over = std::move(over),
                   .steps_each = steps_.count(),
                   .list = list});

@@ -64,11 +64,12 @@ void TwoEnds::begin(Start start) {
   {
     MutexLock lock(mutex_);
     plan::ProngOptions options = setup_.prongs;
-    options.first = start.first;
+    const StepNumber first = start.epoch * start.steps_each + start.step;
+    options.first = first;
     options.over = std::move(start.over);
     options.steps_each = start.steps_each;
-    list_epoch_ = start.first / start.steps_each;
-    if (start.list != nullptr) options.end = (list_epoch_ + 1) * start.steps_each;
+    list_epoch_ = start.epoch;
+    if (start.list != nullptr) options.end = (start.epoch + 1) * start.steps_each;
     has_listed_ |= start.list != nullptr;
     // What was seen before.
     options.host_step_ns = before_.host_step_s * 1e9;
@@ -77,7 +78,7 @@ void TwoEnds::begin(Start start) {
     samples_ = std::move(start.list);
     list_ = std::move(list);
     prongs_ = plan::Prongs::make(options);
-    next_asked_ = start.first;
+    next_asked_ = first;
     for (uint32_t side = 0; side < sides_.size(); ++side) {
       Side& of = sides_[side];
       if (!of.has_job || of.is_banned) continue;
@@ -111,6 +112,7 @@ void TwoEnds::pause() {
     to_remake_.clear();
     answered_.clear();
     consumer_asks_ = false;
+    delay_.rests();
     next_.reset();
     failed_ = {};
   }

@@ -53,7 +53,8 @@ class TwoEnds final : public feed::StepFilter {
   Status greet();
   // Where the consumer goes on.
   struct Start {
-    plan::StepNumber first = 0;
+    uint64_t epoch = 0;
+    uint64_t step = 0;                        // of the epoch
     std::vector<plan::StepNumber> over = {};  // came before their turn; ascending
     uint64_t steps_each = 1;                  // steps of an epoch, at least one
     // The samples of this epoch, after which nothing is known of the next; null: all epochs are
@@ -143,8 +144,8 @@ class TwoEnds final : public feed::StepFilter {
   void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
   std::vector<plan::ProngAction> settle(plan::StepNumber step, Remade remade, feed::Prepared batch)
       REQUIRES(mutex_);
-  void note_not_remade(plan::StepNumber step, const Remade& remade, const Status& status)
-      REQUIRES(mutex_);
+  std::vector<plan::ProngAction> note_not_remade(plan::StepNumber step, Remade remade,
+                                                 const Status& status) REQUIRES(mutex_);
   void send_job(uint32_t side) EXCLUDES(mutex_);
   void note_answer(uint32_t side, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
   void note_no_answer(uint32_t side, const Status& status) REQUIRES(mutex_);

@@ -72,6 +72,9 @@ bool Work::has_host() const {
 }
 
 Status Work::use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list) {
+  if (list != nullptr && !list->step_ends.empty()) {
+    return fail(Code::kInvalid, "prep: batches of different sizes are the host's");
+  }
   std::vector<std::shared_ptr<Waiting>> others;
   {
     MutexLock lock(mutex_);
@@ -92,19 +95,18 @@ Status Work::use_list(const ListPath& path, std::shared_ptr<const feed::SampleLi
 }
 
 // Whether the step exists.
-Status Work::check(const StepPath& path) const {
-  MutexLock lock(mutex_);
-  if (!list_.table.empty() && path.epoch != list_.epoch) {
-    return fail(Code::kNotFound, "prep: the samples of epoch {} are not here", path.epoch);
+Status Work::check(const Step& step) const {
+  const auto [epoch, number] = step;
+  if (!list_.table.empty() && epoch != list_.epoch) {
+    return fail(Code::kNotFound, "prep: the samples of epoch {} are not here", epoch);
   }
-  if (path.epoch <= UINT32_MAX && path.step < maker_->steps()) return {};
-  return fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps",
-              path.step, path.epoch, maker_->steps());
+  if (epoch <= UINT32_MAX && number < maker_->steps()) return {};
+  return fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps", number,
+              epoch, maker_->steps());
 }
 
 void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
-  if (Status status = check(path); !status.ok()) return done(tl::unexpected(std::move(status)));
   const Step step{path.epoch, path.step};
   if (auto answer = answer_at_once(step, path.asked)) return done(std::move(*answer));
   wait_for(step, std::make_shared<Waiting>(path.asked, std::move(done)), unwanted);
@@ -145,11 +147,17 @@ void Work::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
                     const std::stop_token& unwanted) {
   // This may call drop() at once, which finds nothing then.
   who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
+  Status status;
   {
     MutexLock lock(mutex_);
+    if (step != kStay) status = check(step);
     const bool is_asked = step == kStay || waiting_.contains(step);
-    waiting_.emplace(step, who);
-    if (!is_asked) maker_->ask(step.first, step.second);
+    if (status.ok()) waiting_.emplace(step, who);
+    if (status.ok() && !is_asked) maker_->ask(step.first, step.second);
+  }
+  if (!status.ok()) {
+    who->on_unwanted.reset();
+    return who->done(tl::unexpected(std::move(status)));
   }
   if (unwanted.stop_requested()) drop(step, who.get());
 }

@@ -45,8 +45,9 @@ class Work {
   uint32_t keeps() const { return kept_steps_in(kept_bytes_max_, step_bytes_); }
   uint32_t keeps_in(uint64_t bytes) const { return kept_steps_in(bytes, step_bytes_); }
   // From now on steps are those of one epoch, whose samples are the path's list; or, where it is
-  // null, those of the job's own epochs. Whoever waits for other steps gets kCancelled, and what is
-  // kept is dropped. Errors: those of feed::check_list(), and then nothing changes.
+  // null, those of the job's own epochs. Whoever waits for a step gets kCancelled, and what is kept
+  // is dropped. Errors: those of feed::check_list(), kInvalid where batches differ in size, and
+  // then nothing changes.
   Status use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list)
       EXCLUDES(mutex_);
   // Does what is asked with a step, and calls `done` once: with the batch, its file or an empty
@@ -78,7 +79,7 @@ class Work {
   };
   using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
 
-  Status check(const StepPath& path) const EXCLUDES(mutex_);
+  Status check(const Step& step) const REQUIRES(mutex_);
   std::optional<io::serve::MadeAnswer> answer_at_once(const Step& step, Asked asked)
       EXCLUDES(mutex_);
   void wait_for(const Step& step, const std::shared_ptr<Waiting>& who,

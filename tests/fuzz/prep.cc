@@ -42,6 +42,7 @@ void check_table(base::Bytes bytes, const base::Result<T>& table) {
 void decode_table(base::Bytes bytes) {
   check_table(bytes, prep::decode_weights(bytes));
   check_table(bytes, prep::decode_list(bytes));
+  check_table(bytes, prep::decode_selected(bytes));
   const auto targets = prep::decode_targets(bytes);
   check_table(bytes, targets);
   const uint64_t samples = targets && !targets->first.empty() ? targets->first.size() - 1 : 0;
