@@ -34,7 +34,8 @@ dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a
   (prong_pacing.cc), where the near side takes four times as long and the consumer three tenths.
   DALI's batches are normalised numbers
 All are medians of the rounds. --full: longer epochs and all consumers; it goes on with what
-bench/results/prong.jsonl has.
+bench/results/prong.jsonl has of the same photographs. Delete the file when what it measures has
+changed.
 usage: ./dev bench prong PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
            [--dali] [--full]
 """
@@ -51,6 +52,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forebay
 from lib.comparison import report, show_table
 from lib.peers_environment import install_peers
 from lib.program import ROOT
@@ -283,7 +285,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="forebay-prong-", dir="/dev/shm") as folder:
         data = pack(arguments.photos, batches, Path(folder))
         of_dali = with_dali(arguments.photos, Path(folder) / "dali") if arguments.dali else {}
-        points = Points(RESULTS if full else None, measure_one)
+        points = Points(RESULTS if full else None, forebay.Dataset(data).fingerprint, measure_one)
         is_file = not arguments.sent
         rows, figures = measure(points, arguments.quotas, paces, arguments.rounds, is_file)
         figures |= of_dali

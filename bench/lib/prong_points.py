@@ -66,16 +66,20 @@ class Points:
 
     Args:
         path: A file of JSON lines with what was measured; None: nothing is kept.
+        data: The dataset's fingerprint; points of others do not count.
         measure: Measures a point.
     """
 
-    def __init__(self, path: Path | None, measure: Callable[[float, str, int], Point]) -> None:
-        self._path, self._measure = path, measure
+    def __init__(
+        self, path: Path | None, data: str, measure: Callable[[float, str, int], Point]
+    ) -> None:
+        self._path, self._data, self._measure = path, data, measure
         self._points: dict[tuple[float, str, int], Point] = {}
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
-                quota, pace, number, point = json.loads(line)
-                self._points[quota, pace, number] = Point(**point)
+                of, quota, pace, number, point = json.loads(line)
+                if of == data:
+                    self._points[quota, pace, number] = Point(**point)
 
     def of(self, quota: float, pace: str, number: int) -> Point:
         """The point of a near side's part of a core, a consumer's pace and a round."""
@@ -88,5 +92,5 @@ class Points:
                     name: round(value, 4) for name, value in self._points[key]._asdict().items()
                 }
                 with self._path.open("a") as out:
-                    out.write(json.dumps([*key, point]) + "\n")
+                    out.write(json.dumps([self._data, *key, point]) + "\n")
         return self._points[key]

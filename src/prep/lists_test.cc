@@ -178,7 +178,7 @@ TEST_F(ListsTest, BatchesThatCannotBeComparedAreUsed) {
   const auto expected = epochs(*start(dataset(*fs_), wanted), 0, 1);
   const auto side = serve();
   uint64_t not_compared = 0;
-  for (const uint64_t memory : {10'000'000, 9'500'000, 9'000'000, 8'500'000}) {
+  for (uint64_t memory = 10'000'000; memory > 8'000'000; memory -= 500'000) {
     wanted.memory_bytes_max = memory;
     const auto feed = TwoEndedFeed::open(dataset(*fs_), wanted, {.sides = {url(*side)}}).value();
     ASSERT_TRUE(feed->start({}).ok());
