@@ -472,10 +472,13 @@ for _ in range(2):
     assert one_round() > 0
 gc.collect()
 before = held()
-for _ in range(4):
+later = []
+for _ in range(6):
     one_round()
-gc.collect()
-print(json.dumps([before, held()]))
+    gc.collect()
+    later.append(held())
+# The allocator's own free memory comes and goes: the least of some rounds is what stays.
+print(json.dumps([before, [*later[-1][:3], min(each[3] for each in later[3:])]]))
 """
 
 
