@@ -41,6 +41,18 @@ TEST_F(TwoEndedFeedTest, BatchesAreTheSame) {
   }
 }
 
+TEST_F(TwoEndedFeedTest, AStartThatFailedCanBeTriedAgain) {
+  auto side = NearSide::serve(dataset(*fs_, "/photos"), {}).value();
+  const uint16_t port = side->port();
+  const auto feed = open_with({.sides = {url(*side)}});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(feed->start({}).code(), base::Code::kInvalid);  // it has another dataset
+  }
+  side.reset();
+  side = serve({.port = port});
+  EXPECT_EQ(epochs(*feed, 0, 2), epochs(*start(dataset(*fs_), options()), 0, 2));
+}
+
 // A folder of its own, which is gone after the test.
 class TwoEndedFilesTest : public TwoEndedFeedTest {
  protected:
