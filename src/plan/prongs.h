@@ -68,8 +68,8 @@ struct ProngEvent {
   StepNumber step = 0;
   uint32_t side = 0;
   uint32_t keeps = UINT32_MAX;
-  // With kConsumerAsks: the consumer was slower at its own work because others had the processors,
-  // and the host's steps are among these.
+  // Goes with kConsumerAsks. The consumer was slower at its own work because others had the
+  // processors, and the host's steps are among these.
   bool is_host_short = false;
 };
 

@@ -18,7 +18,7 @@ class ConsumerDelay {
   bool is_long() const { return delay_ns_ > 0.1 * work_ns_; }
 
  private:
-  // Of the calling thread.
+  // The times that a thread has now.
   struct Moment {
     const void* thread = nullptr;
     int64_t now_ns = 0;

@@ -84,7 +84,7 @@ TEST_F(ListsTest, ListsBeginAnywhereAndAreReplaced) {
   expect_helped(*feed);
 }
 
-// As with a sampler that gives the same in each epoch.
+// Some samplers give the same numbers in each epoch.
 TEST_F(ListsTest, TheSameListIsAnotherOneInAnotherEpoch) {
   const auto side = serve();
   const auto feed = open_with({.sides = {url(*side)}});
