@@ -141,8 +141,10 @@ TEST_F(AnyOrderTest, AStateGoesOnWithAnyOtherPolicyAndWithout) {
 }
 
 TEST_F(AnyOrderTest, SidesDieAndComeBack) {
-  uint64_t bytes = 0;  // with one policy alone the side may have been away when it was needed
-  for (const Way& way : kWays) {
+  uint64_t steps = 0;  // made by sides, which may have been away when they were needed
+  for (size_t turn = 0; turn < std::size(kWays) || steps == 0; ++turn) {
+    ASSERT_LT(turn, 100u);
+    const Way& way = kWays[turn % std::size(kWays)];
     auto side = serve();
     const uint16_t port = side->port();
     const auto feed = open(way, {url(*side)});
@@ -158,9 +160,8 @@ TEST_F(AnyOrderTest, SidesDieAndComeBack) {
       epoch.take(*feed);
       epoch.expect_whole();
     }
-    bytes += feed->prep_stats().sides[0].bytes;
+    steps += from_sides(*feed);
   }
-  EXPECT_GT(bytes, 0u);
 }
 
 TEST_F(AnyOrderTest, AnEpochThatIsLeftEarlyLeavesNothing) {
@@ -192,9 +193,9 @@ TEST_F(AnyOrderTest, LittleMemoryStopsNoSide) {
     epoch.take(*feed);
     epoch.expect_whole();
   }
+  go_on_until(*feed, kEpochs, [&] { return from_sides(*feed) > 0; });
   const SideStats did = feed->prep_stats().sides[0];
   EXPECT_TRUE(did.is_up) << did.trouble;
-  EXPECT_GT(did.steps, 0u);
 }
 
 TEST_F(AnyOrderTest, HostileStatesAreRefused) {

@@ -1,6 +1,8 @@
 // For tests: a host and near sides in one process, over loopback.
 #pragma once
 
+#include <functional>
+
 #include "feed/testing/remote_fixture.h"
 #include "prep/near_side.h"
 #include "prep/two_ended_feed.h"
@@ -27,6 +29,20 @@ class PrepTest : public feed::RemoteTest {
       EXPECT_EQ(feed.state().epoch, epoch);
     }
     return out;
+  }
+  // Goes through epochs from the first one until the condition holds: how much of them near sides
+  // make depends on how busy the machine is.
+  static void go_on_until(feed::Feed& feed, uint64_t first, const std::function<bool()>& holds) {
+    for (uint64_t epoch = first; !holds(); ++epoch) {
+      ASSERT_LT(epoch, first + 100);
+      epochs(feed, epoch, epoch + 1);
+      if (HasFailure()) return;
+    }
+  }
+  static uint64_t from_sides(const TwoEndedFeed& feed) {
+    uint64_t steps = 0;
+    for (const SideStats& side : feed.prep_stats().sides) steps += side.steps;
+    return steps;
   }
 };
 
