@@ -18,6 +18,10 @@ part() { # NAME COMMAND …
 kernels=("$build/src/image/image_test" --gtest_filter='PrepareGpu.*:BatchDecoder.*')
 part "a GPU" nvidia-smi -L
 part "kernels" "${kernels[@]}"
+# Present where the machine has the PyTorch that they were built with, and it has CUDA.
+if [ -x "$build/src/train/train_test" ]; then
+  part "training" "$build/src/train/train_test" --gtest_filter='*OnAGpu*'
+fi
 part "PyTorch finds it" "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
 part "Python" "$python" -m pytest -q tests/python/test_devices.py tests/python/test_batch_decoder.py
 for tool in memcheck racecheck initcheck synccheck; do

@@ -31,7 +31,8 @@ class Settings:
         task: What it learns, a name of TASKS.
         data: The packed training images.
         folder: For snapshots of rank 0's model, and the file "stop", which ends the job.
-        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook.
+        strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook, or
+            "none": nothing is exchanged.
         options: The strategy's.
         rate: The learning rate.
         seed: Of weights and order.
@@ -74,6 +75,8 @@ class Training:
             self.model = nn.parallel.DistributedDataParallel(self.model)
             if settings.strategy == "powersgd":
                 self._compress()
+            return
+        if settings.strategy == "none":
             return
         strategy: Any = settings.strategy
         if settings.options:

@@ -14,7 +14,7 @@ class Side:
     """A strategy with its options.
 
     Attributes:
-        strategy: A name for forebay.sync.attach, or "ddp" or "powersgd".
+        strategy: A name of Settings.strategy.
         options: Its options, also those that depend on the rate of the links.
         variants: Other options that are tried with the best learning rate, by the links' rate.
         restarts: Whether the launcher starts all workers again when one dies.
@@ -62,6 +62,7 @@ SIDES = {
     "allreduce": Side("allreduce"),
     "powersgd": Side("powersgd", lambda mbit: {"matrix_approximation_rank": 2}),
     "auto": Side("auto"),
+    "alone": Side("none"),
 }
 
 

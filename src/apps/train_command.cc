@@ -124,6 +124,11 @@ void add_process(CLI::App& app, train::Job& job) {
       ->check(whole_number());
   app.add_option("--precision", o.precision, "Number type of the computation: auto, bf16 or fp32")
       ->capture_default_str();
+  app.add_option(
+         "--device", job.device,
+         "Where the model computes: cpu, cuda (the first GPU), or auto, which is a GPU where "
+         "there is one")
+      ->capture_default_str();
   app.add_option("--init", job.init,
                  "Safetensors file with the first weights, which is a state_dict of the model");
   app.add_option("--out", job.out, "Folder for checkpoints and model.safetensors");

@@ -6,6 +6,7 @@
 #include "io/machine.h"
 #include "prep/two_ended_feed.h"
 #include "train/classes.h"
+#include "train/device.h"
 #include "train/sources.h"
 
 namespace forebay::train {
@@ -77,7 +78,17 @@ Result<Options> settle(const Job& job, const store::Dataset& dataset, int64_t cl
   return options;
 }
 
-Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classes) {
+// Processes that learn together exchange numbers that are in the processor's memory.
+Result<c10::Device> device_of(const Job& job) {
+  if (job.together == nullptr) return choose_device(job.device);
+  if (job.device == "cuda") {
+    return fail(Code::kUnsupported, "--device cuda: with --sync models are on the processor");
+  }
+  return choose_device("cpu");
+}
+
+Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classes,
+                                          const c10::Device& device) {
   ASSIGN_OR_RETURN(auto model, make_model({.name = options.model,
                                            .width = options.width,
                                            .classes = classes,
@@ -86,6 +97,7 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
     return fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", options.size,
                 options.model, model->size_min());
   }
+  model->to(device);
   return model;
 }
 
@@ -146,7 +158,8 @@ Status report(Log& log, const Summary& summary, const NearReport& near, uint64_t
 Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
   if (!is_first(job.together)) log.be_quiet();
-  ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision));
+  ASSIGN_OR_RETURN(const c10::Device device, device_of(job));
+  ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision, device));
   ASSIGN_OR_RETURN(const auto dataset,
                    store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
   const int64_t classes = class_count(*dataset);
@@ -154,15 +167,16 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
 
   const int64_t torch_ns = io::monotonic_ns();
   at::set_num_threads(job.torch_threads > 0 ? job.torch_threads : own_cores(job));
-  ASSIGN_OR_RETURN(const auto model, open_model(options, classes));
+  ASSIGN_OR_RETURN(const auto model, open_model(options, classes, device));
   const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
   ASSIGN_OR_RETURN(const Feeds feeds,
                    open_feeds(fs, job, options, choice.precision, classes, dataset));
   Learner learner(*model, learner_options(options, choice.precision, feeds.training->steps()));
 
-  log.say(fmt::format("{} of {} classes on {} samples of {} pixels, {} threads, {}", options.model,
-                      classes, dataset->sample_count(), options.size, at::get_num_threads(),
-                      choice.why));
+  log.say(fmt::format(
+      "{} of {} classes on {} samples of {} pixels, {}, {}", options.model, classes,
+      dataset->sample_count(), options.size,
+      device.is_cpu() ? fmt::format("{} threads", at::get_num_threads()) : "on a GPU", choice.why));
   std::optional<uint32_t> init;
   if (!job.init.empty()) {
     ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
@@ -173,6 +187,7 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   const int threads = job.together == nullptr ? at::get_num_threads() : 0;
   run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
                                                  .classes = classes,
+                                                 .device = device,
                                                  .precision = choice.precision,
                                                  .init = init,
                                                  .torch_threads = threads});

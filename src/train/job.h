@@ -11,10 +11,11 @@ namespace forebay::train {
 struct Job {
   Options options;
   Loading loading;
-  std::string dataset;     // the packed dataset that is learned from
-  std::string validation;  // the packed dataset that is measured on; empty for none
-  std::string init;        // a safetensors file of first weights; empty for random ones
-  std::string log;         // a file for JSON lines; empty for none
+  std::string device = "auto";  // "auto", "cpu" or "cuda"
+  std::string dataset;          // the packed dataset that is learned from
+  std::string validation;       // the packed dataset that is measured on; empty for none
+  std::string init;             // a safetensors file of first weights; empty for random ones
+  std::string log;              // a file for JSON lines; empty for none
   prep::PrepOptions prep;  // near sides that help with the training batches; none is the default
   // These are RunOptions' members of the same names.
   std::string out;

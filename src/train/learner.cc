@@ -58,6 +58,7 @@ std::vector<Named> Learner::state() const {
 }
 
 FlatNumbers Learner::flatten() {
+  FOREBAY_CHECK(model_.device().is_cpu());
   const c10::NoGradGuard no_grad;
   FlatNumbers out;
   int64_t total = 0;
@@ -90,20 +91,22 @@ Result<BatchResult> Learner::gradients(const std::shared_ptr<const feed::Batch>&
   } else {
     sgd_.clear();
   }
-  const at::Tensor labels = labels_of(*batch);
+  at::Tensor labels = labels_of(*batch);
   BatchResult result;
   result.samples = count(labels.ne(kNoLabel));
   // The mean over no samples would not be a number.
   if (result.samples == 0) return result;
-  const at::Tensor logits = model_.forward(wrap_images(batch, options_.precision), true);
+  labels = labels.to(model_.device());
+  const at::Tensor logits = model_.forward(images_of(batch), true);
   const at::Tensor loss = loss_of(logits, labels, at::Reduction::Mean, options_.label_smoothing);
+  loss.backward();
+  // A GPU is waited for here, when it has all its work.
   result.loss = loss.item<double>();
   result.correct = count(logits.detach().argmax(1).eq(labels));
   if (!std::isfinite(result.loss)) {
     return fail(Code::kInvalid, "the loss is {} at epoch {}, step {}", result.loss, batch->epoch,
                 batch->step);
   }
-  loss.backward();
   has_gradients_ = true;
   return result;
 }
@@ -112,6 +115,10 @@ void Learner::apply(double rate) {
   FOREBAY_CHECK(has_gradients_);
   has_gradients_ = false;
   sgd_.step(rate);
+}
+
+at::Tensor Learner::images_of(const std::shared_ptr<const feed::Batch>& batch) const {
+  return wrap_images(batch, options_.precision).to(model_.device());
 }
 
 at::Tensor Learner::predict(const at::Tensor& images) const {
@@ -128,8 +135,8 @@ Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
   while (true) {
     ASSIGN_OR_RETURN(const auto batch, feed.next());
     if (!batch) break;
-    const at::Tensor labels = labels_of(*batch);
-    const at::Tensor logits = predict(wrap_images(batch, options_.precision));
+    const at::Tensor labels = labels_of(*batch).to(model_.device());
+    const at::Tensor logits = predict(images_of(batch));
     result.samples += count(labels.ne(kNoLabel));
     result.correct += count(logits.argmax(1).eq(labels));
     result.loss += loss_of(logits, labels, at::Reduction::Sum, 0).item<double>();

@@ -42,7 +42,7 @@ class Learner {
     // Whether evaluate() takes the mean of the logits of each image and of its mirror image.
     bool evaluate_flipped = false;
   };
-  // `model` must outlive the learner.
+  // `model` must outlive the learner, and be where it learns already.
   Learner(Model& model, const Options& options);
 
   // Computes the loss of one batch and leaves the gradients at the weights, in place of earlier
@@ -60,15 +60,16 @@ class Learner {
   // Measures the model on one epoch of `feed`, with each valid sample once. Errors are the feed's.
   Result<EvalResult> evaluate(feed::Feed& feed, uint64_t epoch);
 
-  // Moves all weights into one piece of memory and their gradients into another. From then on
-  // apply() may follow every gradients(), also where no sample had a label: the gradient is zero
-  // then.
+  // Moves all weights, which must be on the processor, into one piece of memory and their gradients
+  // into another. From then on apply() may follow every gradients(), also where no sample had a
+  // label: the gradient is zero then.
   FlatNumbers flatten();
 
   // All tensors that gradients() and apply() change and that later steps depend on.
   std::vector<Named> state() const;
 
  private:
+  at::Tensor images_of(const std::shared_ptr<const feed::Batch>& batch) const;
   at::Tensor predict(const at::Tensor& images) const;
 
   Model& model_;

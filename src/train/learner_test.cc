@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "train/device.h"
 #include "train/testing/fake_feed.h"
+#include "train/weights.h"
 
 namespace forebay::train {
 namespace {
@@ -40,6 +42,38 @@ TEST(Learner, StepsInTwoCalls) {
   }
   learner.apply(0.1);
   EXPECT_FALSE(at::equal(model->decayed()[0].tensor, before[0]));
+}
+
+// What a GPU has learned can go on, or be used, on the processor.
+TEST(Learner, LearnsTheSameOnAGpu) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "there is no GPU, or PyTorch has no CUDA";
+  for (const std::string name : {"resnet9", "resnet18"}) {
+    std::vector<std::vector<double>> losses;
+    std::vector<ByteVector> states;
+    for (const char* device : {"cpu", "cuda"}) {
+      const auto model = *make_model({name, 2, 3, 9});
+      model->to(*choose_device(device));
+      FakeFeed feed({.steps = 6, .size = 32});
+      Learner learner(*model, {});
+      std::vector<double>& own = losses.emplace_back();
+      while (const auto batch = *feed.next()) {
+        const auto result = learner.gradients(batch);
+        ASSERT_TRUE(result) << result.error().message();
+        own.push_back(result->loss);
+        learner.apply(0.01);
+      }
+      own.push_back(learner.evaluate(feed, 0)->loss);
+      states.push_back(*encode_tensors(learner.state(), {}));
+    }
+    for (size_t i = 0; i < losses[0].size(); ++i) {
+      EXPECT_NEAR(losses[0][i], losses[1][i], 0.02 * losses[0][i]) << name << ", step " << i;
+    }
+    const auto model = *make_model({name, 2, 3, 9});
+    Learner learner(*model, {});
+    ASSERT_TRUE(load_tensors(*decode_safetensors(states[1]), learner.state()).ok());
+    FakeFeed feed({.steps = 6, .size = 32});
+    EXPECT_NEAR(learner.evaluate(feed, 0)->loss, losses[1].back(), 1e-3 * losses[1].back()) << name;
+  }
 }
 
 TEST(Learner, BatchWithoutLabelsHasNoGradients) {

@@ -1,5 +1,8 @@
 #include "train/model.h"
 
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
 #include "base/limits.h"
 
 namespace forebay::train {
@@ -7,13 +10,17 @@ namespace forebay::train {
 using base::Code;
 using base::fail;
 
-namespace {}  // namespace
-
 std::vector<Named> Model::state() const {
   std::vector<Named> all = decayed_;
   all.insert(all.end(), undecayed_.begin(), undecayed_.end());
   all.insert(all.end(), buffers_.begin(), buffers_.end());
   return all;
+}
+
+void Model::to(const c10::Device& device) {
+  const c10::NoGradGuard no_grad;
+  // The layers' tensors are the same ones.
+  for (const Named& named : state()) named.tensor.set_data(named.tensor.detach().to(device));
 }
 
 Result<std::unique_ptr<Model>> make_model(const ModelOptions& options) {

@@ -49,6 +49,10 @@ class Model {
   // All of these tensors: the state_dict.
   std::vector<Named> state() const;
 
+  // Moves all of them to a device. forward() takes images that are there, too.
+  void to(const c10::Device& device);
+  c10::Device device() const { return decayed_.front().tensor.device(); }
+
  protected:
   friend class LayerMaker;
   std::vector<Named> decayed_;

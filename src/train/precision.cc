@@ -1,5 +1,7 @@
 #include "train/precision.h"
 
+#include <fmt/format.h>
+
 namespace forebay::train {
 
 bool has_bf16() {
@@ -10,12 +12,15 @@ bool has_bf16() {
 #endif
 }
 
-base::Result<Choice> choose_precision(const std::string& option) {
-  const bool bf16 = has_bf16();
-  if (option == "auto" && bf16) return Choice{Precision::kBf16, "bf16: this processor has it"};
-  if (option == "auto") return Choice{Precision::kFp32, "fp32: this processor has no bf16"};
+base::Result<Choice> choose_precision(const std::string& option, const c10::Device& device) {
+  const char* const name = device.is_cpu() ? "this processor" : "the GPU";
+  const bool bf16 = !device.is_cpu() || has_bf16();
+  if (option == "auto" && bf16)
+    return Choice{Precision::kBf16, fmt::format("bf16: {} has it", name)};
+  if (option == "auto") return Choice{Precision::kFp32, fmt::format("fp32: {} has no bf16", name)};
   if (option == "fp32" && bf16) {
-    return Choice{Precision::kFp32, "fp32, as asked; bf16 would be some 1.6 times as fast here"};
+    return Choice{Precision::kFp32,
+                  fmt::format("fp32, as asked; bf16 would be faster on {}", name)};
   }
   if (option == "fp32") return Choice{Precision::kFp32, "fp32, as asked"};
   if (option != "bf16") {

@@ -1,6 +1,8 @@
 // Which number type a model computes in. Weights, momentum and statistics are always float32.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <string>
 
 #include "base/status.h"
@@ -15,7 +17,7 @@ struct Choice {
 };
 
 // Chooses by `option`: "auto", "bf16" or "fp32". Errors: kInvalid for anything else.
-base::Result<Choice> choose_precision(const std::string& option);
+base::Result<Choice> choose_precision(const std::string& option, const c10::Device& device);
 
 // Whether the processor multiplies bfloat16 itself (AVX512-BF16, which every processor with AMX has
 // too).

@@ -88,6 +88,7 @@ std::string checkpoint_options(const Options& options, const Circumstances& circ
   all["classes"] = circumstances.classes;
   all["init"] = circumstances.init ? nlohmann::json(*circumstances.init) : nlohmann::json();
   all["threads"] = circumstances.torch_threads;
+  if (!circumstances.device.is_cpu()) all["device"] = "cuda";
   return all.dump();
 }
 

@@ -35,6 +35,7 @@ Learner::Options learner_options(const Options& options, Precision precision, ui
 struct Circumstances {
   base::Sha256 dataset = {};  // the dataset's fingerprint
   int64_t classes = 0;
+  c10::Device device = c10::Device(at::kCPU);
   Precision precision = Precision::kFp32;  // the type that is used, after "auto" was resolved
   std::optional<uint32_t> init = {};       // CRC32C of the file of first weights
   int torch_threads = 1;

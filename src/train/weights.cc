@@ -46,7 +46,7 @@ Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
   std::vector<at::Tensor> rows;  // keep the bytes that the views point to
   for (const Named& named : tensors) {
     ASSIGN_OR_RETURN(const TensorType type, type_name(named));
-    rows.push_back(named.tensor.detach().contiguous());
+    rows.push_back(named.tensor.detach().cpu().contiguous());
     const at::Tensor& row = rows.back();
     content.tensors.push_back(
         {named.name, type, row.sizes().vec(),

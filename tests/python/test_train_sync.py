@@ -123,3 +123,10 @@ def test_what_makes_no_sense_is_refused(dataset: Path, options: list[str], said:
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_models_that_learn_together_are_on_the_processor(dataset: Path):
+    words = command(dataset, "ako", "--device", "cuda", processes=1)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0
+    assert "with --sync models are on the processor" in done.stderr

@@ -31,6 +31,9 @@ class LocalSteps final : public Strategy {
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;
   void reduced() override { is_summed_ = true; }
+  void settle(std::span<float> weights) override {
+    if (state_ == State::kInSum && is_summed_) apply(weights);
+  }
   // An exchange that is on its way is not kept: the next one of its fragment makes up for it.
   std::vector<Kept> kept() override {
     const Range all = {.begin = 0, .count = shared_.size()};
