@@ -73,6 +73,7 @@ class Hostile {
     if (event.kind == Kind::kSideChecked) {
       asked_.push_back({.kind = ProngAction::Kind::kRescue, .step = event.step});
     }
+    event.is_host_short = random_.below(2) == 0;
     if (event.kind == Kind::kSideUp) event.keeps = static_cast<uint32_t>(random_.below(8));
     const bool is_ready = event.kind == Kind::kHostMade || event.kind == Kind::kRescued ||
                           event.kind == Kind::kSideGave;

@@ -13,11 +13,18 @@ constexpr StepNumber kPlannedSteps = 4096;
 // How much too early a side's step is planned to be, in its periods. It costs memory for so much
 // longer, and nothing else.
 constexpr double kMarginPeriods = 0.75;
+// How many steps the host may leave to sides that will be asked for them later, for each step that
+// has room here. If the sides go, it makes these one by one, when their turn comes.
+constexpr StepNumber kPromisedEach = 4;
 
 }  // namespace
 
 bool Interleave::host_shall_make(StepNumber step) {
-  if (ledger().at(step).place == Place::kNobody) return true;
+  if (ledger().at(step).place == Place::kNobody) {
+    const bool is_for_sides = is_host_short() && have_sides_in_time(step);
+    if (is_for_sides) promise(step);
+    return !is_for_sides;
+  }
   const double before = static_cast<double>(step - ledger().position());
   return is_too_late(step, consumer_ns() + before * consumer_step_ns());
 }
@@ -52,6 +59,50 @@ bool Interleave::is_needed_now(StepNumber lost) {
 
 bool Interleave::may_fetch(uint32_t side) const { return may_ask(side) && has_room_here(side); }
 
+// Whether the sides alone can make the step before the consumer needs it, after all before it that
+// are not begun.
+bool Interleave::have_sides_in_time(StepNumber step) const {
+  if (options().any_order || !is_free(step)) return false;
+  if (step >= ledger().position() + kPromisedEach * options().here_max) return false;
+  std::vector<Planned> able;
+  for (uint32_t i = 0; i < sides().size(); ++i) {
+    const bool is_able = sides()[i].is_up && sides()[i].period.step().is_sure();
+    if (is_able) able.push_back(planned(i));
+  }
+  if (able.empty() || std::isinf(host_step_ns())) return false;
+  double consumer = consumer_ns();
+  for (StepNumber before = ledger().position();; ++before) {
+    const Place place = ledger().at(before).place;
+    if (place == Place::kGiven) continue;
+    double ready_ns = 0;
+    if (is_free(before)) {
+      Planned& soonest = *std::ranges::min_element(able, {}, &Planned::surely_ns);
+      if (before == step) return soonest.surely_ns() <= consumer;
+      ready_ns = soonest.free_ns = soonest.ready_ns();
+    } else {
+      ready_ns = place == Place::kNobody ? now() + rescue_ns() : arrival_ns(before);
+    }
+    consumer = std::max(consumer, ready_ns) + consumer_step_ns();
+  }
+}
+
+// Without sides nobody keeps what they were promised.
+void Interleave::on_sides_changed() {
+  if (is_side_up()) return;
+  for (StepNumber step = ledger().position(); step < ledger().host_next(); ++step) {
+    if (ledger().at(step).place == Place::kPromised) break_promise(step);
+  }
+}
+
+Interleave::Planned Interleave::planned(uint32_t side) const {
+  // Twice the average by which its steps are late covers most of them. The rest is for the host,
+  // which may become faster: then the step's turn comes sooner.
+  return {.free_ns = side_free_ns(side),
+          .step_ns = side_step_ns(side),
+          .margin_ns = 2 * sides()[side].late_ns + kMarginPeriods * side_step_ns(side),
+          .may_ask = may_fetch(side)};
+}
+
 Interleave::Course Interleave::begin() const {
   Course course{.step = ledger().position(),
                 .host_ns = host_free_ns(),
@@ -60,14 +111,7 @@ Interleave::Course Interleave::begin() const {
                 .sides = std::vector<Planned>(sides().size()),
                 .soonest = {},
                 .asking_ns = {}};
-  for (uint32_t i = 0; i < sides().size(); ++i) {
-    // Twice the average by which its steps are late covers most of them. The rest is for the host,
-    // which may become faster: then the step's turn comes sooner.
-    course.sides[i] = {.free_ns = side_free_ns(i),
-                       .step_ns = side_step_ns(i),
-                       .margin_ns = 2 * sides()[i].late_ns + kMarginPeriods * side_step_ns(i),
-                       .may_ask = may_fetch(i)};
-  }
+  for (uint32_t i = 0; i < sides().size(); ++i) course.sides[i] = planned(i);
   see_asking(course);
   if (!course.asking_ns) return course;
   for (uint32_t i = 0; i < sides().size(); ++i) {
@@ -135,9 +179,11 @@ void Interleave::plan() {
     const Place place = ledger().at(course.step).place;
     if (place == Place::kGiven) continue;
     double ready_ns = 0;
-    if (place == Place::kNobody && !ledger().is_passed(course.step)) {
+    const bool is_open = place == Place::kNobody && !ledger().is_passed(course.step);
+    if (is_open || place == Place::kPromised) {
       if (!course.open_ns) course.open_ns = course.consumer_ns;
-      ready_ns = plan_open_step(course);
+      ready_ns = is_open ? plan_open_step(course)
+                         : plan_side(course, course.soonest.front().second);  // some side is up
     } else if (place == Place::kNobody) {
       ready_ns = now() + rescue_ns();
     } else {
@@ -145,6 +191,9 @@ void Interleave::plan() {
     }
     course.consumer_ns = std::max(course.consumer_ns, ready_ns) + consumer_step_ns();
   }
+  // The consumer needs it now, and no side could be asked for it.
+  const StepNumber next = ledger().position();
+  if (is_waiting() && ledger().at(next).place == Place::kPromised) break_promise(next);
 }
 
 }  // namespace forebay::plan

@@ -43,10 +43,13 @@ class Interleave final : public Engine {
   std::optional<StepNumber> next_to_give() override;
   std::optional<Needed> waits_for() override;
   bool is_needed_now(StepNumber lost) override;
+  void on_sides_changed() override;
   void plan() override;
 
+  Planned planned(uint32_t side) const;
   Course begin() const;
   bool goes_on(const Course& course) const;
+  bool have_sides_in_time(StepNumber step) const;
   double plan_open_step(Course& course);
   double plan_side(Course& course, uint32_t number);
   static void see_asking(Course& course);

@@ -116,14 +116,15 @@ double run(sim::Simulator& simulator, const WorldModel& model) {
 // A run may be longer than that of the host alone by a few steps, which are rescued or wasted until
 // the rates are known, and by `share` of all steps. Steps and not times are compared, because in a
 // world that becomes slow at its end a single step takes long.
-void run_patterns(ProngPolicy policy, double share) {
+void run_patterns(ProngPolicy policy, double share, bool is_host_short = false) {
   constexpr double kFewSteps = 4;
   double of_alone = 0;
   double of_bound = 0;
   double most = 0;
   double count = 0;
   sim::for_each_seed(700, [&](sim::Simulator& simulator) {
-    const Drawn drawn = draw(simulator.random(), policy);
+    Drawn drawn = draw(simulator.random(), policy);
+    drawn.model.is_host_short = is_host_short;
     const auto steps = static_cast<double>(drawn.model.steps);
     WorldModel alone = drawn.model;
     alone.sides.clear();
@@ -144,6 +145,11 @@ void run_patterns(ProngPolicy policy, double share) {
 
 TEST(Patterns, InterleaveIsHardlyEverSlowerThanTheHostAlone) {
   run_patterns(ProngPolicy::kInterleave, 0.03);
+}
+
+// A host that leaves to near sides what they can make in time does not see that they become slow.
+TEST(Patterns, ARestingHostIsHardlyEverSlowerThanAlone) {
+  run_patterns(ProngPolicy::kInterleave, 0.1, true);
 }
 
 TEST(Patterns, WrrIsHardlyEverSlowerThanTheHostAlone) { run_patterns(ProngPolicy::kWrr, 0.03); }

@@ -69,7 +69,8 @@ struct ProngEvent {
   uint32_t side = 0;
   uint32_t keeps = UINT32_MAX;
   // Goes with kConsumerAsks. The consumer was slower at its own work because others had the
-  // processors, and the host's steps are among these.
+  // processors, and the host's steps are among these. kInterleave then has near sides make whatever
+  // they can make in time.
   bool is_host_short = false;
 };
 

@@ -94,6 +94,28 @@ TEST(Prongs, AConsumerThatMissesProcessorsIsHelped) {
   }
 }
 
+// The host could make every step in time, but sides can, too.
+TEST(Prongs, AHostWhoseWorkCostsTheConsumerRests) {
+  for (const std::vector<double>& b : {std::vector{1.0}, {1.5}, {3.0, 3.0}}) {
+    WorldModel model = model_of(ProngPolicy::kInterleave, 2, b);
+    model.is_host_short = true;
+    EXPECT_LE(shares(model)[0], 0.15);
+  }
+}
+
+TEST(Prongs, AHostThatRestedTakesOverWhenSidesGo) {
+  WorldModel model = model_of(ProngPolicy::kInterleave, 2, {1});
+  model.is_host_short = true;
+  model.sides[0].changes_ns = {300 * kA};
+  sim::Simulator simulator(1);
+  ProngWorld world(simulator, model);
+  world.run();
+  EXPECT_EQ(world.problem(), "");
+  EXPECT_GT(world.prongs().side(0).steps, 100u);
+  const auto steps = static_cast<double>(model.steps);
+  EXPECT_LE(world.end_ns(), (2 * steps + 10) * kA);
+}
+
 TEST(Prongs, NothingIsAskedForAfterTheEnd) {
   for (const ProngPolicy policy : kPolicies) {
     WorldModel model = model_of(policy, 0.3, {0.5, 4});
