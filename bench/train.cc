@@ -83,7 +83,7 @@ base::Status segment(train::Learner& learner, feed::Feed& feed, const std::vecto
 base::Status measure(const std::string& path, int64_t width, uint32_t batch, int segments,
                      uint64_t steps) {
   ASSIGN_OR_RETURN(const auto dataset, store::open_packed(io::posix_file_system(), path));
-  ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto"));
+  ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto", at::kCPU));
   feed::FeedOptions options;
   options.transform = {.size = image::square(32),
                        .crop = image::RandomCrop{.resize = image::ShortSide{32},
