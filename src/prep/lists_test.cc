@@ -42,7 +42,7 @@ TEST_F(ListsTest, EpochsOfListsAreShared) {
   const auto feed = open_with({.sides = {url(*one), url(*other)}});
   uint64_t before = 0;
   uint64_t of_lists = 0;
-  for (uint64_t epoch = 0; epoch < 12 || of_lists < 10; ++epoch) {
+  for (uint64_t epoch = 0; epoch < 12 || of_lists <= 10; ++epoch) {
     ASSERT_LT(epoch, 100u);
     SCOPED_TRACE(epoch);
     // Lists of different lengths, which may end within a batch, and epochs without one.
