@@ -26,6 +26,9 @@ for name in [name for name in os.environ if name.startswith("AWS_")]:
     del os.environ[name]
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = "/none"
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+# MKL rounds products of matrices in another way on each kind of processor unless it is told not to.
+# torchvision's warps have such products, so its pixels would depend on the machine.
+os.environ["MKL_CBWR"] = "COMPATIBLE"
 FOREBAY = os.environ.get("FOREBAY_BIN", str(ROOT / "build/release/src/apps/forebay"))
 IMAGES = 70
 CLASSES = 3
