@@ -88,6 +88,8 @@ class Engine : public Prongs {
   double host_step_ns() const;
   double side_step_ns(uint32_t side) const;
   double transfer_ns(uint32_t side) const;
+  // When the side began to send what it sends now.
+  double sending_since_ns(uint32_t side) const;
   double transfer_most_ns(uint32_t side) const;
   double rescue_ns() const;
   double host_free_ns() const;               // when it has finished what it has begun

@@ -42,6 +42,11 @@ double Engine::transfer_ns(uint32_t number) const {
   return step.is_known() ? step.ns() : side_step_ns(number);
 }
 
+double Engine::sending_since_ns(uint32_t number) const {
+  const Side& side = sides_[number];
+  return side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns);
+}
+
 // How long the step that a side is sending may take. Preparing it again takes one of the host's
 // periods, and the host's work makes receiving slow.
 double Engine::transfer_most_ns(uint32_t number) const {
@@ -88,7 +93,7 @@ double Engine::arrival_ns(StepNumber step) const {
   if (entry.place == Place::kSent) {
     const Side& side = sides_[entry.side];
     const auto place = std::find(side.sending.begin(), side.sending.end(), step);
-    const double start_ns = side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns);
+    const double start_ns = sending_since_ns(entry.side);
     const double first_ns = expected_ns(start_ns, transfer_ns(entry.side), now_ns_);
     return first_ns + static_cast<double>(place - side.sending.begin()) * (first_ns - start_ns);
   }
@@ -149,9 +154,7 @@ void Engine::take_back_late() {
     const double wait_ns = (1 + kLatePeriods) * side_step_ns(number);
     std::vector<StepNumber> late;
     const bool is_sending_late =
-        !side.sending.empty() &&
-        now_ns_ >= side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns) +
-                       transfer_most_ns(number);
+        !side.sending.empty() && now_ns_ >= sending_since_ns(number) + transfer_most_ns(number);
     if (is_sending_late) late = side.sending;
     // Those after it are as late as the first one.
     const bool is_first_late = !side.queue.empty() && now_ns_ >= side.begun_ns + wait_ns;
@@ -223,19 +226,16 @@ double Engine::next_wake_ns() {
     const double wait_ns = (1 + kLatePeriods) * side_step_ns(number);
     if (side.is_up && side.rest_until_ns > now_ns_) wake_ns = std::min(wake_ns, side.rest_until_ns);
     if (!side.sending.empty()) {
-      const double asked_ns = ledger_.at(side.sending.front()).asked_ns;
-      wake_ns = std::min(wake_ns, side.transfer.start_ns(asked_ns) + transfer_most_ns(number));
+      wake_ns = std::min(wake_ns, sending_since_ns(number) + transfer_most_ns(number));
     }
     if (!side.queue.empty()) wake_ns = std::min(wake_ns, side.begun_ns + wait_ns);
   }
   const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
   if (next && ledger_.at(next->step).place == Place::kSent) {
     // arrival_ns() of the first step that is sent is then further away than rescue_ns().
-    const Side& side = sides_[ledger_.at(next->step).side];
-    const double start_ns = side.transfer.start_ns(ledger_.at(side.sending.front()).asked_ns);
-    const double late_ns = transfer_ns(ledger_.at(next->step).side) + rescue_ns();
-    wake_ns =
-        std::min(wake_ns, std::max({start_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
+    const uint32_t number = ledger_.at(next->step).side;
+    const double late_ns = sending_since_ns(number) + transfer_ns(number) + rescue_ns();
+    wake_ns = std::min(wake_ns, std::max({late_ns, next->from_ns, waits_free_until_ns()}) + 1);
   }
   if (next && ledger_.at(next->step).place == Place::kSide) {
     const StepNumber step = next->step;
