@@ -27,9 +27,9 @@ class Side:
 
 
 def _local_steps(mbit: int, factor: int = 1) -> dict[str, Any]:
-    # A ring takes 210 / mbit seconds for 17 MB, and a worker makes about five steps in a second.
+    # A ring takes 210 / mbit seconds for 17 MB, and a worker makes about ten steps in a second.
     steps = 16
-    while steps < 5 / 0.8 * 210 / mbit:
+    while steps < 10 / 0.8 * 210 / mbit:
         steps *= 2
     return {"steps": steps * factor}
 
