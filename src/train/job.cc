@@ -182,6 +182,7 @@ Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
     ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
   }
   RunOptions run = run_options(job, options);
+  run.takes_ahead = !device.is_cpu();
   if (feeds.near != nullptr) run.near = [&feeds] { return feeds.near->prep_stats(); };
   // The processes' results differ by what they exchange and when, so their threads may, too.
   const int threads = job.together == nullptr ? at::get_num_threads() : 0;

@@ -2,16 +2,14 @@
 // and the evaluation; run.h decides when they are called and what is kept of their results.
 #pragma once
 
+#include <functional>
+
 #include "feed/feed.h"
-#include "train/precision.h"
+#include "train/intake.h"
 #include "train/sgd.h"
 #include "train/together.h"
 
 namespace forebay::train {
-
-// Gives the batch's images as a tensor [samples, 3, size, size] over the same memory, which lives
-// as long as the tensor does. The feed's layout must be NHWC and its type float32 or bfloat16.
-at::Tensor wrap_images(const std::shared_ptr<const feed::Batch>& batch, Precision precision);
 
 // How well the model did on one batch, before the update.
 struct BatchResult {
@@ -45,11 +43,19 @@ class Learner {
   // `model` must outlive the learner, and be where it learns already.
   Learner(Model& model, const Options& options);
 
+  // Gives a batch as gradients() takes it, on the model's device (Intake::take).
+  Samples take(const std::shared_ptr<const feed::Batch>& batch) const {
+    return intake_.take(batch);
+  }
+
   // Computes the loss of one batch and leaves the gradients at the weights, in place of earlier
   // ones. Samples without a label take no part; where none has a label there are no gradients, and
   // apply() must not follow. Errors: kInvalid when the loss is not finite; the weights stay as they
-  // were then (the batch norms' running statistics do not).
-  Result<BatchResult> gradients(const std::shared_ptr<const feed::Batch>& batch);
+  // were then (the batch norms' running statistics do not). `meanwhile` is called when a
+  // GPU has all its work and computes; on the processor there is nothing left to do then, and where
+  // no sample has a label it is not called.
+  Result<BatchResult> gradients(const Samples& samples,
+                                const std::function<void()>& meanwhile = {});
 
   // Updates the weights with the gradients that the last gradients() left, once.
   void apply(double rate);
@@ -69,11 +75,11 @@ class Learner {
   std::vector<Named> state() const;
 
  private:
-  at::Tensor images_of(const std::shared_ptr<const feed::Batch>& batch) const;
   at::Tensor predict(const at::Tensor& images) const;
 
   Model& model_;
   Options options_;
+  Intake intake_;
   Sgd sgd_;
   at::Tensor flat_weights_;  // undefined until flatten()
   at::Tensor flat_gradient_;

@@ -47,6 +47,13 @@ struct Interval {
   }
 };
 
+// A batch of the training feed.
+struct Taken {
+  Samples samples;
+  feed::FeedState after;  // where the feed stood then
+  int64_t waited_ns = 0;
+};
+
 class Run {
  public:
   Run(Learner& learner, const Model& model, feed::Feed& training, feed::Feed* validation,
@@ -124,9 +131,9 @@ class Run {
   }
 
   // What a model counts, instead of learning it, begins with what rank 0's first images give.
-  Status share_first_counts(const std::shared_ptr<const feed::Batch>& batch) {
+  Status share_first_counts(const Samples& samples) {
     if (options_.together == nullptr || has_shared_counts_) return {};
-    const auto first = learner_.gradients(batch);
+    const auto first = learner_.gradients(samples);
     if (!first) return came_apart(first.error(), learner_.rate(0));
     ByteVector counts;
     if (is_first() && first->samples > 0) {
@@ -146,19 +153,17 @@ class Run {
     Interval whole;
     Interval shown;
     while (true) {
-      const int64_t asked_ns = io::monotonic_ns();
-      ASSIGN_OR_RETURN(const auto batch, training_.next());
-      const int64_t waited_ns = io::monotonic_ns() - asked_ns;
-      if (!batch) break;
+      ASSIGN_OR_RETURN(const std::optional<Taken> taken, take());
+      if (!taken) break;
       RETURN_IF_ERROR(first_batch());
       RETURN_IF_ERROR(show_bad(training_));
-      RETURN_IF_ERROR(share_first_counts(batch));
+      RETURN_IF_ERROR(share_first_counts(taken->samples));
       // Also right where another number of processes has made the steps before.
       const double rate = learner_.rate(number * training_.steps() + done);
-      const auto result = step(batch, rate);
+      const auto result = step(*taken, rate);
       if (!result) return is_stopped() ? stopped() : result.error();
-      whole.add(*result, waited_ns);
-      shown.add(*result, waited_ns);
+      whole.add(*result, taken->waited_ns);
+      shown.add(*result, taken->waited_ns);
       if (progress_.step % options_.log_steps == 0) {
         RETURN_IF_ERROR(show(number, done + 1, rate, shown));
         shown = Interval();
@@ -167,6 +172,22 @@ class Run {
       ++done;
     }
     return finish_epoch(number, whole);
+  }
+
+  // The next batch; none at the epoch's end.
+  Result<std::optional<Taken>> take() {
+    if (!ahead_) return take_from_feed();
+    auto taken = *std::move(ahead_);
+    ahead_.reset();
+    return taken;
+  }
+
+  Result<std::optional<Taken>> take_from_feed() {
+    const int64_t asked_ns = io::monotonic_ns();
+    ASSIGN_OR_RETURN(const auto batch, training_.next());
+    const int64_t waited_ns = io::monotonic_ns() - asked_ns;
+    if (!batch) return std::nullopt;
+    return Taken{learner_.take(batch), training_.state(), waited_ns};
   }
 
   // Steps of the epoch that were made before, which may be any of them (prep::PrepOptions).
@@ -179,9 +200,11 @@ class Run {
     return done;
   }
 
-  Result<BatchResult> step(const std::shared_ptr<const feed::Batch>& batch, double rate) {
+  Result<BatchResult> step(const Taken& taken, double rate) {
     const std::vector<at::Tensor> counts = copied_counts();
-    const auto result = learner_.gradients(batch);
+    const auto take_ahead = [this] { ahead_ = take_from_feed(); };
+    const auto result = options_.takes_ahead ? learner_.gradients(taken.samples, take_ahead)
+                                             : learner_.gradients(taken.samples);
     if (!result) return tl::unexpected(came_apart(result.error(), rate));
     if (options_.together != nullptr) {
       if (const Status status = options_.together->before_update(); !status.ok()) {
@@ -192,7 +215,7 @@ class Run {
     // In a job also without a gradient of its own, since the others may wait for this process.
     if (result->samples > 0 || options_.together != nullptr) learner_.apply(rate);
     ++progress_.step;
-    progress_.feed = training_.state();
+    progress_.feed = taken.after;
     if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->after_update());
     return result;
   }
@@ -374,6 +397,7 @@ class Run {
   io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
+  std::optional<Result<std::optional<Taken>>> ahead_;  // what take() gives next
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;

@@ -26,6 +26,8 @@ struct RunOptions {
   feed::Price price;
   // Epochs between validations, above 0. One always follows the last epoch.
   uint64_t validation_epochs = 1;
+  // Whether a batch is taken while the one before it is learned, which is for a model on a GPU.
+  bool takes_ahead = false;
   // The accuracy, from 0 to 1, at which a validation ends the run early.
   std::optional<double> target_accuracy;
   // The options that the weights depend on, for Progress::options (checkpoint.h).

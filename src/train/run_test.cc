@@ -14,14 +14,17 @@ using testing::HasSubstr;
 
 TEST(Run, ResumedRunEndsWithTheSameBits) {
   const auto expected = whole_run();
-  for (const uint64_t steps : {1U, 4U, 6U}) {  // step 4 is the last step of an epoch
-    io::MemoryFileSystem fs;
-    interrupted_run(fs, steps);
-    Bench bench(fs);
-    bench.options.resume = true;
-    const auto summary = bench.run();
-    ASSERT_TRUE(summary) << summary.error().message();
-    expect_same(bench.learner.state(), expected);
+  for (const bool takes_ahead : {false, true}) {
+    for (const uint64_t steps : {1U, 4U, 6U}) {  // step 4 is the last step of an epoch
+      io::MemoryFileSystem fs;
+      interrupted_run(fs, steps, takes_ahead);
+      Bench bench(fs);
+      bench.options.resume = true;
+      bench.options.takes_ahead = takes_ahead;
+      const auto summary = bench.run();
+      ASSERT_TRUE(summary) << summary.error().message();
+      expect_same(bench.learner.state(), expected);
+    }
   }
 }
 

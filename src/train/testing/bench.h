@@ -57,10 +57,11 @@ inline std::vector<Named> whole_run() {
 }
 
 // Runs `steps` times. Each run stops after one step, in the same way as after Ctrl-C.
-inline void interrupted_run(io::MemoryFileSystem& fs, uint64_t steps) {
+inline void interrupted_run(io::MemoryFileSystem& fs, uint64_t steps, bool takes_ahead = false) {
   for (uint64_t done = 0; done < steps; ++done) {
     Bench part(fs);
     part.options.resume = done > 0;
+    part.options.takes_ahead = takes_ahead;
     part.stop = true;
     ASSERT_EQ(part.run().error().code(), base::Code::kCancelled);
   }
