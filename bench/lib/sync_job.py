@@ -215,6 +215,7 @@ class Jobs:
     ) -> tuple[list[tuple[float, int, float]], float | None, bool]:
         points: list[tuple[float, int, float]] = []
         reached: float | None = None
+        hurts = after is not None
         while reached is None:
             if after is not None and seconds_since_begin(folder) >= after[0]:
                 after[1](self, folder)
@@ -231,6 +232,8 @@ class Jobs:
             reached = reach(points, target)
             if points[-1][0] >= settings.seconds_max:
                 break
+        if not hurts:
+            _check_workers(folder)
         (folder / "stop").touch()
         until = time.monotonic() + END_SECONDS
         for worker in workers:
@@ -257,8 +260,19 @@ def _have_ended(folder: Path, workers: list[subprocess.Popen[bytes]]) -> bool:
     return True
 
 
-def _said(folder: Path) -> str:
-    return (folder / "log0").read_text(errors="replace")
+def _said(folder: Path, rank: int = 0) -> str:
+    return (folder / f"log{rank}").read_text(errors="replace")
+
+
+def _check_workers(folder: Path) -> None:
+    """Raises where a worker has failed, unless its model has diverged.
+
+    Else a job that does not run would count as one that learns slowly.
+    """
+    for rank in range(len(list(folder.glob("log*")))):
+        said = _said(folder, rank)
+        if "Traceback" in said and "is not finite" not in said:
+            raise RuntimeError(f"rank {rank} has failed; it said:\n{said}")
 
 
 def seconds_since_begin(folder: Path) -> float:

@@ -71,10 +71,11 @@ class Training:
         self._last = Path(settings.folder) / "last"
         self._load_last()
         self.sync: forebay.sync.Sync | None = None
-        if settings.strategy in ("ddp", "powersgd"):
+        if settings.strategy == "ddp":
             self.model = nn.parallel.DistributedDataParallel(self.model)
-            if settings.strategy == "powersgd":
-                self._compress()
+            return
+        if settings.strategy == "powersgd":
+            self._compress()
             return
         if settings.strategy == "none":
             return
@@ -97,8 +98,11 @@ class Training:
         state = powerSGD_hook.PowerSGDState(
             process_group=None, start_powerSGD_iter=10, **self.settings.options
         )
-        assert isinstance(self.model, nn.parallel.DistributedDataParallel)
-        self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        # With several buckets, the hook's callbacks begin their sums in an order that differs from
+        # process to process, which Gloo ends with an error.
+        model = nn.parallel.DistributedDataParallel(self.model, bucket_cap_mb=1000)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        self.model = model
 
     def step(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """One step."""
