@@ -98,8 +98,8 @@ class Training:
         state = powerSGD_hook.PowerSGDState(
             process_group=None, start_powerSGD_iter=10, **self.settings.options
         )
-        # With several buckets, the hook's callbacks begin their sums in an order that differs from
-        # process to process, which Gloo ends with an error.
+        # One bucket holds all gradients. With several, the hook's callbacks begin their sums in an
+        # order that differs from process to process, and Gloo ends the job with an error.
         model = nn.parallel.DistributedDataParallel(self.model, bucket_cap_mb=1000)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         self.model = model

@@ -12,9 +12,9 @@ namespace forebay::train {
 
 namespace {
 
-// Bytes. Threads that wait for each other are held up by those that decode on all cores, so a small
-// batch is one thread's work: 1.5 MB took 2.6 ms with 16 threads and 0.4 ms with one, but 77 MB
-// took 9 and 15 ms.
+// How many bytes a thread copies at least. Threads that wait for each other are held up by those
+// that decode on all cores, so a small batch is one thread's work: 1.5 MB took 2.6 ms with 16
+// threads and 0.4 ms with one, but 77 MB took 9 and 15 ms.
 constexpr int64_t kCopiedByThread = 16 << 20;
 
 // Gives each sample's label, and kNoLabel also for the padding of a validation epoch's last batch.
@@ -78,7 +78,7 @@ void Intake::send(Samples* samples) const {
     const c10::StreamGuard guard(*beside_);
     for (at::Tensor* tensor : {&samples->images, &samples->labels}) {
       *tensor = pinned(*tensor).to(device_, /*non_blocking=*/true);
-      // So that its memory is not used again while the current stream still computes with it.
+      // Without this its memory could be used again while the current stream computes with it.
       tensor->record_stream(current);
     }
   }

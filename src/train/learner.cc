@@ -17,7 +17,7 @@ at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, at::Reduc
   return at::cross_entropy_loss(logits, labels, {}, how, kNoLabel, smoothing);
 }
 
-// The number of correct predictions.
+// Gives the number of correct predictions.
 at::Tensor count_of(const at::Tensor& logits, const at::Tensor& labels) {
   return logits.argmax(1).eq(labels).sum();
 }

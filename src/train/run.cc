@@ -202,9 +202,9 @@ class Run {
 
   Result<BatchResult> step(const Taken& taken, double rate) {
     const std::vector<at::Tensor> counts = copied_counts();
-    const auto take_ahead = [this] { ahead_ = take_from_feed(); };
-    const auto result = options_.takes_ahead ? learner_.gradients(taken.samples, take_ahead)
-                                             : learner_.gradients(taken.samples);
+    std::function<void()> meanwhile;
+    if (options_.takes_ahead) meanwhile = [this] { ahead_ = take_from_feed(); };
+    const auto result = learner_.gradients(taken.samples, meanwhile);
     if (!result) return tl::unexpected(came_apart(result.error(), rate));
     if (options_.together != nullptr) {
       if (const Status status = options_.together->before_update(); !status.ok()) {
