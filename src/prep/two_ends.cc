@@ -100,7 +100,6 @@ void TwoEnds::pause() {
   std::vector<std::pair<uint32_t, StepPath>> kept;
   {
     MutexLock lock(mutex_);
-    ++life_;
     before_ = stats_now();
     prongs_ = nullptr;
     for (const auto& [key, unwanted] : fetches_) unwanted->store(true);
@@ -259,7 +258,16 @@ TwoEnds::Request TwoEnds::begin_request(StepNumber step, uint32_t side, Asked as
   fetches_[{side, step}] = unwanted;
   if (asked != Asked::kSend) kept_.insert({side, step});
   before_.near_at = step % steps_each_;
-  return {.unwanted = unwanted, .life = life_, .path = path_of(step, asked), .list = list_.name};
+  return {.unwanted = unwanted, .path = path_of(step, asked), .list = list_.name};
+}
+
+// Notes that a request has ended. False where nobody waits for it any more; the same step may have
+// been asked for again since.
+bool TwoEnds::end_request(StepNumber step, uint32_t side, const Unwanted& unwanted) {
+  const auto found = fetches_.find({side, step});
+  if (found == fetches_.end() || found->second != unwanted) return false;
+  fetches_.erase(found);
+  return true;
 }
 
 void TwoEnds::ask(StepNumber step, uint32_t side) {
@@ -268,10 +276,11 @@ void TwoEnds::ask(StepNumber step, uint32_t side) {
   expected.epoch = request.path.epoch;
   expected.step = request.path.step;
   expected.list = request.list;
-  client_->fetch(setup_.places[side], expected, request.unwanted,
-                 [this, life = request.life, step, side](Result<NearClient::Fetched> fetched) {
-                   take_fetched(life, step, side, std::move(fetched));
-                 });
+  client_->fetch(
+      setup_.places[side], expected, request.unwanted,
+      [this, unwanted = request.unwanted, step, side](Result<NearClient::Fetched> fetched) {
+        take_fetched(unwanted, step, side, std::move(fetched));
+      });
 }
 
 StepPath TwoEnds::path_of(StepNumber step, Asked asked) const {
@@ -286,16 +295,17 @@ void TwoEnds::ask_to_keep(StepNumber step, uint32_t side) {
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
   const Request request = begin_request(step, side, asked);
   client_->tell(place, text_of(request.path), request.unwanted,
-                [this, life = request.life, step, side](const Status& status) {
-                  take_kept(life, step, side, status);
+                [this, unwanted = request.unwanted, step, side](const Status& status) {
+                  take_kept(unwanted, step, side, status);
                 });
 }
 
-void TwoEnds::take_kept(uint64_t life, StepNumber step, uint32_t side, const Status& status) {
+void TwoEnds::take_kept(const Unwanted& unwanted, StepNumber step, uint32_t side,
+                        const Status& status) {
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
-    if (life != life_ || fetches_.erase({side, step}) == 0) return;
+    if (!end_request(step, side, unwanted)) return;
     if (status.ok()) {
       actions = tell(ProngEvent::Kind::kSideKeeps, step, side);
     } else {
@@ -323,12 +333,12 @@ void TwoEnds::forget(StepNumber step, uint32_t side) {
   if (kept) client_->tell_over(setup_.places[side], *kept);
 }
 
-void TwoEnds::take_fetched(uint64_t life, StepNumber step, uint32_t side,
+void TwoEnds::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_t side,
                            Result<NearClient::Fetched> fetched) {
   std::vector<ProngAction> actions;
   {
     MutexLock lock(mutex_);
-    if (life != life_ || fetches_.erase({side, step}) == 0) return;
+    if (!end_request(step, side, unwanted)) return;
     kept_.erase({side, step});  // what is sent is not kept any more
     if (!fetched) {
       actions = note_failure(step, side, fetched.error());

@@ -110,10 +110,11 @@ class TwoEnds final : public feed::StepFilter {
     feed::Prepared received = {};
     bool is_rescue = false;
   };
-  // A request that begins: what makes it unwanted, the life that it belongs to, and what it is for.
+  // Set where a request's answer is not wanted any more; each request has its own.
+  using Unwanted = std::shared_ptr<std::atomic<bool>>;
+  // A request that begins: what makes it unwanted, and what it is for.
   struct Request {
-    std::shared_ptr<std::atomic<bool>> unwanted;
-    uint64_t life;
+    Unwanted unwanted;
     StepPath path;
     std::string list;  // the name of the table with its samples; empty: there is none
   };
@@ -126,14 +127,15 @@ class TwoEnds final : public feed::StepFilter {
                                       uint32_t side = 0) REQUIRES(mutex_);
   void act(const std::vector<plan::ProngAction>& actions) EXCLUDES(mutex_);
   Request begin_request(plan::StepNumber step, uint32_t side, Asked asked) EXCLUDES(mutex_);
+  bool end_request(plan::StepNumber step, uint32_t side, const Unwanted& unwanted) REQUIRES(mutex_);
   void ask(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void ask_to_keep(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   void forget(plan::StepNumber step, uint32_t side) EXCLUDES(mutex_);
   StepPath path_of(plan::StepNumber step, Asked asked) const REQUIRES(mutex_);
-  void take_fetched(uint64_t life, plan::StepNumber step, uint32_t side,
+  void take_fetched(const Unwanted& unwanted, plan::StepNumber step, uint32_t side,
                     Result<NearClient::Fetched> fetched) EXCLUDES(mutex_);
-  void take_kept(uint64_t life, plan::StepNumber step, uint32_t side, const Status& status)
-      EXCLUDES(mutex_);
+  void take_kept(const Unwanted& unwanted, plan::StepNumber step, uint32_t side,
+                 const Status& status) EXCLUDES(mutex_);
   bool is_to_check(uint32_t side) REQUIRES(mutex_);
   std::vector<plan::ProngAction> note_failure(plan::StepNumber step, uint32_t side,
                                               const Status& status) REQUIRES(mutex_);
@@ -168,11 +170,10 @@ class TwoEnds final : public feed::StepFilter {
   base::CondVar watched_;  // the watching thread waits
   base::CondVar freed_;    // the thread that works out of turn waits
   bool ended_ GUARDED_BY(mutex_) = false;
-  base::Random random_ GUARDED_BY(mutex_);  // nobody else can know it
-  uint64_t life_ GUARDED_BY(mutex_) = 0;    // begin() and pause() end the one before
+  base::Random random_ GUARDED_BY(mutex_);                   // nobody else can know it
   std::unique_ptr<plan::Prongs> prongs_ GUARDED_BY(mutex_);  // null: the host is alone
   std::vector<Side> sides_ GUARDED_BY(mutex_);
-  std::map<Key, std::shared_ptr<std::atomic<bool>>> fetches_ GUARDED_BY(mutex_);  // "unwanted"
+  std::map<Key, Unwanted> fetches_ GUARDED_BY(mutex_);
   std::set<Key> kept_ GUARDED_BY(mutex_);  // what sides keep, or were asked to prepare and keep
   std::map<plan::StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
   std::map<plan::StepNumber, Remade> remade_ GUARDED_BY(mutex_);
