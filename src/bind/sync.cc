@@ -166,25 +166,41 @@ nb::dict kept(const Exchange& self) {
   return out;
 }
 
-}  // namespace
-
-void bind_sync(nb::module_& m) {
-  nb::class_<Exchange>(m, "Exchange", "What one process exchanges with the others of its job.")
-      .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
-           nb::arg("gradient"), nb::arg("weights"), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
+// What the training thread calls.
+void bind_steps(nb::class_<Exchange>& bound) {
+  bound
       .def(
           "gradient_ready",
           [](Exchange& self, uint64_t begin, uint64_t count) {
             waiting([&] { self.gradient_ready({.begin = begin, .count = count}); });
           },
           nb::arg("begin"), nb::arg("count"))
+      .def(
+          "check",
+          [](const Exchange& self, const Floats& gradient) {
+            check(waiting([&] { return self.check(span(gradient)); }));
+          },
+          nb::arg("gradient"),
+          "Refuses a part of the gradient that is not finite, where the exchange was made without "
+          "the place of gradients.")
       .def("before_update",
            [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
       .def("after_update",
            [](Exchange& self) { check(waiting([&] { return self.after_update(); })); })
       .def("set_rules", &set_rules, nb::arg("rules"),
            "How the optimiser applies gradients: begin, count, rate, momentum, weight decay and "
-           "whether the momentum is Nesterov's, for all numbers in their order.")
+           "whether the momentum is Nesterov's, for all numbers in their order.");
+}
+
+}  // namespace
+
+void bind_sync(nb::module_& m) {
+  nb::class_<Exchange> bound(m, "Exchange",
+                             "What one process exchanges with the others of its job.");
+  bind_steps(bound);
+  bound
+      .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
+           nb::arg("gradient"), nb::arg("weights"), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
       .def(
           "next",
           [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {

@@ -10,8 +10,8 @@ import torch
 class Layout:
     """All learned numbers of a model in one tensor, and all their gradients in another.
 
-    The parameters stay the same objects, but their data become views of `weights`. After a backward
-    pass their gradients are views of `gradient`.
+    The parameters stay the same objects, but their data become views of `weights`. Their gradients
+    become views of `gradient` where a strategy takes them; else they stay where they are.
 
     Args:
         model: Its parameters that require gradients are meant.
@@ -53,10 +53,13 @@ class Layout:
         """A hash of all parameters' names, shapes and memory layouts."""
         return hashlib.sha256(self._description.encode()).hexdigest()
 
-    def on_gradient(self, ready: Callable[[int, int], None]) -> list[Any]:
+    def on_gradient(
+        self, takes: Callable[[], bool], ready: Callable[[int, int], None]
+    ) -> list[Any]:
         """Moves each parameter's gradient into `gradient` when a backward pass has made it.
 
         Args:
+            takes: Whether it is wanted there.
             ready: Called with where the gradient begins in `gradient`, and its size.
 
         Returns:
@@ -66,6 +69,8 @@ class Layout:
         for index, parameter in enumerate(self.parameters):
 
             def hook(parameter: torch.Tensor, index: int = index) -> None:
+                if not takes():
+                    return
                 self._take(index, parameter)
                 ready(self._begins[index], self.sizes[index])
 
@@ -81,19 +86,34 @@ class Layout:
             view.copy_(gradient.detach())
         parameter.grad = view
 
-    def complete(self) -> None:
-        """Makes all gradients views of `gradient`; those that are missing become zero.
+    def check(self) -> None:
+        """Refuses a model that was moved or converted, so that its weights are elsewhere now.
 
         Raises:
-            RuntimeError: The model was moved or converted, so that its weights are elsewhere now.
+            RuntimeError: It was.
         """
-        for index, parameter in enumerate(self.parameters):
-            if parameter.data_ptr() != self._views[index][0].data_ptr():
+        for parameter, (weight, _) in zip(self.parameters, self._views, strict=True):
+            if parameter.data_ptr() != weight.data_ptr():
                 raise RuntimeError(
                     "sync: the model's weights were moved after forebay.sync.attach(); move or "
                     "convert the model before"
                 )
+
+    def complete(self) -> None:
+        """Makes all gradients views of `gradient`; those that are missing become zero."""
+        for index, parameter in enumerate(self.parameters):
             self._take(index, parameter)
+
+    def gradients(self) -> list[torch.Tensor]:
+        """The numbers of all gradients that there are, where they lie: float32 [numbers] each."""
+        found = []
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                gradient = parameter.grad.detach()
+                if gradient.stride() != parameter.stride():
+                    gradient = gradient.contiguous()
+                found.append(gradient.as_strided((gradient.numel(),), (1,)))
+        return found
 
     def drop_gradients(self) -> None:
         """Leaves the parameters without gradients, so that an optimizer does not change them."""

@@ -43,7 +43,7 @@ class Sync:
             dist.broadcast(buffer, 0, group=self._together.group)
         self._is_open = True
         self._holds_back = False
-        self._hooks = self._layout.on_gradient(self._gradient_ready)
+        self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
         atexit.register(self._close_at_exit)
@@ -63,11 +63,18 @@ class Sync:
         """How many processes there are."""
         return self._together.world_size
 
+    def _takes_gradients(self) -> bool:
+        return self._together.strategy.takes_gradients
+
     def _gradient_ready(self, begin: int, count: int) -> None:
         if not self._holds_back:
             self._together.gradient_ready(begin, count)
 
     def _before_step(self, *_: Any) -> None:
+        self._layout.check()
+        if not self._takes_gradients():
+            self._together.before_update(self._layout.gradients())
+            return
         self._layout.complete()
         if self._rules is not None and self._rules.changed():
             self._together.set_rules(self._rules.listed())

@@ -17,6 +17,7 @@ class AllReduce:
 
     name: ClassVar[str] = "allreduce"
     sums: ClassVar[bool] = True
+    takes_gradients: ClassVar[bool] = True
 
     def options(self, world_size: int) -> dict[str, Any]:
         return {}
@@ -50,6 +51,10 @@ class Ako:
     name: ClassVar[str] = "ako"
     sums: ClassVar[bool] = False
 
+    @property
+    def takes_gradients(self) -> bool:
+        return self.of == "gradients"
+
     def options(self, world_size: int) -> dict[str, Any]:
         if self.of not in ("updates", "gradients"):
             raise ValueError(f"of is {self.of!r}, but must be 'updates' or 'gradients'")
@@ -78,6 +83,7 @@ class ParameterServers:
     staleness: int = 1
     name: ClassVar[str] = "ps"
     sums: ClassVar[bool] = False
+    takes_gradients: ClassVar[bool] = True
 
     def options(self, world_size: int) -> dict[str, Any]:
         whole("staleness", self.staleness, 0, _STEPS_MAX)
@@ -100,6 +106,7 @@ class Pairs:
     seed: int = 0
     name: ClassVar[str] = "pairs"
     sums: ClassVar[bool] = False
+    takes_gradients: ClassVar[bool] = False
 
     def options(self, world_size: int) -> dict[str, Any]:
         whole("seed", self.seed, 0, (1 << 63) - 1)
@@ -129,6 +136,7 @@ class LocalSteps:
     outer_momentum: float = 0.9
     name: ClassVar[str] = "local"
     sums: ClassVar[bool] = True
+    takes_gradients: ClassVar[bool] = False
 
     def options(self, world_size: int) -> dict[str, Any]:
         whole("steps", self.steps, 1, _STEPS_MAX)

@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ class Together:
 
     Args:
         weights: float32 [numbers] on a CPU; those of rank 0 come into all of them.
-        gradient: The same for gradients.
+        gradient: The same for gradients, where the strategy takes them.
         sizes: How many numbers each tensor has of those that follow each other there.
         strategy: None: what suits the links, and changes with them.
         wait_seconds: How long a step waits for other processes at most.
@@ -85,7 +86,9 @@ class Together:
         options = {"name": strategy.name, **strategy.options(self.world_size)}
         self._exchange = _core.Exchange(
             {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
-            self.rank, self.world_size, self._gradient.numpy(), self._weights.numpy(),
+            self.rank, self.world_size,
+            self._gradient[: None if strategy.takes_gradients else 0].numpy(),
+            self._weights.numpy(),
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
             group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
@@ -119,8 +122,16 @@ class Together:
         """Says how the optimizer applies gradients, where others do so in its place."""
         self._exchange.set_rules(rules)
 
-    def before_update(self) -> None:
-        """The gradient is complete: leaves in its place what the optimizer shall apply."""
+    def before_update(self, gradients: Sequence[torch.Tensor] = ()) -> None:
+        """The gradient is complete: leaves in its place what the optimizer shall apply.
+
+        Args:
+            gradients: All parts of it, float32 [numbers] on a CPU, where the strategy does not take
+                gradients and it is elsewhere.
+        """
+        if not self.strategy.takes_gradients:
+            for gradient in gradients or (self._gradient,):
+                self._exchange.check(gradient.numpy())
         self._exchange.before_update()
 
     def after_update(self) -> None:

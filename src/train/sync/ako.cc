@@ -1,6 +1,7 @@
 #include "train/sync/ako.h"
 
 #include <algorithm>
+#include <array>
 
 #include "train/sync/floats.h"
 
@@ -17,6 +18,10 @@ constexpr uint64_t kSumSteps = 1024;
 constexpr double kFloat32StepsMost = 8;
 constexpr double kInt8StepsMost = 64;
 constexpr double kTolerance = 1.2;
+
+// So many steps' slices wait for a link at most. With two, a link has work when a step takes longer
+// than others, and no more is summed in a step than the link can take soon.
+constexpr uint64_t kSlicesDueMost = 2;
 
 // `steps` is how many the link needs for the model in float32.
 Encoding suited(Encoding present, double steps) {
@@ -81,9 +86,9 @@ bool Ako::timed_out() {
 }
 
 Status Ako::before_update(std::span<float> gradient) {
-  FOREBAY_CHECK(gradient.size() == sum_.size());
   if (!all_finite(gradient)) return not_finite(step_);
   if (options_.of == Of::kUpdates) return {};
+  FOREBAY_CHECK(gradient.size() == sum_.size());
   for (size_t i = 0; i < gradient.size(); ++i) {
     sum_[i] += gradient[i];
     gradient[i] = (gradient[i] + received_[i]) * share_;
@@ -136,10 +141,12 @@ void Ako::end_step() {
   ++step_;
   for (Link& link : links_) {
     uint64_t slice = link.partitions.floats_per_step();
-    if (options_.staleness > 0) {
+    if (options_.staleness > 0) {  // the link may hold up the training, so all may be due
       slice = std::max(slice, (sum_.size() + options_.staleness - 1) / options_.staleness);
+      link.rounds.add_due(slice);
+    } else {
+      link.rounds.add_due(slice, kSlicesDueMost * slice);
     }
-    link.rounds.add_due(slice);
   }
 }
 
@@ -155,27 +162,32 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
                  .begin = slice.begin,
                  .count = static_cast<uint32_t>(slice.count),
                  .encoding = link.encoding};
-  take(slice, link, &out->floats);
-  if (options_.of == Of::kUpdates) {
-    for (uint64_t i = 0; i < slice.count; ++i) received_[slice.begin + i] -= out->floats[i];
-    touched_.push_back(slice);
-  }
+  take(slice, link, &out->bytes);
+  if (options_.of == Of::kUpdates) touched_.push_back(slice);
   return true;
 }
 
-// Moves what has gathered for a link to a message.
-void Ako::take(Range slice, Link& link, std::vector<float>* out) {
-  const float part = options_.of == Of::kUpdates ? share_ : 1;
-  const float* const sum = sum_.data() + slice.begin;
-  float* const sent = link.sent_sum.data() + slice.begin;
-  out->resize(slice.count);
-  for (uint64_t i = 0; i < slice.count; ++i) (*out)[i] = (sum[i] - sent[i]) * part;
-  if (link.encoding == Encoding::kFloat32) {
-    std::copy(sum, sum + slice.count, sent);
-    return;
+// Moves what has gathered for a link to a message. It goes block by block, so that what is computed
+// stays in the cache.
+void Ako::take(Range slice, Link& link, base::ByteVector* out) {
+  const bool is_exact = link.encoding == Encoding::kFloat32;
+  const auto parts = static_cast<float>(options_.of == Of::kUpdates ? alive_ : 1);
+  const float part = 1 / parts;
+  size_t to = out->size();
+  out->resize(to + encoded_bytes(link.encoding, slice.count));
+  std::array<float, kEncodedBlock> block;
+  for (uint64_t done = 0; done < slice.count; done += block.size()) {
+    const uint64_t count = std::min<uint64_t>(block.size(), slice.count - done);
+    const float* const sum = sum_.data() + slice.begin + done;
+    float* const sent = link.sent_sum.data() + slice.begin + done;
+    for (uint64_t i = 0; i < count; ++i) block[i] = (sum[i] - sent[i]) * part;
+    encode(link.encoding, std::span(block).first(count), out->data() + to);
+    to += encoded_bytes(link.encoding, count);
+    for (uint64_t i = 0; i < count; ++i) sent[i] = is_exact ? sum[i] : sent[i] + block[i] * parts;
+    if (options_.of != Of::kUpdates) continue;
+    float* const received = received_.data() + slice.begin + done;
+    for (uint64_t i = 0; i < count; ++i) received[i] -= block[i];
   }
-  round_to(link.encoding, *out);
-  for (uint64_t i = 0; i < slice.count; ++i) sent[i] += (*out)[i] / part;
 }
 
 Status Ako::received(const MessageHeader& header, std::span<const float> floats) {

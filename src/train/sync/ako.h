@@ -41,7 +41,8 @@ class Ako final : public Strategy {
   // Waits no more for links that are too slow until they take something again.
   bool timed_out() override;
   // Adds the gradients that have arrived, and divides the sum by the number of processes that are
-  // alive. So the learning rate means what it means with an all-reduce, which takes the mean.
+  // alive. So the learning rate means what it means with an all-reduce, which takes the mean. Of
+  // updates, nothing is done with it.
   Status before_update(std::span<float> gradient) override;
   // Adds the updates that have arrived, less what was given away.
   void after_update(std::span<float> weights) override;
@@ -66,7 +67,7 @@ class Ako final : public Strategy {
   };
 
   bool is_late(const Link& link) const;
-  void take(Range slice, Link& link, std::vector<float>* out);
+  void take(Range slice, Link& link, base::ByteVector* out);
   void end_step();
   void sum_what_is_due(std::span<const float> weights);
   void forget_sums();

@@ -16,7 +16,7 @@ using base::Bytes;
 
 namespace {
 
-constexpr size_t kBlock = 256;
+constexpr size_t kBlock = kEncodedBlock;
 constexpr size_t kTopOfBlock = 16;
 constexpr float kCodeMost = 127;
 // Blocks without larger numbers are zeros, so that scales are no subnormal numbers.
@@ -35,12 +35,17 @@ int32_t size_bits(float value) {
   return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & 0x7fffffffu);
 }
 
+int32_t largest_of(std::span<const float> block) {
+  int32_t largest = 0;
+  for (const float value : block) largest = std::max(largest, size_bits(value));
+  return largest;
+}
+
 // The scale has 16 significant bits, so that its multiples up to 127 are exact, and the scale of
 // rounded numbers is the same again.
-float scale_of(std::span<const float> block) {
-  if (!all_finite(block)) return std::numeric_limits<float>::quiet_NaN();
-  int32_t largest_bits = 0;
-  for (const float value : block) largest_bits = std::max(largest_bits, size_bits(value));
+float scale_of(int32_t largest_bits) {
+  constexpr int32_t kInfinity = 0x7f800000;
+  if (largest_bits >= kInfinity) return std::numeric_limits<float>::quiet_NaN();
   const auto largest = std::bit_cast<float>(largest_bits);
   if (largest < kLeast) return 0;
   constexpr uint32_t kOthers = 0xff;
@@ -48,25 +53,23 @@ float scale_of(std::span<const float> block) {
   return std::bit_cast<float>((bits + kOthers) & ~kOthers);
 }
 
-// The nearest multiple of the block's scale, whose inverse is given.
-int32_t code_of(float value, float inverse) {
-  const float exact = value * inverse;
-  return static_cast<int32_t>(exact + std::copysign(0.5F, exact));
-}
-
-void round_block(std::span<float> block) {
-  const float scale = scale_of(block);
-  if (!(scale > 0)) {
-    std::fill(block.begin(), block.end(), scale);
-    return;
+// Leaves the nearest multiple of the block's scale, and returns which one.
+struct Rounding {
+  explicit Rounding(float scale_) : scale(scale_), inverse(1 / scale_) {}
+  uint8_t operator()(float& value) const {
+    const float exact = value * inverse;
+    const auto code = static_cast<int32_t>(exact + std::copysign(0.5F, exact));
+    value = static_cast<float>(code) * scale;
+    return static_cast<uint8_t>(code);
   }
-  const float inverse = 1 / scale;
-  for (float& value : block) value = static_cast<float>(code_of(value, inverse)) * scale;
-}
+  float scale;
+  float inverse;
+};
 
-// Leaves the largest numbers, and of equal ones the first.
-void keep_top(std::span<float> block) {
-  if (block.size() <= kTopOfBlock || !all_finite(block)) return;
+using Places = std::array<uint8_t, kTopOfBlock>;
+
+// The places of the largest numbers, and of equal ones of the first.
+Places top_places(std::span<const float> block, int32_t largest_bits) {
   std::array<int32_t, kBlock> sizes = {};
   std::transform(block.begin(), block.end(), sizes.begin(), size_bits);
   const auto not_below = [&sizes](int32_t bound) {
@@ -77,7 +80,7 @@ void keep_top(std::span<float> block) {
   // Too many numbers are at least `more`, and at most as many as wanted are at least `bound`. The
   // bounds are halved towards each other.
   constexpr auto kMost = static_cast<int32_t>(kTopOfBlock);
-  int32_t bound = *std::max_element(sizes.begin(), sizes.end()) + 1;
+  int32_t bound = largest_bits + 1;
   constexpr int32_t kTimes256 = 8 << 23;  // of a float's bits
   int32_t more = bound > kTimes256 && not_below(bound - kTimes256) > kMost ? bound - kTimes256 : 0;
   int32_t count = 0;
@@ -87,45 +90,50 @@ void keep_top(std::span<float> block) {
     (found > kMost ? more : bound) = middle;
     if (found <= kMost) count = found;
   }
-  for (size_t i = 0; i < block.size() && count < kMost; ++i) {  // equal ones
-    if (sizes[i] < more || sizes[i] >= bound) continue;
-    sizes[i] = bound;
-    ++count;
-  }
-  for (size_t i = 0; i < block.size(); ++i) block[i] = sizes[i] >= bound ? block[i] : 0;
-}
-
-void encode_block(Encoding encoding, std::span<const float> block, uint8_t* to) {
-  const float scale = scale_of(block);
-  std::memcpy(to, &scale, sizeof scale);
-  to += sizeof scale;
-  if (!(scale > 0)) {
-    std::fill_n(to, block_bytes(encoding, block.size()) - sizeof scale, uint8_t{0});
-    return;
-  }
-  const float inverse = 1 / scale;
-  const auto code = [inverse](float value) {
-    return static_cast<uint8_t>(code_of(value, inverse));
-  };
-  if (encoding == Encoding::kInt8) {
-    std::transform(block.begin(), block.end(), to, code);
-    return;
-  }
-  std::array<uint8_t, kBlock> codes;
-  std::transform(block.begin(), block.end(), codes.begin(), code);
   std::array<uint8_t, kBlock> places;
   size_t found = 0;
   for (size_t i = 0; i < block.size(); ++i) {  // without branches
     places[found] = static_cast<uint8_t>(i);
-    found += static_cast<size_t>(codes[i] != 0);
+    found += static_cast<size_t>(sizes[i] >= bound);
   }
+  for (size_t i = 0; i < block.size() && found < kTopOfBlock; ++i) {
+    if (sizes[i] == more) places[found++] = static_cast<uint8_t>(i);
+  }
+  Places out = {};
+  std::copy_n(places.begin(), found, out.begin());
+  return out;
+}
+
+// Writes the places and codes of the largest numbers, and makes the others zeros.
+void encode_top(std::span<float> block, int32_t largest_bits, Rounding round, uint8_t* to) {
   const size_t top = top_of(block.size());
-  FOREBAY_CHECK(found <= top);
-  std::fill_n(to, 2 * top, uint8_t{0});
-  for (size_t i = 0; i < found; ++i) {
+  const Places places = top_places(block, largest_bits);
+  std::array<float, kTopOfBlock> kept = {};
+  for (size_t i = 0; i < top; ++i) kept[i] = block[places[i]];
+  std::fill(block.begin(), block.end(), 0.0F);
+  for (size_t i = 0; i < top; ++i) {
     to[i] = places[i];
-    to[top + i] = codes[places[i]];
+    to[top + i] = round(kept[i]);
+    block[places[i]] = kept[i];
   }
+}
+
+void encode_block(Encoding encoding, std::span<float> block, uint8_t* to) {
+  const int32_t largest_bits = largest_of(block);
+  const float scale = scale_of(largest_bits);
+  std::memcpy(to, &scale, sizeof scale);
+  to += sizeof scale;
+  if (!(scale > 0)) {
+    std::fill_n(to, block_bytes(encoding, block.size()) - sizeof scale, uint8_t{0});
+    std::fill(block.begin(), block.end(), scale);
+    return;
+  }
+  const Rounding round(scale);
+  if (encoding == Encoding::kTop) {
+    encode_top(block, largest_bits, round, to);
+    return;
+  }
+  for (size_t i = 0; i < block.size(); ++i) to[i] = round(block[i]);
 }
 
 void decode_block(Encoding encoding, const uint8_t* from, std::span<float> block) {
@@ -164,26 +172,14 @@ const char* encoding_name(Encoding encoding) {
   return encoding == Encoding::kInt8 ? "int8" : "top";
 }
 
-void round_to(Encoding encoding, std::span<float> numbers) {
-  if (encoding == Encoding::kFloat32) return;
-  for (size_t at = 0; at < numbers.size(); at += kBlock) {
-    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
-    if (encoding == Encoding::kTop) keep_top(block);
-    round_block(block);
-  }
-}
-
-void encode(Encoding encoding, std::span<const float> numbers, base::ByteVector* out) {
+void encode(Encoding encoding, std::span<float> numbers, uint8_t* to) {
   if (encoding == Encoding::kFloat32) {
-    const Bytes bytes = bytes_of(numbers);
-    out->insert(out->end(), bytes.begin(), bytes.end());
+    if (!numbers.empty()) std::memcpy(to, numbers.data(), numbers.size_bytes());
     return;
   }
-  size_t to = out->size();
-  out->resize(to + encoded_bytes(encoding, numbers.size()));
   for (size_t at = 0; at < numbers.size(); at += kBlock) {
     const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
-    encode_block(encoding, block, out->data() + to);
+    encode_block(encoding, block, to);
     to += block_bytes(encoding, block.size());
   }
 }

@@ -18,6 +18,7 @@ enum class Encoding : uint8_t {
   kTop,
 };
 inline constexpr Encoding kLastEncoding = Encoding::kTop;
+inline constexpr size_t kEncodedBlock = 256;
 
 // The bytes of so many numbers.
 size_t encoded_bytes(Encoding encoding, size_t count);
@@ -27,12 +28,10 @@ double bytes_per_number(Encoding encoding);
 // "float32", "int8" or "top".
 const char* encoding_name(Encoding encoding);
 
-// Turns numbers into those that arrive when they are sent. Once they are such numbers they do not
-// change any more. Numbers that are not finite make others of their block so.
-void round_to(Encoding encoding, std::span<float> numbers);
-
-// Appends the bytes of numbers that round_to() has made.
-void encode(Encoding encoding, std::span<const float> numbers, base::ByteVector* out);
+// Writes encoded_bytes() of `numbers`, and turns the numbers into those that arrive. Numbers that
+// are not finite make others of their block so. Lists that are encoded after each other, each of
+// whole blocks but the last, have the same bytes as one list.
+void encode(Encoding encoding, std::span<float> numbers, uint8_t* to);
 
 // `bytes` has encoded_bytes() of `numbers`; the numbers may come out as not finite.
 void decode(Encoding encoding, base::Bytes bytes, std::span<float> numbers);

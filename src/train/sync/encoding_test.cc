@@ -17,24 +17,27 @@ std::vector<float> draw(base::Random& random, size_t count) {
   return numbers;
 }
 
-std::vector<float> sent(Encoding encoding, std::span<const float> numbers) {
-  base::ByteVector bytes = {1, 2, 3};
-  encode(encoding, numbers, &bytes);
-  std::vector<float> out(numbers.size(), 7);
-  decode(encoding, base::Bytes(bytes).subspan(3), out);
+base::ByteVector encoded(Encoding encoding, std::span<float> numbers) {
+  base::ByteVector bytes(encoded_bytes(encoding, numbers.size()));
+  encode(encoding, numbers, bytes.data());
+  return bytes;
+}
+
+std::vector<float> decoded(Encoding encoding, base::Bytes bytes, size_t count) {
+  std::vector<float> out(count, 7);
+  decode(encoding, bytes, out);
   return out;
 }
 
-TEST(Encoding, RoundedNumbersArriveAsTheyAre) {
+TEST(Encoding, WhatIsLeftOfNumbersIsWhatArrives) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     base::Random random(seed, base::Purpose::kTest);
     const auto encoding = static_cast<Encoding>(seed % 3);
     std::vector<float> numbers = draw(random, random.below(700));
-    round_to(encoding, numbers);
-    std::vector<float> again = numbers;
-    round_to(encoding, again);
-    EXPECT_EQ(again, numbers) << seed;
-    EXPECT_EQ(sent(encoding, numbers), numbers) << seed;
+    const base::ByteVector bytes = encoded(encoding, numbers);
+    EXPECT_EQ(decoded(encoding, bytes, numbers.size()), numbers) << seed;
+    EXPECT_EQ(encoded(encoding, numbers), bytes) << seed;
+    EXPECT_EQ(decoded(encoding, bytes, numbers.size()), numbers) << seed;
   }
 }
 
@@ -43,7 +46,7 @@ TEST(Encoding, RoundingIsWithinHalfAStepOfTheLargest) {
   std::vector<float> numbers(1000);
   for (float& value : numbers) value = static_cast<float>(random.uniform() - 0.5);
   std::vector<float> rounded = numbers;
-  round_to(Encoding::kInt8, rounded);
+  encoded(Encoding::kInt8, rounded);
   for (size_t i = 0; i < numbers.size(); ++i) {
     EXPECT_NEAR(rounded[i], numbers[i], 0.5 * 0.5 / 126.9) << i;
   }
@@ -55,13 +58,13 @@ TEST(Encoding, TheLargestOfEachBlockAreKept) {
     numbers[i] = static_cast<float>(i % 256) * (i % 2 == 0 ? 1 : -1);
   }
   std::vector<float> rounded = numbers;
-  round_to(Encoding::kTop, rounded);
+  encoded(Encoding::kTop, rounded);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const bool is_kept = i < 256 ? i >= 240 : i >= 256 + 4;
     EXPECT_NEAR(rounded[i], is_kept ? numbers[i] : 0, 1.01) << i;
   }
   std::vector<float> equal(256, 3);
-  round_to(Encoding::kTop, equal);
+  encoded(Encoding::kTop, equal);
   EXPECT_EQ(std::count(equal.begin(), equal.end(), 0.0F), 256 - 16);
 }
 
@@ -71,8 +74,9 @@ TEST(Encoding, WhatIsNotFiniteStaysSo) {
          {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<float> numbers(300, 1);
       numbers[290] = bad;
-      round_to(encoding, numbers);
-      const std::vector<float> arrived = sent(encoding, numbers);
+      const base::ByteVector bytes = encoded(encoding, numbers);
+      EXPECT_FALSE(all_finite(numbers));
+      const std::vector<float> arrived = decoded(encoding, bytes, numbers.size());
       EXPECT_FALSE(all_finite(arrived));
       EXPECT_TRUE(all_finite(std::span(arrived).first(256)));
     }

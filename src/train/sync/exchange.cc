@@ -42,7 +42,8 @@ Exchange::Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock,
       weights_(weights),
       measured_ns_(clock.now_ns()),
       links_(options.processes) {
-  FOREBAY_CHECK(gradient.size() == weights.size() && options.rank < options.processes);
+  FOREBAY_CHECK((gradient.empty() || gradient.size() == weights.size()) &&
+                options.rank < options.processes);
 }
 
 void Exchange::set_rules(std::vector<SgdRule> rules) {
@@ -54,6 +55,12 @@ void Exchange::gradient_ready(Range range) {
   const MutexLock lock(mutex_);
   strategy_->gradient_ready(gradient_, range);
   reduction_due_.notify_one();
+}
+
+Status Exchange::check(std::span<const float> gradient) const {
+  if (all_finite(gradient)) return {};
+  const MutexLock lock(mutex_);
+  return not_finite(stats_.steps);
 }
 
 Status Exchange::before_update() {
@@ -144,6 +151,8 @@ uint64_t Exchange::message_floats(uint32_t peer) const {
 Bytes Exchange::next(uint32_t peer) {
   Link& link = links_[peer];
   Outgoing out;
+  out.bytes = std::move(link.messages[link.messages_made % link.messages.size()]);
+  out.bytes.resize(kMessageHeaderBytes);
   {
     const MutexLock lock(mutex_);
     bool is_filled = false;
@@ -186,8 +195,7 @@ bool Exchange::fill(uint32_t peer, Outgoing* out) {
 
 Bytes Exchange::pack(Link& link, Outgoing out) {
   base::ByteVector& message = link.messages[link.messages_made++ % link.messages.size()];
-  message.resize(kMessageHeaderBytes);
-  encode(out.header.encoding, out.floats, &message);
+  message = std::move(out.bytes);
   out.header.payload_crc32c = base::crc32c(Bytes(message).subspan(kMessageHeaderBytes));
   const base::ByteVector header = encode_message_header(out.header);
   std::copy(header.begin(), header.end(), message.begin());
@@ -195,7 +203,7 @@ Bytes Exchange::pack(Link& link, Outgoing out) {
 }
 
 size_t Exchange::message_bytes_max() const {
-  const auto floats = std::min<size_t>(gradient_.size(), base::kSliceFloatsMax);
+  const auto floats = std::min<size_t>(weights_.size(), base::kSliceFloatsMax);
   return kMessageHeaderBytes + floats * sizeof(float);
 }
 
@@ -208,11 +216,11 @@ Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes* message) const {
                    decode_message_header(message->first(kMessageHeaderBytes)));
   const Bytes rest = message->subspan(kMessageHeaderBytes);
   if (header.sender != peer || header.payload_bytes() > rest.size() ||
-      !base::in_bounds(header.begin, header.count, gradient_.size())) {
+      !base::in_bounds(header.begin, header.count, weights_.size())) {
     return base::fail(Code::kCorrupt,
                       "sync: rank {} sends {} numbers from {} as rank {}, which is no part of a "
                       "model of {}",
-                      peer, header.count, header.begin, header.sender, gradient_.size());
+                      peer, header.count, header.begin, header.sender, weights_.size());
   }
   *message = rest.first(header.payload_bytes());
   return header;
@@ -221,19 +229,20 @@ Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes* message) const {
 Result<bool> Exchange::received(uint32_t peer, Bytes message) {
   ASSIGN_OR_RETURN(const MessageHeader header, unpack(peer, &message));
   Link& link = links_[peer];
-  link.arrived.resize(header.count);
-  decode(header.encoding, message, link.arrived);
+  if (link.arrived.size() < header.count) link.arrived.resize(header.count);
+  const auto arrived = std::span(link.arrived).first(header.count);
+  decode(header.encoding, message, arrived);
   Status status;
   if (base::crc32c(message) != header.payload_crc32c) {
     status = {Code::kCorrupt, "does not agree with its checksum"};
-  } else if (!all_finite(link.arrived)) {
+  } else if (!all_finite(arrived)) {
     status = {Code::kCorrupt, "has numbers that are not finite"};
   }
   const MutexLock lock(mutex_);
   link.stats.received_bytes += kMessageHeaderBytes + message.size();
   confirm(link, header.taken);
   if (header.has_payload()) {
-    if (status.ok()) status = strategy_->received(header, link.arrived);
+    if (status.ok()) status = strategy_->received(header, arrived);
     if (status.ok()) {
       const size_t bucket = std::bit_width(std::max<uint64_t>(header.steps, 1) - 1);
       ++stats_.staleness[std::min(bucket, stats_.staleness.size() - 1)];

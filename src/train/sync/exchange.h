@@ -51,8 +51,9 @@ class Exchange {
     // How long a step waits for peers at most, where the strategy waits at all.
     double wait_s_max = 30;
   };
-  // `gradient` and `weights` are the model's, of the same size, and live longer than this. The
-  // strategy is for the same rank, processes and size.
+  // `gradient` and `weights` are the model's, of the same size, and live longer than this. Of a
+  // strategy that does not exchange gradients, `gradient` may be empty. The strategy is for the
+  // same rank, processes and size.
   Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock, const Options& options,
            std::span<float> gradient, std::span<float> weights);
 
@@ -60,6 +61,9 @@ class Exchange {
   void set_rules(std::vector<SgdRule> rules);
   // The gradient of these numbers is there (only for strategies with reductions).
   void gradient_ready(Range range);
+  // Where the gradient is not in `gradient`, each part of it is shown to this before
+  // before_update(). Errors: kInvalid for one that is not finite.
+  Status check(std::span<const float> gradient) const;
   // The gradient is complete: leaves in its place what the optimiser shall apply. Errors: the
   // strategy's; fail()'s; kTimedOut when peers did not come in time and the strategy cannot go on
   // without them.

@@ -133,14 +133,32 @@ TEST(Exchange, NumbersThatAreNotFiniteAreRefusedAndNamed) {
   FirstMessage bad;
   std::vector<float> floats(bad.payload.size() / sizeof(float));
   floats[3] = std::numeric_limits<float>::infinity();
-  const base::Bytes bytes = bytes_of(floats);
-  bad.payload = {bytes.begin(), bytes.end()};
+  bad.payload.clear();
+  append(floats, &bad.payload);
   auto header = decode_message_header(bad.header);
   ASSERT_TRUE(header.has_value());
-  header->payload_crc32c = base::crc32c(bytes);
+  header->payload_crc32c = base::crc32c(bad.payload);
   bad.header = encode_message_header(*header);
   EXPECT_EQ(bad.deliver(), 0);
   EXPECT_NE(bad.to.exchange.stats().trouble.find("not finite"), std::string::npos);
+}
+
+TEST(Exchange, GradientsThatAreElsewhereAreCheckedThere) {
+  std::vector<float> weights(kFloats);
+  Exchange exchange(std::make_unique<Ako>(Ako::Options{.processes = 2}, weights),
+                    io::monotonic_clock(), {.rank = 0, .processes = 2}, {}, weights);
+  std::vector<float> part = {1, 2, 3};
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_TRUE(exchange.check(part).ok());
+    EXPECT_TRUE(exchange.before_update().ok());
+    for (float& weight : weights) weight += 1;
+    EXPECT_TRUE(exchange.after_update().ok());
+  }
+  part[1] = std::numeric_limits<float>::quiet_NaN();
+  const Status refused = exchange.check(part);
+  EXPECT_EQ(refused.code(), base::Code::kInvalid);
+  EXPECT_NE(refused.message().find("step 2"), std::string::npos) << refused.message();
+  EXPECT_GT(exchange.next(1).size(), kMessageHeaderBytes);
 }
 
 TEST(Exchange, AHeaderThatLeavesTheModelIsRefused) {

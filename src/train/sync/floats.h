@@ -27,8 +27,10 @@ inline base::Status not_finite(uint64_t step) {
                     step);
 }
 
-inline base::Bytes bytes_of(std::span<const float> floats) {
-  return {reinterpret_cast<const uint8_t*>(floats.data()), floats.size_bytes()};
+// Appends the numbers as they are, in the bytes of Encoding::kFloat32.
+inline void append(std::span<const float> floats, base::ByteVector* out) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(floats.data());
+  out->insert(out->end(), bytes, bytes + floats.size_bytes());
 }
 
 }  // namespace forebay::train

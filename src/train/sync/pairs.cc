@@ -52,19 +52,18 @@ bool Pairs::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
                    .step = step_,
                    .begin = answer.range.begin,
                    .count = static_cast<uint32_t>(answer.range.count)};
-    out->floats = std::move(answer.moved);
+    append(answer.moved, &out->bytes);
     answers_[peer].pop_front();
     return true;
   }
   if (partner_ != peer || sent_ == weights_.size()) return false;
   const uint64_t count = std::min(floats_max, weights_.size() - sent_);
-  const auto from = weights_.begin() + static_cast<ptrdiff_t>(sent_);
   out->header = {.kind = MessageHeader::Kind::kSlice,
                  .step = step_,
                  .steps = step_ - partner_step_ + 1,
                  .begin = sent_,
                  .count = static_cast<uint32_t>(count)};
-  out->floats.assign(from, from + static_cast<ptrdiff_t>(count));
+  append(std::span<const float>(weights_).subspan(sent_, count), &out->bytes);
   sent_ += count;
   return true;
 }

@@ -95,12 +95,11 @@ bool ParameterServers::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
 void ParameterServers::answer(Peer& worker, uint64_t floats_max, Outgoing* out) {
   auto& [asked, step] = worker.to_answer.front();
   const Range range = {.begin = asked.begin, .count = std::min(asked.count, floats_max)};
-  const auto from = weights_.begin() + static_cast<ptrdiff_t>(range.begin);
   out->header = {.kind = MessageHeader::Kind::kAnswer,
                  .step = step,
                  .begin = range.begin,
                  .count = static_cast<uint32_t>(range.count)};
-  out->floats.assign(from, from + static_cast<ptrdiff_t>(range.count));
+  append(std::span<const float>(weights_).subspan(range.begin, range.count), &out->bytes);
   asked = {.begin = range.begin + range.count, .count = asked.count - range.count};
   if (asked.count == 0) worker.to_answer.pop_front();
 }
@@ -108,15 +107,14 @@ void ParameterServers::answer(Peer& worker, uint64_t floats_max, Outgoing* out) 
 void ParameterServers::push(Peer& server, uint64_t floats_max, Outgoing* out) {
   const uint64_t last_step = server.pushed->last_step();
   const Range range = server.pushed->take(floats_max, step_);
-  const auto from = pending_.begin() + static_cast<ptrdiff_t>(range.begin);
-  const auto end = from + static_cast<ptrdiff_t>(range.count);
+  const auto pushed = std::span(pending_).subspan(range.begin, range.count);
   out->header = {.kind = MessageHeader::Kind::kSlice,
                  .step = step_,
                  .steps = step_ - last_step,
                  .begin = range.begin,
                  .count = static_cast<uint32_t>(range.count)};
-  out->floats.assign(from, end);
-  std::fill(from, end, 0);
+  append(pushed, &out->bytes);
+  std::fill(pushed.begin(), pushed.end(), 0);
 }
 
 namespace {

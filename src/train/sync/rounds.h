@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <limits>
 
 #include "train/sync/strategy.h"
 
@@ -15,8 +16,10 @@ class Rounds {
   // `first` says where in the range the first slice begins.
   explicit Rounds(Range range, uint64_t first = 0) : range_(range), at_(first % range.count) {}
 
-  // Makes `count` more numbers due; at most all numbers of the range are due at a time.
-  void add_due(uint64_t count) { due_ = std::min(due_ + count, range_.count); }
+  // Makes `count` more numbers due, of which at most `most` are due then, and at most all.
+  void add_due(uint64_t count, uint64_t most = std::numeric_limits<uint64_t>::max()) {
+    due_ = std::max(due_, std::min({due_ + count, most, range_.count}));
+  }
   uint64_t due() const { return due_; }
   // What is due, in the order in which it will be taken; either may be empty.
   std::array<Range, 2> due_ranges() const {

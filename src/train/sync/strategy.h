@@ -19,7 +19,7 @@ namespace forebay::train {
 // A message for one peer; the driver fills in sender, number and checksum.
 struct Outgoing {
   MessageHeader header;
-  std::vector<float> floats;
+  base::ByteVector bytes;  // the strategy appends those of the numbers
 };
 
 // A range of the model, as positions in the flat list of all its learned numbers.
@@ -61,8 +61,9 @@ class Strategy {
   virtual bool must_wait() const { return false; }
   // It has waited for as long as it may. Returns whether the step can go on all the same.
   virtual bool timed_out() { return false; }
-  // Turns the step's own gradient into the one that the optimiser applies. Errors: kInvalid for a
-  // gradient that must not be sent, because it is not finite.
+  // Turns the step's own gradient into the one that the optimiser applies. Strategies that exchange
+  // something else may get none. Errors: kInvalid for a gradient that must not be sent, because it
+  // is not finite.
   virtual Status before_update(std::span<float> gradient) = 0;
   // The optimiser has applied it.
   virtual void after_update(std::span<float> /*weights*/) {}
@@ -77,7 +78,7 @@ class Strategy {
   virtual Status lost(uint32_t peer) = 0;
   // How many float32 numbers the link to `peer` carries in the time of one step.
   virtual void measured(uint32_t /*peer*/, double /*floats_per_step*/) {}
-  // How slices for this peer are written. Their numbers are those that round_to() makes.
+  // How slices for this peer are written.
   virtual Encoding encoding(uint32_t /*peer*/) const { return Encoding::kFloat32; }
 
   // No message will come or go any more: applies what has arrived since the last step.

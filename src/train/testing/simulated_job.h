@@ -118,12 +118,14 @@ class SimulatedJob {
     if (!process.strategy->next(peer, options_.message_floats_max, out.get())) return;
     out->header.sender = rank;
     process.is_sending[peer] = true;
-    process.sent_floats += out->floats.size();
+    process.sent_floats += out->header.count;
     steps_in_message_max_ = std::max(steps_in_message_max_, out->header.steps);
-    simulator_.after(options_.link_ns(rank, peer, out->floats.size()), [this, rank, peer, out] {
+    simulator_.after(options_.link_ns(rank, peer, out->header.count), [this, rank, peer, out] {
       processes_[rank].is_sending[peer] = false;
       Process& to = processes_[peer];
-      if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, out->floats).ok());
+      std::vector<float> floats(out->header.count);
+      decode(out->header.encoding, out->bytes, floats);
+      if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, floats).ok());
       for (const auto& [own, other] : {std::pair(peer, rank), std::pair(rank, peer)}) {
         // A process that waits may do so no more, and then all its links may have something to
         // send.
