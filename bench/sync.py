@@ -8,8 +8,10 @@ seconds; this program measures it on test images meanwhile, on the rest of the m
 job when the accuracy is reached. A job that does not reach it counts with the time that it had, so
 that figures against it are bounds. Needs root.
 
-Each strategy gets the same search of learning rates with the first seed, and parameter servers then
-one of servers, places and bounds, too (lib/sync_trials.py). Parts:
+Each strategy gets the same search of learning rates with the first seed, and then parameter servers
+one of bounds, servers and places, and local steps one of their number (lib/sync_trials.py). What
+does not reach the accuracy with the first seed is not run with the others, nor with thinner links.
+Parts:
 
 compare: each strategy at each rate of the links
 changes: the links change after some seconds
@@ -156,7 +158,9 @@ def compare(
         rows, times = {}, {}
         for side in [side for t, m, side in chosen if (t, m) == (task, mbit)]:
             trial = chosen[task, mbit, side]
-            records = [trials.of(replace(trial, seed=seed)) for seed in range(seeds)]
+            # What does not reach the accuracy with the first seed is not run with the others.
+            count = 1 if trials.of(trial).seconds is None else seeds
+            records = [trials.of(replace(trial, seed=seed)) for seed in range(count)]
             times[side] = statistics.mean(record.seconds_or(most) for record in records)
             reached = sum(record.seconds is not None for record in records)
             rows[side] = row(trial, records, times[side])
@@ -279,7 +283,9 @@ def main() -> None:
             if "compare" in arguments.parts:
                 find = kept.searched if full else kept.tuned
                 chosen = {
-                    (task, mbit, side): find(task, mbit, side) for mbit in rates for side in sides
+                    (task, mbit, side): find(task, mbit, side)
+                    for mbit in sorted(rates, reverse=True)
+                    for side in sides
                 }
                 figures |= compare(trials, chosen, seeds)
             if "changes" in arguments.parts and full:

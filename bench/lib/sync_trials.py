@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ class Side:
     Attributes:
         strategy: A name of Settings.strategy.
         options: Its options, also those that depend on the rate of the links.
-        variants: Other options that are tried with the best learning rate, by the links' rate.
+        searches: Changes of the options that are tried with the best learning rate, by the links'
+            rate: list after list, where the best of one list stays for the next.
         restarts: Whether the launcher starts all workers again when one dies.
     """
 
     strategy: str
     options: Callable[[int], dict[str, Any]] = lambda mbit: {}
-    variants: Callable[[int], tuple[dict[str, Any], ...]] = lambda mbit: ()
+    searches: tuple[Callable[[int], list[dict[str, Any]]], ...] = ()
     restarts: bool = True
 
 
@@ -50,14 +51,13 @@ SIDES = {
     "ps": Side(
         "ps",
         lambda mbit: {"staleness": 1},
-        variants=lambda mbit: (
-            {"staleness": 4},
-            {"staleness": 1, "servers": [1, 3]},
-            {"staleness": 1, "servers": [3], "serves_only": [3]},
+        (
+            lambda mbit: [{"staleness": 4}, {"staleness": 16}, {"staleness": 64}],
+            lambda mbit: [{"servers": [1, 3]}, {"servers": [3], "serves_only": [3]}],
         ),
     ),
-    "local": Side("local", _local_steps, lambda mbit: (_local_steps(mbit, 2),)),
-    "streaming": Side("local", _streaming, lambda mbit: (_streaming(mbit, 2),)),
+    "local": Side("local", _local_steps, (lambda mbit: [_local_steps(mbit, 2)],)),
+    "streaming": Side("local", _streaming, (lambda mbit: [_streaming(mbit, 2)],)),
     "pairs": Side("pairs", restarts=False),
     "allreduce": Side("allreduce"),
     "powersgd": Side("powersgd", lambda mbit: {"matrix_approximation_rank": 2}),
@@ -172,15 +172,13 @@ class Trials:
         return self.of(trial) if trial.key in self._records else None
 
     def tuned(self, task: str, mbit: int, side: str) -> Trial:
-        """The best of the search as far as it was run before, or its beginning."""
-        rates = TASKS[task].learning_rates
-        first = Trial(task, mbit, side, rates[0])
-        known = [Trial(task, mbit, side, rate) for rate in rates]
-        known += [
-            Trial(task, mbit, side, rate, options)
-            for rate in rates for options in SIDES[side].variants(mbit)
+        """The best of the trials that were run with the first seed, or the search's beginning."""
+        first = Trial(task, mbit, side, TASKS[task].learning_rates[1])
+        known = [Trial(*json.loads(key)) for key in self._records]
+        known = [
+            trial for trial in known
+            if trial == replace(first, rate=trial.rate, options=trial.options)
         ]  # fmt: skip
-        known = [trial for trial in known if trial.key in self._records]
         return self.best(known) if known else first
 
     def best(self, trials: list[Trial]) -> Trial:
@@ -195,15 +193,34 @@ class Trials:
     def searched(self, task: str, mbit: int, side: str) -> Trial:
         """The best of the search that every strategy gets, with the first seed.
 
-        All learning rates of the task are tried, and then, with the best rate, for parameter
-        servers other numbers and places of servers and another bound, and for local steps twice as
-        many of them. A trial ends when one before it was faster.
+        From the task's second learning rate it goes to higher ones for as long as they are better,
+        or else to lower ones. Then, with the best rate, parameter servers get other bounds and then
+        other numbers and places of servers, and local steps twice as many of them. A trial ends
+        when one before it was faster. A side that did not reach the
+        accuracy with wider links is not run; what is returned is its best trial with those.
         """
-        best = Trial(task, mbit, side, TASKS[task].learning_rates[0])
-        for rate in TASKS[task].learning_rates[1:]:
-            best = self._better(best, Trial(task, mbit, side, rate))
-        for options in SIDES[side].variants(mbit):
-            best = self._better(best, Trial(task, mbit, side, best.rate, options))
+        for wider in sorted(rate for known, rate in self.known() if known == task and rate > mbit):
+            found = self.known_best(task, wider, side)
+            if found is not None and found.seconds is None:
+                return self.tuned(task, wider, side)
+        best = self._climbed(Trial(task, mbit, side, TASKS[task].learning_rates[1]))
+        for changes in SIDES[side].searches:
+            for change in changes(mbit):
+                options = {**(best.options or SIDES[side].options(mbit)), **change}
+                best = self._better(best, replace(best, options=options))
+        return best
+
+    def _climbed(self, first: Trial) -> Trial:
+        rates = TASKS[first.task].learning_rates
+        at = rates.index(first.rate)
+        for others in (rates[at + 1 :], rates[:at][::-1]):
+            best = first
+            for rate in others:
+                last, best = best, self._better(best, replace(best, rate=rate))
+                if best == last:
+                    break
+            if best != first:
+                break
         return best
 
     def _better(self, best: Trial, other: Trial) -> Trial:

@@ -26,7 +26,7 @@ class Task:
         warm_up: Samples of all workers while the learning rate rises.
         accuracy: That ends a job.
         seconds_max: That a job may take.
-        learning_rates: Each strategy is tried with all of them, in this order.
+        learning_rates: Each strategy begins with the second one and climbs from there.
     """
 
     batch: int
@@ -37,8 +37,8 @@ class Task:
 
 
 TASKS = {
-    "cifar": Task(16, 2500, 0.45, 120, (0.01, 0.02)),
-    "digits": Task(4, 500, 0.97, 60, (0.01, 0.003)),
+    "cifar": Task(16, 2500, 0.45, 120, (0.005, 0.01, 0.02, 0.04)),
+    "digits": Task(4, 500, 0.97, 60, (0.003, 0.01, 0.03)),
 }
 
 

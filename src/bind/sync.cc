@@ -176,13 +176,17 @@ void bind_steps(nb::class_<Exchange>& bound) {
           },
           nb::arg("begin"), nb::arg("count"))
       .def(
-          "check",
-          [](const Exchange& self, const Floats& gradient) {
-            check(waiting([&] { return self.check(span(gradient)); }));
+          "check_gradient",
+          [](const Exchange& self, const std::vector<Floats>& parts) {
+            check(waiting([&]() -> base::Status {
+              for (const Floats& part : parts) {
+                RETURN_IF_ERROR(self.check_gradient(span(part)));
+              }
+              return {};
+            }));
           },
-          nb::arg("gradient"),
-          "Refuses a part of the gradient that is not finite, where the exchange was made without "
-          "the place of gradients.")
+          nb::arg("parts"),
+          "Refuses a gradient that is not finite, where the exchange was made without its place.")
       .def("before_update",
            [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
       .def("after_update",

@@ -180,6 +180,26 @@ def refusals() -> Any:
     return said
 
 
+def gradients_stay() -> Any:
+    """Where gradients lie and what may be in their place when they themselves are not exchanged."""
+    model = make_model()
+    optimizer = sgd(model)
+    weights = list(model.parameters())
+    with forebay.sync.attach(model, optimizer, "pairs"):
+        learn(model, optimizer, 1)
+        own = [torch.zeros(weight.shape) for weight in weights]  # weights[0] is laid out otherwise
+        for weight, gradient in zip(weights, own, strict=True):
+            weight.grad = gradient
+        optimizer.step()
+        same = all(weight.grad is gradient for weight, gradient in zip(weights, own, strict=True))
+        weights[0].grad = None
+        weights[1].grad = torch.ones(1).expand_as(weights[1])
+        optimizer.step()
+        weights[1].grad = torch.full((1,), float("inf")).expand_as(weights[1])
+        said = refused(optimizer.step)
+    return {"same": same, "said": said}
+
+
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
     kinds: list[forebay.sync.Strategy] = [

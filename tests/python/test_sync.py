@@ -16,8 +16,8 @@ from sync_worker import STRATEGIES
 WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
-    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "changes",
-    "ends_apart",
+    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "gradients_stay",
+    "changes", "ends_apart",
 )  # fmt: skip
 
 
@@ -74,6 +74,13 @@ def test_a_strategy_goes_on_from_a_checkpoint(found: list[dict[str, Any]], numbe
 
 def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
     assert found[0]["first_weights"] == found[1]["first_weights"]
+
+
+def test_gradients_stay_where_they_are(found: list[dict[str, Any]]):
+    for rank in found:
+        own = rank["gradients_stay"]
+        assert own["same"]
+        assert own["said"].startswith("ValueError: sync: the gradient of step 3 is not finite")
 
 
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):

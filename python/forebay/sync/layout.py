@@ -18,7 +18,7 @@ class Layout:
 
     Attributes:
         weights: float32 [numbers], in the order of model.parameters().
-        gradient: The same for gradients.
+        gradient: The same for gradients; it holds none until they are moved there.
         sizes: How many numbers each parameter has.
 
     Raises:
@@ -35,7 +35,7 @@ class Layout:
         self.sizes = [parameter.numel() for parameter in self.parameters]
         total = sum(self.sizes)
         self.weights = torch.zeros(total)
-        self.gradient = torch.zeros(total)
+        self.gradient = torch.empty(total)
         self._views: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._begins: list[int] = []
         begin = 0
@@ -59,7 +59,7 @@ class Layout:
         """Moves each parameter's gradient into `gradient` when a backward pass has made it.
 
         Args:
-            takes: Whether it is wanted there.
+            takes: Says whether gradients are wanted there.
             ready: Called with where the gradient begins in `gradient`, and its size.
 
         Returns:
@@ -86,11 +86,11 @@ class Layout:
             view.copy_(gradient.detach())
         parameter.grad = view
 
-    def check(self) -> None:
-        """Refuses a model that was moved or converted, so that its weights are elsewhere now.
+    def check_in_place(self) -> None:
+        """Refuses a model whose weights are no longer those of this layout.
 
         Raises:
-            RuntimeError: It was.
+            RuntimeError: The model was moved or converted.
         """
         for parameter, (weight, _) in zip(self.parameters, self._views, strict=True):
             if parameter.data_ptr() != weight.data_ptr():
@@ -105,14 +105,24 @@ class Layout:
             self._take(index, parameter)
 
     def gradients(self) -> list[torch.Tensor]:
-        """The numbers of all gradients that there are, where they lie: float32 [numbers] each."""
+        """The numbers of all gradients that there are: float32 [numbers] each, in any order.
+
+        Raises:
+            ValueError: A gradient is sparse.
+        """
         found = []
         for parameter in self.parameters:
-            if parameter.grad is not None:
-                gradient = parameter.grad.detach()
-                if gradient.stride() != parameter.stride():
-                    gradient = gradient.contiguous()
-                found.append(gradient.as_strided((gradient.numel(),), (1,)))
+            if parameter.grad is None:
+                continue
+            gradient = parameter.grad.detach()
+            if gradient.layout != torch.strided:
+                raise ValueError(
+                    f"sync: a parameter of shape {tuple(parameter.shape)} has a sparse gradient; "
+                    "only dense ones are supported"
+                )
+            if gradient.stride() != parameter.stride():
+                gradient = gradient.contiguous()
+            found.append(gradient.as_strided((gradient.numel(),), (1,)))
         return found
 
     def drop_gradients(self) -> None:

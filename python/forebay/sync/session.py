@@ -71,7 +71,7 @@ class Sync:
             self._together.gradient_ready(begin, count)
 
     def _before_step(self, *_: Any) -> None:
-        self._layout.check()
+        self._layout.check_in_place()
         if not self._takes_gradients():
             self._together.before_update(self._layout.gradients())
             return

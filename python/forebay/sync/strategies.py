@@ -6,6 +6,10 @@ from typing import Any, ClassVar
 
 from forebay.checks import whole
 
+# Beside its options, each says whether it sums numbers over all processes or else sends messages to
+# peers (`sums`), and whether it exchanges gradients or else what has become of weights
+# (`takes_gradients`).
+
 _STEPS_MAX = 1 << 40
 _PARTS_MAX = 1 << 16
 ENCODINGS = ("auto", "float32", "int8", "top")
@@ -40,8 +44,8 @@ class Ako:
         encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
             each as a multiple of a scale of its block of 256. "top": the same of the 16 largest of
             each block, in a 28th of the bytes. What a message leaves out stays in what is
-            accumulated (error feedback), and is sent later. "auto": the first of these with which
-            a link carries the whole model in 8 steps, or 64 with "int8".
+            accumulated (error feedback), and is sent later. "auto": "int8", or "top" where a link
+            would need more than 64 steps for the whole model.
     """
 
     of: str = "updates"

@@ -84,11 +84,10 @@ class Together:
         """Begins an exchange by the present strategy."""
         strategy = self.strategy
         options = {"name": strategy.name, **strategy.options(self.world_size)}
+        gradient = self._gradient if strategy.takes_gradients else torch.empty(0)
         self._exchange = _core.Exchange(
             {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
-            self.rank, self.world_size,
-            self._gradient[: None if strategy.takes_gradients else 0].numpy(),
-            self._weights.numpy(),
+            self.rank, self.world_size, gradient.numpy(), self._weights.numpy(),
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
             group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
@@ -122,16 +121,16 @@ class Together:
         """Says how the optimizer applies gradients, where others do so in its place."""
         self._exchange.set_rules(rules)
 
-    def before_update(self, gradients: Sequence[torch.Tensor] = ()) -> None:
+    def before_update(self, gradients: Sequence[torch.Tensor] | None = None) -> None:
         """The gradient is complete: leaves in its place what the optimizer shall apply.
 
         Args:
-            gradients: All parts of it, float32 [numbers] on a CPU, where the strategy does not take
-                gradients and it is elsewhere.
+            gradients: All parts of it, float32 [numbers] on a CPU, for a strategy that does not
+                take gradients. None: it lies in `gradient` all the same.
         """
         if not self.strategy.takes_gradients:
-            for gradient in gradients or (self._gradient,):
-                self._exchange.check(gradient.numpy())
+            parts = (self._gradient,) if gradients is None else gradients
+            self._exchange.check_gradient([part.numpy() for part in parts])
         self._exchange.before_update()
 
     def after_update(self) -> None:

@@ -13,24 +13,21 @@ namespace {
 // large.
 constexpr uint64_t kSumSteps = 1024;
 
-// Fewer bytes a number let the whole model come sooner, but cost time to compute. So each encoding
-// is taken only where the one before it needs more steps than this for the whole model.
-constexpr double kFloat32StepsMost = 8;
+// Where a link needs more steps than this for the whole model in int8, fewer bytes let the largest
+// numbers come sooner. Float32 is never better, since sending its bytes takes the processor longer
+// than making fewer of them.
 constexpr double kInt8StepsMost = 64;
 constexpr double kTolerance = 1.2;
 
-// So many steps' slices wait for a link at most. With two, a link has work when a step takes longer
-// than others, and no more is summed in a step than the link can take soon.
+// At most this many steps' slices wait for a link, so that no more is summed in a step than the
+// link takes soon. With two of them a link has work when a step takes longer than others.
 constexpr uint64_t kSlicesDueMost = 2;
 
 // `steps` is how many the link needs for the model in float32.
 Encoding suited(Encoding present, double steps) {
-  const auto is_enough = [&](Encoding encoding, double steps_most) {
-    const double needed = steps * bytes_per_number(encoding) / sizeof(float);
-    return needed < steps_most * (present <= encoding ? kTolerance : 1 / kTolerance);
-  };
-  if (is_enough(Encoding::kFloat32, kFloat32StepsMost)) return Encoding::kFloat32;
-  return is_enough(Encoding::kInt8, kInt8StepsMost) ? Encoding::kInt8 : Encoding::kTop;
+  const double needed = steps * bytes_per_number(Encoding::kInt8) / sizeof(float);
+  const double tolerance = present == Encoding::kTop ? 1 / kTolerance : kTolerance;
+  return needed < kInt8StepsMost * tolerance ? Encoding::kInt8 : Encoding::kTop;
 }
 
 // Ranges that do not overlap and have the same numbers.
@@ -66,7 +63,7 @@ Ako::Ako(const Options& options, std::span<const float> weights)
                                      weights.size() / options.processes * peer);
     link.is_gone = peer == options.rank;
     if (!link.is_gone) link.sent_sum.resize(weights.size());
-    link.encoding = options.encoding.value_or(Encoding::kFloat32);
+    link.encoding = options.encoding.value_or(Encoding::kInt8);
   }
 }
 

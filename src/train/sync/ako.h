@@ -41,8 +41,8 @@ class Ako final : public Strategy {
   // Waits no more for links that are too slow until they take something again.
   bool timed_out() override;
   // Adds the gradients that have arrived, and divides the sum by the number of processes that are
-  // alive. So the learning rate means what it means with an all-reduce, which takes the mean. Of
-  // updates, nothing is done with it.
+  // alive. So the learning rate means what it means with an all-reduce, which takes the mean. When
+  // updates are exchanged, it only checks the gradient.
   Status before_update(std::span<float> gradient) override;
   // Adds the updates that have arrived, less what was given away.
   void after_update(std::span<float> weights) override;

@@ -29,6 +29,7 @@ AllReduce::AllReduce(uint32_t processes, const std::vector<uint64_t>& sizes)
 // The next bucket is ready to be summed.
 void AllReduce::set_ready() {
   const Range range = buckets_[ready_++].range;
+  FOREBAY_CHECK(base::in_bounds(range.begin, range.count, gradient_.size()));
   // Divided before the sum is taken, like DistributedDataParallel.
   const auto processes = static_cast<float>(processes_);
   for (float& value : gradient_.subspan(range.begin, range.count)) value /= processes;

@@ -16,7 +16,6 @@ using base::Bytes;
 
 namespace {
 
-constexpr size_t kBlock = kEncodedBlock;
 constexpr size_t kTopOfBlock = 16;
 constexpr float kCodeMost = 127;
 // Blocks without larger numbers are zeros, so that scales are no subnormal numbers.
@@ -70,7 +69,7 @@ using Places = std::array<uint8_t, kTopOfBlock>;
 
 // The places of the largest numbers, and of equal ones of the first.
 Places top_places(std::span<const float> block, int32_t largest_bits) {
-  std::array<int32_t, kBlock> sizes = {};
+  std::array<int32_t, kEncodedBlock> sizes = {};
   std::transform(block.begin(), block.end(), sizes.begin(), size_bits);
   const auto not_below = [&sizes](int32_t bound) {
     int32_t count = 0;
@@ -90,7 +89,7 @@ Places top_places(std::span<const float> block, int32_t largest_bits) {
     (found > kMost ? more : bound) = middle;
     if (found <= kMost) count = found;
   }
-  std::array<uint8_t, kBlock> places;
+  std::array<uint8_t, kEncodedBlock> places;
   size_t found = 0;
   for (size_t i = 0; i < block.size(); ++i) {  // without branches
     places[found] = static_cast<uint8_t>(i);
@@ -158,13 +157,13 @@ void decode_block(Encoding encoding, const uint8_t* from, std::span<float> block
 }  // namespace
 
 size_t encoded_bytes(Encoding encoding, size_t count) {
-  const size_t rest = count % kBlock;
-  return count / kBlock * block_bytes(encoding, kBlock) +
+  const size_t rest = count % kEncodedBlock;
+  return count / kEncodedBlock * block_bytes(encoding, kEncodedBlock) +
          (rest > 0 ? block_bytes(encoding, rest) : 0);
 }
 
 double bytes_per_number(Encoding encoding) {
-  return static_cast<double>(block_bytes(encoding, kBlock)) / kBlock;
+  return static_cast<double>(block_bytes(encoding, kEncodedBlock)) / kEncodedBlock;
 }
 
 const char* encoding_name(Encoding encoding) {
@@ -177,8 +176,8 @@ void encode(Encoding encoding, std::span<float> numbers, uint8_t* to) {
     if (!numbers.empty()) std::memcpy(to, numbers.data(), numbers.size_bytes());
     return;
   }
-  for (size_t at = 0; at < numbers.size(); at += kBlock) {
-    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
+  for (size_t at = 0; at < numbers.size(); at += kEncodedBlock) {
+    const auto block = numbers.subspan(at, std::min(kEncodedBlock, numbers.size() - at));
     encode_block(encoding, block, to);
     to += block_bytes(encoding, block.size());
   }
@@ -191,8 +190,8 @@ void decode(Encoding encoding, Bytes bytes, std::span<float> numbers) {
     return;
   }
   const uint8_t* from = bytes.data();
-  for (size_t at = 0; at < numbers.size(); at += kBlock) {
-    const auto block = numbers.subspan(at, std::min(kBlock, numbers.size() - at));
+  for (size_t at = 0; at < numbers.size(); at += kEncodedBlock) {
+    const auto block = numbers.subspan(at, std::min(kEncodedBlock, numbers.size() - at));
     decode_block(encoding, from, block);
     from += block_bytes(encoding, block.size());
   }

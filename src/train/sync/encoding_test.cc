@@ -34,10 +34,17 @@ TEST(Encoding, WhatIsLeftOfNumbersIsWhatArrives) {
     base::Random random(seed, base::Purpose::kTest);
     const auto encoding = static_cast<Encoding>(seed % 3);
     std::vector<float> numbers = draw(random, random.below(700));
+    std::vector<float> parts = numbers;
     const base::ByteVector bytes = encoded(encoding, numbers);
-    EXPECT_EQ(decoded(encoding, bytes, numbers.size()), numbers) << seed;
-    EXPECT_EQ(encoded(encoding, numbers), bytes) << seed;
-    EXPECT_EQ(decoded(encoding, bytes, numbers.size()), numbers) << seed;
+    const std::vector<float> arrived = decoded(encoding, bytes, numbers.size());
+    EXPECT_EQ(arrived, numbers) << seed;
+    encoded(encoding, numbers);  // a second time, which changes nothing
+    EXPECT_EQ(arrived, numbers) << seed;
+    const size_t first = std::min<size_t>(parts.size(), random.below(3) * kEncodedBlock);
+    base::ByteVector both = encoded(encoding, std::span(parts).first(first));
+    const base::ByteVector rest = encoded(encoding, std::span(parts).subspan(first));
+    both.insert(both.end(), rest.begin(), rest.end());
+    EXPECT_EQ(both, bytes) << seed;
   }
 }
 

@@ -57,8 +57,8 @@ void Exchange::gradient_ready(Range range) {
   reduction_due_.notify_one();
 }
 
-Status Exchange::check(std::span<const float> gradient) const {
-  if (all_finite(gradient)) return {};
+Status Exchange::check_gradient(std::span<const float> part) const {
+  if (all_finite(part)) return {};
   const MutexLock lock(mutex_);
   return not_finite(stats_.steps);
 }

@@ -2,7 +2,7 @@
 // for collectives meet here. What moves the bytes is the caller's (Python's process groups), and so
 // are the threads: each calls one of the functions below in a loop.
 //
-//   training:  before_update ── optimiser's step ── after_update
+//   training:  (check_gradient) before_update ── optimiser's step ── after_update
 //   sender:    next ── send message ── next …            (one for each peer)
 //   receiver:  receive message ── received …             (one for each peer)
 //   reducers:  next_reduction ── begin all-reduce …      (one)
@@ -51,7 +51,7 @@ class Exchange {
     // How long a step waits for peers at most, where the strategy waits at all.
     double wait_s_max = 30;
   };
-  // `gradient` and `weights` are the model's, of the same size, and live longer than this. Of a
+  // `gradient` and `weights` are the model's, of the same size, and live longer than this. For a
   // strategy that does not exchange gradients, `gradient` may be empty. The strategy is for the
   // same rank, processes and size.
   Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock, const Options& options,
@@ -61,9 +61,9 @@ class Exchange {
   void set_rules(std::vector<SgdRule> rules);
   // The gradient of these numbers is there (only for strategies with reductions).
   void gradient_ready(Range range);
-  // Where the gradient is not in `gradient`, each part of it is shown to this before
-  // before_update(). Errors: kInvalid for one that is not finite.
-  Status check(std::span<const float> gradient) const;
+  // Where the gradient is not in `gradient`, this sees each part of it, before before_update().
+  // Errors: kInvalid for one that is not finite.
+  Status check_gradient(std::span<const float> part) const;
   // The gradient is complete: leaves in its place what the optimiser shall apply. Errors: the
   // strategy's; fail()'s; kTimedOut when peers did not come in time and the strategy cannot go on
   // without them.

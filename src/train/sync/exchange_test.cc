@@ -149,13 +149,13 @@ TEST(Exchange, GradientsThatAreElsewhereAreCheckedThere) {
                     io::monotonic_clock(), {.rank = 0, .processes = 2}, {}, weights);
   std::vector<float> part = {1, 2, 3};
   for (int step = 0; step < 2; ++step) {
-    EXPECT_TRUE(exchange.check(part).ok());
+    EXPECT_TRUE(exchange.check_gradient(part).ok());
     EXPECT_TRUE(exchange.before_update().ok());
     for (float& weight : weights) weight += 1;
     EXPECT_TRUE(exchange.after_update().ok());
   }
   part[1] = std::numeric_limits<float>::quiet_NaN();
-  const Status refused = exchange.check(part);
+  const Status refused = exchange.check_gradient(part);
   EXPECT_EQ(refused.code(), base::Code::kInvalid);
   EXPECT_NE(refused.message().find("step 2"), std::string::npos) << refused.message();
   EXPECT_GT(exchange.next(1).size(), kMessageHeaderBytes);

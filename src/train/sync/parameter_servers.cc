@@ -35,6 +35,7 @@ bool ParameterServers::must_wait() const {
 }
 
 Status ParameterServers::before_update(std::span<float> gradient) {
+  FOREBAY_CHECK(gradient.size() == weights_.size());
   if (!all_finite(gradient)) return not_finite(step_);
   ++step_;
   const float scale = 1 / static_cast<float>(options_.processes);

@@ -16,7 +16,8 @@ class Rounds {
   // `first` says where in the range the first slice begins.
   explicit Rounds(Range range, uint64_t first = 0) : range_(range), at_(first % range.count) {}
 
-  // Makes `count` more numbers due, of which at most `most` are due then, and at most all.
+  // Makes `count` more numbers due, but no more than `most` in all, nor more than there are; what
+  // is due already stays so.
   void add_due(uint64_t count, uint64_t most = std::numeric_limits<uint64_t>::max()) {
     due_ = std::max(due_, std::min({due_ + count, most, range_.count}));
   }

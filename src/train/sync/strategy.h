@@ -19,7 +19,7 @@ namespace forebay::train {
 // A message for one peer; the driver fills in sender, number and checksum.
 struct Outgoing {
   MessageHeader header;
-  base::ByteVector bytes;  // the strategy appends those of the numbers
+  base::ByteVector bytes;  // the strategy appends the numbers' to what is there already
 };
 
 // A range of the model, as positions in the flat list of all its learned numbers.
