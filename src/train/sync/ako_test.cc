@@ -168,7 +168,7 @@ TEST(Ako, ThinLinksGetFewerBytesANumber) {
     return ako.encoding(1);
   };
   EXPECT_EQ(encoding(20), Encoding::kInt8);
-  EXPECT_EQ(ako.partitions(1), 6u);  // 20 steps of four bytes, 65 of which become 260
+  EXPECT_EQ(ako.partitions(1), 6u);           // 20 steps of four bytes, 65 of which become 260
   EXPECT_EQ(encoding(260), Encoding::kInt8);  // as before, where it is near
   EXPECT_EQ(encoding(1000), Encoding::kTop);
   EXPECT_EQ(ako.partitions(1), 36u);

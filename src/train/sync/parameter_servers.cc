@@ -84,12 +84,14 @@ void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const f
 bool ParameterServers::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
   Peer& to = peers_[peer];
   if (to.is_gone) return false;
-  if (!to.to_answer.empty()) {
+  const bool can_push = to.pushed && to.pushed->due() > 0;
+  if (to.to_answer.empty() && !can_push) return false;
+  to.answers = !to.to_answer.empty() && !(to.answers && can_push);
+  if (to.answers) {
     answer(to, floats_max, out);
-    return true;
+  } else {
+    push(to, floats_max, out);
   }
-  if (!to.pushed || to.pushed->due() == 0) return false;
-  push(to, floats_max, out);
   return true;
 }
 

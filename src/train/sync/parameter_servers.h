@@ -49,6 +49,9 @@ class ParameterServers final : public Strategy {
     std::optional<Rounds> pushed;    // this process's gradients for it
     std::optional<Rounds> answered;  // what it has answered with new weights
     std::deque<Question> to_answer;  // it has sent gradients for these
+    // Whether the last message to it was an answer. Answers and gradients take turns: a worker that
+    // asks all the time would else keep this process from sending gradients itself.
+    bool answers = false;
   };
 
   void apply(Range range, std::span<const float> gradient);
