@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cache/blocks.h"
 #include "cache/joint.h"
 #include "cache/pieces.h"
 #include "io/machine.h"
@@ -44,6 +45,27 @@ std::vector<io::Range> cut_to_pieces(const std::vector<io::Range>& ranges) {
   return cuts;
 }
 
+// The ranges, cut so that the blocks that they have all bytes of are needed later, and the rest of
+// them soon: the other bytes of a block may still be needed where it is.
+std::vector<io::Range> later_in_whole_blocks(const std::vector<io::Range>& ranges) {
+  std::vector<io::Range> cuts;
+  for (const io::Range& range : ranges) {
+    const uint64_t size = range.out.size();
+    const uint64_t end = (range.offset + size) / kBlock * kBlock;
+    const uint64_t first = std::min(size, base::round_up(range.offset, kBlock) - range.offset);
+    const uint64_t last = end > range.offset + first ? end - range.offset : first;
+    const auto add = [&](uint64_t from, uint64_t until, io::Again again) {
+      if (from == until) return;
+      cuts.push_back(part_of(range, from, until - from));
+      cuts.back().again = again;
+    };
+    add(0, first, io::Again::kSoon);
+    add(first, last, io::Again::kLater);
+    add(last, size, io::Again::kSoon);
+  }
+  return cuts;
+}
+
 }  // namespace
 
 // Whoever owned these ranges before this machine came is the one that would own them without it.
@@ -64,9 +86,9 @@ void Others::take_over(const File& file, Ranges ranges, const io::ReadOptions& o
       continue;
     }
     // From now on this machine is asked for them, and the other one may give their room away.
-    for (io::Range& range : part) range.again = io::Again::kLater;
-    peers_.read(others[owner], Peers::What::kHeld, file->target, file->file->identity().size, part,
-                options, [joint](const Status&, const Ranges& rest) { joint->finish({}, rest); });
+    peers_.read(others[owner], Peers::What::kHeld, file->target, file->file->identity().size,
+                later_in_whole_blocks(part), options,
+                [joint](const Status&, const Ranges& rest) { joint->finish({}, rest); });
   }
 }
 

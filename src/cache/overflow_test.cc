@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/random.h"
 #include "cache/cached_origin.h"
@@ -128,6 +129,24 @@ class OverflowTest : public ::testing::Test {
             after.failures - before.failures};
   }
 
+  // Damages a number that machines other than the first one hold of a file; returns how many do.
+  uint64_t damage_held(const std::string& path, uint64_t offset) const {
+    const auto id = base::sha256(base::as_bytes(encode_target({path, {.size = kPieceBytes}})));
+    uint64_t damaged = 0;
+    for (size_t i = 1; i < kMachines; ++i) {
+      std::fstream held(folder_ + "/" + std::to_string(i) + "/held/" + base::to_hex(id),
+                        std::ios::in | std::ios::out | std::ios::binary);
+      uint64_t word = 0;
+      held.seekg(static_cast<std::streamoff>(offset));
+      if (!held.read(reinterpret_cast<char*>(&word), sizeof(word)) || word == 0) continue;
+      word = ~word;
+      held.seekp(static_cast<std::streamoff>(offset));
+      held.write(reinterpret_cast<const char*>(&word), sizeof(word));
+      ++damaged;
+    }
+    return damaged;
+  }
+
   const std::string folder_;
   uint64_t room_bytes_ = 0;
   io::MemoryFileSystem disk_;
@@ -150,6 +169,32 @@ TEST_F(OverflowTest, ASetThatFitsTheJobIsFetchedOnceThoughOneShareDoesNotFitItsM
   uint64_t handed_over = 0;
   for (const Machine& machine : job_) handed_over += machine.cache->stats().handed_over_bytes;
   EXPECT_GE(handed_over, 3 * kPieceBytes);
+}
+
+TEST_F(OverflowTest, OfWhatAFullMachineHoldsForAnotherOnlyTheDamagedPartIsFetchedAgain) {
+  // The first machine owns all.
+  ASSERT_NO_FATAL_FAILURE(start(6 * kPieceBytes / kMachines, {6, 0, 0, 0}));
+  epoch(1);
+  uint64_t damaged = 0;
+  for (const std::string& path : paths_) {
+    const auto file =
+        job_[0]
+            .origin
+            ->open(path, {.known = io::Identity{.size = kPieceBytes}, .copies = io::Copies::kAny})
+            .value();
+    base::ByteVector out(kPieceBytes);
+    const auto read = [&] {
+      const uint64_t before = counts().origin_bytes;
+      EXPECT_TRUE(file->read(0, out).ok());
+      EXPECT_TRUE(std::ranges::equal(out, disk_.content(path)));
+      return counts().origin_bytes - before;
+    };
+    const uint64_t missing = read();
+    const uint64_t copies = damage_held(path, kPieceBytes / 2);
+    EXPECT_LE(read(), missing + copies * kExtentBytes);
+    damaged += copies;
+  }
+  EXPECT_GT(damaged, 0u);
 }
 
 TEST_F(OverflowTest, WhereAllAreFullNobodyIsAskedInVainForLong) {

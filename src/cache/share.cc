@@ -302,9 +302,15 @@ void Share::hold(const std::string& target, Ranges ranges, Done done) const {
   read_served(For::kFullMember, target, std::move(ranges), std::move(done));
 }
 
-bool Share::has_room(uint64_t bytes) const {
+// Where most of it is held already, the rest is read each time if there is no room for it: the
+// other member would have to read all of it.
+bool Share::may_hold(const std::string& target, const std::vector<WantedRange>& ranges) const {
+  const auto name = named(target);
+  if (!name) return false;
+  const uint64_t missing = io::serve::bytes_of(store_->missing(name->id, ranges));
+  if (missing <= io::serve::bytes_of(ranges) / 2) return true;
   MutexLock lock(mutex_);
-  return coming_bytes_ + Store::room_for(bytes) <= store_->free_bytes();
+  return coming_bytes_ + Store::room_for(missing) <= store_->free_bytes();
 }
 
 void Share::Local::read(const std::string& target, Ranges ranges, Done done) const {

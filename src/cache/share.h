@@ -135,7 +135,8 @@ class Share final : private io::serve::ServedFiles {
   std::optional<std::vector<io::serve::HeldRange>> find(
       const std::string& target, const std::vector<WantedRange>& ranges) const override;
   void read(const std::string& target, Ranges ranges, Done done) const override;
-  bool has_room(uint64_t bytes) const override;
+  bool may_hold(const std::string& target, const std::vector<WantedRange>& ranges) const override
+      EXCLUDES(mutex_);
   void hold(const std::string& target, Ranges ranges, Done done) const override;
   void read_served(For whom, const std::string& target, Ranges ranges, Done done) const;
   Result<File> open_served(const std::string& target) const;

@@ -299,7 +299,7 @@ void Connection<Stream>::take_ranges() {
     }
   }
   if (!header(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
-  if (whom_ == Loop::For::kFullMember && !loop_.files().has_room(bytes_of(wanted_))) {
+  if (whom_ == Loop::For::kFullMember && !loop_.files().may_hold(path_, wanted_)) {
     return say("404 Not Found", "there is no room for it");
   }
   // Nothing is late while the answer waits for room.

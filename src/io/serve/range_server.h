@@ -55,8 +55,11 @@ class ServedFiles {
   virtual Ahead fetch_ahead(const std::string&, const std::vector<WantedRange>&) const {
     return Ahead::kFull;
   }
-  // Whether so many bytes more can be held here for another member.
-  virtual bool has_room(uint64_t) const { return false; }
+  // Whether these ranges are to be held here for another member.
+  virtual bool may_hold(const std::string& /*path*/,
+                        const std::vector<WantedRange>& /*ranges*/) const {
+    return false;
+  }
   // The same as read() for ranges that are held for another member: nobody else may be asked.
   virtual void hold(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const {
