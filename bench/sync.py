@@ -8,10 +8,11 @@ seconds; this program measures it on test images meanwhile, on the rest of the m
 job when the accuracy is reached. A job that does not reach it counts with the time that it had, so
 that figures against it are bounds. Needs root.
 
-Each strategy gets the same search of learning rates with the first seed, and then parameter servers
-one of bounds, servers and places, and local steps one of their number (lib/sync_trials.py). What
-does not reach the accuracy with the first seed is not run with the others, nor with thinner links.
-Parts:
+Each strategy gets the same search of learning rates, and then parameter servers one of bounds,
+servers and places, and local steps one of their number (lib/sync_trials.py). The search has a seed
+of its own. The best trial of each strategy then runs with the other seeds, seed after seed, all
+strategies in turns. What does not reach the accuracy in the search is not run with the other seeds,
+and what does not reach it with links of 100 Mbit/s or less is not run with thinner ones. Parts:
 
 compare: each strategy at each rate of the links
 changes: the links change after some seconds
@@ -61,7 +62,7 @@ QUICK_SIDES = ("ako", "ps", "streaming", "allreduce", "auto")
 CHANGES = ((10, 100), (100, 10))
 CHANGE_SECONDS = {"cifar": 30, "digits": 8}
 CHANGING_SIDES = ("ako", "streaming", "allreduce", "auto")
-KILLED_SIDES = ("ako", "pairs", "ps", "streaming", "allreduce")
+KILLED_SIDES = ("ako", "pairs", "ps", "streaming", "allreduce", "auto")
 KILLED_RATE = 1000
 KILLED_RANK = 2
 OVERHEAD_SECONDS = 300  # at most
@@ -156,11 +157,15 @@ def compare(
     for task, mbit in dict.fromkeys((task, mbit) for task, mbit, _ in chosen):
         most = TASKS[task].seconds_max
         rows, times = {}, {}
-        for side in [side for t, m, side in chosen if (t, m) == (task, mbit)]:
-            trial = chosen[task, mbit, side]
-            # What does not reach the accuracy with the first seed is not run with the others.
-            count = 1 if trials.of(trial).seconds is None else seeds
-            records = [trials.of(replace(trial, seed=seed)) for seed in range(count)]
+        tuned = {side: trial for (t, m, side), trial in chosen.items() if (t, m) == (task, mbit)}
+        run = {side: trial for side, trial in tuned.items() if trial.mbit == mbit}
+        found = in_turns(trials, run, seeds)
+        for side, trial in tuned.items():
+            if side not in run:  # it failed with wider links
+                times[side], rows[side] = most, [most, "not run"]
+                figures[f"{task}_{side}_{mbit}_s"] = None
+                continue
+            records = found[side]
             times[side] = statistics.mean(record.seconds_or(most) for record in records)
             reached = sum(record.seconds is not None for record in records)
             rows[side] = row(trial, records, times[side])
@@ -174,6 +179,19 @@ def compare(
             others = min(seconds for side, seconds in times.items() if side != "auto")
             figures[f"{task}_auto_vs_best_{mbit}"] = round(times["auto"] / others, 3)
     return figures
+
+
+def in_turns(trials: Trials, tuned: dict[str, Trial], seeds: int) -> dict[str, list[Record]]:
+    """The outcomes of each side's trial with each seed but the search's, seed after seed."""
+    found: dict[str, list[Record]] = {side: [] for side in tuned}
+    for seed in range(1, 1 + seeds):
+        for side, trial in tuned.items():
+            searched = trials.known_of(trial)
+            if searched is None or searched.seconds is not None:
+                found[side].append(trials.of(replace(trial, seed=seed)))
+            elif seed == 1:
+                found[side].append(searched)
+    return found
 
 
 def row(trial: Trial, records: list[Record], seconds: float) -> list[Any]:
@@ -197,7 +215,7 @@ def changes(trials: Trials, task: str, seeds: int) -> dict[str, Any]:
             tuned = replace(trials.tuned(task, before, side), event=event)
             times[side] = statistics.mean(
                 trials.of(replace(tuned, seed=seed)).seconds_or(TASKS[task].seconds_max)
-                for seed in range(seeds)
+                for seed in range(1, 1 + seeds)
             )
             figures[f"{task}_{side}_{before}_then_{later}_s"] = round(times[side], 2)
         best = min(seconds for side, seconds in times.items() if side != "auto")
@@ -205,21 +223,20 @@ def changes(trials: Trials, task: str, seeds: int) -> dict[str, Any]:
     return figures
 
 
-def killed(trials: Trials, task: str, sides: Sequence[str], seeds: int) -> dict[str, Any]:
-    """One of the workers is killed."""
+def killed(trials: Trials, tuned: Sequence[Trial], seeds: int) -> dict[str, Any]:
+    """One of the workers is killed, in each of these."""
     figures: dict[str, Any] = {}
-    for side in sides:
-        tuned = trials.tuned(task, KILLED_RATE, side)
+    for trial in tuned:
         costs = []
-        for seed in range(seeds):
-            calm = trials.of(replace(tuned, seed=seed))
+        for seed in range(1, 1 + seeds):
+            calm = trials.of(replace(trial, seed=seed))
             if calm.seconds is None:
                 continue
-            instant = round(calm.seconds * (0.2 + 0.2 * (seed % 4)))
-            hurt = trials.of(replace(tuned, seed=seed, event=f"kill {instant}"))
+            instant = round(calm.seconds * (0.2 * (1 + (seed - 1) % 4)))
+            hurt = trials.of(replace(trial, seed=seed, event=f"kill {instant}"))
             if hurt.happened:
-                costs.append(hurt.seconds_or(TASKS[task].seconds_max) - calm.seconds)
-        name = f"{task}_{side}_kill_cost_s"
+                costs.append(hurt.seconds_or(TASKS[trial.task].seconds_max) - calm.seconds)
+        name = f"{trial.task}_{trial.side}_kill_cost_s"
         figures[name] = round(statistics.mean(costs), 1) if costs else None
     return figures
 
@@ -280,8 +297,8 @@ def main() -> None:
             return
         trials = kept if full else Trials(None, bench.run)
         for task in tasks:
+            find = kept.searched if full else kept.tuned
             if "compare" in arguments.parts:
-                find = kept.searched if full else kept.tuned
                 chosen = {
                     (task, mbit, side): find(task, mbit, side)
                     for mbit in sorted(rates, reverse=True)
@@ -291,8 +308,9 @@ def main() -> None:
             if "changes" in arguments.parts and full:
                 figures |= changes(trials, task, seeds)
             if "killed" in arguments.parts:
-                hurt = [side for side in KILLED_SIDES if side in sides]
-                figures |= killed(trials, task, hurt if full else hurt[:2], seeds)
+                hurt = [side for side in KILLED_SIDES if side in sides][: None if full else 2]
+                tuned = [find(task, KILLED_RATE, side) for side in hurt]
+                figures |= killed(trials, tuned, seeds)
         if "overhead" in arguments.parts:
             figures |= overhead(bench, stack)
     report(figures)

@@ -8,6 +8,8 @@ from typing import Any
 
 from lib.sync_work import TASKS
 
+LINK_BOUND_MBIT = 100
+
 
 @dataclass(frozen=True)
 class Side:
@@ -76,7 +78,7 @@ class Trial:
         side: A name of SIDES.
         rate: The learning rate.
         options: In place of the side's.
-        seed: Of weights and order.
+        seed: Of weights and order; 0 is the search's.
         event: What happens meanwhile: "", or "kill" or "limit MBIT" and after how many seconds.
     """
 
@@ -162,17 +164,20 @@ class Trials:
             )
         return self._records[trial.key]
 
+    def known_of(self, trial: Trial) -> Record | None:
+        """The trial's outcome, if it was run."""
+        return self._records.get(trial.key)
+
     def known(self) -> set[tuple[str, int]]:
         """The tasks and rates of trials that were run."""
         return {(task, mbit) for task, mbit, *_ in map(json.loads, self._records)}
 
     def known_best(self, task: str, mbit: int, side: str) -> Record | None:
         """The outcome of the side's best trial that was run."""
-        trial = self.tuned(task, mbit, side)
-        return self.of(trial) if trial.key in self._records else None
+        return self.known_of(self.tuned(task, mbit, side))
 
     def tuned(self, task: str, mbit: int, side: str) -> Trial:
-        """The best of the trials that were run with the first seed, or the search's beginning."""
+        """The best of the search's trials that were run, or the search's beginning."""
         first = Trial(task, mbit, side, TASKS[task].learning_rates[1])
         known = [Trial(*json.loads(key)) for key in self._records]
         known = [
@@ -191,18 +196,24 @@ class Trials:
         return max(trials, key=worth)
 
     def searched(self, task: str, mbit: int, side: str) -> Trial:
-        """The best of the search that every strategy gets, with the first seed.
+        """The best of the search that every strategy gets.
 
         From the task's second learning rate it goes to higher ones for as long as they are better,
         or else to lower ones. Then, with the best rate, parameter servers get other bounds and then
         other numbers and places of servers, and local steps twice as many of them. A trial ends
-        when one before it was faster. A side that did not reach the
-        accuracy with wider links is not run; what is returned is its best trial with those.
+        when one before it was faster.
+
+        A side that did not reach the accuracy with wider links is not run, and what is returned is
+        its best trial with those. Links that are wider than LINK_BOUND_MBIT say nothing of thinner
+        ones: it may be the processor that held the side up.
         """
-        for wider in sorted(rate for known, rate in self.known() if known == task and rate > mbit):
-            found = self.known_best(task, wider, side)
-            if found is not None and found.seconds is None:
-                return self.tuned(task, wider, side)
+        known = {rate for known, rate in self.known() if known == task}
+        for wider in sorted(rate for rate in known if mbit < rate <= LINK_BOUND_MBIT):
+            if self.known_best(task, wider, side) is None:
+                continue
+            found = self.searched(task, wider, side)  # A search that was broken off goes on here.
+            if self.of(found).seconds is None:
+                return found
         best = self._climbed(Trial(task, mbit, side, TASKS[task].learning_rates[1]))
         for changes in SIDES[side].searches:
             for change in changes(mbit):

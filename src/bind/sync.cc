@@ -85,7 +85,8 @@ std::unique_ptr<train::Strategy> Chosen::make() const {
                                    .fragments = option<uint64_t>("fragments"),
                                    .delay = option<uint64_t>("delay"),
                                    .outer_rate = option<double>("outer_rate"),
-                                   .outer_momentum = option<double>("outer_momentum")},
+                                   .outer_momentum = option<double>("outer_momentum"),
+                                   .begins_apart = option<bool>("begins_apart")},
         weights);
   }
   FOREBAY_CHECK(name == "allreduce");

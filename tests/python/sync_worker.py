@@ -203,19 +203,24 @@ def gradients_stay() -> Any:
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
     kinds: list[forebay.sync.Strategy] = [
-        forebay.sync.AllReduce(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), forebay.sync.AllReduce(),
         forebay.sync.Ako(), forebay.sync.Pairs(), forebay.sync.AllReduce(),
     ]  # fmt: skip
     made: list[list[float]] = []
+    shared: list[float] = []
 
     def next_kind(self: auto.Choices, seen: list[auto.Seen]) -> forebay.sync.Strategy | None:
-        return kinds.pop(0) if kinds and min(one.steps for one in seen) > 5 else None
+        # Local steps exchange each part of the model at least once.
+        steps = 30 if sync.strategy.name == "local" else 5
+        return kinds.pop(0) if kinds and min(one.steps for one in seen) > steps else None
 
     begin = Together._begin
 
-    def begin_and_note(self: Together) -> None:
+    def begin_and_note(self: Together, apart: bool) -> None:
         made.append([float(weights.detach().sum()) for weights in model.parameters()])
-        begin(self)
+        if kept := self._exchange.kept():
+            shared.extend(float(number) for number in kept["shared"][:100])
+        begin(self, apart)
 
     model = make_model()
     optimizer = sgd(model)
@@ -231,7 +236,7 @@ def changes() -> Any:
             steps += 1
         learn(model, optimizer, 200, steps)
         return {
-            "made": made, "steps": steps + 200, "stats": sync.stats(),
+            "made": made, "shared": shared, "steps": steps + 200, "stats": sync.stats(),
             "strategy": str(sync.strategy), "loss": loss_of(model),
         }  # fmt: skip
 

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,11 +16,12 @@ from forebay.sync.strategies import STRATEGIES, Ako, Strategy
 # Under this strategy links are measured, because it never waits.
 MEASURES = Ako()
 _LOOK_SECONDS = 0.5
-_MEASURE_SECONDS = 3.0
+_MEASURE_SECONDS = 2.0
 _MEASURE_STEPS = 10
 # How long what is seen of the job is averaged, and how often in turn it must be off, until the
 # links are measured again.
 _WINDOW_SECONDS = 4.0
+_WINDOW_STEPS = 10  # at least, so that one more or less does not matter
 _WINDOWS_OFF = 2
 _OFF = 1.4
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
@@ -75,11 +77,11 @@ class Window:
         if self._begin is None:
             self._begin = now, stats
         since, before = self._begin
-        if now - since >= _WINDOW_SECONDS:
+        steps = stats["steps"] - before["steps"]
+        if now - since >= _WINDOW_SECONDS and steps >= _WINDOW_STEPS:
             spent = stats["reducing_s"] - before["reducing_s"]
             summed = stats["reduced_bytes"] - before["reduced_bytes"]
-            steps = (stats["steps"] - before["steps"]) / (now - since)
-            self._rates = steps, summed / spent if spent else 0.0
+            self._rates = steps / (now - since), summed / spent if spent else 0.0
             self._begin = now, stats
         return self._rates
 
@@ -99,6 +101,7 @@ class Choices:
         self._measures = True
         self._not_before = 0.0  # the next decision
         self._patience = _CHOICE_SECONDS
+        self._is_settled = False  # a window has passed since the last choice or change
         self._usual: list[Seen] | None = None
         self._off = 0
         self._last: list[float] = []
@@ -119,7 +122,7 @@ class Choices:
 
     def changed(self, strategy: Strategy) -> None:
         """The change has been made."""
-        self._present, self._usual = strategy, None
+        self._present, self._usual, self._is_settled = strategy, None, False
 
     def called_off(self) -> None:
         """The change has not been made."""
@@ -138,7 +141,7 @@ class Choices:
         self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
         self._chosen, self._measures = strategy, False
         self._not_before = time.monotonic() + self._patience
-        self._usual, self._off = None, 0
+        self._usual, self._is_settled, self._off = None, False, 0
         self.said = _describe(conditions, strategy)
         return None if strategy == self._present else strategy
 
@@ -149,6 +152,9 @@ class Choices:
         if not all(new and new != old for new, old in zip(lately, before, strict=True)):
             return False  # not every process has had another window
         self._last = lately
+        if not self._is_settled:  # the change itself was in that window
+            self._is_settled = True
+            return False
         if self._usual is None:
             self._usual = seen
             return False
@@ -174,7 +180,7 @@ def _is_measured(one: Seen) -> bool:
 
 
 def _describe(conditions: Conditions, strategy: Strategy) -> str:
-    found = estimates(conditions)
+    found = estimates(conditions, strategy)
     best = found[0].seconds
     others = ", ".join(f"{one.strategy.name} {one.seconds / best:.2f}" for one in found)
     return (
@@ -246,7 +252,8 @@ class Auto:
             self._changed.notify_all()
         self._thread.join(seconds_max)
         if self._planned is not None and self._change_at is not None:
-            self._make_change(min(_CHANGE_SECONDS, max(0.0, until - time.monotonic())))
+            with suppress(TimeoutError, RuntimeError):  # this process ends all the same
+                self._make_change(min(_CHANGE_SECONDS, max(0.0, until - time.monotonic())))
 
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
@@ -328,7 +335,9 @@ class Auto:
             if self._ended:
                 return
             self._planned, self._change_at = strategy, None
-            self._pause_at = self._steps + 2
+            # Until then the others have seen the plan, too, so that nobody has to wait for that.
+            unseen = int(_LOOK_SECONDS * self._stats()["steps_per_s"])
+            self._pause_at = self._steps + 2 + unseen
             pause_at = self._pause_at
         self._store.set(f"ready {number} {self._rank}", str(pause_at))
         verdict = self._verdict(number)

@@ -18,9 +18,10 @@ _LINK_SHARE = 0.8
 _FRAGMENTS = 4
 _LOCAL_STEPS_LEAST = 16
 # Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
-# delay is that of float32 numbers, also where Ako sends fewer bytes.
-_AKO_MORE, _AKO_GROWTH = 0.065, 0.49
-_LOCAL_MORE, _LOCAL_GROWTH = 0.75, 0.1
+# delay is that of float32 numbers, also where Ako sends fewer bytes. Ako's steps take somewhat
+# longer than local ones, which its numbers contain.
+_AKO_MORE, _AKO_GROWTH = 0.75, 0.13
+_LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.5
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95
 
@@ -98,9 +99,9 @@ def _ako(conditions: Conditions) -> Estimate:
 
 def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
     exact = conditions.sum_s * conditions.steps_per_s / _LINK_SHARE
-    # In powers of two, and the present one where it still fits, so that noise does not change it.
-    steps = max(_LOCAL_STEPS_LEAST, 1 << math.ceil(math.log2(max(1.0, exact))))
-    if isinstance(present, LocalSteps) and 0.9 * exact <= present.steps <= 4 * exact:
+    steps = max(_LOCAL_STEPS_LEAST, _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
+    # The present number where it still fits, so that noise does not change it.
+    if isinstance(present, LocalSteps) and 0.9 * exact <= present.steps <= 1.5 * exact:
         steps = present.steps
     strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
     more = 1 + _LOCAL_MORE * steps**_LOCAL_GROWTH

@@ -102,7 +102,9 @@ class Sync:
         """What a checkpoint needs beside the model's and the optimizer's; each process calls it.
 
         It is the same in all processes, so rank 0 may write it: the outer momentum and the shared
-        weights of "local", and the momentum of "ps". The other strategies keep nothing.
+        weights of "local", and the momentum of "ps". The other strategies keep nothing. When "auto"
+        has just changed to "local", the shared weights are each process's own until their first
+        exchange; any of them is enough to go on from.
         """
         return self._together.state_dict()
 
@@ -161,7 +163,7 @@ class Sync:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        self.close(_FAILED_SECONDS if kind is not None else None)
 
 
 def attach(

@@ -12,13 +12,15 @@ from forebay import _core
 from forebay.sync.auto import MEASURES, Auto
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.rules import Rule
-from forebay.sync.strategies import ParameterServers, Strategy
+from forebay.sync.strategies import LocalSteps, ParameterServers, Strategy
 from forebay.sync.totals import Totals
 
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
 # A peer may have nothing to say for as long as it likes, and Gloo closes all connections when one
 # receive takes longer than this.
 _LINKS_TIMEOUT = datetime.timedelta(days=3650)
+# All end an exchange at the same step, and the slowest process may be some steps behind.
+_END_WAITS = 4
 _numbers = itertools.count()  # of the stores; every process makes the same ones in the same order
 
 
@@ -61,7 +63,7 @@ class Together:
         self._agree(f"{strategy} {description}")
         self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
-        self._begin()
+        self._begin(apart=False)
         self._auto: Auto | None = None
         if strategy is None and self.world_size > 1:
             self._auto = Auto(
@@ -80,10 +82,16 @@ class Together:
             )
         dist.broadcast(self._weights, 0, group=self.group)
 
-    def _begin(self) -> None:
-        """Begins an exchange by the present strategy."""
+    def _begin(self, apart: bool) -> None:
+        """Begins an exchange by the present strategy.
+
+        Args:
+            apart: Whether the processes' weights differ.
+        """
         strategy = self.strategy
         options = {"name": strategy.name, **strategy.options(self.world_size)}
+        if isinstance(strategy, LocalSteps):
+            options["begins_apart"] = apart
         gradient = self._gradient if strategy.takes_gradients else torch.empty(0)
         self._exchange = _core.Exchange(
             {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
@@ -96,21 +104,27 @@ class Together:
         self._links = Links(self._exchange, boxes, self.group)
 
     def _change(self, strategy: Strategy, seconds_max: float) -> None:
-        """Goes on with another strategy and the mean of all weights; all processes do the same."""
-        if not self._links.close(seconds_max):
+        """Goes on with another strategy and the mean of all weights; all processes do the same.
+
+        Local steps take the mean in their first exchanges, while the training goes on.
+        """
+        end_seconds = min(seconds_max, _END_WAITS * self._wait_seconds)
+        if not self._links.close(end_seconds):
             raise TimeoutError(
-                f"sync: other processes did not end their exchange within {seconds_max:.0f} s, "
+                f"sync: other processes did not end their exchange within {end_seconds:.0f} s, "
                 f"when the strategy changed from {self.strategy} to {strategy}"
             )
         self._exchange.settle()
-        mean = self._weights / self.world_size
-        dist.all_reduce(mean, group=self.group, async_op=True).wait(
-            datetime.timedelta(seconds=max(1.0, seconds_max))
-        )
-        self._weights.copy_(mean)
+        begins_apart = isinstance(strategy, LocalSteps)
+        if not begins_apart:
+            mean = self._weights / self.world_size
+            dist.all_reduce(mean, group=self.group, async_op=True).wait(
+                datetime.timedelta(seconds=max(1.0, seconds_max))
+            )
+            self._weights.copy_(mean)
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
-        self._begin()
+        self._begin(begins_apart)
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""

@@ -51,7 +51,6 @@ std::vector<Range> united(std::vector<Range> ranges) {
 
 Ako::Ako(const Options& options, std::span<const float> weights)
     : options_(options),
-      share_(1 / static_cast<float>(options.processes)),
       alive_(options.processes),
       sum_(weights.size()),
       received_(weights.size()) {
@@ -86,9 +85,10 @@ Status Ako::before_update(std::span<float> gradient) {
   if (!all_finite(gradient)) return not_finite(step_);
   if (options_.of == Of::kUpdates) return {};
   FOREBAY_CHECK(gradient.size() == sum_.size());
+  const float share = 1 / static_cast<float>(alive_);
   for (size_t i = 0; i < gradient.size(); ++i) {
     sum_[i] += gradient[i];
-    gradient[i] = (gradient[i] + received_[i]) * share_;
+    gradient[i] = (gradient[i] + received_[i]) * share;
     received_[i] = 0;
   }
   end_step();
@@ -202,7 +202,6 @@ Status Ako::lost(uint32_t peer) {
   link.is_gone = true;
   link.sent_sum = {};
   --alive_;
-  share_ = 1 / static_cast<float>(alive_);
   return {};
 }
 

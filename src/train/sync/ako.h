@@ -73,7 +73,6 @@ class Ako final : public Strategy {
   void forget_sums();
 
   const Options options_;
-  float share_;  // of each process that is alive
   uint32_t alive_;
   uint64_t step_ = 0;
   // The sum of all own gradients or updates. A sum of updates is the weights less base_, and is

@@ -18,6 +18,7 @@ enum class Encoding : uint8_t {
   kTop,
 };
 inline constexpr Encoding kLastEncoding = Encoding::kTop;
+// How many numbers share a scale.
 inline constexpr size_t kEncodedBlock = 256;
 
 // The bytes of so many numbers.

@@ -204,7 +204,11 @@ Bytes Exchange::pack(Link& link, Outgoing out) {
 
 size_t Exchange::message_bytes_max() const {
   const auto floats = std::min<size_t>(weights_.size(), base::kSliceFloatsMax);
-  return kMessageHeaderBytes + floats * sizeof(float);
+  size_t most = 0;  // of one number int8 has more bytes than float32
+  for (int encoding = 0; encoding <= static_cast<int>(kLastEncoding); ++encoding) {
+    most = std::max(most, encoded_bytes(static_cast<Encoding>(encoding), floats));
+  }
+  return kMessageHeaderBytes + most;
 }
 
 // Leaves the payload of `message`.

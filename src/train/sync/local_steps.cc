@@ -17,7 +17,8 @@ LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
                 options.delay < options.steps / options.fragments);
 }
 
-Range LocalSteps::fragment(uint64_t number) const {
+Range LocalSteps::fragment() const {
+  const uint64_t number = exchanges_ % options_.fragments;
   const uint64_t begin = options_.floats * number / options_.fragments;
   return {.begin = begin, .count = options_.floats * (number + 1) / options_.fragments - begin};
 }
@@ -33,11 +34,15 @@ void LocalSteps::after_update(std::span<float> weights) {
 }
 
 void LocalSteps::start(std::span<const float> weights) {
-  const Range range = fragment(next_fragment_);
+  const Range range = fragment();
+  if (range.count == 0) {  // there are more fragments than numbers
+    ++exchanges_;
+    return;
+  }
   const auto processes = static_cast<float>(options_.processes);
   for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
     started_[i] = weights[i];
-    moved_[i] = (shared_[i] - weights[i]) / processes;
+    moved_[i] = ((takes_mean() ? 0 : shared_[i]) - weights[i]) / processes;
   }
   started_step_ = step_;
   is_summed_ = false;
@@ -47,21 +52,25 @@ void LocalSteps::start(std::span<const float> weights) {
 std::span<float> LocalSteps::next_reduction() {
   if (state_ != State::kReady) return {};
   state_ = State::kInSum;
-  const Range range = fragment(next_fragment_);
+  const Range range = fragment();
   return std::span<float>(moved_).subspan(range.begin, range.count);
 }
 
 void LocalSteps::apply(std::span<float> weights) {
-  const Range range = fragment(next_fragment_);
+  const Range range = fragment();
   const auto rate = static_cast<float>(options_.outer_rate);
   const auto momentum = static_cast<float>(options_.outer_momentum);
   for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
-    momentum_[i] = momentum * momentum_[i] + moved_[i];
-    shared_[i] -= rate * (moved_[i] + momentum * momentum_[i]);
+    if (takes_mean()) {
+      shared_[i] = -moved_[i];
+    } else {
+      momentum_[i] = momentum * momentum_[i] + moved_[i];
+      shared_[i] -= rate * (moved_[i] + momentum * momentum_[i]);
+    }
     // What this process has learned since the fragment was started stays.
     weights[i] = shared_[i] + (weights[i] - started_[i]);
   }
-  next_fragment_ = (next_fragment_ + 1) % options_.fragments;
+  ++exchanges_;
   state_ = State::kIdle;
 }
 

@@ -21,8 +21,11 @@ class LocalSteps final : public Strategy {
     uint64_t delay = 0;      // local steps that the sum may take, fewer than steps / fragments
     double outer_rate = 0.7;
     double outer_momentum = 0.9;
+    // Whether the first weights differ from process to process: then the first exchange of each
+    // fragment takes their mean, and the outer optimiser begins with the second one.
+    bool begins_apart = false;
   };
-  // `weights` are the first weights, the same in all processes.
+  // `weights` are the first weights, the same in all processes unless it begins apart.
   LocalSteps(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override { return is_due() && !is_summed_; }
@@ -43,7 +46,9 @@ class LocalSteps final : public Strategy {
  private:
   enum class State { kIdle, kReady, kInSum };
 
-  Range fragment(uint64_t number) const;
+  // The fragment whose turn it is.
+  Range fragment() const;
+  bool takes_mean() const { return options_.begins_apart && exchanges_ < options_.fragments; }
   // Whether the fragment in flight shall be applied after the present step.
   bool is_due() const {
     return state_ != State::kIdle && step_ + 1 > started_step_ + options_.delay;
@@ -53,14 +58,16 @@ class LocalSteps final : public Strategy {
 
   const Options options_;
   uint64_t step_ = 0;
-  uint64_t next_fragment_ = 0;
+  uint64_t exchanges_ = 0;  // that were applied
   State state_ = State::kIdle;
   bool is_summed_ = false;
   uint64_t started_step_ = 0;
   std::vector<float> shared_;    // the model that all processes share
   std::vector<float> momentum_;  // of the outer optimiser
   std::vector<float> started_;   // the weights when their fragment was last started
-  std::vector<float> moved_;     // shared_ - started_, then the mean of all processes'
+  // (shared_ - started_) / processes, and then the sum of all processes'. Where an exchange takes
+  // the mean of all weights, shared_ counts as zero.
+  std::vector<float> moved_;
 };
 
 }  // namespace forebay::train

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace forebay::train {
 namespace {
 
@@ -28,6 +30,58 @@ TEST(LocalSteps, WhatWasSummedIsNotLostAtTheEnd) {
   EXPECT_EQ(weights, (std::vector<float>{3, 4}));
   local.settle(weights);
   EXPECT_EQ(weights, (std::vector<float>{3, 4}));
+}
+
+// Weights that differ at first come together by the first exchange of each fragment, without the
+// outer optimiser.
+TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
+  const std::array<std::vector<float>, 2> first = {{{1, 2, 3, 4}, {5, 8, 11, 14}}};
+  std::array<std::vector<float>, 2> weights = first;
+  std::vector<LocalSteps> both;
+  for (const auto& own : weights) {
+    both.emplace_back(
+        LocalSteps::Options{
+            .processes = 2, .floats = 4, .steps = 4, .fragments = 2, .begins_apart = true},
+        own);
+  }
+  const auto exchange = [&] {
+    for (size_t i = 0; i < 2; ++i) both[i].after_update(weights[i]);
+    for (size_t i = 0; i < 2; ++i) both[i].after_update(weights[i]);
+    const std::span<float> a = both[0].next_reduction();
+    const std::span<float> b = both[1].next_reduction();
+    for (size_t i = 0; i < a.size(); ++i) a[i] = b[i] = a[i] + b[i];
+    for (LocalSteps& one : both) one.reduced();
+  };
+  exchange();
+  // Until then a checkpoint has this process's own weights.
+  EXPECT_EQ(both[0].kept()[0].floats[2], 3);
+  weights[1][0] += 10;  // what is learned meanwhile stays
+  exchange();
+  EXPECT_EQ(weights[0], (std::vector<float>{3, 5, 3, 4}));
+  EXPECT_EQ(weights[1], (std::vector<float>{13, 5, 11, 14}));
+  exchange();
+  EXPECT_EQ(weights[0], (std::vector<float>{3, 5, 7, 9}));
+  EXPECT_EQ(weights[1], (std::vector<float>{13, 5, 7, 9}));
+  // From the second exchange on the outer optimiser applies what they have moved: 5 on average.
+  exchange();
+  for (const auto& own : weights) {
+    EXPECT_FLOAT_EQ(own[0], 3 + 0.7F * (5 + 0.9F * 5));
+    EXPECT_EQ(own[1], 5);
+  }
+}
+
+TEST(LocalSteps, MayHaveMoreFragmentsThanThereAreNumbers) {
+  std::vector<float> weights = {1};
+  LocalSteps local({.processes = 2, .floats = 1, .steps = 4, .fragments = 4}, weights);
+  int sums = 0;
+  for (int step = 0; step < 8; ++step) {
+    ASSERT_FALSE(local.must_wait());
+    local.after_update(weights);
+    if (local.next_reduction().empty()) continue;
+    local.reduced();
+    ++sums;
+  }
+  EXPECT_EQ(sums, 2);
 }
 
 }  // namespace
