@@ -24,6 +24,7 @@ if [ -x "$build/src/train/train_test" ]; then
 fi
 part "PyTorch finds it" "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
 part "Python" "$python" -m pytest -q tests/python/test_devices.py tests/python/test_batch_decoder.py
+part "several processes" "$python" -m pytest -q tests/python/test_sync.py -k another_memory
 for tool in memcheck racecheck initcheck synccheck; do
   part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "${kernels[@]}"
 done

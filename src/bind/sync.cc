@@ -190,6 +190,8 @@ void bind_steps(nb::class_<Exchange>& bound) {
           "Refuses a gradient that is not finite, where the exchange was made without its place.")
       .def("before_update",
            [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
+      .def_prop_ro("wants_weights", &Exchange::wants_weights,
+                   "Whether after_update() looks at the weights in this step.")
       .def("after_update",
            [](Exchange& self) { check(waiting([&] { return self.after_update(); })); })
       .def("set_rules", &set_rules, nb::arg("rules"),

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 import forebay.sync
-from forebay.sync import auto
+from forebay.sync import auto, numbers
 from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
@@ -63,8 +63,9 @@ def sgd(model: nn.Module) -> torch.optim.SGD:
 
 
 def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0) -> None:
+    device = next(model.parameters()).device
     for step in range(first, first + steps):
-        x, y = batch(1000 * (step + 1) + dist.get_rank())
+        x, y = (part.to(device) for part in batch(1000 * (step + 1) + dist.get_rank()))
         optimizer.zero_grad()
         functional.cross_entropy(model(x), y).backward()
         optimizer.step()
@@ -198,6 +199,38 @@ def gradients_stay() -> Any:
         weights[1].grad = torch.full((1,), float("inf")).expand_as(weights[1])
         said = refused(optimizer.step)
     return {"same": same, "said": said}
+
+
+def in_another_memory() -> Any:
+    """Models that lie on a GPU where there is one, and else are treated as if they did."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    attach = forebay.sync.attach
+    strategies = (
+        "allreduce", forebay.sync.Ako(), forebay.sync.Ako(of="gradients"), "ps", "pairs",
+        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+    )  # fmt: skip
+    found: dict[str, Any] = {"losses": []}
+    with mock.patch.object(numbers, "is_of_host", lambda tensor: False):
+        theirs, ours = make_model(), make_model().to(device)
+        wrapped = nn.parallel.DistributedDataParallel(theirs)
+        learn(wrapped, sgd(theirs), 5)
+        optimizer = sgd(ours)
+        with attach(ours, optimizer, "allreduce"):
+            learn(ours, optimizer, 5)
+        apart = [a - b for a, b in zip(weights_of(theirs), weights_of(ours), strict=True)]
+        found["apart"] = max(map(abs, apart))
+        for strategy in strategies:
+            model = make_model().to(device)
+            optimizer = sgd(model)
+            with attach(model, optimizer, strategy):
+                learn_side_by_side(model, optimizer, 200)
+            found["losses"].append(loss_of(model.cpu()))
+        optimizer = sgd(ours)
+        with attach(ours, optimizer, "pairs"):
+            weight = next(ours.parameters())
+            weight.grad = torch.full_like(weight, float("inf"))
+            found["said"] = refused(optimizer.step)
+    return found
 
 
 def changes() -> Any:

@@ -17,7 +17,7 @@ WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
     "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "gradients_stay",
-    "changes", "ends_apart",
+    "in_another_memory", "changes", "ends_apart",
 )  # fmt: skip
 
 
@@ -83,6 +83,14 @@ def test_gradients_stay_where_they_are(found: list[dict[str, Any]]):
         assert own["said"].startswith("ValueError: sync: the gradient of step 3 is not finite")
 
 
+def test_a_model_may_lie_in_another_memory(found: list[dict[str, Any]]):
+    for rank in found:
+        own = rank["in_another_memory"]
+        assert own["apart"] < 1e-5
+        assert max(own["losses"]) < 1.2  # by chance: 1.6
+        assert own["said"].startswith("ValueError: sync: the gradient of step 0 is not finite")
+
+
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     changes = [rank["changes"] for rank in found]
     # The same weights in all processes, but at the first change, to local steps, which take the
@@ -106,7 +114,7 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
         "name": "ValueError: sync: strategy is 'gossip', but must be one of",
         "missing": "ValueError: sync: the optimizer does not hold these parameters: ['1.bias'",
         "adam": "ValueError: sync: the strategy ps needs torch.optim.SGD, not Adam",
-        "double": "ValueError: sync: parameter 1.weight is torch.float64 on cpu",
+        "double": "ValueError: sync: parameter 1.weight is torch.float64; only float32 is",
         "wider": "ValueError: sync: ranks [1] differ from rank 0",
         "strategies": "ValueError: sync: ranks [1] differ from rank 0 in the strategy",
         "server": "ValueError: servers is 2, but must be from 0 to 1",

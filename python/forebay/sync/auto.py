@@ -23,7 +23,7 @@ _MEASURE_STEPS = 10
 _WINDOW_SECONDS = 4.0
 _WINDOW_STEPS = 10  # at least, so that one more or less does not matter
 _WINDOWS_OFF = 2
-_OFF = 1.4
+_OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}  # by which factor
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
 _CHOICE_SECONDS = 20.0
 _CHOICE_SECONDS_MAX = 300.0
@@ -158,14 +158,11 @@ class Choices:
         if self._usual is None:
             self._usual = seen
             return False
-        pairs = [
-            (
-                min(getattr(one, name) for one in seen),
-                min(getattr(one, name) for one in self._usual),
-            )
-            for name in ("lately", "bytes_per_s", "sums_per_s")
-        ]
-        off = any(a and b and not 1 / _OFF < a / b < _OFF for a, b in pairs)
+        off = False
+        for name, factor in _OFF.items():
+            now = min(getattr(one, name) for one in seen)
+            usual = min(getattr(one, name) for one in self._usual)
+            off |= now > 0 and usual > 0 and not 1 / factor < now / usual < factor
         self._off = self._off + 1 if off else 0
         return self._off >= _WINDOWS_OFF
 

@@ -17,12 +17,13 @@ class Layout:
         model: Its parameters that require gradients are meant.
 
     Attributes:
-        weights: float32 [numbers], in the order of model.parameters().
+        weights: float32 [numbers], in the order of model.parameters(), where the model lies.
         gradient: The same for gradients; it holds none until they are moved there.
         sizes: How many numbers each parameter has.
 
     Raises:
-        ValueError: The model has no such parameters, or one that is not dense float32 on a CPU.
+        ValueError: The model has no such parameters, or one that is not dense float32, or they lie
+            on several devices.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -34,8 +35,12 @@ class Layout:
         self.parameters = [parameter for _, parameter in named]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         total = sum(self.sizes)
-        self.weights = torch.zeros(total)
-        self.gradient = torch.empty(total)
+        devices = {parameter.device for parameter in self.parameters}
+        if len(devices) > 1:
+            listed = ", ".join(sorted(map(str, devices)))
+            raise ValueError(f"sync: the model lies on several devices ({listed}); it must be one")
+        self.weights = torch.zeros(total, device=devices.pop())
+        self.gradient = torch.empty_like(self.weights)
         self._views: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._begins: list[int] = []
         begin = 0
@@ -132,11 +137,8 @@ class Layout:
 
 
 def _check(name: str, parameter: torch.Tensor) -> None:
-    if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-        raise ValueError(
-            f"sync: parameter {name} is {parameter.dtype} on {parameter.device}; only float32 on a "
-            "CPU is supported"
-        )
+    if parameter.dtype != torch.float32:
+        raise ValueError(f"sync: parameter {name} is {parameter.dtype}; only float32 is supported")
     if not any(parameter.is_contiguous(memory_format=order) for order in _orders(parameter)):
         raise ValueError(
             f"sync: parameter {name} has strides {parameter.stride()}; only contiguous and "

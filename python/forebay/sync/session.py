@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from forebay.sync.layout import Layout
+from forebay.sync.numbers import Numbers
 from forebay.sync.rules import Rules
 from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
 from forebay.sync.together import Together
@@ -35,12 +36,12 @@ class Sync:
         self._rules = None
         if isinstance(strategy, ParameterServers):
             self._rules = Rules(optimizer, self._layout)
-        self._together = Together(
-            self._layout.weights, self._layout.gradient, self._layout.sizes,
-            strategy, wait_seconds, self._layout.fingerprint(),
-        )  # fmt: skip
+        numbers = Numbers(self._layout.weights, self._layout.gradient, self._layout.sizes)
+        self._together = Together(numbers, strategy, wait_seconds, self._layout.fingerprint())
         for buffer in model.buffers():
-            dist.broadcast(buffer, 0, group=self._together.group)
+            own = buffer.cpu()
+            dist.broadcast(own, 0, group=self._together.group)
+            buffer.copy_(own)
         self._is_open = True
         self._holds_back = False
         self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
@@ -181,8 +182,8 @@ def attach(
     with DistributedDataParallel, because gradients of all processes are averaged.
 
     Args:
-        model: Its parameters must be float32 on a CPU. It is not wrapped in
-            DistributedDataParallel.
+        model: Its parameters must be float32 and all lie in one memory, the host's or a GPU's. It
+            is not wrapped in DistributedDataParallel.
         optimizer: Any optimizer over all parameters of the model that require gradients; for
             parameter servers, torch.optim.SGD.
         strategy: "auto": what suits the links, which are measured; rank 0 says in one line what it

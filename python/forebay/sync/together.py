@@ -11,6 +11,7 @@ import torch.distributed as dist
 from forebay import _core
 from forebay.sync.auto import MEASURES, Auto
 from forebay.sync.links import Links, Mailboxes
+from forebay.sync.numbers import Numbers
 from forebay.sync.rules import Rule
 from forebay.sync.strategies import LocalSteps, ParameterServers, Strategy
 from forebay.sync.totals import Totals
@@ -28,9 +29,7 @@ class Together:
     """Joins this process's numbers to those of all others; each process makes one, and the same.
 
     Args:
-        weights: float32 [numbers] on a CPU; those of rank 0 come into all of them.
-        gradient: The same for gradients, where the strategy takes them.
-        sizes: How many numbers each tensor has of those that follow each other there.
+        numbers: The weights of rank 0 come into all of them.
         strategy: None: what suits the links, and changes with them.
         wait_seconds: How long a step waits for other processes at most.
         description: What all processes must have in common.
@@ -47,9 +46,7 @@ class Together:
 
     def __init__(
         self,
-        weights: torch.Tensor,
-        gradient: torch.Tensor,
-        sizes: list[int],
+        numbers: Numbers,
         strategy: Strategy | None,
         wait_seconds: float,
         description: str,
@@ -57,7 +54,7 @@ class Together:
         self.strategy = strategy or MEASURES
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.strategy.options(self.world_size)  # may refuse
-        self._weights, self._gradient, self._sizes = weights, gradient, sizes
+        self._numbers = numbers
         self._wait_seconds = wait_seconds
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
         self._agree(f"{strategy} {description}")
@@ -68,7 +65,7 @@ class Together:
         if strategy is None and self.world_size > 1:
             self._auto = Auto(
                 _own_store(), self.rank, self.world_size,
-                weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
+                numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
             )  # fmt: skip
 
     def _agree(self, own: str) -> None:
@@ -80,7 +77,9 @@ class Together:
                 f"sync: ranks {others} differ from rank 0 in the strategy, or in names, shapes or "
                 "memory layouts of the model's parameters"
             )
-        dist.broadcast(self._weights, 0, group=self.group)
+        self._numbers.fetch_weights()
+        dist.broadcast(self._numbers.weights, 0, group=self.group)
+        self._numbers.put_weights()
 
     def _begin(self, apart: bool) -> None:
         """Begins an exchange by the present strategy.
@@ -88,14 +87,14 @@ class Together:
         Args:
             apart: Whether the processes' weights differ.
         """
-        strategy = self.strategy
+        strategy, numbers = self.strategy, self._numbers
         options = {"name": strategy.name, **strategy.options(self.world_size)}
         if isinstance(strategy, LocalSteps):
             options["begins_apart"] = apart
-        gradient = self._gradient if strategy.takes_gradients else torch.empty(0)
+        gradient = numbers.gradient if strategy.takes_gradients else torch.empty(0)
         self._exchange = _core.Exchange(
-            {**options, "sizes": self._sizes, "wait_s": self._wait_seconds},
-            self.rank, self.world_size, gradient.numpy(), self._weights.numpy(),
+            {**options, "sizes": numbers.sizes, "wait_s": self._wait_seconds},
+            self.rank, self.world_size, gradient.numpy(), numbers.weights.numpy(),
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
             group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
@@ -114,21 +113,24 @@ class Together:
                 f"sync: other processes did not end their exchange within {end_seconds:.0f} s, "
                 f"when the strategy changed from {self.strategy} to {strategy}"
             )
+        weights = self._numbers.weights
+        self._numbers.fetch_weights()
         self._exchange.settle()
         begins_apart = isinstance(strategy, LocalSteps)
         if not begins_apart:
-            mean = self._weights / self.world_size
+            mean = weights / self.world_size
             dist.all_reduce(mean, group=self.group, async_op=True).wait(
                 datetime.timedelta(seconds=max(1.0, seconds_max))
             )
-            self._weights.copy_(mean)
+            weights.copy_(mean)
+        self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
         self._begin(begins_apart)
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""
-        if self.strategy.name == "allreduce":
+        if self.strategy.name == "allreduce" and not self._numbers.are_copies:
             self._exchange.gradient_ready(begin, count)
 
     def set_rules(self, rules: list[Rule]) -> None:
@@ -139,17 +141,27 @@ class Together:
         """The gradient is complete: leaves in its place what the optimizer shall apply.
 
         Args:
-            gradients: All parts of it, float32 [numbers] on a CPU, for a strategy that does not
-                take gradients. None: it lies in `gradient` all the same.
+            gradients: All parts of it, float32 [numbers], for a strategy that does not take
+                gradients. None: it lies in its place all the same.
         """
-        if not self.strategy.takes_gradients:
-            parts = (self._gradient,) if gradients is None else gradients
-            self._exchange.check_gradient([part.numpy() for part in parts])
+        numbers = self._numbers
+        if self.strategy.takes_gradients:
+            numbers.fetch_gradient()
+            self._exchange.before_update()
+            numbers.put_gradient()
+            return
+        parts = numbers.checkable((numbers.gradient,) if gradients is None else gradients)
+        self._exchange.check_gradient([part.numpy() for part in parts])
         self._exchange.before_update()
 
     def after_update(self) -> None:
         """The optimizer has applied it."""
+        wants_weights = self._exchange.wants_weights
+        if wants_weights:
+            self._numbers.fetch_weights()
         self._exchange.after_update()
+        if wants_weights:
+            self._numbers.put_weights()
         if self._auto is not None:
             self._auto.after_step()
 
@@ -180,7 +192,9 @@ class Together:
         if self._auto is not None:
             self._auto.close(seconds_max)
         have_ended = self._links.close(seconds_max)
+        self._numbers.fetch_weights()
         self._exchange.settle()
+        self._numbers.put_weights()
         return have_ended
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from forebay.sync.numbers import Numbers
 from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
 from forebay.sync.together import Together
 
@@ -47,10 +48,8 @@ class Job:
 
     def begin(self, weights: "np.typing.NDArray[Any]", gradient: Any, sizes: list[int]) -> None:
         """Joins the numbers, which stay where they are."""
-        self._together = Together(
-            torch.from_numpy(weights), torch.from_numpy(gradient), sizes,
-            self._strategy, _WAIT_SECONDS, str(sizes),
-        )  # fmt: skip
+        numbers = Numbers(torch.from_numpy(weights), torch.from_numpy(gradient), sizes)
+        self._together = Together(numbers, self._strategy, _WAIT_SECONDS, str(sizes))
         self.before_update = self._together.before_update
         self.after_update = self._together.after_update
 

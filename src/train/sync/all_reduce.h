@@ -19,6 +19,7 @@ class AllReduce final : public Strategy {
   void gradient_done(std::span<float> gradient) override;
   bool must_wait() const override;
   Status before_update(std::span<float> gradient) override;
+  bool wants_weights() const override { return false; }
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;
   void reduced() override { ++done_; }

@@ -87,6 +87,11 @@ Status Exchange::wait_for_peers() {
   return failure_;
 }
 
+bool Exchange::wants_weights() const {
+  const MutexLock lock(mutex_);
+  return strategy_->wants_weights();
+}
+
 Status Exchange::after_update() {
   const MutexLock lock(mutex_);
   // before_update() may have made slices due, and the wait may be for their answers.

@@ -68,6 +68,8 @@ class Exchange {
   // strategy's; fail()'s; kTimedOut when peers did not come in time and the strategy cannot go on
   // without them.
   Status before_update();
+  // Whether after_update() looks at the weights in this step.
+  bool wants_weights() const;
   // Errors: the same but the strategy's.
   Status after_update();
 

@@ -29,8 +29,9 @@ Status LocalSteps::before_update(std::span<float> gradient) {
 
 void LocalSteps::after_update(std::span<float> weights) {
   if (is_due()) apply(weights);
+  const bool starts = state_ == State::kIdle && starts_next();
   ++step_;
-  if (state_ == State::kIdle && step_ % (options_.steps / options_.fragments) == 0) start(weights);
+  if (starts) start(weights);
 }
 
 void LocalSteps::start(std::span<const float> weights) {

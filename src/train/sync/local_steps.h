@@ -30,6 +30,7 @@ class LocalSteps final : public Strategy {
 
   bool must_wait() const override { return is_due() && !is_summed_; }
   Status before_update(std::span<float> gradient) override;
+  bool wants_weights() const override { return is_due() || starts_next(); }
   void after_update(std::span<float> weights) override;
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;
@@ -53,6 +54,8 @@ class LocalSteps final : public Strategy {
   bool is_due() const {
     return state_ != State::kIdle && step_ + 1 > started_step_ + options_.delay;
   }
+  // Whether a fragment is started after the present step, unless one is in flight.
+  bool starts_next() const { return (step_ + 1) % (options_.steps / options_.fragments) == 0; }
   void start(std::span<const float> weights);
   void apply(std::span<float> weights);
 

@@ -65,6 +65,8 @@ class Strategy {
   // something else may get none. Errors: kInvalid for a gradient that must not be sent, because it
   // is not finite.
   virtual Status before_update(std::span<float> gradient) = 0;
+  // Whether after_update() looks at the weights in this step.
+  virtual bool wants_weights() const { return true; }
   // The optimiser has applied it.
   virtual void after_update(std::span<float> /*weights*/) {}
 
