@@ -7,6 +7,14 @@
 
 namespace forebay::train {
 
+namespace {
+
+// So much may be pushed ahead of its answers, in the link's largest messages. Gradients that wait
+// longer for their turn are better merged here than queued at a server.
+constexpr uint64_t kUnansweredMessages = 2;
+
+}  // namespace
+
 ParameterServers::ParameterServers(Options options, std::span<const float> weights)
     : options_(std::move(options)),
       weights_(weights.begin(), weights.end()),
@@ -84,7 +92,8 @@ void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const f
 bool ParameterServers::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
   Peer& to = peers_[peer];
   if (to.is_gone) return false;
-  const bool can_push = to.pushed && to.pushed->due() > 0;
+  const bool can_push =
+      to.pushed && to.pushed->due() > 0 && to.unanswered < kUnansweredMessages * floats_max;
   if (to.to_answer.empty() && !can_push) return false;
   to.answers = !to.to_answer.empty() && !(to.answers && can_push);
   if (to.answers) {
@@ -118,6 +127,7 @@ void ParameterServers::push(Peer& server, uint64_t floats_max, Outgoing* out) {
                  .count = static_cast<uint32_t>(range.count)};
   append(pushed, &out->bytes);
   std::fill(pushed.begin(), pushed.end(), 0);
+  server.unanswered += range.count;
 }
 
 namespace {
@@ -143,6 +153,7 @@ Status ParameterServers::received(const MessageHeader& header, std::span<const f
   std::copy(floats.begin(), floats.end(), weights_.begin() + static_cast<ptrdiff_t>(range.begin));
   from.answered->add_due(range.count);
   from.answered->take(range.count, header.step);
+  from.unanswered -= std::min(from.unanswered, range.count);
   return {};
 }
 

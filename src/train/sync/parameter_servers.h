@@ -48,6 +48,7 @@ class ParameterServers final : public Strategy {
     std::optional<Range> part;       // what it holds, if it is a server
     std::optional<Rounds> pushed;    // this process's gradients for it
     std::optional<Rounds> answered;  // what it has answered with new weights
+    uint64_t unanswered = 0;         // numbers of gradients that it has not answered yet
     std::deque<Question> to_answer;  // it has sent gradients for these
     // Whether the last message to it was an answer. Answers and gradients take turns: a worker that
     // asks all the time would else keep this process from sending gradients itself.

@@ -27,5 +27,24 @@ TEST(ParameterServers, AnswersAndGradientsTakeTurns) {
             (std::vector{kAnswer, kSlice, kAnswer, kSlice, kAnswer, kAnswer, kAnswer, kAnswer}));
 }
 
+// What waits at home is merged with what comes later; what waits at a server only becomes old.
+TEST(ParameterServers, GradientsWaitUntilEarlierOnesAreAnswered) {
+  constexpr uint32_t kFloats = 8;
+  constexpr uint32_t kMessage = 2;
+  ParameterServers own({.rank = 0, .processes = 2, .servers = {1}}, std::vector<float>(kFloats));
+  std::vector<float> gradient(kFloats, 1);
+  ASSERT_TRUE(own.before_update(gradient).ok());
+  const auto sends = [&] {
+    int messages = 0;
+    for (Outgoing out; own.next(1, kMessage, &out); out = {}) ++messages;
+    return messages;
+  };
+  EXPECT_EQ(sends(), 2);
+  const MessageHeader answer = {
+      .kind = MessageHeader::Kind::kAnswer, .sender = 1, .step = 1, .begin = 0, .count = kMessage};
+  ASSERT_TRUE(own.received(answer, std::vector<float>(kMessage)).ok());
+  EXPECT_EQ(sends(), 1);
+}
+
 }  // namespace
 }  // namespace forebay::train
