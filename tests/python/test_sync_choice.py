@@ -106,13 +106,15 @@ def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
     assert found is None or found != AllReduce()
 
 
-def test_a_job_that_was_held_up_by_a_change_is_not_taken_for_one_that_became_faster(clock: Clock):
+def test_noise_of_sums_is_no_change_of_links(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
     assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
-    assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
-    assert windows(choices, CALM, 5) == [None] * 5
+    summing = replace(CALM, sums_per_s=1e7)
+    assert windows(choices, summing, 3) == [None] * 3
+    assert windows(choices, replace(summing, sums_per_s=1.7e7), 5) == [None] * 5
+    assert windows(choices, replace(summing, sums_per_s=3e7), 2)[-1] == auto.MEASURES
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):

@@ -101,7 +101,6 @@ class Choices:
         self._measures = True
         self._not_before = 0.0  # the next decision
         self._patience = _CHOICE_SECONDS
-        self._is_settled = False  # a window has passed since the last choice or change
         self._usual: list[Seen] | None = None
         self._off = 0
         self._last: list[float] = []
@@ -122,7 +121,7 @@ class Choices:
 
     def changed(self, strategy: Strategy) -> None:
         """The change has been made."""
-        self._present, self._usual, self._is_settled = strategy, None, False
+        self._present, self._usual = strategy, None
 
     def called_off(self) -> None:
         """The change has not been made."""
@@ -141,7 +140,7 @@ class Choices:
         self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
         self._chosen, self._measures = strategy, False
         self._not_before = time.monotonic() + self._patience
-        self._usual, self._is_settled, self._off = None, False, 0
+        self._usual, self._off = None, 0
         self.said = _describe(conditions, strategy)
         return None if strategy == self._present else strategy
 
@@ -152,9 +151,6 @@ class Choices:
         if not all(new and new != old for new, old in zip(lately, before, strict=True)):
             return False  # not every process has had another window
         self._last = lately
-        if not self._is_settled:  # the change itself was in that window
-            self._is_settled = True
-            return False
         if self._usual is None:
             self._usual = seen
             return False
