@@ -21,9 +21,11 @@ _MEASURE_STEPS = 10
 # How long what is seen of the job is averaged, and how often in turn it must be off, until the
 # links are measured again.
 _WINDOW_SECONDS = 4.0
-_WINDOW_STEPS = 10  # at least, so that one more or less does not matter
+# A window has so many steps at least, so that one more or less does not matter.
+_WINDOW_STEPS = 10
 _WINDOWS_OFF = 2
-_OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}  # by which factor
+# The factor by which each figure is off. Rates of links are noisier than those of steps.
+_OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
 _CHOICE_SECONDS = 20.0
 _CHOICE_SECONDS_MAX = 300.0

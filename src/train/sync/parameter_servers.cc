@@ -9,8 +9,8 @@ namespace forebay::train {
 
 namespace {
 
-// So much may be pushed ahead of its answers, in the link's largest messages. Gradients that wait
-// longer for their turn are better merged here than queued at a server.
+// This many of a link's largest messages may be pushed before they are answered. Gradients that
+// have to wait are better merged here than queued at a server.
 constexpr uint64_t kUnansweredMessages = 2;
 
 }  // namespace
