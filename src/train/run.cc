@@ -77,17 +77,26 @@ class Run {
 
  private:
   Status begin() {
-    if (!is_first() || (options_.out.empty() && !options_.resume)) return {};
+    if (options_.out.empty() && !options_.resume) return {};
     if (options_.out.empty()) return fail(Code::kInvalid, "--resume needs the folder --out");
-    ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
+    if (is_first()) {
+      ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
+    }
     if (options_.resume) return resume();
+    if (!is_first()) return {};
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
     if (there.empty()) return {};
     return fail(Code::kExists, "{} is there already: go on with --resume, or give another --out",
                 there.front());
   }
 
+  // Goes on from a checkpoint of this machine, or lets the process do so that has a newer one.
   Status resume() {
+    if (options_.together != nullptr) {
+      ASSIGN_OR_RETURN(const uint64_t steps, newest_step(fs_, options_.out));
+      ASSIGN_OR_RETURN(giver_, options_.together->furthest(steps));
+      if (giver_ != options_.together->rank()) return {};
+    }
     ASSIGN_OR_RETURN(const auto restored,
                      restore_checkpoint(fs_, options_.out, options_.fingerprint, learner_.state()));
     if (!restored) {
@@ -100,32 +109,39 @@ class Run {
     }
     progress_ = restored->progress;
     log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
-    // The run that wrote the checkpoint may have reached its target, or may have ended before it
-    // could validate.
+    return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
+  }
+
+  // The run that wrote the checkpoint may have reached its target, or may have ended before it
+  // could validate.
+  Status validate_resumed() {
     const bool epoch_is_done =
         progress_.feed.epoch > 0 && progress_.feed.position == 0 && progress_.feed.over.empty();
-    if (options_.target_accuracy && validation_ != nullptr && epoch_is_done) {
-      RETURN_IF_ERROR(validate(progress_.feed.epoch - 1));
-    }
-    return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
+    if (!options_.target_accuracy || validation_ == nullptr || !epoch_is_done) return {};
+    return validate(progress_.feed.epoch - 1);
   }
 
   bool is_first() const { return train::is_first(options_.together); }
 
-  // All processes go on from where rank 0 is.
+  // All processes go on from where one of them is.
   Status join() {
-    if (options_.together == nullptr) return {};
+    if (options_.together == nullptr) return validate_resumed();
     const FlatNumbers numbers = learner_.flatten();
     progress_.options = options_.fingerprint;
     ByteVector state;
-    if (is_first()) {
+    if (giver_ == options_.together->rank()) {
       ASSIGN_OR_RETURN(state, encode_checkpoint(progress_, learner_.state()));
     }
-    ASSIGN_OR_RETURN(state, options_.together->from_rank_0(state));
+    ASSIGN_OR_RETURN(state, options_.together->from(giver_, state));
     auto progress = decode_checkpoint(state, options_.fingerprint, learner_.state());
-    if (!progress) return progress.error().at("rank 0");
+    if (!progress) return progress.error().at(fmt::format("rank {}", giver_));
     progress_ = std::move(*progress);
     has_shared_counts_ = progress_.step > 0;
+    if (is_first() && giver_ != 0) {
+      log_.say(fmt::format("resumed rank {}'s checkpoint at step {}", giver_, progress_.step));
+      RETURN_IF_ERROR(log_.event("resumed", {{"rank", giver_}, {"step", progress_.step}}));
+    }
+    RETURN_IF_ERROR(validate_resumed());
     RETURN_IF_ERROR(share_target());
     return options_.together->begin(numbers);
   }
@@ -139,7 +155,7 @@ class Run {
     if (is_first() && first->samples > 0) {
       ASSIGN_OR_RETURN(counts, encode_tensors(model_.buffers(), {}));
     }
-    ASSIGN_OR_RETURN(counts, options_.together->from_rank_0(counts));
+    ASSIGN_OR_RETURN(counts, options_.together->from(0, counts));
     has_shared_counts_ = !counts.empty();
     if (!has_shared_counts_) return {};  // none of rank 0's images has a label
     ASSIGN_OR_RETURN(const Safetensors tensors, decode_safetensors(counts));
@@ -355,7 +371,7 @@ class Run {
   // Rank 0 alone has measured, and the others have waited for it.
   Status share_target() {
     ASSIGN_OR_RETURN(const ByteVector reached,
-                     options_.together->from_rank_0({uint8_t{summary_.reached_target}}));
+                     options_.together->from(0, {uint8_t{summary_.reached_target}}));
     summary_.reached_target = !reached.empty() && reached.front() != 0;
     return {};
   }
@@ -402,6 +418,7 @@ class Run {
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
   bool has_shared_counts_ = false;
+  uint32_t giver_ = 0;                                 // the process that all others go on from
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
 };
 

@@ -140,6 +140,40 @@ def first_weights() -> Any:
     return [weights_of(model)[:50], [float(b.float().sum()) for b in model.buffers()]]
 
 
+def comes_late() -> Any:
+    """Rank 1 goes on from a checkpoint that rank 0 does not have."""
+    strategy = forebay.sync.LocalSteps(steps=10)
+    model = make_model()
+    optimizer = sgd(model)
+    with forebay.sync.attach(model, optimizer, strategy) as sync:
+        learn(model, optimizer, 30)
+        state = sync.state_dict()
+    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    has_it = dist.get_rank() == 1
+    late = make_model()
+    optimizer = sgd(late)
+    if has_it:
+        late.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+    with forebay.sync.attach(late, optimizer, strategy, steps=30 if has_it else 0) as sync:
+        state = sync.from_newest(state if has_it else None)
+        sync.load_state_dict(state)
+        momentum = [own["momentum_buffer"] for own in optimizer.state.values()]
+        numbers = [
+            *late.parameters(),
+            *late.buffers(),
+            *momentum,
+            *sync.state_dict()["kept"].values(),
+        ]
+        sums = [float(number.detach().double().sum()) for number in numbers]
+        learn(late, optimizer, 10, 30)
+    own = [*model.parameters(), *model.buffers()]
+    return {
+        "sums": sums, "own": [float(number.detach().double().sum()) for number in own],
+        "loss": loss_of(late),
+    }  # fmt: skip
+
+
 def refused(attach: Callable[[], Any]) -> str:
     try:
         attach()
@@ -319,6 +353,29 @@ def all_learn() -> Any:
         )
         dist.barrier()
     return found
+
+
+def waits_for_another() -> Any:
+    """Trains until there are two processes, and some steps longer, with a checkpoint of its own."""
+    model = make_model()
+    optimizer = sgd(model)
+    path = Path(os.environ["FOLDER"]) / "checkpoint.pt"
+    saved = torch.load(path) if path.exists() else {"steps": 0}
+    if saved["steps"]:
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+    with forebay.sync.attach(model, optimizer, "ako", steps=saved["steps"]) as sync:
+        first = sync.from_newest(saved["steps"])
+        steps, loss = first, loss_of(model)
+        while sync.world_size == 1 or steps < first + 40:
+            learn(model, optimizer, 20, steps)
+            steps += 20
+            state = {
+                "model": model.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps,
+            }  # fmt: skip
+            torch.save(state, path.with_suffix(".part"))
+            path.with_suffix(".part").rename(path)
+    return {"first": first, "own": saved["steps"], "loss": loss}
 
 
 def one_dies() -> Any:

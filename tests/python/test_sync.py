@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,19 @@ from sync_worker import STRATEGIES
 WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
-    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "refusals", "gradients_stay",
-    "in_another_memory", "changes", "ends_apart",
+    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "comes_late", "refusals",
+    "gradients_stay", "in_another_memory", "changes", "ends_apart",
 )  # fmt: skip
 
 
 def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", **more}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +81,14 @@ def test_a_strategy_goes_on_from_a_checkpoint(found: list[dict[str, Any]], numbe
 
 def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
     assert found[0]["first_weights"] == found[1]["first_weights"]
+
+
+def test_all_go_on_from_the_newest_checkpoint(found: list[dict[str, Any]]):
+    first, newest = (rank["comes_late"] for rank in found)
+    assert first["sums"] == newest["sums"]
+    assert newest["sums"][: len(newest["own"])] == newest["own"] != first["own"]
+    assert len(newest["sums"]) == len(newest["own"]) + 8 + 2  # momentum, and what local steps keep
+    assert max(first["loss"], newest["loss"]) < 1.6
 
 
 def test_gradients_stay_where_they_are(found: list[dict[str, Any]]):
@@ -129,12 +144,40 @@ def test_what_makes_no_sense_is_refused(found: list[dict[str, Any]], what: str, 
         assert rank["refusals"][what].startswith(said)
 
 
+def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
+    def machine(name: str) -> subprocess.Popen[str]:
+        (tmp_path / name).mkdir()
+        launcher = [
+            sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", "--nproc-per-node=1",
+            "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--monitor-interval=0.2",
+            f"--rdzv-conf=last_call_timeout=1,is_host={int(name == 'first')}",
+        ]  # fmt: skip
+        variables = {"FOLDER": str(tmp_path / name), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        return subprocess.Popen(
+            [*launcher, str(WORKER), str(tmp_path / "rank"), "waits_for_another"],
+            env=environment(**variables), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    port = free_port()
+    first = machine("first")
+    until = time.monotonic() + 100
+    while not (tmp_path / "first/checkpoint.pt").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    second = machine("second")
+    said = [one.communicate(timeout=200)[1] for one in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0], said
+    found = [
+        json.loads((tmp_path / f"rank{rank}").read_text())["waits_for_another"] for rank in range(2)
+    ]
+    assert found[0]["first"] == found[1]["first"] >= 20
+    assert sorted(one["own"] for one in found) == [0, found[0]["first"]]
+    assert found[0]["loss"] == found[1]["loss"] < 1.6
+
+
 @pytest.mark.parametrize("strategy", ["ako", pytest.param("pairs", marks=pytest.mark.nightly)])
 def test_the_others_go_on_when_one_is_killed(tmp_path: Path, strategy: str):
-    with socket.socket() as one:  # torchrun would stop the others
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    variables = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    # Without torchrun, which would stop the others.
+    variables = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = [sys.executable, str(WORKER), str(tmp_path / "rank"), "one_dies"]
     workers = [
         subprocess.Popen(

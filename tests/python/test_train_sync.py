@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,19 +33,23 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "set"
 
 
-def command(dataset: Path, strategy: str, *options: object, processes: int = 2) -> list[str]:
+def command(
+    dataset: Path, strategy: str, *options: object, processes: int = 2, in_shell: bool = False
+) -> list[str]:
     run = [
         FOREBAY, "train", dataset, "--sync", strategy, "--width", 2, "--batch", 6, "--warmup", 0.5,
         "--epochs", EPOCHS, "--lr", 0.1, "--precision", "fp32", "--threads", 1,
         "--feed-threads", 1, "--log-steps", 1, *options,
     ]  # fmt: skip
     launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    if in_shell:  # which puts each process's variables in
+        run = ["sh", "-c", " ".join(map(str, run))]
     return [str(word) for word in (sys.executable, "-m", *launcher, "--no-python", "--", *run)]
 
 
-def train(dataset: Path, strategy: str, *options: object, processes: int = 2) -> str:
+def train(dataset: Path, strategy: str, *options: object, **how: Any) -> str:
     """Runs a job to its end; returns what it said."""
-    words = command(dataset, strategy, *options, processes=processes)
+    words = command(dataset, strategy, *options, **how)
     done = subprocess.run(words, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -91,6 +96,19 @@ def test_a_stopped_job_goes_on_with_the_same_bits(dataset: Path, tmp_path: Path)
     assert "resumed" in train(dataset, "allreduce", "--out", out, "--resume")
     parts, whole = (folder / "model.safetensors" for folder in (out, tmp_path / "whole"))
     assert parts.read_bytes() == whole.read_bytes()
+
+
+def test_a_job_goes_on_where_another_machine_has_the_checkpoint(dataset: Path, tmp_path: Path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(dataset, "allreduce", "--out", whole)
+    stopped_job(dataset, parts / "1")
+    # Each process has a folder of its own, as on machines of their own.
+    out = ["--out", parts / "$RANK", "--resume"]
+    assert "resumed rank 1's checkpoint at step " in train(
+        dataset, "allreduce", *out, in_shell=True
+    )
+    models = [folder / "model.safetensors" for folder in (whole, parts / "0")]
+    assert models[0].read_bytes() == models[1].read_bytes()
 
 
 @pytest.mark.nightly

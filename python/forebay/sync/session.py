@@ -28,6 +28,7 @@ class Sync:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         strategy: Strategy | None,
+        steps: int,
         wait_seconds: float,
     ) -> None:
         if not dist.is_initialized():
@@ -37,11 +38,15 @@ class Sync:
         if isinstance(strategy, ParameterServers):
             self._rules = Rules(optimizer, self._layout)
         numbers = Numbers(self._layout.weights, self._layout.gradient, self._layout.sizes)
-        self._together = Together(numbers, strategy, wait_seconds, self._layout.fingerprint())
+        self._together = Together(
+            numbers, strategy, wait_seconds, self._layout.fingerprint(), steps
+        )
         for buffer in model.buffers():
             own = buffer.cpu()
-            dist.broadcast(own, 0, group=self._together.group)
+            dist.broadcast(own, self._together.newest, group=self._together.group)
             buffer.copy_(own)
+        if not self._together.begins_even:
+            optimizer.load_state_dict(self._together.from_newest(optimizer.state_dict()))
         self._is_open = True
         self._holds_back = False
         self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
@@ -109,6 +114,21 @@ class Sync:
         """
         return self._together.state_dict()
 
+    def from_newest(self, own: Any) -> Any:
+        """Gives all processes what the one with the newest checkpoint calls this with.
+
+        Each process calls it before its first step. Where their checkpoints are of the same step,
+        each keeps its own, and nothing is sent.
+
+        Args:
+            own: Anything that torch.save takes.
+
+        Returns:
+            The object of the process with the newest checkpoint; tensors that were sent lie in the
+            host's memory.
+        """
+        return self._together.from_newest(own)
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a checkpoint; each process calls it before its first step.
 
@@ -172,14 +192,16 @@ def attach(
     optimizer: torch.optim.Optimizer,
     strategy: str | Strategy = "auto",
     *,
+    steps: int = 0,
     wait_seconds: float = 30.0,
 ) -> Sync:
     """Makes a model learn together with those of the job's other processes.
 
-    Every process calls it once, after the model and the optimizer are made, with the same
-    arguments. All models get the weights and buffers of rank 0. From then on `optimizer.step()`
-    exchanges what the strategy wants: the loop stays as it is. Learning rates mean what they mean
-    with DistributedDataParallel, because gradients of all processes are averaged.
+    Every process calls it once, after the model and the optimizer are made, with the same strategy.
+    All models get the weights and buffers of rank 0, or of the process with the newest checkpoint.
+    From then on `optimizer.step()` exchanges what the strategy wants: the loop stays as it is.
+    Learning rates mean what they mean with DistributedDataParallel, because gradients of all
+    processes are averaged.
 
     Args:
         model: Its parameters must be float32 and all lie in one memory, the host's or a GPU's. It
@@ -190,6 +212,10 @@ def attach(
             chooses, and chooses again when they change. Or a name, or an object with options: "ako"
             (`Ako`), "allreduce" (`AllReduce`), "ps" (`ParameterServers`), "pairs" (`Pairs`) or
             "local" (`LocalSteps`).
+        steps: After how many steps, or epochs, the checkpoint was written that this process has
+            loaded; 0: it has none. Where that differs, all processes get the model and the
+            optimizer's state of the one with the newest, so that a machine that comes later needs
+            no checkpoint. What else it must know it gets by `Sync.from_newest`.
         wait_seconds: How long a step waits for other processes at most.
 
     Raises:
@@ -197,7 +223,9 @@ def attach(
     """
     chosen = strategy_of(strategy)
     _check_optimizer(model, optimizer)
-    return Sync(model, optimizer, chosen, wait_seconds)
+    if steps < 0:
+        raise ValueError(f"sync: steps is {steps}, but must not be negative")
+    return Sync(model, optimizer, chosen, steps, wait_seconds)
 
 
 def _check_optimizer(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -1,6 +1,7 @@
 """What one process exchanges with the others of its job, over flat lists of numbers."""
 
 import datetime
+import io
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -29,16 +30,19 @@ class Together:
     """Joins this process's numbers to those of all others; each process makes one, and the same.
 
     Args:
-        numbers: The weights of rank 0 come into all of them.
+        numbers: The weights of the process that has made the most steps come into all of them.
         strategy: None: what suits the links, and changes with them.
         wait_seconds: How long a step waits for other processes at most.
         description: What all processes must have in common.
+        steps: How many have made this process's weights.
 
     Attributes:
         strategy: The strategy in use.
         rank: This process's number.
         world_size: How many processes there are.
         group: A process group for what all processes do together.
+        newest: The rank that all processes' weights come from.
+        begins_even: Whether as many steps had made each process's weights.
 
     Raises:
         ValueError: The strategy's options make no sense, or the processes differ.
@@ -50,6 +54,7 @@ class Together:
         strategy: Strategy | None,
         wait_seconds: float,
         description: str,
+        steps: int = 0,
     ) -> None:
         self.strategy = strategy or MEASURES
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
@@ -57,7 +62,7 @@ class Together:
         self._numbers = numbers
         self._wait_seconds = wait_seconds
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
-        self._agree(f"{strategy} {description}")
+        self._agree(f"{strategy} {description}", steps)
         self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
         self._begin(apart=False)
@@ -68,18 +73,34 @@ class Together:
                 numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
             )  # fmt: skip
 
-    def _agree(self, own: str) -> None:
+    def _agree(self, own: str, steps: int) -> None:
         said: list[Any] = [None] * self.world_size
-        dist.all_gather_object(said, own, group=self.group)
-        others = [rank for rank, other in enumerate(said) if other != said[0]]
+        dist.all_gather_object(said, (own, steps), group=self.group)
+        others = [rank for rank, other in enumerate(said) if other[0] != said[0][0]]
         if others:
             raise ValueError(
                 f"sync: ranks {others} differ from rank 0 in the strategy, or in names, shapes or "
                 "memory layouts of the model's parameters"
             )
+        made = [steps for _, steps in said]
+        self.newest, self.begins_even = made.index(max(made)), min(made) == max(made)
         self._numbers.fetch_weights()
-        dist.broadcast(self._numbers.weights, 0, group=self.group)
+        dist.broadcast(self._numbers.weights, self.newest, group=self.group)
         self._numbers.put_weights()
+
+    def from_newest(self, own: Any) -> Any:
+        """See `Sync.from_newest`."""
+        if self.begins_even:
+            return own
+        box = [b""]
+        if self.rank == self.newest:
+            file = io.BytesIO()
+            torch.save(own, file)
+            box = [file.getvalue()]
+        dist.broadcast_object_list(box, self.newest, group=self.group)
+        if self.rank == self.newest:
+            return own
+        return torch.load(io.BytesIO(box[0]), map_location="cpu", weights_only=False)
 
     def _begin(self, apart: bool) -> None:
         """Begins an exchange by the present strategy.

@@ -40,10 +40,16 @@ class Job:
         self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._together: Together | None = None
 
-    def from_rank_0(self, own: bytes) -> bytes:
-        """Gives all processes what rank 0 gives."""
+    def furthest(self, steps: int) -> int:
+        """The rank that has made the most steps, or the first of those."""
+        made = [0] * self.processes
+        dist.all_gather_object(made, steps)
+        return made.index(max(made))
+
+    def given_by(self, giver: int, own: bytes) -> bytes:
+        """Gives all processes what one of them gives."""
         given = [own]
-        dist.broadcast_object_list(given, 0)
+        dist.broadcast_object_list(given, giver)
         return given[0]
 
     def begin(self, weights: "np.typing.NDArray[Any]", gradient: Any, sizes: list[int]) -> None:
