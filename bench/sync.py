@@ -5,8 +5,8 @@ limited to a rate (`tc tbf`), and each has a part of one core (a quota of cgroup
 compute as fast as each other whatever the others do. They learn CIFAR-10 or scikit-learn's digits
 with models of 4.3 million numbers (17 MB), by SGD with momentum. Rank 0 writes its model every few
 seconds; this program measures it on test images meanwhile, on the rest of the machine, and ends the
-job when the accuracy is reached. A job that does not reach it counts with the time that it had, so
-that figures against it are bounds. Needs root.
+job when the mean of three measurements in a row has reached the accuracy. A job that does not reach
+it counts with the time that it had, so that figures against it are bounds. Needs root.
 
 Each strategy gets the same search of learning rates, and then parameter servers one of bounds,
 servers and places, and local steps one of their number (lib/sync_trials.py). The search has a seed

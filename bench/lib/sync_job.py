@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from lib.program import ROOT
+from lib.sync_points import Point, reach
 from lib.sync_program import Settings
 from lib.sync_work import make_model, test_batches
 
@@ -39,13 +40,13 @@ class Outcome:
     """How a job went.
 
     Attributes:
-        points: Its snapshots in their order: seconds of training, steps of rank 0, and accuracy.
-        seconds: When it reached the accuracy, by a line between snapshots; None: it did not.
+        points: Its snapshots in their order.
+        seconds: When it reached the accuracy; None: it did not.
         reports: What each worker said at its end, by rank; not of those that were ended.
         happened: Whether what should happen meanwhile did.
     """
 
-    points: list[tuple[float, int, float]]
+    points: list[Point]
     seconds: float | None
     reports: dict[int, dict[str, Any]]
     happened: bool
@@ -212,8 +213,8 @@ class Jobs:
         accuracy: Accuracy,
         target: float,
         after: tuple[float, Callable[["Jobs", Path], None]] | None,
-    ) -> tuple[list[tuple[float, int, float]], float | None, bool]:
-        points: list[tuple[float, int, float]] = []
+    ) -> tuple[list[Point], float | None, bool]:
+        points: list[Point] = []
         reached: float | None = None
         hurts = after is not None
         while reached is None:
@@ -283,20 +284,10 @@ def seconds_since_begin(folder: Path) -> float:
         return 0.0
 
 
-def _measure(path: Path, accuracy: Accuracy) -> tuple[float, int, float]:
+def _measure(path: Path, accuracy: Accuracy) -> Point:
     saved = torch.load(path)
     path.unlink()
     return round(saved["seconds"], 2), saved["steps"], accuracy.of(saved["state"])
-
-
-def reach(points: list[tuple[float, int, float]], target: float) -> float | None:
-    """When the last of the points reached the accuracy, on a line from the one before it."""
-    seconds, _, accuracy = points[-1]
-    if accuracy < target:
-        return None
-    before_s, _, before = points[-2] if len(points) > 1 else (0.0, 0, 0.1)
-    part = (target - before) / (accuracy - before)
-    return before_s + max(0.0, part) * (seconds - before_s)
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

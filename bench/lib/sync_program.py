@@ -37,7 +37,6 @@ class Settings:
         rate: The learning rate.
         seed: Of weights and order.
         seconds_max: The job ends after the first snapshot that is so old.
-        snapshot_seconds: The time between snapshots.
         serves_only: Ranks that do not train.
         in_turns_with: A strategy that trains in turns with `strategy`, each a model of its own. The
             job then ends after some turns, and the times of both are all that it reports.
@@ -51,7 +50,6 @@ class Settings:
     rate: float = 0.1
     seed: int = 0
     seconds_max: float = 120
-    snapshot_seconds: float = 4
     serves_only: tuple[int, ...] = ()
     in_turns_with: str = ""
 
@@ -179,7 +177,8 @@ def main() -> None:
     (folder / f"process{rank}").write_text(str(os.getpid()))
     stop = folder / "stop"
     begin = begin_of(folder, rank)
-    next_snapshot = settings.snapshot_seconds
+    snapshot_seconds = TASKS[settings.task].snapshot_seconds
+    next_snapshot = snapshot_seconds
     if rank in settings.serves_only:
         while not stop.exists():
             time.sleep(0.1)
@@ -194,7 +193,7 @@ def main() -> None:
         seconds = time.time() - begin
         if rank == 0 and seconds >= next_snapshot:
             training.save(folder / f"{seconds:09.3f}.pt", seconds)
-            next_snapshot = max(seconds, next_snapshot + settings.snapshot_seconds)
+            next_snapshot = max(seconds, next_snapshot + snapshot_seconds)
     stats = training.sync.stats() if training.sync else {}
     strategy = str(training.sync.strategy) if training.sync else settings.strategy
     seconds = time.time() - begin

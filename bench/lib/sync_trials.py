@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lib.sync_points import Point, best_mean
 from lib.sync_work import TASKS
 
 LINK_BOUND_MBIT = 100
+WORTH = 0.9  # of the time: the same trial with another seed takes up to a tenth more or less
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ SIDES = {
         "ps",
         lambda mbit: {"staleness": 1},
         (
-            lambda mbit: [{"staleness": 4}, {"staleness": 16}, {"staleness": 64}],
+            lambda mbit: [{"staleness": bound} for bound in (0, 4, 16, 64)],
             lambda mbit: [{"servers": [1, 3]}, {"servers": [3], "serves_only": [3]}],
         ),
     ),
@@ -102,7 +104,7 @@ class Record:
 
     Attributes:
         seconds: When it reached the task's accuracy; None: it did not in the time that it had.
-        points: Seconds, steps of rank 0, and accuracy.
+        points: Its snapshots.
         steps_per_s: Of rank 0.
         mb_per_s: That rank 0 sent, without the sums of collectives.
         parts: Into how many the model was cut.
@@ -112,7 +114,7 @@ class Record:
     """
 
     seconds: float | None
-    points: list[tuple[float, int, float]]
+    points: list[Point]
     steps_per_s: float = 0.0
     mb_per_s: float = 0.0
     parts: int = 1
@@ -122,12 +124,16 @@ class Record:
 
     @property
     def accuracy(self) -> float:
-        """The best of its snapshots."""
-        return max((accuracy for _, _, accuracy in self.points), default=0.0)
+        """The best mean of snapshots in a row."""
+        return best_mean(self.points)
 
     def seconds_or(self, most: float) -> float:
         """The time it took, or the least that it would have taken."""
         return most if self.seconds is None else self.seconds
+
+
+# Gives the outcome of a trial that may take so many seconds; None where that is not known.
+Of = Callable[[Trial, float | None], Record | None]
 
 
 class Trials:
@@ -177,31 +183,17 @@ class Trials:
         return self.known_of(self.tuned(task, mbit, side))
 
     def tuned(self, task: str, mbit: int, side: str) -> Trial:
-        """The best of the search's trials that were run, or the search's beginning."""
-        first = Trial(task, mbit, side, TASKS[task].learning_rates[1])
-        known = [Trial(*json.loads(key)) for key in self._records]
-        known = [
-            trial for trial in known
-            if trial == replace(first, rate=trial.rate, options=trial.options)
-        ]  # fmt: skip
-        return self.best(known) if known else first
-
-    def best(self, trials: list[Trial]) -> Trial:
-        """The trial that reached the accuracy first, or else came nearest to it."""
-
-        def worth(trial: Trial) -> tuple[float, float]:
-            record = self.of(trial)
-            return -record.seconds_or(float("inf")), record.accuracy
-
-        return max(trials, key=worth)
+        """What the search has found so far; its beginning where nothing was run."""
+        first = Trial(task, mbit, side, TASKS[task].middle_rate)
+        return self._found(first, lambda trial, _: self.known_of(trial))
 
     def searched(self, task: str, mbit: int, side: str) -> Trial:
         """The best of the search that every strategy gets.
 
-        From the task's second learning rate it goes to higher ones for as long as they are better,
+        From the task's middle learning rate it goes to higher ones for as long as they are better,
         or else to lower ones. Then, with the best rate, parameter servers get other bounds and then
-        other numbers and places of servers, and local steps twice as many of them. A trial ends
-        when one before it was faster.
+        other numbers and places of servers, and local steps twice as many of them. What is taken in
+        place of the present best must be a tenth faster. A trial ends when it cannot be faster.
 
         A side that did not reach the accuracy with wider links is not run, and what is returned is
         its best trial with those. Links that are wider than LINK_BOUND_MBIT say nothing of thinner
@@ -214,26 +206,37 @@ class Trials:
             found = self.searched(task, wider, side)  # A search that was broken off goes on here.
             if self.of(found).seconds is None:
                 return found
-        best = self._climbed(Trial(task, mbit, side, TASKS[task].learning_rates[1]))
-        for changes in SIDES[side].searches:
-            for change in changes(mbit):
-                options = {**(best.options or SIDES[side].options(mbit)), **change}
-                best = self._better(best, replace(best, options=options))
+        return self._found(Trial(task, mbit, side, TASKS[task].middle_rate), self.of)
+
+    def _found(self, first: Trial, of: Of) -> Trial:
+        best = self._climbed(first, of)
+        for changes in SIDES[first.side].searches:
+            for change in changes(first.mbit):
+                options = {**(best.options or SIDES[first.side].options(first.mbit)), **change}
+                best = self._better(best, replace(best, options=options), of)
         return best
 
-    def _climbed(self, first: Trial) -> Trial:
+    def _climbed(self, first: Trial, of: Of) -> Trial:
         rates = TASKS[first.task].learning_rates
         at = rates.index(first.rate)
         for others in (rates[at + 1 :], rates[:at][::-1]):
             best = first
             for rate in others:
-                last, best = best, self._better(best, replace(best, rate=rate))
+                last, best = best, self._better(best, replace(best, rate=rate), of)
                 if best == last:
                     break
             if best != first:
                 break
         return best
 
-    def _better(self, best: Trial, other: Trial) -> Trial:
-        self.of(other, self.of(best).seconds)
-        return self.best([best, other])
+    def _better(self, best: Trial, other: Trial, of: Of) -> Trial:
+        present = of(best, None)
+        seconds = present and present.seconds
+        # The last snapshot of the mean comes that much later than the mean's time.
+        found = of(other, seconds and WORTH * seconds + TASKS[best.task].snapshot_seconds)
+        if present is None or found is None:
+            return best
+        if seconds is None and found.seconds is None:
+            return other if found.accuracy > present.accuracy else best
+        is_worth_it = found.seconds is not None and found.seconds <= WORTH * present.seconds_or(1e9)
+        return other if is_worth_it else best

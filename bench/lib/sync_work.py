@@ -24,21 +24,28 @@ class Task:
     Attributes:
         batch: Samples of each worker in a step.
         warm_up: Samples of all workers while the learning rate rises.
-        accuracy: That ends a job.
+        accuracy: That ends a job, as a mean of measurements.
         seconds_max: That a job may take.
-        learning_rates: Each strategy begins with the second one and climbs from there.
+        snapshot_seconds: The time from one measurement of the model to the next.
+        learning_rates: Each strategy begins with the middle one and climbs from there.
     """
 
     batch: int
     warm_up: int
     accuracy: float
     seconds_max: float
+    snapshot_seconds: float
     learning_rates: tuple[float, ...]
+
+    @property
+    def middle_rate(self) -> float:
+        """The learning rate in the middle."""
+        return self.learning_rates[len(self.learning_rates) // 2]
 
 
 TASKS = {
-    "cifar": Task(16, 2500, 0.45, 120, (0.005, 0.01, 0.02, 0.04)),
-    "digits": Task(4, 500, 0.97, 60, (0.003, 0.01, 0.03)),
+    "cifar": Task(16, 2500, 0.40, 120, 4, (0.0025, 0.005, 0.01, 0.02, 0.04)),
+    "digits": Task(4, 500, 0.96, 60, 2, (0.003, 0.01, 0.03)),
 }
 
 
