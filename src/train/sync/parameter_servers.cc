@@ -1,7 +1,6 @@
 #include "train/sync/parameter_servers.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/limits.h"
 #include "train/sync/floats.h"
@@ -54,7 +53,7 @@ Status ParameterServers::before_update(std::span<float> gradient) {
     if (!peer.part || peer.is_gone) continue;
     const auto [begin, count] = *peer.part;
     if (rank == options_.rank) {
-      apply(*peer.part, gradient.subspan(begin, count), 1);
+      apply(*peer.part, gradient.subspan(begin, count));
       continue;
     }
     for (uint64_t i = begin; i < begin + count; ++i) pending_[i] += gradient[i];
@@ -67,36 +66,26 @@ void ParameterServers::after_update(std::span<float> weights) {
   std::copy(weights_.begin(), weights_.end(), weights.begin());
 }
 
-void ParameterServers::apply(Range range, std::span<const float> gradient, uint64_t steps) {
+void ParameterServers::apply(Range range, std::span<const float> gradient) {
   for (const SgdRule& rule : rules_) {
     const uint64_t begin = std::max(range.begin, rule.range.begin);
     const uint64_t end = std::min(range.begin + range.count, rule.range.begin + rule.range.count);
     if (begin >= end) continue;
     const Range both = {.begin = begin, .count = end - begin};
-    apply(rule, both, gradient.subspan(begin - range.begin, both.count), steps);
+    apply(rule, both, gradient.subspan(begin - range.begin, both.count));
   }
 }
 
-// The optimiser's momentum decays once in a step, in which each process has a gradient. So one
-// gradient decays it by a part of that, and moves the weights by a part of it; in the end each
-// gradient has moved them as far as an all-reduce would have. If each decayed it as a whole, it
-// would last for a fraction of the steps, and gradients that are late would make weights swing.
-void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient,
-                             uint64_t steps) {
-  const double share = static_cast<double>(steps) / options_.processes;
-  const double lasts = std::pow(rule.momentum, share);
-  const double moves = rule.momentum == 1 ? share : (1 - lasts) / (1 - rule.momentum);
-  const auto decay = static_cast<float>(rule.weight_decay * share);
-  const auto momentum = static_cast<float>(lasts);
-  const auto of_gradient = static_cast<float>(rule.nesterov ? rule.rate : 0);
-  const auto of_moments =
-      static_cast<float>(rule.rate * moves * (rule.nesterov ? rule.momentum : 1));
+void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient) {
+  const auto rate = static_cast<float>(rule.rate);
+  const auto decay = static_cast<float>(rule.weight_decay);
+  const auto momentum = static_cast<float>(rule.momentum);
   float* const weights = weights_.data() + range.begin;
   float* const moments = momentum_.data() + range.begin;
   for (uint64_t i = 0; i < range.count; ++i) {
     const float value = gradient[i] + decay * weights[i];
     moments[i] = momentum * moments[i] + value;
-    weights[i] -= of_gradient * value + of_moments * moments[i];
+    weights[i] -= rate * (rule.nesterov ? value + momentum * moments[i] : moments[i]);
   }
 }
 
@@ -156,7 +145,7 @@ Status ParameterServers::received(const MessageHeader& header, std::span<const f
   if (header.kind == MessageHeader::Kind::kSlice) {
     if (!holds(peers_[options_.rank].part, range)) return unexpected();
     if (from.to_answer.size() == base::kUnansweredSlicesMax) return unexpected();
-    apply(range, floats, header.steps);
+    apply(range, floats);
     from.to_answer.push_back({.range = range, .step = header.step});
     return {};
   }

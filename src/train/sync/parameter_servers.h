@@ -55,9 +55,8 @@ class ParameterServers final : public Strategy {
     bool answers = false;
   };
 
-  // `steps` of one process have made the gradient.
-  void apply(Range range, std::span<const float> gradient, uint64_t steps);
-  void apply(const SgdRule& rule, Range range, std::span<const float> gradient, uint64_t steps);
+  void apply(Range range, std::span<const float> gradient);
+  void apply(const SgdRule& rule, Range range, std::span<const float> gradient);
   void push(Peer& server, uint64_t floats_max, Outgoing* out);
   void answer(Peer& worker, uint64_t floats_max, Outgoing* out);
 

@@ -46,38 +46,5 @@ TEST(ParameterServers, GradientsWaitUntilEarlierOnesAreAnswered) {
   EXPECT_EQ(sends(), 1);
 }
 
-// How far a gradient of 1 has moved the weights after so many steps of two processes, of which the
-// other one sends its own for `merged` steps at a time.
-float moved(int steps, int merged, bool nesterov) {
-  ParameterServers own({.rank = 0, .processes = 2, .servers = {0}}, std::vector<float>(1));
-  own.set_rules({{.range = {0, 1}, .rate = 0.1, .momentum = 0.9, .nesterov = nesterov}});
-  for (int step = 1; step <= steps; ++step) {
-    std::vector<float> gradient(1, 1);
-    EXPECT_TRUE(own.before_update(gradient).ok());
-    if (step % merged != 0) continue;
-    const MessageHeader slice = {
-        .sender = 1, .steps = static_cast<uint64_t>(merged), .begin = 0, .count = 1};
-    const std::vector<float> theirs(1, 0.5F * static_cast<float>(merged));
-    EXPECT_TRUE(own.received(slice, theirs).ok());
-    for (Outgoing out; own.next(1, 1, &out);) out = {};
-  }
-  std::vector<float> weights(1);
-  own.after_update(weights);
-  return -weights.front();
-}
-
-TEST(ParameterServers, WeightsMoveAsFarAsWithOneOptimizer) {
-  for (const bool nesterov : {false, true}) {
-    float expected = 0;
-    float momentum = 0;
-    for (int step = 0; step < 12; ++step) {
-      momentum = 0.9F * momentum + 1;
-      expected += 0.1F * (nesterov ? 1 + 0.9F * momentum : momentum);
-    }
-    EXPECT_NEAR(moved(12, 1, nesterov), expected, 0.05 * expected);
-    EXPECT_NEAR(moved(12, 3, nesterov), expected, 0.15 * expected);
-  }
-}
-
 }  // namespace
 }  // namespace forebay::train
