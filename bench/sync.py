@@ -9,10 +9,11 @@ job when the mean of three measurements in a row has reached the accuracy. A job
 it counts with the time that it had, so that figures against it are bounds. Needs root.
 
 Each strategy gets the same search of learning rates, and then parameter servers one of bounds,
-servers and places, and local steps one of their number (lib/sync_trials.py). The search has a seed
-of its own. The best trial of each strategy then runs with the other seeds, seed after seed, all
-strategies in turns. What does not reach the accuracy in the search is not run with the other seeds,
-and what does not reach it with links of 100 Mbit/s or less is not run with thinner ones. Parts:
+servers and places, and local steps one of their number (lib/sync_trials.py). What is a tenth faster
+than the best before it is taken. The search has a seed of its own. The best trial of each strategy
+then runs with the other seeds, seed after seed, all strategies in turns. What does not reach the
+accuracy in the search is not run with the other seeds, and what does not reach it with links of 100
+Mbit/s or less is not run with thinner ones. Parts:
 
 compare: each strategy at each rate of the links
 changes: the links change after some seconds

@@ -3,7 +3,7 @@
 import statistics
 
 Point = tuple[float, int, float]  # seconds of training, steps of rank 0, accuracy
-# A snapshot alone is some points off. With the first high one, the time would be a matter of luck.
+# A single snapshot is some percentage points off, so that the first high one is a matter of luck.
 MEAN_OF = 3
 
 
@@ -14,8 +14,8 @@ def mean_of_last(points: list[Point]) -> tuple[float, float]:
 
 
 def best_mean(points: list[Point]) -> float:
-    """The highest accuracy that snapshots in a row had in the mean; 0 for too few snapshots."""
-    ends = range(MEAN_OF, 1 + len(points))
+    """The highest accuracy that snapshots in a row had in the mean; 0 without any."""
+    ends = range(min(MEAN_OF, len(points)), 1 + len(points)) if points else ()
     return max((mean_of_last(points[:end])[1] for end in ends), default=0.0)
 
 

@@ -132,8 +132,9 @@ class Record:
         return most if self.seconds is None else self.seconds
 
 
-# Gives the outcome of a trial that may take so many seconds; None where that is not known.
-Of = Callable[[Trial, float | None], Record | None]
+# Returns a trial's outcome, and runs it for at most so many seconds if need be; None: it only looks
+# outcomes up, and the trial was not run.
+OutcomeOf = Callable[[Trial, float | None], Record | None]
 
 
 class Trials:
@@ -208,35 +209,40 @@ class Trials:
                 return found
         return self._found(Trial(task, mbit, side, TASKS[task].middle_rate), self.of)
 
-    def _found(self, first: Trial, of: Of) -> Trial:
-        best = self._climbed(first, of)
+    def _found(self, first: Trial, outcome_of: OutcomeOf) -> Trial:
+        best = self._climbed(first, outcome_of)
         for changes in SIDES[first.side].searches:
             for change in changes(first.mbit):
                 options = {**(best.options or SIDES[first.side].options(first.mbit)), **change}
-                best = self._better(best, replace(best, options=options), of)
+                best = self._better(best, replace(best, options=options), outcome_of)
         return best
 
-    def _climbed(self, first: Trial, of: Of) -> Trial:
+    def _climbed(self, first: Trial, outcome_of: OutcomeOf) -> Trial:
         rates = TASKS[first.task].learning_rates
         at = rates.index(first.rate)
         for others in (rates[at + 1 :], rates[:at][::-1]):
             best = first
             for rate in others:
-                last, best = best, self._better(best, replace(best, rate=rate), of)
+                last, best = best, self._better(best, replace(best, rate=rate), outcome_of)
                 if best == last:
                     break
             if best != first:
                 break
         return best
 
-    def _better(self, best: Trial, other: Trial, of: Of) -> Trial:
-        present = of(best, None)
-        seconds = present and present.seconds
-        # The last snapshot of the mean comes that much later than the mean's time.
-        found = of(other, seconds and WORTH * seconds + TASKS[best.task].snapshot_seconds)
-        if present is None or found is None:
+    def _better(self, best: Trial, other: Trial, outcome_of: OutcomeOf) -> Trial:
+        present = outcome_of(best, None)
+        if present is None:
             return best
-        if seconds is None and found.seconds is None:
+        seconds = None
+        if present.seconds is not None:
+            # The last snapshot of a mean comes up to two intervals after the time that counts.
+            seconds = WORTH * present.seconds + 2 * TASKS[best.task].snapshot_seconds
+        found = outcome_of(other, seconds)
+        if found is None:
+            return best
+        if present.seconds is None and found.seconds is None:
             return other if found.accuracy > present.accuracy else best
-        is_worth_it = found.seconds is not None and found.seconds <= WORTH * present.seconds_or(1e9)
-        return other if is_worth_it else best
+        if found.seconds is None:
+            return best
+        return other if found.seconds <= WORTH * present.seconds_or(float("inf")) else best

@@ -24,7 +24,7 @@ class Task:
     Attributes:
         batch: Samples of each worker in a step.
         warm_up: Samples of all workers while the learning rate rises.
-        accuracy: That ends a job, as a mean of measurements.
+        accuracy: A job ends when the mean of three measurements in a row reaches it.
         seconds_max: That a job may take.
         snapshot_seconds: The time from one measurement of the model to the next.
         learning_rates: Each strategy begins with the middle one and climbs from there.

@@ -27,17 +27,17 @@ class PythonTogether final : public train::Together {
   uint32_t processes() const override { return processes_; }
   uint32_t processes_here() const override { return processes_here_; }
 
-  Result<uint32_t> furthest(uint64_t steps) override {
+  Result<uint32_t> newest_rank(uint64_t steps) override {
     uint32_t rank = 0;
-    const Status status = call([&] { rank = nb::cast<uint32_t>(job_.attr("furthest")(steps)); });
+    const Status status = call([&] { rank = nb::cast<uint32_t>(job_.attr("newest_rank")(steps)); });
     if (!status.ok()) return tl::unexpected(status);
     return rank;
   }
-  Result<ByteVector> from(uint32_t giver, const ByteVector& own) override {
+  Result<ByteVector> from_rank(uint32_t rank, const ByteVector& own) override {
     ByteVector all;
     const Status status = call([&] {
       const auto given =
-          nb::cast<nb::bytes>(job_.attr("given_by")(giver, nb::bytes(own.data(), own.size())));
+          nb::cast<nb::bytes>(job_.attr("from_rank")(rank, nb::bytes(own.data(), own.size())));
       const auto* const begin = static_cast<const uint8_t*>(given.data());
       all.assign(begin, begin + given.size());
     });

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
@@ -154,17 +153,6 @@ Result<std::vector<std::string>> list_checkpoints(const io::Origin& origin,
   }
   std::reverse(paths.begin(), paths.end());
   return paths;
-}
-
-Result<uint64_t> newest_step(const io::Origin& origin, const std::string& directory) {
-  ASSIGN_OR_RETURN(const auto paths, list_checkpoints(origin, directory));
-  uint64_t step = 0;
-  if (!paths.empty()) {
-    const std::string& path = paths.front();
-    const char* const digits = path.data() + path.size() - kSuffix.size() - kStepDigits;
-    std::from_chars(digits, digits + kStepDigits, step);
-  }
-  return step;
 }
 
 Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,

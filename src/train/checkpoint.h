@@ -49,7 +49,4 @@ Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
 Result<std::vector<std::string>> list_checkpoints(const io::Origin& origin,
                                                   const std::string& directory);
 
-// Gives the step of the newest checkpoint in `directory`, by its name; 0 when there is none.
-Result<uint64_t> newest_step(const io::Origin& origin, const std::string& directory);
-
 }  // namespace forebay::train

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/machine.h"
+#include "train/interval.h"
 #include "train/sources.h"
 
 namespace forebay::train {
@@ -14,38 +15,6 @@ using base::Code;
 using base::fail;
 
 namespace {
-
-double seconds_since(int64_t start_ns) {
-  return static_cast<double>(io::monotonic_ns() - start_ns) / 1e9;
-}
-
-double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
-// The sums that the progress lines and the log's steps show.
-struct Interval {
-  int64_t start_ns = io::monotonic_ns();
-  int64_t wait_ns = 0;
-  uint64_t steps = 0;
-  uint64_t samples = 0;
-  uint64_t correct = 0;
-  double loss = 0;
-
-  void add(const BatchResult& step, int64_t waited_ns) {
-    ++steps;
-    wait_ns += waited_ns;
-    samples += step.samples;
-    correct += step.correct;
-    loss += step.loss;
-  }
-  nlohmann::json fields() const {
-    const double seconds = seconds_since(start_ns);
-    const auto count = static_cast<double>(samples);
-    return {{"samples_per_s", ratio(count, seconds)},
-            {"wait_share", ratio(static_cast<double>(wait_ns) / 1e9, seconds)},
-            {"loss", ratio(loss, static_cast<double>(steps))},
-            {"accuracy", ratio(static_cast<double>(correct), count)}};
-  }
-};
 
 // A batch of the training feed.
 struct Taken {
@@ -83,33 +52,33 @@ class Run {
       ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
     }
     if (options_.resume) return resume();
-    if (!is_first()) return {};
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
     if (there.empty()) return {};
     return fail(Code::kExists, "{} is there already: go on with --resume, or give another --out",
                 there.front());
   }
 
-  // Goes on from a checkpoint of this machine, or lets the process do so that has a newer one.
+  // Loads this process's newest checkpoint, if it has one.
   Status resume() {
-    if (options_.together != nullptr) {
-      ASSIGN_OR_RETURN(const uint64_t steps, newest_step(fs_, options_.out));
-      ASSIGN_OR_RETURN(giver_, options_.together->furthest(steps));
-      if (giver_ != options_.together->rank()) return {};
-    }
     ASSIGN_OR_RETURN(const auto restored,
                      restore_checkpoint(fs_, options_.out, options_.fingerprint, learner_.state()));
-    if (!restored) {
-      log_.say(fmt::format("{}: no checkpoint yet, starting at the beginning", options_.out));
-      return {};
-    }
+    if (!restored) return {};
     for (const std::string& damaged : restored->damaged) {
       log_.say(fmt::format("warning: {}; an older checkpoint is used", damaged));
       RETURN_IF_ERROR(log_.event("damaged_checkpoint", {{"what", damaged}}));
     }
     progress_ = restored->progress;
-    log_.say(fmt::format("resumed {} at step {}", restored->path, progress_.step));
-    return log_.event("resumed", {{"path", restored->path}, {"step", progress_.step}});
+    resumed_ = restored->path;
+    return {};
+  }
+
+  Status say_resumed() {
+    if (resumed_.empty() && options_.resume) {
+      log_.say(fmt::format("{}: no checkpoint yet, starting at the beginning", options_.out));
+    }
+    if (resumed_.empty()) return {};
+    log_.say(fmt::format("resumed {} at step {}", resumed_, progress_.step));
+    return log_.event("resumed", {{"path", resumed_}, {"step", progress_.step}});
   }
 
   // The run that wrote the checkpoint may have reached its target, or may have ended before it
@@ -123,27 +92,33 @@ class Run {
 
   bool is_first() const { return train::is_first(options_.together); }
 
-  // All processes go on from where one of them is.
+  // All processes take over the state of the one with the newest checkpoint.
   Status join() {
-    if (options_.together == nullptr) return validate_resumed();
-    const FlatNumbers numbers = learner_.flatten();
+    if (options_.together != nullptr) RETURN_IF_ERROR(take_newest());
+    RETURN_IF_ERROR(say_resumed());
+    RETURN_IF_ERROR(validate_resumed());
+    if (options_.together == nullptr) return {};
+    RETURN_IF_ERROR(share_target());
+    return options_.together->begin(numbers_);
+  }
+
+  Status take_newest() {
+    numbers_ = learner_.flatten();
     progress_.options = options_.fingerprint;
+    ASSIGN_OR_RETURN(const uint32_t newest, options_.together->newest_rank(progress_.step));
     ByteVector state;
-    if (giver_ == options_.together->rank()) {
+    if (newest == options_.together->rank()) {
       ASSIGN_OR_RETURN(state, encode_checkpoint(progress_, learner_.state()));
     }
-    ASSIGN_OR_RETURN(state, options_.together->from(giver_, state));
+    ASSIGN_OR_RETURN(state, options_.together->from_rank(newest, state));
     auto progress = decode_checkpoint(state, options_.fingerprint, learner_.state());
-    if (!progress) return progress.error().at(fmt::format("rank {}", giver_));
+    if (!progress) return progress.error().at(fmt::format("rank {}", newest));
     progress_ = std::move(*progress);
     has_shared_counts_ = progress_.step > 0;
-    if (is_first() && giver_ != 0) {
-      log_.say(fmt::format("resumed rank {}'s checkpoint at step {}", giver_, progress_.step));
-      RETURN_IF_ERROR(log_.event("resumed", {{"rank", giver_}, {"step", progress_.step}}));
+    if (progress_.step > 0 && newest != options_.together->rank()) {
+      resumed_ = fmt::format("rank {}'s checkpoint", newest);
     }
-    RETURN_IF_ERROR(validate_resumed());
-    RETURN_IF_ERROR(share_target());
-    return options_.together->begin(numbers);
+    return {};
   }
 
   // What a model counts, instead of learning it, begins with what rank 0's first images give.
@@ -155,7 +130,7 @@ class Run {
     if (is_first() && first->samples > 0) {
       ASSIGN_OR_RETURN(counts, encode_tensors(model_.buffers(), {}));
     }
-    ASSIGN_OR_RETURN(counts, options_.together->from(0, counts));
+    ASSIGN_OR_RETURN(counts, options_.together->from_rank(0, counts));
     has_shared_counts_ = !counts.empty();
     if (!has_shared_counts_) return {};  // none of rank 0's images has a label
     ASSIGN_OR_RETURN(const Safetensors tensors, decode_safetensors(counts));
@@ -371,7 +346,7 @@ class Run {
   // Rank 0 alone has measured, and the others have waited for it.
   Status share_target() {
     ASSIGN_OR_RETURN(const ByteVector reached,
-                     options_.together->from(0, {uint8_t{summary_.reached_target}}));
+                     options_.together->from_rank(0, {uint8_t{summary_.reached_target}}));
     summary_.reached_target = !reached.empty() && reached.front() != 0;
     return {};
   }
@@ -413,6 +388,8 @@ class Run {
   io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
+  std::string resumed_;                                // the checkpoint that the run goes on from
+  FlatNumbers numbers_;                                // the learner's, in a job
   std::optional<Result<std::optional<Taken>>> ahead_;  // what take() gives next
   Summary summary_;
   int64_t wait_ns_ = 0;

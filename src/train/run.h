@@ -34,8 +34,8 @@ struct RunOptions {
   std::string fingerprint;
   // What near sides do; empty where none help.
   std::function<prep::PrepStats()> near;
-  // The other processes that train the same model; null for none. Rank 0 alone writes to `out` and
-  // reads it, and measures.
+  // The other processes that train the same model; null for none. Rank 0 alone measures and writes
+  // to `out`, and all read it.
   Together* together = nullptr;
   // Whether rank 0 measures, while the others wait for it.
   bool is_measured = false;

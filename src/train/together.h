@@ -35,10 +35,10 @@ class Together {
   // How many of them this machine has.
   virtual uint32_t processes_here() const = 0;
 
-  // The process that has made the most steps, or the first of those.
-  virtual Result<uint32_t> furthest(uint64_t steps) = 0;
-  // All processes get what `giver` gives.
-  virtual Result<base::ByteVector> from(uint32_t giver, const base::ByteVector& own) = 0;
+  // Returns the rank whose `steps` are the most; the lowest such rank when several are equal.
+  virtual Result<uint32_t> newest_rank(uint64_t steps) = 0;
+  // Returns in every process the bytes that `rank` passes as `own`; those of others are ignored.
+  virtual Result<base::ByteVector> from_rank(uint32_t rank, const base::ByteVector& own) = 0;
   // All processes get the weights of rank 0, and steps may follow.
   virtual Status begin(const FlatNumbers& numbers) = 0;
   // The gradient is complete: leaves in its place what the optimiser shall apply.

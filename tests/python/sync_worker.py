@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,23 @@ def first_weights() -> Any:
     return [weights_of(model)[:50], [float(b.float().sum()) for b in model.buffers()]]
 
 
+def momentum_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [own["momentum_buffer"].clone() for own in optimizer.state.values()]
+
+
+def rate_after_a_restart() -> Any:
+    """How far parameter servers move weights at a rate of 0, which is set after an uneven start."""
+    model = make_model()
+    optimizer = sgd(model)
+    with forebay.sync.attach(model, optimizer, "ps", steps=dist.get_rank()) as sync:
+        kept = sync.from_newest(dist.get_rank())
+        before = weights_of(model)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+        learn(model, optimizer, 5)
+    return {"moved": before != weights_of(model), "kept": kept}
+
+
 def comes_late() -> Any:
     """Rank 1 goes on from a checkpoint that rank 0 does not have."""
     strategy = forebay.sync.LocalSteps(steps=10)
@@ -149,6 +167,7 @@ def comes_late() -> Any:
         learn(model, optimizer, 30)
         state = sync.state_dict()
     saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    momentum_before = momentum_of(optimizer)
     has_it = dist.get_rank() == 1
     late = make_model()
     optimizer = sgd(late)
@@ -156,18 +175,12 @@ def comes_late() -> Any:
         late.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
     with forebay.sync.attach(late, optimizer, strategy, steps=30 if has_it else 0) as sync:
-        state = sync.from_newest(state if has_it else None)
-        sync.load_state_dict(state)
-        momentum = [own["momentum_buffer"] for own in optimizer.state.values()]
-        numbers = [
-            *late.parameters(),
-            *late.buffers(),
-            *momentum,
-            *sync.state_dict()["kept"].values(),
-        ]
+        sync.load_state_dict(sync.from_newest(state if has_it else None))
+        kept = sync.state_dict()["kept"].values()
+        numbers = [*late.parameters(), *late.buffers(), *momentum_of(optimizer), *kept]
         sums = [float(number.detach().double().sum()) for number in numbers]
         learn(late, optimizer, 10, 30)
-    own = [*model.parameters(), *model.buffers()]
+    own = [*model.parameters(), *model.buffers(), *momentum_before]
     return {
         "sums": sums, "own": [float(number.detach().double().sum()) for number in own],
         "loss": loss_of(late),
@@ -189,6 +202,7 @@ def refusals() -> Any:
     weights = list(model.parameters())
     half = make_model().double()
     wider = nn.Linear(3 + dist.get_rank(), 2)
+    others = [sgd(model), torch.optim.Adam(model.parameters())]
     kind = forebay.sync.Ako() if dist.get_rank() == 0 else forebay.sync.Pairs()
     said = {
         "name": refused(lambda: attach(model, sgd(model), "gossip")),
@@ -197,6 +211,8 @@ def refusals() -> Any:
         "double": refused(lambda: attach(half, sgd(half))),
         "wider": refused(lambda: attach(wider, sgd(wider))),
         "strategies": refused(lambda: attach(model, sgd(model), kind)),
+        "steps": refused(lambda: attach(model, sgd(model), steps=-1)),
+        "optimizers": refused(lambda: attach(model, others[dist.get_rank()], "ako")),
         "server": refused(
             lambda: attach(model, sgd(model), forebay.sync.ParameterServers(servers=[2]))
         ),
@@ -367,7 +383,8 @@ def waits_for_another() -> Any:
     with forebay.sync.attach(model, optimizer, "ako", steps=saved["steps"]) as sync:
         first = sync.from_newest(saved["steps"])
         steps, loss = first, loss_of(model)
-        while sync.world_size == 1 or steps < first + 40:
+        until = time.monotonic() + 100
+        while (sync.world_size == 1 or steps < first + 40) and time.monotonic() < until:
             learn(model, optimizer, 20, steps)
             steps += 20
             state = {

@@ -17,8 +17,9 @@ from sync_worker import STRATEGIES
 WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
-    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "comes_late", "refusals",
-    "gradients_stay", "in_another_memory", "changes", "ends_apart",
+    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "comes_late",
+    "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory", "changes",
+    "ends_apart",
 )  # fmt: skip
 
 
@@ -86,9 +87,10 @@ def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
 def test_all_go_on_from_the_newest_checkpoint(found: list[dict[str, Any]]):
     first, newest = (rank["comes_late"] for rank in found)
     assert first["sums"] == newest["sums"]
-    assert newest["sums"][: len(newest["own"])] == newest["own"] != first["own"]
-    assert len(newest["sums"]) == len(newest["own"]) + 8 + 2  # momentum, and what local steps keep
-    assert max(first["loss"], newest["loss"]) < 1.6
+    assert newest["sums"][:-2] == newest["own"] != first["own"]  # the last two are of local steps
+    assert max(first["loss"], newest["loss"]) < 1.4  # by chance: 1.6
+    for rank in found:
+        assert rank["rate_after_a_restart"] == {"moved": False, "kept": 1}
 
 
 def test_gradients_stay_where_they_are(found: list[dict[str, Any]]):
@@ -132,6 +134,8 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
         "double": "ValueError: sync: parameter 1.weight is torch.float64; only float32 is",
         "wider": "ValueError: sync: ranks [1] differ from rank 0",
         "strategies": "ValueError: sync: ranks [1] differ from rank 0 in the strategy",
+        "steps": "ValueError: sync: steps is -1",
+        "optimizers": "ValueError: sync: ranks [1] differ from rank 0 in the strategy, in the opt",
         "server": "ValueError: servers is 2, but must be from 0 to 1",
         "delay": "ValueError: delay is 4, but must be from 0 to 3",
         "encoding": "ValueError: encoding is 'zip', but must be one of auto, float32, int8, top",
@@ -151,6 +155,7 @@ def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
             sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", "--nproc-per-node=1",
             "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--monitor-interval=0.2",
             f"--rdzv-conf=last_call_timeout=1,is_host={int(name == 'first')}",
+            f"--local-addr=127.0.0.{2 if name == 'first' else 1}",  # ranks are in this order
         ]  # fmt: skip
         variables = {"FOLDER": str(tmp_path / name), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         return subprocess.Popen(
@@ -159,19 +164,23 @@ def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
         )  # fmt: skip
 
     port = free_port()
-    first = machine("first")
-    until = time.monotonic() + 100
-    while not (tmp_path / "first/checkpoint.pt").exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    second = machine("second")
-    said = [one.communicate(timeout=200)[1] for one in (first, second)]
-    assert [first.returncode, second.returncode] == [0, 0], said
-    found = [
+    machines = [machine("first")]
+    try:
+        until = time.monotonic() + 100
+        while not (tmp_path / "first/checkpoint.pt").exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        machines.append(machine("second"))
+        said = [one.communicate(timeout=200)[1] for one in machines]
+    finally:
+        for one in machines:
+            one.terminate()
+    assert [one.returncode for one in machines] == [0, 0], said
+    newcomer, other = (
         json.loads((tmp_path / f"rank{rank}").read_text())["waits_for_another"] for rank in range(2)
-    ]
-    assert found[0]["first"] == found[1]["first"] >= 20
-    assert sorted(one["own"] for one in found) == [0, found[0]["first"]]
-    assert found[0]["loss"] == found[1]["loss"] < 1.6
+    )
+    assert newcomer["own"] == 0
+    assert newcomer["first"] == other["first"] == other["own"] >= 20
+    assert newcomer["loss"] == other["loss"] < 1.5  # by chance: 1.6
 
 
 @pytest.mark.parametrize("strategy", ["ako", pytest.param("pairs", marks=pytest.mark.nightly)])

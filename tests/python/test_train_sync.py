@@ -111,6 +111,14 @@ def test_a_job_goes_on_where_another_machine_has_the_checkpoint(dataset: Path, t
     assert models[0].read_bytes() == models[1].read_bytes()
 
 
+def test_checkpoints_of_another_job_are_refused_on_each_machine(dataset: Path, tmp_path: Path):
+    stopped_job(dataset, tmp_path / "1")
+    words = command(dataset, "allreduce", "--out", tmp_path / "$RANK", in_shell=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0
+    assert "is there already: go on with --resume" in done.stderr
+
+
 @pytest.mark.nightly
 def test_a_stopped_job_goes_on_with_another_number_of_processes(dataset: Path, tmp_path: Path):
     stopped_job(dataset, tmp_path / "out")

@@ -20,7 +20,7 @@ _LOCAL_STEPS_LEAST = 16
 # Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
 # delay is that of float32 numbers, also where Ako sends fewer bytes. Ako's steps take somewhat
 # longer than local ones, which its numbers contain.
-_AKO_MORE, _AKO_GROWTH = 0.75, 0.13
+_AKO_MORE, _AKO_GROWTH = 1.2, 0.08
 _LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.5
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95

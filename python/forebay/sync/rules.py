@@ -21,11 +21,10 @@ class Rules:
             raise ValueError(
                 f"sync: the strategy ps needs torch.optim.SGD, not {type(optimizer).__name__}"
             )
-        groups = optimizer.param_groups
-        if any(group["dampening"] != 0 or group["maximize"] for group in groups):
+        if any(group["dampening"] != 0 or group["maximize"] for group in optimizer.param_groups):
             raise ValueError("sync: the strategy ps knows neither dampening nor maximize of SGD")
-        self._groups = {id(p): group for group in groups for p in group["params"]}
-        self._layout = layout
+        # load_state_dict() of the optimizer makes new groups.
+        self._optimizer, self._layout = optimizer, layout
         self._last: list[Rule] = []
 
     def changed(self) -> bool:
@@ -35,10 +34,11 @@ class Rules:
 
     def listed(self) -> list[Rule]:
         """Begin, count, rate, momentum, weight decay and Nesterov's momentum of each parameter."""
+        groups = {id(p): group for group in self._optimizer.param_groups for p in group["params"]}
         rules = []
         begin = 0
         for parameter, size in zip(self._layout.parameters, self._layout.sizes, strict=True):
-            options: dict[str, Any] = self._groups[id(parameter)]
+            options: dict[str, Any] = groups[id(parameter)]
             rules.append(
                 (
                     begin,

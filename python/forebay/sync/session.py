@@ -38,15 +38,17 @@ class Sync:
         if isinstance(strategy, ParameterServers):
             self._rules = Rules(optimizer, self._layout)
         numbers = Numbers(self._layout.weights, self._layout.gradient, self._layout.sizes)
-        self._together = Together(
-            numbers, strategy, wait_seconds, self._layout.fingerprint(), steps
-        )
+        groups = [len(group["params"]) for group in optimizer.param_groups]
+        description = f"{self._layout.fingerprint()} {type(optimizer).__name__} {groups}"
+        self._together = Together(numbers, strategy, wait_seconds, description, steps)
         for buffer in model.buffers():
             own = buffer.cpu()
             dist.broadcast(own, self._together.newest, group=self._together.group)
             buffer.copy_(own)
         if not self._together.begins_even:
-            optimizer.load_state_dict(self._together.from_newest(optimizer.state_dict()))
+            state = self._together.from_newest(optimizer.state_dict())
+            if self.rank != self._together.newest:
+                optimizer.load_state_dict(state)
         self._is_open = True
         self._holds_back = False
         self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
@@ -107,10 +109,10 @@ class Sync:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs beside the model's and the optimizer's; each process calls it.
 
-        It is the same in all processes, so rank 0 may write it: the outer momentum and the shared
-        weights of "local", and the momentum of "ps". The other strategies keep nothing. When "auto"
-        has just changed to "local", the shared weights are each process's own until their first
-        exchange; any of them is enough to go on from.
+        It is the same in all processes, so any of them may write it: the outer momentum and the
+        shared weights of "local", and the momentum of "ps". The other strategies keep nothing. When
+        "auto" has just changed to "local", the shared weights are each process's own until their
+        first exchange; any of them is enough to go on from.
         """
         return self._together.state_dict()
 

@@ -34,7 +34,7 @@ class Together:
         strategy: None: what suits the links, and changes with them.
         wait_seconds: How long a step waits for other processes at most.
         description: What all processes must have in common.
-        steps: How many have made this process's weights.
+        steps: After how many steps this process's checkpoint was written.
 
     Attributes:
         strategy: The strategy in use.
@@ -42,7 +42,7 @@ class Together:
         world_size: How many processes there are.
         group: A process group for what all processes do together.
         newest: The rank that all processes' weights come from.
-        begins_even: Whether as many steps had made each process's weights.
+        begins_even: Whether all processes' checkpoints are of the same step.
 
     Raises:
         ValueError: The strategy's options make no sense, or the processes differ.
@@ -79,13 +79,16 @@ class Together:
         others = [rank for rank, other in enumerate(said) if other[0] != said[0][0]]
         if others:
             raise ValueError(
-                f"sync: ranks {others} differ from rank 0 in the strategy, or in names, shapes or "
-                "memory layouts of the model's parameters"
+                f"sync: ranks {others} differ from rank 0 in the strategy, in the optimizer, or in "
+                "names, shapes or memory layouts of the model's parameters"
             )
-        made = [steps for _, steps in said]
-        self.newest, self.begins_even = made.index(max(made)), min(made) == max(made)
+        made = [one for _, one in said]
+        self.newest, self.begins_even = newest_of(made), min(made) == max(made)
         self._numbers.fetch_weights()
         dist.broadcast(self._numbers.weights, self.newest, group=self.group)
+        dist.barrier(
+            group=self.group
+        )  # a process that is ready would wait for a step of the others
         self._numbers.put_weights()
 
     def from_newest(self, own: Any) -> Any:
@@ -98,6 +101,7 @@ class Together:
             torch.save(own, file)
             box = [file.getvalue()]
         dist.broadcast_object_list(box, self.newest, group=self.group)
+        dist.barrier(group=self.group)
         if self.rank == self.newest:
             return own
         return torch.load(io.BytesIO(box[0]), map_location="cpu", weights_only=False)
@@ -217,6 +221,11 @@ class Together:
         self._exchange.settle()
         self._numbers.put_weights()
         return have_ended
+
+
+def newest_of(steps: Sequence[int]) -> int:
+    """The rank whose checkpoint is the newest, or the first of those."""
+    return steps.index(max(steps))
 
 
 def _own_store() -> Any:

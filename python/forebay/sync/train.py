@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from forebay.sync.numbers import Numbers
 from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
-from forebay.sync.together import Together
+from forebay.sync.together import Together, newest_of
 
 _WAIT_SECONDS = 30.0
 # Without sums, processes end apart; those that measure wait for each other after each epoch.
@@ -40,16 +40,16 @@ class Job:
         self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._together: Together | None = None
 
-    def furthest(self, steps: int) -> int:
-        """The rank that has made the most steps, or the first of those."""
+    def newest_rank(self, steps: int) -> int:
+        """The rank whose steps are the most, or the first of those."""
         made = [0] * self.processes
         dist.all_gather_object(made, steps)
-        return made.index(max(made))
+        return newest_of(made)
 
-    def given_by(self, giver: int, own: bytes) -> bytes:
-        """Gives all processes what one of them gives."""
+    def from_rank(self, rank: int, own: bytes) -> bytes:
+        """Gives all processes what one of them calls it with."""
         given = [own]
-        dist.broadcast_object_list(given, giver)
+        dist.broadcast_object_list(given, rank)
         return given[0]
 
     def begin(self, weights: "np.typing.NDArray[Any]", gradient: Any, sizes: list[int]) -> None:

@@ -53,7 +53,7 @@ Status ParameterServers::before_update(std::span<float> gradient) {
     if (!peer.part || peer.is_gone) continue;
     const auto [begin, count] = *peer.part;
     if (rank == options_.rank) {
-      apply(*peer.part, gradient.subspan(begin, count));
+      apply(*peer.part, gradient.subspan(begin, count), 1);
       continue;
     }
     for (uint64_t i = begin; i < begin + count; ++i) pending_[i] += gradient[i];
@@ -66,19 +66,22 @@ void ParameterServers::after_update(std::span<float> weights) {
   std::copy(weights_.begin(), weights_.end(), weights.begin());
 }
 
-void ParameterServers::apply(Range range, std::span<const float> gradient) {
+void ParameterServers::apply(Range range, std::span<const float> gradient, uint64_t steps) {
   for (const SgdRule& rule : rules_) {
     const uint64_t begin = std::max(range.begin, rule.range.begin);
     const uint64_t end = std::min(range.begin + range.count, rule.range.begin + rule.range.count);
     if (begin >= end) continue;
     const Range both = {.begin = begin, .count = end - begin};
-    apply(rule, both, gradient.subspan(begin - range.begin, both.count));
+    apply(rule, both, gradient.subspan(begin - range.begin, both.count), steps);
   }
 }
 
-void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient) {
+void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient,
+                             uint64_t steps) {
   const auto rate = static_cast<float>(rule.rate);
-  const auto decay = static_cast<float>(rule.weight_decay);
+  // Weights decay once in a step of the job, in which each process has a gradient.
+  const double share = static_cast<double>(steps) / options_.processes;
+  const auto decay = static_cast<float>(rule.weight_decay * share);
   const auto momentum = static_cast<float>(rule.momentum);
   float* const weights = weights_.data() + range.begin;
   float* const moments = momentum_.data() + range.begin;
@@ -144,8 +147,9 @@ Status ParameterServers::received(const MessageHeader& header, std::span<const f
   Peer& from = peers_[header.sender];
   if (header.kind == MessageHeader::Kind::kSlice) {
     if (!holds(peers_[options_.rank].part, range)) return unexpected();
+    if (header.steps == 0 || header.steps > header.step) return unexpected();
     if (from.to_answer.size() == base::kUnansweredSlicesMax) return unexpected();
-    apply(range, floats);
+    apply(range, floats, header.steps);
     from.to_answer.push_back({.range = range, .step = header.step});
     return {};
   }

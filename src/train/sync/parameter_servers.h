@@ -55,8 +55,9 @@ class ParameterServers final : public Strategy {
     bool answers = false;
   };
 
-  void apply(Range range, std::span<const float> gradient);
-  void apply(const SgdRule& rule, Range range, std::span<const float> gradient);
+  // `steps` of one process have made the gradient.
+  void apply(Range range, std::span<const float> gradient, uint64_t steps);
+  void apply(const SgdRule& rule, Range range, std::span<const float> gradient, uint64_t steps);
   void push(Peer& server, uint64_t floats_max, Outgoing* out);
   void answer(Peer& worker, uint64_t floats_max, Outgoing* out);
 

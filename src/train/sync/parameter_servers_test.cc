@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace forebay::train {
 namespace {
 
@@ -11,8 +13,9 @@ TEST(ParameterServers, AnswersAndGradientsTakeTurns) {
   std::vector<float> gradient(kFloats, 1);
   ASSERT_TRUE(own.before_update(gradient).ok());
   const std::vector<float> floats(kFloats / 2);
-  for (int i = 0; i < 3; ++i) {
-    const MessageHeader slice = {.sender = 1, .begin = 0, .count = kFloats / 2};
+  for (uint64_t step = 1; step <= 3; ++step) {
+    const MessageHeader slice = {
+        .sender = 1, .step = step, .steps = 1, .begin = 0, .count = kFloats / 2};
     ASSERT_TRUE(own.received(slice, floats).ok());
   }
   std::vector<MessageHeader::Kind> kinds;
@@ -44,6 +47,26 @@ TEST(ParameterServers, GradientsWaitUntilEarlierOnesAreAnswered) {
       .kind = MessageHeader::Kind::kAnswer, .sender = 1, .step = 1, .begin = 0, .count = kMessage};
   ASSERT_TRUE(own.received(answer, std::vector<float>(kMessage)).ok());
   EXPECT_EQ(sends(), 1);
+}
+
+// Also where a gradient stands for several steps.
+TEST(ParameterServers, WeightsDecayOnceInAStepOfTheJob) {
+  constexpr float kWeight = 8;
+  ParameterServers own({.rank = 0, .processes = 2, .servers = {0}}, std::vector<float>(1, kWeight));
+  own.set_rules({{.range = {0, 1}, .rate = 1, .weight_decay = 0.01}});
+  MessageHeader slice = {.sender = 1, .step = 4, .steps = 4, .begin = 0, .count = 1};
+  for (int step = 0; step < 4; ++step) {
+    std::vector<float> gradient(1);
+    ASSERT_TRUE(own.before_update(gradient).ok());
+  }
+  ASSERT_TRUE(own.received(slice, std::vector<float>(1)).ok());
+  std::vector<float> weights(1);
+  own.after_update(weights);
+  EXPECT_NEAR(weights.front(), kWeight * std::pow(0.99, 4), 0.002);
+  for (const uint64_t steps : {0, 5}) {  // none, and more than there were
+    slice.steps = steps;
+    EXPECT_FALSE(own.received(slice, std::vector<float>(1)).ok());
+  }
 }
 
 }  // namespace
