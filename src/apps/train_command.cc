@@ -132,7 +132,8 @@ void add_process(CLI::App& app, train::Job& job) {
   app.add_option("--init", job.init,
                  "Safetensors file with the first weights, which is a state_dict of the model");
   app.add_option("--out", job.out, "Folder for checkpoints and model.safetensors");
-  app.add_flag("--resume", job.resume, "Go on from the newest checkpoint in --out, of any process of the job");
+  app.add_flag("--resume", job.resume,
+               "Go on from the newest checkpoint in --out, of any process of the job");
   app.add_option(
          "--checkpoint-steps", job.checkpoint_steps,
          "Steps between additional checkpoints within an epoch (0: one after each epoch only)")
