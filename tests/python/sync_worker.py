@@ -376,7 +376,7 @@ def waits_for_another() -> Any:
     model = make_model()
     optimizer = sgd(model)
     path = Path(os.environ["FOLDER"]) / "checkpoint.pt"
-    saved = torch.load(path) if path.exists() else {"steps": 0}
+    saved: dict[str, Any] = torch.load(path) if path.exists() else {"steps": 0}
     if saved["steps"]:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
