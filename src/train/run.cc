@@ -395,7 +395,6 @@ class Run {
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
   bool has_shared_counts_ = false;
-  uint32_t giver_ = 0;                                 // the process that all others go on from
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
 };
 

@@ -86,9 +86,8 @@ class Together:
         self.newest, self.begins_even = newest_of(made), min(made) == max(made)
         self._numbers.fetch_weights()
         dist.broadcast(self._numbers.weights, self.newest, group=self.group)
-        dist.barrier(
-            group=self.group
-        )  # a process that is ready would wait for a step of the others
+        # Else a process that has begun would wait for the first step of those that still receive.
+        dist.barrier(group=self.group)
         self._numbers.put_weights()
 
     def from_newest(self, own: Any) -> Any:
