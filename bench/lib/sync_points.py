@@ -27,5 +27,5 @@ def reach(points: list[Point], target: float) -> float | None:
     seconds, accuracy = mean_of_last(points)
     if accuracy < target:
         return None
-    part = (target - before) / (accuracy - before) if before < target else 0.0
+    part = (target - before) / (accuracy - before) if before < target else 1.0
     return before_s + part * (seconds - before_s)

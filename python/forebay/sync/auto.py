@@ -177,7 +177,7 @@ def _is_measured(one: Seen) -> bool:
 def _describe(conditions: Conditions, strategy: Strategy) -> str:
     found = estimates(conditions, strategy)
     best = found[0].seconds
-    others = ", ".join(f"{one.strategy.name} {one.seconds / best:.2f}" for one in found)
+    others = "; ".join(f"{one.label} {one.seconds / best:.2f}" for one in found)
     return (
         f"forebay.sync: {strategy} for {conditions.processes} processes, a model of "
         f"{conditions.model_bytes / 1e6:.1f} MB, {conditions.steps_per_s:.2f} steps/s and links of "

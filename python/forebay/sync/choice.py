@@ -16,12 +16,12 @@ _OVERLAP = 0.5
 # What of the time between two exchanges of local steps the link has work, at most.
 _LINK_SHARE = 0.8
 _FRAGMENTS = 4
-_LOCAL_STEPS_LEAST = 16
+_LOCAL_STEPS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
 # delay is that of float32 numbers, also where Ako sends fewer bytes. Ako's steps take somewhat
 # longer than local ones, which its numbers contain.
 _AKO_MORE, _AKO_GROWTH = 1.2, 0.08
-_LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.5
+_STREAMING_MORE, _LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.09, 0.5
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95
 
@@ -67,10 +67,21 @@ class Estimate:
         """The time for what all-reduce learns in a step."""
         return self.step_s * self.more
 
+    @property
+    def label(self) -> str:
+        """The strategy in a word or two."""
+        streams = isinstance(self.strategy, LocalSteps) and self.strategy.delay > 0
+        return f"{self.strategy.name}, streaming" if streams else self.strategy.name
+
 
 def estimates(conditions: Conditions, present: Strategy | None = None) -> list[Estimate]:
     """What each strategy is expected to do, the best one first."""
-    found = [_all_reduce(conditions), _ako(conditions), _local_steps(conditions, present)]
+    found = [
+        _all_reduce(conditions),
+        _ako(conditions),
+        _local_steps(conditions, present),
+        _streaming(conditions, present),
+    ]
     return sorted(found, key=lambda estimate: estimate.seconds)
 
 
@@ -98,11 +109,34 @@ def _ako(conditions: Conditions) -> Estimate:
 
 
 def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
+    """Local steps that wait for each exchange, so that nothing arrives late."""
+
+    def estimate(steps: int) -> Estimate:
+        step_s = 1 / conditions.steps_per_s + conditions.sum_s / steps
+        return Estimate(
+            LocalSteps(steps=steps), step_s, more=1 + _LOCAL_MORE * steps**_LOCAL_GROWTH
+        )
+
+    found = [estimate(steps) for steps in _LOCAL_STEPS]
+    best = min(found, key=lambda one: one.seconds)
+    # The present number where it is nearly as good, so that noise does not change it.
+    for one in found:
+        if one.strategy == present and one.seconds * _WORTH <= best.seconds:
+            return one
+    return best
+
+
+def _streaming(conditions: Conditions, present: Strategy | None) -> Estimate:
+    """Local steps whose exchanges take place under the next steps."""
     exact = conditions.sum_s * conditions.steps_per_s / _LINK_SHARE
-    steps = max(_LOCAL_STEPS_LEAST, _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
+    steps = max(_LOCAL_STEPS[0], _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
     # The present number where it still fits, so that noise does not change it.
-    if isinstance(present, LocalSteps) and 0.9 * exact <= present.steps <= 1.5 * exact:
+    if (
+        isinstance(present, LocalSteps)
+        and present.fragments == _FRAGMENTS
+        and 0.9 * exact <= present.steps <= 1.5 * exact
+    ):
         steps = present.steps
     strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
-    more = 1 + _LOCAL_MORE * steps**_LOCAL_GROWTH
+    more = 1 + _STREAMING_MORE * steps**_LOCAL_GROWTH
     return Estimate(strategy, 1 / conditions.steps_per_s, more)
