@@ -143,11 +143,13 @@ class Jobs:
                     self._start(stack, rank, groups[rank], settings, restarts)
                     for rank in range(self.workers)
                 ]
-                _wait_for_begin(folder, workers)
+                _wait_until_ready(folder, workers)
                 self.limit(mbit)
                 for group in groups:
                     (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
                     (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * self._share)))
+                (folder / "begins").write_text(str(time.time()))
+                (folder / "begins").rename(folder / "begin")
                 points, seconds, happened = self._watch(
                     folder, workers, settings, accuracy, target, after
                 )
@@ -243,9 +245,9 @@ class Jobs:
         return points, reached, after is None
 
 
-def _wait_for_begin(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
+def _wait_until_ready(folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
     until = time.monotonic() + START_SECONDS_MAX
-    while not (folder / "begin").exists():
+    while not (folder / "ready").exists():
         _have_ended(folder, workers)
         if time.monotonic() > until:
             raise RuntimeError(f"not all workers are ready; rank 0 said:\n{_said(folder)}")

@@ -135,13 +135,17 @@ def endless(loader: Any) -> Iterator[Any]:
 
 
 def begin_of(folder: Path, rank: int) -> float:
-    """When all of the job's first processes were ready, also for those that were started again."""
-    path = folder / "begin"
+    """When the job's first processes began, also for those that were started again.
+
+    They begin when lib/sync_job.py has limited what all that are ready may use.
+    """
     dist.barrier()
-    if rank == 0 and not path.exists():
-        path.write_text(str(time.time()))
+    if rank == 0:
+        (folder / "ready").touch()
+    while not (folder / "begin").exists():
+        time.sleep(0.01)
     dist.barrier()
-    return float(path.read_text())
+    return float((folder / "begin").read_text())
 
 
 def take_turns(settings: Settings, batches: Iterator[Any], folder: Path, rank: int) -> None:

@@ -94,8 +94,8 @@ std::unique_ptr<train::Strategy> Chosen::make() const {
 }
 
 void make(Exchange* self, const nb::dict& options, uint32_t rank, uint32_t processes,
-          const Floats& gradient, const Floats& weights) {
-  const Chosen chosen{options, rank, processes, span(weights)};
+          const Floats& gradient, const Floats& weights, const std::optional<Floats>& first) {
+  const Chosen chosen{options, rank, processes, span(first.value_or(weights))};
   new (self) Exchange(
       chosen.make(), io::monotonic_clock(),
       {.rank = rank, .processes = processes, .wait_s_max = nb::cast<double>(options["wait_s"])},
@@ -156,13 +156,17 @@ auto waiting(const Call& call) {
   return call();
 }
 
+Numbers array_of(std::vector<float> floats) {
+  auto* const owned = new std::vector<float>(std::move(floats));
+  const nb::capsule owner(
+      owned, [](void* memory) noexcept { delete static_cast<std::vector<float>*>(memory); });
+  return Numbers(owned->data(), {owned->size()}, owner);
+}
+
 nb::dict kept(const Exchange& self) {
   nb::dict out;
   for (auto& [name, floats] : waiting([&] { return self.kept(); })) {
-    auto* const owned = new std::vector<float>(std::move(floats));
-    const nb::capsule owner(
-        owned, [](void* memory) noexcept { delete static_cast<std::vector<float>*>(memory); });
-    out[text(name)] = Numbers(owned->data(), {owned->size()}, owner);
+    out[text(name)] = array_of(std::move(floats));
   }
   return out;
 }
@@ -207,7 +211,9 @@ void bind_sync(nb::module_& m) {
   bind_steps(bound);
   bound
       .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
-           nb::arg("gradient"), nb::arg("weights"), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
+           nb::arg("gradient"), nb::arg("weights"), nb::arg("first").none() = nb::none(),
+           nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(),
+           "`first`: the first weights where they are not `weights`, the same in all processes.")
       .def(
           "next",
           [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {
@@ -255,7 +261,14 @@ void bind_sync(nb::module_& m) {
           [](Exchange& self, const std::string& name, const Floats& floats) {
             check(waiting([&] { return self.restore(name, span(floats)); }));
           },
-          nb::arg("name"), nb::arg("floats"));
+          nb::arg("name"), nb::arg("floats"))
+      .def(
+          "shared_weights",
+          [](const Exchange& self) {
+            return array_of(waiting([&] { return self.shared_weights(); }));
+          },
+          "Weights that are the same in all processes that have ended at the same step, and from "
+          "which each has gone on by itself; empty where there are none such.");
 }
 
 }  // namespace forebay::bind

@@ -286,11 +286,12 @@ def in_another_memory() -> Any:
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
     kinds: list[forebay.sync.Strategy] = [
-        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), forebay.sync.AllReduce(),
-        forebay.sync.Ako(), forebay.sync.Pairs(), forebay.sync.AllReduce(),
+        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), forebay.sync.Ako(),
+        forebay.sync.AllReduce(), forebay.sync.Ako(), forebay.sync.Pairs(),
+        forebay.sync.AllReduce(),
     ]  # fmt: skip
     made: list[list[float]] = []
-    shared: list[float] = []
+    shared: list[list[float]] = []
 
     def next_kind(self: auto.Choices, seen: list[auto.Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
@@ -299,11 +300,10 @@ def changes() -> Any:
 
     begin = Together._begin
 
-    def begin_and_note(self: Together, apart: bool) -> None:
+    def begin_and_note(self: Together, *, apart: bool, first: Any) -> None:
         made.append([float(weights.detach().sum()) for weights in model.parameters()])
-        if kept := self._exchange.kept():
-            shared.extend(float(number) for number in kept["shared"][:100])
-        begin(self, apart)
+        shared.append([] if first is None else first.tolist())
+        begin(self, apart=apart, first=first)
 
     model = make_model()
     optimizer = sgd(model)
@@ -314,7 +314,7 @@ def changes() -> Any:
         mock.patch.object(Together, "_begin", begin_and_note),
     ):
         steps = 0
-        while len(made) < 5 and steps < 5000:
+        while len(made) < 6 and steps < 5000:
             learn(model, optimizer, 1, steps)
             steps += 1
         learn(model, optimizer, 200, steps)

@@ -110,13 +110,13 @@ def test_a_model_may_lie_in_another_memory(found: list[dict[str, Any]]):
 
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     changes = [rank["changes"] for rank in found]
-    # The same weights in all processes, but at the first change, to local steps, which take the
-    # mean while they go on.
-    assert changes[0]["made"][1:] == changes[1]["made"][1:]
-    assert changes[0]["made"][0] != changes[1]["made"][0]
-    assert changes[0]["shared"] == changes[1]["shared"] != []
+    # The same weights in all processes, but at the changes to local steps and from them to Ako,
+    # which take the mean while they go on. Ako begins with what local steps have in common.
+    same = [one == other for one, other in zip(changes[0]["made"], changes[1]["made"], strict=True)]
+    assert same == [False, False, True, True, True, True]
+    assert changes[0]["shared"] == changes[1]["shared"]
+    assert [len(shared) > 0 for shared in changes[0]["shared"]] == [False, True] + [False] * 4
     for own in changes:
-        assert len(own["made"]) == 5
         assert own["strategy"] == "AllReduce()"
         assert own["stats"]["steps"] == own["steps"]
         assert own["stats"]["trouble"] == ""

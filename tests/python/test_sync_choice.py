@@ -9,10 +9,10 @@ from forebay.sync.auto import Choices, Seen
 from forebay.sync.choice import Conditions, choose, estimates
 
 MODEL_BYTES = 17_000_000
-FAST, THIN = 1e9, 1e6
+FAST, THIN, THINNEST = 1e9, 1e6, 1e5
 CALM = Seen(
     changes=0, steps=50, all_steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3,
-    sums_per_s=0, lost=False,
+    probed_bytes_per_s=FAST, latency_s=0, sums_per_s=0, lost=False,
 )  # fmt: skip
 
 
@@ -95,41 +95,87 @@ def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
     assert choices.next([CALM, replace(CALM, steps=3)]) is None
     assert choices.next([CALM, replace(CALM, all_steps=80)]) is None  # 10 s apart
-    assert choices.next([CALM, replace(CALM, bytes_per_s=0.0)]) is None
+    assert choices.next([CALM, replace(CALM, probed_bytes_per_s=0.0)]) is None
     assert choices.said == ""
-    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     assert "2 processes, a model of 17.0 MB, 3.00 steps/s" in choices.said
 
 
 def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
-    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
     assert windows(choices, CALM, 5) == [None] * 5
     # One bad window is not enough.
-    assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
+    assert windows(choices, replace(CALM, lately=2.0), 1) == [None]
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, auto.MEASURES]
+    assert windows(choices, replace(CALM, lately=2.0), 2) == [None, auto.MEASURES]
     choices.changed(auto.MEASURES)
-    found = choices.next([replace(CALM, bytes_per_s=THIN)] * 2)
+    found = choices.next([replace(CALM, probed_bytes_per_s=THIN)] * 2)
     assert found is None or found != AllReduce()
+
+
+def test_one_window_is_enough_where_the_job_is_much_slower(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
+    choices.changed(AllReduce())
+    clock.now += 100
+    assert windows(choices, CALM, 2) == [None] * 2
+    assert windows(choices, replace(CALM, lately=0.5), 1) == [auto.MEASURES]
+
+
+def test_a_window_ends_when_it_should_have_had_enough_steps(clock: Clock):
+    window = auto.Window()
+
+    def lately(steps: int, seconds: float) -> float:
+        clock.now += seconds
+        return window.rates({"steps": steps, "reducing_s": 0.0, "reduced_bytes": 0})[0]
+
+    assert lately(0, 0) == 0
+    assert lately(9, 5) == 0
+    assert lately(12, 1) == pytest.approx(2)
+    assert lately(13, 4) == pytest.approx(2)  # 8 are too few to say
+    assert lately(13, 1) == pytest.approx(0.2)
+    assert lately(13, 50) == pytest.approx(0.02)
+
+
+def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    slow = replace(CALM, probed_bytes_per_s=THIN, steps_per_s=0.01, lately=0)
+    assert choices.next([slow] * 2) == AllReduce()
+    choices.changed(AllReduce())
+    found = windows(choices, replace(slow, steps_per_s=3, lately=3), 1)[0]
+    assert isinstance(found, LocalSteps)
+    choices.changed(found)
+    assert windows(choices, replace(slow, lately=3), 2) == [None] * 2
+
+
+def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
+    assert windows(choices, thin, 4) == [None] * 4
+    clock.now += 100
+    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [auto.MEASURES]
+    choices.changed(auto.MEASURES)
+    assert choices.next([replace(thin, probed_bytes_per_s=0)] * 2) is None
+    assert choices.next([replace(thin, probed_bytes_per_s=1e12)] * 2) == AllReduce()
 
 
 def test_noise_of_sums_is_no_change_of_links(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
-    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
-    summing = replace(CALM, sums_per_s=1e7)
+    summing = replace(CALM, sums_per_s=1e9)
     assert windows(choices, summing, 3) == [None] * 3
-    assert windows(choices, replace(summing, sums_per_s=1.7e7), 5) == [None] * 5
-    assert windows(choices, replace(summing, sums_per_s=3e7), 2)[-1] == auto.MEASURES
+    assert windows(choices, replace(summing, sums_per_s=1.7e9), 5) == [None] * 5
+    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == auto.MEASURES
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
-    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     windows(choices, CALM, 2)
     assert windows(choices, replace(CALM, lately=1.0), 5) == [None] * 5
@@ -139,9 +185,9 @@ def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clo
 
 def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
-    assert choices.next([replace(CALM, bytes_per_s=1e12)] * 2) == AllReduce()
+    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.called_off()
-    fast = replace(CALM, bytes_per_s=1e12)
+    fast = replace(CALM, probed_bytes_per_s=1e12)
     assert windows(choices, fast, 5) == [None] * 5
     clock.now += 100
     assert windows(choices, fast, 1) == [AllReduce()]

@@ -1,30 +1,34 @@
 """Chooses the strategy of a job and changes it while the job runs, by what its links carry."""
 
 import json
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from forebay.sync.choice import Conditions, choose, estimates
+from forebay.sync.probe import Probe
 from forebay.sync.strategies import STRATEGIES, Ako, Strategy
 
-# Under this strategy links are measured, because it never waits.
+# A job begins with this strategy, because it never waits, and has it when links are measured again.
 MEASURES = Ako()
 _LOOK_SECONDS = 0.5
-_MEASURE_SECONDS = 2.0
+_MEASURE_SECONDS = 1.0
 _MEASURE_STEPS = 10
 # How long what is seen of the job is averaged, and how often in turn it must be off, until the
 # links are measured again.
 _WINDOW_SECONDS = 4.0
-# A window has so many steps at least, so that one more or less does not matter.
+# A window has so many steps at least, or would have had as fast as before, so that one more or less
+# does not matter.
 _WINDOW_STEPS = 10
 _WINDOWS_OFF = 2
-# The factor by which each figure is off. Rates of links are noisier than those of steps.
+# The factor by which each figure is off. Rates of links are noisier than those of steps. Once is
+# enough for the square of it.
 _OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
 _CHOICE_SECONDS = 20.0
@@ -50,6 +54,8 @@ class Seen:
         seconds: The time since then.
         steps_per_s: In a second in which it does not wait; 0: not measured yet.
         bytes_per_s: What its links carry, together; 0: not measured yet.
+        probed_bytes_per_s: The same, as a probe has found it; 0: not measured yet.
+        latency_s: How long the sum of a few numbers took in that probe.
         lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
         sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
         lost: Whether a process is gone.
@@ -61,6 +67,8 @@ class Seen:
     seconds: float
     steps_per_s: float
     bytes_per_s: float
+    probed_bytes_per_s: float
+    latency_s: float
     lately: float
     sums_per_s: float
     lost: bool
@@ -80,10 +88,12 @@ class Window:
             self._begin = now, stats
         since, before = self._begin
         steps = stats["steps"] - before["steps"]
-        if now - since >= _WINDOW_SECONDS and steps >= _WINDOW_STEPS:
+        usual = self._rates[0] * (now - since)
+        if now - since >= _WINDOW_SECONDS and max(steps, usual) >= _WINDOW_STEPS:
             spent = stats["reducing_s"] - before["reducing_s"]
             summed = stats["reduced_bytes"] - before["reduced_bytes"]
-            self._rates = steps / (now - since), summed / spent if spent else 0.0
+            # Without a step it counts as one of one step, because 0 stands for no measurement.
+            self._rates = max(steps, 1) / (now - since), summed / spent if spent else 0.0
             self._begin = now, stats
         return self._rates
 
@@ -103,6 +113,8 @@ class Choices:
         self._measures = True
         self._not_before = 0.0  # the next decision
         self._patience = _CHOICE_SECONDS
+        self._conditions: Conditions | None = None  # of the last choice
+        self._is_checked = False  # whether the last choice was
         self._usual: list[Seen] | None = None
         self._off = 0
         self._last: list[float] = []
@@ -111,15 +123,39 @@ class Choices:
     def next(self, seen: list[Seen]) -> Strategy | None:
         """The strategy to change to, or None for no change. `seen` is by rank."""
         is_due = all(map(_is_measured, seen)) if self._measures else self._is_off(seen)
-        if any(one.lost for one in seen) or not is_due or time.monotonic() < self._not_before:
-            return None
         apart = max(one.all_steps for one in seen) - min(one.all_steps for one in seen)
-        if apart > _CATCH_UP_SECONDS * min(one.steps_per_s for one in seen):
+        is_apart = apart > _CATCH_UP_SECONDS * _of_job("steps_per_s", seen)
+        if any(one.lost for one in seen) or is_apart:
             return None
-        if self._present == MEASURES:
-            return self._choose(seen)
-        self._measures = True
-        return MEASURES
+        if not self._measures and (better := self._better_known(seen)):
+            return self._choose(better)
+        if not is_due or time.monotonic() < self._not_before:
+            return None
+        if not self._measures:
+            self._measures = True
+            return MEASURES
+        self._is_checked = False
+        return self._choose(
+            Conditions(
+                processes=len(seen),
+                model_bytes=self._model_bytes,
+                steps_per_s=_of_job("steps_per_s", seen),
+                bytes_per_s=_of_job("probed_bytes_per_s", seen),
+                latency_s=seen[0].latency_s,
+            )
+        )
+
+    def _better_known(self, seen: list[Seen]) -> Conditions | None:
+        """Conditions that show another choice to be better than the last one; None for no such.
+
+        The first steps are slower than later ones, so each choice is looked at once more.
+        """
+        if self._conditions is None or self._is_checked or not all(one.lately for one in seen):
+            return None
+        self._is_checked = True
+        self._conditions = replace(self._conditions, steps_per_s=_of_job("steps_per_s", seen))
+        is_same = choose(self._conditions, self._chosen) == self._chosen
+        return None if is_same else self._conditions
 
     def changed(self, strategy: Strategy) -> None:
         """The change has been made."""
@@ -128,15 +164,12 @@ class Choices:
     def called_off(self) -> None:
         """The change has not been made."""
         self._measures = self._present == MEASURES
+        if not self._measures:
+            self._chosen = self._present
         self._not_before = time.monotonic() + _CHOICE_SECONDS
 
-    def _choose(self, seen: list[Seen]) -> Strategy | None:
-        conditions = Conditions(
-            processes=len(seen),
-            model_bytes=self._model_bytes,
-            steps_per_s=min(one.steps_per_s for one in seen),
-            bytes_per_s=min(one.bytes_per_s for one in seen),
-        )
+    def _choose(self, conditions: Conditions) -> Strategy | None:
+        self._conditions = conditions
         strategy = choose(conditions, self._chosen)
         same = strategy == self._chosen
         self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
@@ -156,13 +189,25 @@ class Choices:
         if self._usual is None:
             self._usual = seen
             return False
-        off = False
-        for name, factor in _OFF.items():
-            now = min(getattr(one, name) for one in seen)
-            usual = min(getattr(one, name) for one in self._usual)
-            off |= now > 0 and usual > 0 and not 1 / factor < now / usual < factor
-        self._off = self._off + 1 if off else 0
+        off = max(_times_off(name, seen, self._usual) for name in _OFF)
+        self._off = self._off + off if off else 0
         return self._off >= _WINDOWS_OFF
+
+
+def _times_off(name: str, seen: list[Seen], usual: list[Seen]) -> int:
+    """How often in turn a figure would have to be off by its factor, to mean as much."""
+    now, before = _of_job(name, seen), _of_job(name, usual)
+    if not (now > 0 and before > 0):
+        return 0
+    off = abs(math.log(now / before, _OFF[name]))
+    return min(int(off), _WINDOWS_OFF)
+
+
+def _of_job(name: str, seen: list[Seen]) -> float:
+    """A figure of the whole job."""
+    values = [float(getattr(one, name)) for one in seen]
+    # A sum ends in all processes at once, and those that have begun it earlier have waited.
+    return max(values) if name == "sums_per_s" else min(values)
 
 
 def _is_measured(one: Seen) -> bool:
@@ -170,7 +215,7 @@ def _is_measured(one: Seen) -> bool:
         one.steps >= _MEASURE_STEPS
         and one.seconds >= _MEASURE_SECONDS
         and one.steps_per_s > 0
-        and one.bytes_per_s > 0
+        and one.probed_bytes_per_s > 0
     )
 
 
@@ -201,6 +246,7 @@ class Auto:
         stats: Gives those of the exchange since the last change.
         change: Changes the strategy of this process, together with all others, within so many
             seconds.
+        probe: Measures the links, together with all others.
     """
 
     def __init__(
@@ -211,11 +257,14 @@ class Auto:
         model_bytes: int,
         stats: Callable[[], dict[str, Any]],
         change: Callable[[Strategy, float], None],
+        probe: Callable[[], Probe],
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
-        self._stats, self._change = stats, change
+        self._stats, self._change, self._take_probe = stats, change, probe
+        self._needs_probe = True
         self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
         self._since, self._window = time.monotonic(), Window()
+        self._probe = Probe()
         self._number = 0  # of changes
         self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
         self._changed = threading.Condition()
@@ -226,6 +275,14 @@ class Auto:
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="forebay-sync", daemon=True)
         self._thread.start()
+
+    def before_step(self) -> None:
+        """In the training thread, before anything is exchanged in the step."""
+        if self._needs_probe:
+            self._needs_probe = False
+            probe = self._take_probe()
+            with self._changed:
+                self._probe = probe
 
     def after_step(self) -> None:
         """In the training thread: changes the strategy where all processes do."""
@@ -252,6 +309,9 @@ class Auto:
 
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
+        if self._planned == MEASURES:
+            with self._changed:
+                self._needs_probe, self._probe = True, Probe()
         try:
             self._change(self._planned, seconds_max)
         finally:
@@ -283,7 +343,7 @@ class Auto:
     def _tell(self) -> None:
         with self._changed:
             number, steps = self._number, self._steps
-            since, window = self._since, self._window
+            since, window, probe = self._since, self._window, self._probe
             stats = self._stats()
         lately, sums_per_s = window.rates(stats)
         rates = [
@@ -296,6 +356,8 @@ class Auto:
             seconds=time.monotonic() - since,
             steps_per_s=stats["steps_per_s"],
             bytes_per_s=sum(rates) if all(rates) else 0.0,
+            probed_bytes_per_s=probe.bytes_per_s,
+            latency_s=probe.latency_s,
             lately=lately,
             sums_per_s=sums_per_s,
             lost=any(link["lost"] for link in stats["links"]),
@@ -331,7 +393,9 @@ class Auto:
                 return
             self._planned, self._change_at = strategy, None
             # Until then the others have seen the plan, too, so that nobody has to wait for that.
-            unseen = int(_LOOK_SECONDS * self._stats()["steps_per_s"])
+            stats = self._stats()
+            lately = self._window.rates(stats)[0] or stats["steps_per_s"]
+            unseen = int(_LOOK_SECONDS * lately)
             self._pause_at = self._steps + 2 + unseen
             pause_at = self._pause_at
         self._store.set(f"ready {number} {self._rank}", str(pause_at))

@@ -35,17 +35,20 @@ class Conditions:
         model_bytes: The size of all learned numbers.
         steps_per_s: Steps of the slowest process in a second in which it does not wait.
         bytes_per_s: What a process sends to all others together: the one that sends least.
+        latency_s: How long the sum of a few numbers over all processes takes.
     """
 
     processes: int
     model_bytes: int
     steps_per_s: float
     bytes_per_s: float
+    latency_s: float = 0
 
     @property
     def sum_s(self) -> float:
         """How long the sum of a whole model over all processes takes, by a ring."""
-        return 2 * (self.processes - 1) / self.processes * self.model_bytes / self.bytes_per_s
+        sent = ring_share(self.processes) * self.model_bytes
+        return self.latency_s + sent / self.bytes_per_s
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,11 @@ class Estimate:
         """The strategy in a word or two."""
         streams = isinstance(self.strategy, LocalSteps) and self.strategy.delay > 0
         return f"{self.strategy.name}, streaming" if streams else self.strategy.name
+
+
+def ring_share(processes: int) -> float:
+    """How much of numbers that are summed by a ring each process sends."""
+    return 2 * (processes - 1) / processes
 
 
 def estimates(conditions: Conditions, present: Strategy | None = None) -> list[Estimate]:

@@ -13,8 +13,9 @@ from forebay import _core
 from forebay.sync.auto import MEASURES, Auto
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
+from forebay.sync.probe import Probe, take_probe
 from forebay.sync.rules import Rule
-from forebay.sync.strategies import LocalSteps, ParameterServers, Strategy
+from forebay.sync.strategies import Ako, LocalSteps, ParameterServers, Strategy
 from forebay.sync.totals import Totals
 
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
@@ -65,12 +66,13 @@ class Together:
         self._agree(f"{strategy} {description}", steps)
         self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
-        self._begin(apart=False)
+        self._begin()
         self._auto: Auto | None = None
         if strategy is None and self.world_size > 1:
             self._auto = Auto(
                 _own_store(), self.rank, self.world_size,
                 numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
+                self._probe,
             )  # fmt: skip
 
     def _agree(self, own: str, steps: int) -> None:
@@ -105,11 +107,13 @@ class Together:
             return own
         return torch.load(io.BytesIO(box[0]), map_location="cpu", weights_only=False)
 
-    def _begin(self, apart: bool) -> None:
+    def _begin(self, *, apart: bool = False, first: Any = None) -> None:
         """Begins an exchange by the present strategy.
 
         Args:
             apart: Whether the processes' weights differ.
+            first: Weights from which each process has gone on by itself (NumPy float32 [numbers]),
+                the same in all of them; None: those of now.
         """
         strategy, numbers = self.strategy, self._numbers
         options = {"name": strategy.name, **strategy.options(self.world_size)}
@@ -118,7 +122,7 @@ class Together:
         gradient = numbers.gradient if strategy.takes_gradients else torch.empty(0)
         self._exchange = _core.Exchange(
             {**options, "sizes": numbers.sizes, "wait_s": self._wait_seconds},
-            self.rank, self.world_size, gradient.numpy(), numbers.weights.numpy(),
+            self.rank, self.world_size, gradient.numpy(), numbers.weights.numpy(), first,
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
             group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
@@ -129,8 +133,11 @@ class Together:
     def _change(self, strategy: Strategy, seconds_max: float) -> None:
         """Goes on with another strategy and the mean of all weights; all processes do the same.
 
-        Local steps take the mean in their first exchanges, while the training goes on.
+        Local steps take the mean in their first exchanges, while the training goes on. After local
+        steps, Ako exchanges what each process has learned since their last exchange.
         """
+        if strategy == self.strategy:
+            return
         end_seconds = min(seconds_max, _END_WAITS * self._wait_seconds)
         if not self._links.close(end_seconds):
             raise TimeoutError(
@@ -140,8 +147,12 @@ class Together:
         weights = self._numbers.weights
         self._numbers.fetch_weights()
         self._exchange.settle()
-        begins_apart = isinstance(strategy, LocalSteps)
-        if not begins_apart:
+        apart = isinstance(strategy, LocalSteps)
+        first = None
+        if isinstance(strategy, Ako) and strategy.of == "updates":
+            shared = self._exchange.shared_weights()
+            first = shared if shared.size else None
+        if not apart and first is None:
             mean = weights / self.world_size
             dist.all_reduce(mean, group=self.group, async_op=True).wait(
                 datetime.timedelta(seconds=max(1.0, seconds_max))
@@ -150,7 +161,21 @@ class Together:
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
-        self._begin(begins_apart)
+        self._begin(apart=apart, first=first)
+
+    def _probe(self) -> Probe:
+        """Measures the links; all processes do so at once, and none sends much else then."""
+
+        def reduce(tensor: torch.Tensor, op: Any) -> None:
+            work = dist.all_reduce(tensor, op, group=self.group, async_op=True)
+            work.wait(datetime.timedelta(seconds=_END_WAITS * self._wait_seconds))
+
+        return take_probe(
+            self.world_size,
+            self._numbers.weights.nbytes,
+            lambda tensor: reduce(tensor, dist.ReduceOp.SUM),
+            lambda tensor: reduce(tensor, dist.ReduceOp.MIN),
+        )
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""
@@ -168,6 +193,8 @@ class Together:
             gradients: All parts of it, float32 [numbers], for a strategy that does not take
                 gradients. None: it lies in its place all the same.
         """
+        if self._auto is not None:
+            self._auto.before_step()
         numbers = self._numbers
         if self.strategy.takes_gradients:
             numbers.fetch_gradient()

@@ -34,7 +34,8 @@ class Ako final : public Strategy {
     // bytes a number as each link carries.
     std::optional<Encoding> encoding = Encoding::kFloat32;
   };
-  // `weights` are the first weights, the same in all processes.
+  // `weights` are the first weights, the same in all processes. How far a process has gone from
+  // them by itself counts as its first update (only with Of::kUpdates).
   Ako(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override;

@@ -208,12 +208,13 @@ TEST(Ako, NothingIsLostByFewerBytes) {
   });
 }
 
-// Hands what `from` (rank 0) has for rank 1 to `to`; returns how many numbers.
-uint64_t hand_over(Ako& from, Ako& to, uint64_t floats_max) {
+// Hands what `from`, which is rank `sender` of two processes, has for `to`; returns how many
+// numbers.
+uint64_t hand_over(Ako& from, Ako& to, uint64_t floats_max, uint32_t sender = 0) {
   uint64_t count = 0;
   Outgoing out;
-  while (from.next(1, floats_max, &out)) {
-    out.header.sender = 0;
+  while (from.next(1 - sender, floats_max, &out)) {
+    out.header.sender = sender;
     std::vector<float> floats(out.header.count);
     decode(out.header.encoding, out.bytes, floats);
     EXPECT_TRUE(to.received(out.header, floats).ok());
@@ -247,6 +248,28 @@ TEST(Ako, MessagesOfManyBlocks) {
       const double off = encoding == Encoding::kFloat32 ? 0 : 1e-3;
       ASSERT_NEAR(receiver[i], all[i] / 2, off) << encoding_name(encoding) << ' ' << i;
       ASSERT_NEAR(sender[i], all[i] / 2, off) << encoding_name(encoding) << ' ' << i;
+    }
+  }
+}
+
+// Two processes that have gone on by themselves from the same weights come to the mean.
+TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
+  constexpr uint64_t kMany = 1000;
+  const std::vector<float> shared(kMany, 2);
+  std::array<std::vector<float>, 2> weights = {shared, shared};
+  for (size_t i = 0; i < kMany; ++i) weights[0][i] += static_cast<float>(i % 32);
+  std::vector<Ako> both;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    both.emplace_back(Ako::Options{.rank = rank, .processes = 2, .partitions_least = 8}, shared);
+  }
+  for (int step = 0; step < 10; ++step) {
+    for (uint32_t rank = 0; rank < 2; ++rank) both[rank].after_update(weights[rank]);
+    for (uint32_t rank = 0; rank < 2; ++rank) hand_over(both[rank], both[1 - rank], 100, rank);
+  }
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    both[rank].settle(weights[rank]);
+    for (size_t i = 0; i < kMany; ++i) {
+      ASSERT_EQ(weights[rank][i], 2 + static_cast<float>(i % 32) / 2) << rank << ' ' << i;
     }
   }
 }

@@ -356,6 +356,12 @@ Status Exchange::restore(const std::string& name, std::span<const float> floats)
                     floats.size(), name);
 }
 
+std::vector<float> Exchange::shared_weights() const {
+  const MutexLock lock(mutex_);
+  const std::span<const float> shared = strategy_->shared_weights();
+  return {shared.begin(), shared.end()};
+}
+
 ExchangeStats Exchange::stats() const {
   const MutexLock lock(mutex_);
   ExchangeStats stats = stats_;

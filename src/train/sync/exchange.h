@@ -104,6 +104,8 @@ class Exchange {
   // sizes.
   std::vector<std::pair<std::string, std::vector<float>>> kept() const;
   Status restore(const std::string& name, std::span<const float> floats);
+  // Strategy::shared_weights(), copied.
+  std::vector<float> shared_weights() const;
 
  private:
   struct OnItsWay {

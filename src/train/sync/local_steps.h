@@ -43,6 +43,9 @@ class LocalSteps final : public Strategy {
     const Range all = {.begin = 0, .count = shared_.size()};
     return {{"shared", shared_, all}, {"outer_momentum", momentum_, all}};
   }
+  std::span<const float> shared_weights() const override {
+    return takes_mean() ? std::span<const float>() : shared_;
+  }
 
  private:
   enum class State { kIdle, kReady, kInSum };

@@ -53,8 +53,9 @@ TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
     for (LocalSteps& one : both) one.reduced();
   };
   exchange();
-  // Until then a checkpoint has this process's own weights.
+  // Until then a checkpoint has this process's own weights, and not all have them in common.
   EXPECT_EQ(both[0].kept()[0].floats[2], 3);
+  EXPECT_TRUE(both[0].shared_weights().empty());
   weights[1][0] += 10;  // what is learned meanwhile stays
   exchange();
   EXPECT_EQ(weights[0], (std::vector<float>{3, 5, 3, 4}));
@@ -68,6 +69,9 @@ TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
     EXPECT_FLOAT_EQ(own[0], 3 + 0.7F * (5 + 0.9F * 5));
     EXPECT_EQ(own[1], 5);
   }
+  weights[0][3] += 1;
+  EXPECT_EQ(both[0].shared_weights()[3], 9);
+  EXPECT_TRUE(std::ranges::equal(both[0].shared_weights(), both[1].shared_weights()));
 }
 
 TEST(LocalSteps, MayHaveMoreFragmentsThanThereAreNumbers) {

@@ -95,6 +95,10 @@ class Strategy {
   // What a checkpoint keeps. When one is read, the numbers are written before the first step.
   virtual std::vector<Kept> kept() { return {}; }
 
+  // Weights that are the same in all processes that have ended at the same step, and from which
+  // each has gone on by itself; none where there are none such.
+  virtual std::span<const float> shared_weights() const { return {}; }
+
   // Into how many parts the model is cut for this peer, so that one a step fits the link.
   virtual uint32_t partitions(uint32_t /*peer*/) const { return 1; }
 
