@@ -21,6 +21,7 @@ from torch.nn import functional
 
 import forebay.sync
 from forebay.sync import auto, numbers
+from forebay.sync.decisions import Choices, Seen
 from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
@@ -293,7 +294,7 @@ def changes() -> Any:
     made: list[list[float]] = []
     shared: list[list[float]] = []
 
-    def next_kind(self: auto.Choices, seen: list[auto.Seen]) -> forebay.sync.Strategy | None:
+    def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
         steps = 30 if sync.strategy.name == "local" else 5
         return kinds.pop(0) if kinds and min(one.steps for one in seen) > steps else None
@@ -309,7 +310,7 @@ def changes() -> Any:
     optimizer = sgd(model)
     with (
         mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
-        mock.patch.object(auto.Choices, "next", next_kind),
+        mock.patch.object(Choices, "next", next_kind),
         forebay.sync.attach(model, optimizer) as sync,
         mock.patch.object(Together, "_begin", begin_and_note),
     ):
@@ -328,7 +329,7 @@ def ends_apart() -> Any:
     """Rank 0 ends sooner, also in the middle of a change."""
     with (
         mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
-        mock.patch.object(auto.Choices, "next", return_value=forebay.sync.Pairs()),
+        mock.patch.object(Choices, "next", return_value=forebay.sync.Pairs()),
     ):
         for steps in range(12, 30, 3):
             model = make_model()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto
-from forebay.sync.auto import Choices, Seen
+from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto, decisions
 from forebay.sync.choice import Conditions, choose, estimates
+from forebay.sync.decisions import MEASURES, Choices, Seen
 
 MODEL_BYTES = 17_000_000
 FAST, THIN, THINNEST = 1e9, 1e6, 1e5
@@ -79,6 +79,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(auto, "time", clock)
+    monkeypatch.setattr(decisions, "time", clock)
     return clock
 
 
@@ -110,8 +111,8 @@ def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
     # One bad window is not enough.
     assert windows(choices, replace(CALM, lately=2.0), 1) == [None]
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=2.0), 2) == [None, auto.MEASURES]
-    choices.changed(auto.MEASURES)
+    assert windows(choices, replace(CALM, lately=2.0), 2) == [None, MEASURES]
+    choices.changed(MEASURES)
     found = choices.next([replace(CALM, probed_bytes_per_s=THIN)] * 2)
     assert found is None or found != AllReduce()
 
@@ -122,7 +123,7 @@ def test_one_window_is_enough_where_the_job_is_much_slower(clock: Clock):
     choices.changed(AllReduce())
     clock.now += 100
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=0.5), 1) == [auto.MEASURES]
+    assert windows(choices, replace(CALM, lately=0.5), 1) == [MEASURES]
 
 
 def test_a_window_ends_when_it_should_have_had_enough_steps(clock: Clock):
@@ -156,8 +157,8 @@ def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
     thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
     assert windows(choices, thin, 4) == [None] * 4
     clock.now += 100
-    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [auto.MEASURES]
-    choices.changed(auto.MEASURES)
+    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [MEASURES]
+    choices.changed(MEASURES)
     assert choices.next([replace(thin, probed_bytes_per_s=0)] * 2) is None
     assert choices.next([replace(thin, probed_bytes_per_s=1e12)] * 2) == AllReduce()
 
@@ -170,7 +171,7 @@ def test_noise_of_sums_is_no_change_of_links(clock: Clock):
     summing = replace(CALM, sums_per_s=1e9)
     assert windows(choices, summing, 3) == [None] * 3
     assert windows(choices, replace(summing, sums_per_s=1.7e9), 5) == [None] * 5
-    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == auto.MEASURES
+    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == MEASURES
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):

@@ -1,77 +1,30 @@
-"""Chooses the strategy of a job and changes it while the job runs, by what its links carry."""
+"""Changes the strategy of all processes of a job at the same step, while it runs."""
 
 import json
-import math
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from forebay.sync.choice import Conditions, choose, estimates
+from forebay.sync.decisions import MEASURES, Choices, Seen
 from forebay.sync.probe import Probe
-from forebay.sync.strategies import STRATEGIES, Ako, Strategy
+from forebay.sync.strategies import STRATEGIES, Strategy
 
-# A job begins with this strategy, because it never waits, and has it when links are measured again.
-MEASURES = Ako()
 _LOOK_SECONDS = 0.5
-_MEASURE_SECONDS = 1.0
-_MEASURE_STEPS = 10
-# How long what is seen of the job is averaged, and how often in turn it must be off, until the
-# links are measured again.
+# How long what is seen of the job is averaged.
 _WINDOW_SECONDS = 4.0
 # A window has so many steps at least, or would have had as fast as before, so that one more or less
 # does not matter.
 _WINDOW_STEPS = 10
-_WINDOWS_OFF = 2
-# The factor by which each figure is off. Rates of links are noisier than those of steps. Once is
-# enough for the square of it.
-_OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
-# The time from one choice to the next, which doubles when the choice was the same, up to a bound.
-_CHOICE_SECONDS = 20.0
-_CHOICE_SECONDS_MAX = 300.0
 # How long all processes have to answer before a change is called off.
 _READY_SECONDS = 10.0
 # What a process said longer ago does not count.
 _FRESH_SECONDS = 5.0
-# All change at the same step. Where the slowest process would take longer to come there, nothing is
-# changed.
-_CATCH_UP_SECONDS = 5.0
 _CHANGE_SECONDS = 1800.0
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a process saw of itself since its strategy was changed last.
-
-    Attributes:
-        changes: How many changes there were.
-        steps: How many since then.
-        all_steps: How many since the beginning.
-        seconds: The time since then.
-        steps_per_s: In a second in which it does not wait; 0: not measured yet.
-        bytes_per_s: What its links carry, together; 0: not measured yet.
-        probed_bytes_per_s: The same, as a probe has found it; 0: not measured yet.
-        latency_s: How long the sum of a few numbers took in that probe.
-        lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
-        sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
-        lost: Whether a process is gone.
-    """
-
-    changes: int
-    steps: int
-    all_steps: int
-    seconds: float
-    steps_per_s: float
-    bytes_per_s: float
-    probed_bytes_per_s: float
-    latency_s: float
-    lately: float
-    sums_per_s: float
-    lost: bool
 
 
 class Window:
@@ -96,138 +49,6 @@ class Window:
             self._rates = max(steps, 1) / (now - since), summed / spent if spent else 0.0
             self._begin = now, stats
         return self._rates
-
-
-class Choices:
-    """What rank 0 decides, from what all processes saw.
-
-    Args:
-        model_bytes: The size of all learned numbers.
-        present: The strategy at the beginning.
-    """
-
-    def __init__(self, model_bytes: int, present: Strategy) -> None:
-        self._model_bytes = model_bytes
-        self._present = present
-        self._chosen: Strategy | None = None
-        self._measures = True
-        self._not_before = 0.0  # the next decision
-        self._patience = _CHOICE_SECONDS
-        self._conditions: Conditions | None = None  # of the last choice
-        self._is_checked = False  # whether the last choice was
-        self._usual: list[Seen] | None = None
-        self._off = 0
-        self._last: list[float] = []
-        self.said = ""
-
-    def next(self, seen: list[Seen]) -> Strategy | None:
-        """The strategy to change to, or None for no change. `seen` is by rank."""
-        is_due = all(map(_is_measured, seen)) if self._measures else self._is_off(seen)
-        apart = max(one.all_steps for one in seen) - min(one.all_steps for one in seen)
-        is_apart = apart > _CATCH_UP_SECONDS * _of_job("steps_per_s", seen)
-        if any(one.lost for one in seen) or is_apart:
-            return None
-        if not self._measures and (better := self._better_known(seen)):
-            return self._choose(better)
-        if not is_due or time.monotonic() < self._not_before:
-            return None
-        if not self._measures:
-            self._measures = True
-            return MEASURES
-        self._is_checked = False
-        return self._choose(
-            Conditions(
-                processes=len(seen),
-                model_bytes=self._model_bytes,
-                steps_per_s=_of_job("steps_per_s", seen),
-                bytes_per_s=_of_job("probed_bytes_per_s", seen),
-                latency_s=seen[0].latency_s,
-            )
-        )
-
-    def _better_known(self, seen: list[Seen]) -> Conditions | None:
-        """Conditions that show another choice to be better than the last one; None for no such.
-
-        The first steps are slower than later ones, so each choice is looked at once more.
-        """
-        if self._conditions is None or self._is_checked or not all(one.lately for one in seen):
-            return None
-        self._is_checked = True
-        self._conditions = replace(self._conditions, steps_per_s=_of_job("steps_per_s", seen))
-        is_same = choose(self._conditions, self._chosen) == self._chosen
-        return None if is_same else self._conditions
-
-    def changed(self, strategy: Strategy) -> None:
-        """The change has been made."""
-        self._present, self._usual = strategy, None
-
-    def called_off(self) -> None:
-        """The change has not been made."""
-        self._measures = self._present == MEASURES
-        if not self._measures:
-            self._chosen = self._present
-        self._not_before = time.monotonic() + _CHOICE_SECONDS
-
-    def _choose(self, conditions: Conditions) -> Strategy | None:
-        self._conditions = conditions
-        strategy = choose(conditions, self._chosen)
-        same = strategy == self._chosen
-        self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
-        self._chosen, self._measures = strategy, False
-        self._not_before = time.monotonic() + self._patience
-        self._usual, self._off = None, 0
-        self.said = _describe(conditions, strategy)
-        return None if strategy == self._present else strategy
-
-    def _is_off(self, seen: list[Seen]) -> bool:
-        """Whether the job has been unlike itself for some time."""
-        lately = [one.lately for one in seen]
-        before = self._last or [0.0] * len(seen)
-        if not all(new and new != old for new, old in zip(lately, before, strict=True)):
-            return False  # not every process has had another window
-        self._last = lately
-        if self._usual is None:
-            self._usual = seen
-            return False
-        off = max(_times_off(name, seen, self._usual) for name in _OFF)
-        self._off = self._off + off if off else 0
-        return self._off >= _WINDOWS_OFF
-
-
-def _times_off(name: str, seen: list[Seen], usual: list[Seen]) -> int:
-    """How often in turn a figure would have to be off by its factor, to mean as much."""
-    now, before = _of_job(name, seen), _of_job(name, usual)
-    if not (now > 0 and before > 0):
-        return 0
-    off = abs(math.log(now / before, _OFF[name]))
-    return min(int(off), _WINDOWS_OFF)
-
-
-def _of_job(name: str, seen: list[Seen]) -> float:
-    """A figure of the whole job."""
-    values = [float(getattr(one, name)) for one in seen]
-    # A sum ends in all processes at once, and those that have begun it earlier have waited.
-    return max(values) if name == "sums_per_s" else min(values)
-
-
-def _is_measured(one: Seen) -> bool:
-    return (
-        one.steps >= _MEASURE_STEPS
-        and one.seconds >= _MEASURE_SECONDS
-        and one.steps_per_s > 0
-        and one.probed_bytes_per_s > 0
-    )
-
-
-def _describe(conditions: Conditions, strategy: Strategy) -> str:
-    found = estimates(conditions, strategy)
-    best = found[0].seconds
-    others = "; ".join(f"{one.label} {one.seconds / best:.2f}" for one in found)
-    return (
-        f"forebay.sync: {strategy} for {conditions.processes} processes, a model of "
-        f"{conditions.model_bytes / 1e6:.1f} MB, {conditions.steps_per_s:.2f} steps/s and links of "
-        f"{conditions.bytes_per_s / 1e6:.2f} MB/s (expected time: {others})"
-    )
 
 
 class Auto:

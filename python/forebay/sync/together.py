@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 
 from forebay import _core
-from forebay.sync.auto import MEASURES, Auto
+from forebay.sync.auto import Auto
+from forebay.sync.decisions import MEASURES
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
 from forebay.sync.probe import Probe, take_probe
