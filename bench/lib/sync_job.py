@@ -282,7 +282,7 @@ def seconds_since_begin(folder: Path) -> float:
     """How long a job has been training."""
     try:
         return time.time() - float((folder / "begin").read_text())
-    except (OSError, ValueError):  # not yet, or just being written
+    except FileNotFoundError:
         return 0.0
 
 

@@ -254,6 +254,7 @@ void bind_sync(nb::module_& m) {
           nb::arg("why"))
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
+      .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })
       .def("stats", &stats)
       .def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
       .def(
@@ -267,8 +268,8 @@ void bind_sync(nb::module_& m) {
           [](const Exchange& self) {
             return array_of(waiting([&] { return self.shared_weights(); }));
           },
-          "Weights that are the same in all processes that have ended at the same step, and from "
-          "which each has gone on by itself; empty where there are none such.");
+          "The weights from which each process has gone on by itself: the same in all processes "
+          "that end at the same step. Empty where the strategy has none.");
 }
 
 }  // namespace forebay::bind

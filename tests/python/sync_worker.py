@@ -287,16 +287,18 @@ def in_another_memory() -> Any:
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
     kinds: list[forebay.sync.Strategy] = [
-        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), forebay.sync.Ako(),
-        forebay.sync.AllReduce(), forebay.sync.Ako(), forebay.sync.Pairs(),
+        forebay.sync.Ako(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+        forebay.sync.Ako(), forebay.sync.AllReduce(), forebay.sync.Ako(), forebay.sync.Pairs(),
         forebay.sync.AllReduce(),
     ]  # fmt: skip
     made: list[list[float]] = []
     shared: list[list[float]] = []
+    probed: set[float] = set()
 
     def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
         steps = 30 if sync.strategy.name == "local" else 5
+        probed.add(min(one.probed_bytes_per_s for one in seen))
         return kinds.pop(0) if kinds and min(one.steps for one in seen) > steps else None
 
     begin = Together._begin
@@ -321,7 +323,8 @@ def changes() -> Any:
         learn(model, optimizer, 200, steps)
         return {
             "made": made, "shared": shared, "steps": steps + 200, "stats": sync.stats(),
-            "strategy": str(sync.strategy), "loss": loss_of(model),
+            "strategy": str(sync.strategy), "loss": loss_of(model), "weights": weights_of(model),
+            "probes": len(probed),
         }  # fmt: skip
 
 

@@ -116,12 +116,16 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     assert same == [False, False, True, True, True, True]
     assert changes[0]["shared"] == changes[1]["shared"]
     assert [len(shared) > 0 for shared in changes[0]["shared"]] == [False, True] + [False] * 4
+    # Optimizers that have learned apart move the models apart under all-reduce, for a while.
+    assert changes[0]["weights"] == pytest.approx(changes[1]["weights"], abs=1e-5)
     for own in changes:
         assert own["strategy"] == "AllReduce()"
         assert own["stats"]["steps"] == own["steps"]
         assert own["stats"]["trouble"] == ""
         assert own["stats"]["reduced_bytes"] > 0
         assert own["loss"] < 0.9
+    # At the beginning and at each change to Ako(), which "auto" makes to measure; also from Ako().
+    assert changes[0]["probes"] == 4
     assert all(rank["ends_apart"] for rank in found)
 
 

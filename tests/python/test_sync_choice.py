@@ -12,7 +12,7 @@ MODEL_BYTES = 17_000_000
 FAST, THIN, THINNEST = 1e9, 1e6, 1e5
 CALM = Seen(
     changes=0, steps=50, all_steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3,
-    probed_bytes_per_s=FAST, latency_s=0, sums_per_s=0, lost=False,
+    probed_bytes_per_s=FAST, latency_s=0, held_up=False, sums_per_s=0, lost=False,
 )  # fmt: skip
 
 
@@ -38,13 +38,15 @@ def test_all_reduce_takes_as_long_as_the_wire():
 
 
 @pytest.mark.parametrize("rate", [THIN, 1e7, FAST])
-def test_exchanges_of_streaming_local_steps_fit_the_link(rate: float):
-    found = {one.label: one.strategy for one in estimates(conditions(rate))}
+@pytest.mark.parametrize("latency_s", [0, 0.3])
+def test_exchanges_of_streaming_local_steps_fit_the_link(rate: float, latency_s: float):
+    of_link = replace(conditions(rate, steps_per_s=20), latency_s=latency_s)
+    found = {one.label: one.strategy for one in estimates(of_link)}
     local = found["local, streaming"]
     assert isinstance(local, LocalSteps)
     local.options(4)  # is valid
-    assert local.delay > 0
-    assert local.steps / 3 > conditions(rate).sum_s
+    fragment_s = latency_s + (of_link.sum_s - latency_s) / local.fragments
+    assert 0 < fragment_s < (local.delay + 1) / 20
 
 
 def test_local_steps_wait_for_exchanges_that_are_short():
@@ -109,36 +111,78 @@ def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
     clock.now += 100
     assert windows(choices, CALM, 5) == [None] * 5
     # One bad window is not enough.
-    assert windows(choices, replace(CALM, lately=2.0), 1) == [None]
+    assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=2.0), 2) == [None, MEASURES]
+    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, MEASURES]
     choices.changed(MEASURES)
     found = choices.next([replace(CALM, probed_bytes_per_s=THIN)] * 2)
     assert found is None or found != AllReduce()
 
 
-def test_one_window_is_enough_where_the_job_is_much_slower(clock: Clock):
+def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
     choices = Choices(MODEL_BYTES, Ako())
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=0.5), 1) == [MEASURES]
+    assert choices.next([replace(CALM, lately=1.1, held_up=True), replace(CALM, lately=1)]) is None
+    assert windows(choices, CALM, 2) == [None] * 2
+    assert windows(choices, replace(CALM, lately=1, held_up=True), 1) == [MEASURES]
 
 
-def test_a_window_ends_when_it_should_have_had_enough_steps(clock: Clock):
-    window = auto.Window()
+class Process:
+    """What a window sees of a process whose counters are made up."""
 
-    def lately(steps: int, seconds: float) -> float:
-        clock.now += seconds
-        return window.rates({"steps": steps, "reducing_s": 0.0, "reduced_bytes": 0})[0]
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._window = clock, auto.Window()
+        self._stats = {"steps": 0.0, "waited_s": 0.0, "reduced_bytes": 0.0, "reducing_s": 0.0}
+        self._window.rates(dict(self._stats))
 
-    assert lately(0, 0) == 0
-    assert lately(9, 5) == 0
-    assert lately(12, 1) == pytest.approx(2)
-    assert lately(13, 4) == pytest.approx(2)  # 8 are too few to say
-    assert lately(13, 1) == pytest.approx(0.2)
-    assert lately(13, 50) == pytest.approx(0.02)
+    def goes_on(self, seconds: float, **grown: float) -> auto.Rates:
+        self._clock.now += seconds
+        for name, value in grown.items():
+            self._stats[name] += value
+        return self._window.rates(dict(self._stats))
+
+
+def test_a_window_has_enough_steps(clock: Clock):
+    process = Process(clock)
+    assert process.goes_on(5, steps=9) == auto.Rates()
+    assert process.goes_on(1, steps=3).steps_per_s == pytest.approx(2)
+    assert process.goes_on(3.9, steps=100).steps_per_s == pytest.approx(2)
+
+
+def test_a_window_ends_without_steps_where_the_process_waits_for_others(clock: Clock):
+    process = Process(clock)
+    process.goes_on(6, steps=18)
+    found = process.goes_on(5, waited_s=4)
+    assert found.held_up and found.steps_per_s == pytest.approx(0.2)
+
+
+def test_a_script_that_pauses_is_one_window(clock: Clock):
+    process = Process(clock)
+    usual = process.goes_on(6, steps=18)
+    assert process.goes_on(60) == usual
+    assert process.goes_on(4, steps=12).steps_per_s == pytest.approx(12 / 64)
+    assert process.goes_on(6, steps=18) == usual
+
+
+def test_a_window_has_the_rate_of_sums(clock: Clock):
+    found = Process(clock).goes_on(5, steps=10, reduced_bytes=1e6, reducing_s=0.5)
+    assert found.sums_per_s == pytest.approx(2e6)
+
+
+def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
+    choices = Choices(MODEL_BYTES, Ako())
+    thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
+    assert windows(choices, thin, 4) == [None] * 4
+    clock.now += 100
+    wider = replace(thin, bytes_per_s=10 * THINNEST)
+    assert windows(choices, wider, 2) == [None, MEASURES]
+    choices.called_off()
+    assert windows(choices, wider, 4) == [None] * 4  # not at once, and not by the former probe
+    clock.now += 100
+    assert windows(choices, wider, 1) == [MEASURES]
 
 
 def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
@@ -157,7 +201,7 @@ def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
     thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
     assert windows(choices, thin, 4) == [None] * 4
     clock.now += 100
-    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [MEASURES]
+    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 2) == [None, MEASURES]
     choices.changed(MEASURES)
     assert choices.next([replace(thin, probed_bytes_per_s=0)] * 2) is None
     assert choices.next([replace(thin, probed_bytes_per_s=1e12)] * 2) == AllReduce()

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -15,16 +15,32 @@ from forebay.sync.probe import Probe
 from forebay.sync.strategies import STRATEGIES, Strategy
 
 _LOOK_SECONDS = 0.5
-# How long what is seen of the job is averaged.
+# How long what is seen of the job is averaged, at least. A window has so many steps, so that one
+# more or less does not matter, unless the process is held up: waits for others for so much of it.
 _WINDOW_SECONDS = 4.0
-# A window has so many steps at least, or would have had as fast as before, so that one more or less
-# does not matter.
 _WINDOW_STEPS = 10
+_HELD_UP = 0.5
 # How long all processes have to answer before a change is called off.
 _READY_SECONDS = 10.0
 # What a process said longer ago does not count.
 _FRESH_SECONDS = 5.0
 _CHANGE_SECONDS = 1800.0
+_COUNTERS = ("steps", "waited_s", "reduced_bytes", "reducing_s")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a window has found; zeros stand for no measurement.
+
+    Attributes:
+        steps_per_s: Steps in a second, waiting included.
+        sums_per_s: Bytes in a second while numbers are summed over all processes.
+        held_up: Whether the process waited for others for most of the time.
+    """
+
+    steps_per_s: float = 0
+    sums_per_s: float = 0
+    held_up: bool = False
 
 
 class Window:
@@ -32,21 +48,27 @@ class Window:
 
     def __init__(self) -> None:
         self._begin: tuple[float, dict[str, Any]] | None = None
-        self._rates = (0.0, 0.0)
+        self._rates = Rates()
 
-    def rates(self, stats: dict[str, Any]) -> tuple[float, float]:
-        """Steps in a second, and bytes in a second of sums."""
+    def rates(self, stats: dict[str, Any]) -> Rates:
+        """Those of the last window that has ended."""
         now = time.monotonic()
         if self._begin is None:
             self._begin = now, stats
         since, before = self._begin
-        steps = stats["steps"] - before["steps"]
-        usual = self._rates[0] * (now - since)
-        if now - since >= _WINDOW_SECONDS and max(steps, usual) >= _WINDOW_STEPS:
-            spent = stats["reducing_s"] - before["reducing_s"]
-            summed = stats["reduced_bytes"] - before["reduced_bytes"]
-            # Without a step it counts as one of one step, because 0 stands for no measurement.
-            self._rates = max(steps, 1) / (now - since), summed / spent if spent else 0.0
+        seconds = now - since
+        if seconds < _WINDOW_SECONDS:
+            return self._rates
+        grown = {name: stats[name] - before[name] for name in _COUNTERS}
+        steps, held_up = grown["steps"], grown["waited_s"] > _HELD_UP * seconds
+        # As many steps as it would have had as fast as before.
+        usual = self._rates.steps_per_s * seconds
+        if steps >= _WINDOW_STEPS or (held_up and usual >= _WINDOW_STEPS):
+            self._rates = Rates(
+                steps_per_s=max(steps, 1) / seconds,  # 0 stands for no measurement
+                sums_per_s=grown["reduced_bytes"] / max(grown["reducing_s"], 1e-9),
+                held_up=held_up,
+            )
             self._begin = now, stats
         return self._rates
 
@@ -64,10 +86,10 @@ class Auto:
         rank: This process's.
         world_size: How many processes there are.
         model_bytes: The size of all learned numbers.
-        stats: Gives those of the exchange since the last change.
+        stats: Gives those of the present exchange.
         change: Changes the strategy of this process, together with all others, within so many
             seconds.
-        probe: Measures the links, together with all others.
+        probe: Measures the links, together with all others, within so many seconds.
     """
 
     def __init__(
@@ -78,18 +100,17 @@ class Auto:
         model_bytes: int,
         stats: Callable[[], dict[str, Any]],
         change: Callable[[Strategy, float], None],
-        probe: Callable[[], Probe],
+        probe: Callable[[float], Probe],
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
         self._stats, self._change, self._take_probe = stats, change, probe
-        self._needs_probe = True
         self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
         self._since, self._window = time.monotonic(), Window()
         self._probe = Probe()
         self._number = 0  # of changes
         self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
         self._changed = threading.Condition()
-        self._steps = 0
+        self._steps = self._changed_after = 0
         self._planned: Strategy | None = None
         self._pause_at = 0
         self._change_at: int | None = None
@@ -98,12 +119,9 @@ class Auto:
         self._thread.start()
 
     def before_step(self) -> None:
-        """In the training thread, before anything is exchanged in the step."""
-        if self._needs_probe:
-            self._needs_probe = False
-            probe = self._take_probe()
-            with self._changed:
-                self._probe = probe
+        """In the training thread: measures the links before anything is exchanged."""
+        if self._steps == 0:
+            self._measure_links(_CHANGE_SECONDS)
 
     def after_step(self) -> None:
         """In the training thread: changes the strategy where all processes do."""
@@ -130,16 +148,21 @@ class Auto:
 
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
-        if self._planned == MEASURES:
-            with self._changed:
-                self._needs_probe, self._probe = True, Probe()
         try:
             self._change(self._planned, seconds_max)
+            if self._planned == MEASURES:
+                self._measure_links(seconds_max)
         finally:
             with self._changed:
                 self._planned = None
+                self._changed_after = self._steps
                 self._since, self._window = time.monotonic(), Window()
                 self._changed.notify_all()
+
+    def _measure_links(self, seconds_max: float) -> None:
+        probe = self._take_probe(seconds_max)
+        with self._changed:
+            self._probe = probe
 
     def _run(self) -> None:
         try:
@@ -166,21 +189,23 @@ class Auto:
             number, steps = self._number, self._steps
             since, window, probe = self._since, self._window, self._probe
             stats = self._stats()
-        lately, sums_per_s = window.rates(stats)
+            steps_since = steps - self._changed_after
+        seen_lately = window.rates(stats)
         rates = [
             link["bytes_per_s"] for rank, link in enumerate(stats["links"]) if rank != self._rank
         ]
         seen = Seen(
             changes=number,
-            steps=stats["steps"],
+            steps=steps_since,
             all_steps=steps,
             seconds=time.monotonic() - since,
             steps_per_s=stats["steps_per_s"],
             bytes_per_s=sum(rates) if all(rates) else 0.0,
             probed_bytes_per_s=probe.bytes_per_s,
             latency_s=probe.latency_s,
-            lately=lately,
-            sums_per_s=sums_per_s,
+            lately=seen_lately.steps_per_s,
+            held_up=seen_lately.held_up,
+            sums_per_s=seen_lately.sums_per_s,
             lost=any(link["lost"] for link in stats["links"]),
         )
         self._store.set(f"seen {self._rank}", json.dumps(asdict(seen)))
@@ -215,7 +240,7 @@ class Auto:
             self._planned, self._change_at = strategy, None
             # Until then the others have seen the plan, too, so that nobody has to wait for that.
             stats = self._stats()
-            lately = self._window.rates(stats)[0] or stats["steps_per_s"]
+            lately = self._window.rates(stats).steps_per_s or stats["steps_per_s"]
             unseen = int(_LOOK_SECONDS * lately)
             self._pause_at = self._steps + 2 + unseen
             pause_at = self._pause_at

@@ -78,7 +78,7 @@ class Estimate:
 
 
 def ring_share(processes: int) -> float:
-    """How much of numbers that are summed by a ring each process sends."""
+    """How many bytes each process sends for each byte of numbers that a ring sums."""
     return 2 * (processes - 1) / processes
 
 
@@ -136,7 +136,9 @@ def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
 
 def _streaming(conditions: Conditions, present: Strategy | None) -> Estimate:
     """Local steps whose exchanges take place under the next steps."""
-    exact = conditions.sum_s * conditions.steps_per_s / _LINK_SHARE
+    # Each fragment is a sum of its own.
+    sums_s = conditions.sum_s + (_FRAGMENTS - 1) * conditions.latency_s
+    exact = sums_s * conditions.steps_per_s / _LINK_SHARE
     steps = max(_LOCAL_STEPS[0], _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
     # The present number where it still fits, so that noise does not change it.
     if (

@@ -1,6 +1,5 @@
 """When a job's strategy is chosen, and chosen again: what rank 0 decides."""
 
-import math
 import time
 from dataclasses import dataclass, replace
 
@@ -11,10 +10,10 @@ from forebay.sync.strategies import Ako, Strategy
 MEASURES = Ako()
 _MEASURE_SECONDS = 1.0
 _MEASURE_STEPS = 10
-# How often in turn what is seen of the job must be off, until the links are measured again.
+# In how many windows in turn the job must be unlike itself, until the links are measured again. One
+# is enough where all processes were held up: then it is not their scripts that pause.
 _WINDOWS_OFF = 2
-# The factor by which each figure is off. Rates of links are noisier than those of steps. Once is
-# enough for the square of it.
+# By which factor each figure is unlike the usual. Rates of links are noisier than those of steps.
 _OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
 _CHOICE_SECONDS = 20.0
@@ -38,6 +37,7 @@ class Seen:
         probed_bytes_per_s: The same, as a probe has found it; 0: not measured yet.
         latency_s: How long the sum of a few numbers took in that probe.
         lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
+        held_up: Whether it waited for others for most of that window.
         sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
         lost: Whether a process is gone.
     """
@@ -51,6 +51,7 @@ class Seen:
     probed_bytes_per_s: float
     latency_s: float
     lately: float
+    held_up: bool
     sums_per_s: float
     lost: bool
 
@@ -71,7 +72,7 @@ class Choices:
         self._not_before = 0.0  # the next decision
         self._patience = _CHOICE_SECONDS
         self._conditions: Conditions | None = None  # of the last choice
-        self._is_checked = False  # whether the last choice was
+        self._is_checked = False  # whether the last choice has been looked at once more
         self._usual: list[Seen] | None = None
         self._off = 0
         self._last: list[float] = []
@@ -103,9 +104,9 @@ class Choices:
         )
 
     def _better_known(self, seen: list[Seen]) -> Conditions | None:
-        """Conditions that show another choice to be better than the last one; None for no such.
+        """Conditions in which another choice is better than the last one, or None for no change.
 
-        The first steps are slower than later ones, so each choice is looked at once more.
+        Steps are slower at first, or under Ako, so each choice is looked at once more.
         """
         if self._conditions is None or self._is_checked or not all(one.lately for one in seen):
             return None
@@ -120,7 +121,8 @@ class Choices:
 
     def called_off(self) -> None:
         """The change has not been made."""
-        self._measures = self._present == MEASURES
+        # Where Ako was chosen, only a new measurement of the links has been called off.
+        self._measures = self._present == MEASURES and self._chosen != MEASURES
         if not self._measures:
             self._chosen = self._present
         self._not_before = time.monotonic() + _CHOICE_SECONDS
@@ -146,18 +148,13 @@ class Choices:
         if self._usual is None:
             self._usual = seen
             return False
-        off = max(_times_off(name, seen, self._usual) for name in _OFF)
-        self._off = self._off + off if off else 0
+        off = False
+        for name, factor in _OFF.items():
+            now, usual = _of_job(name, seen), _of_job(name, self._usual)
+            off |= now > 0 and usual > 0 and not 1 / factor < now / usual < factor
+        counts = _WINDOWS_OFF if all(one.held_up for one in seen) else 1
+        self._off = self._off + counts if off else 0
         return self._off >= _WINDOWS_OFF
-
-
-def _times_off(name: str, seen: list[Seen], usual: list[Seen]) -> int:
-    """How often in turn a figure would have to be off by its factor, to mean as much."""
-    now, before = _of_job(name, seen), _of_job(name, usual)
-    if not (now > 0 and before > 0):
-        return 0
-    off = abs(math.log(now / before, _OFF[name]))
-    return min(int(off), _WINDOWS_OFF)
 
 
 def _of_job(name: str, seen: list[Seen]) -> float:

@@ -1,4 +1,4 @@
-"""How fast numbers are summed over all processes of a job: what its links carry, and how late."""
+"""What the links of a job's processes carry, by the time that sums over all of them take."""
 
 import time
 from collections.abc import Callable
@@ -8,19 +8,21 @@ import torch
 
 from forebay.sync.choice import ring_share
 
-_BYTES_FIRST = 1 << 16
-_GROWTH = 4
+_FIRST_BYTES = 1 << 16
+_GROWTHS = (8, 4, 2)
 # The last sum takes so long at least, and so many times as long as the first one, so that neither
 # noise nor what passes a link at once counts for much.
-_SECONDS = 0.05
-_TIMES = 3
-# However long a sum takes, none is begun after so long.
-_SECONDS_MAX = 0.5
+_LAST_SECONDS_MIN = 0.05
+_LAST_TIMES_FIRST = 3
+# No sum is taken that would take longer than this.
+_NEXT_SECONDS_MAX = 1.0
+# What is less of a sum's time is noise.
+_NOISE = 0.05
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What was found; zeros stand for no measurement.
+    """What was found; a rate of 0 stands for no measurement.
 
     Attributes:
         bytes_per_s: What each process sends, while a ring sums many numbers.
@@ -37,43 +39,47 @@ def take_probe(
     add: Callable[[torch.Tensor], None],
     least: Callable[[torch.Tensor], None],
 ) -> Probe:
-    """Measures sums of more and more numbers; all processes do so at once.
+    """Measures sums of more and more numbers; all processes do so at once, and find the same.
 
     Args:
         processes: How many.
-        bytes_max: The size of the largest sum.
+        bytes_max: No sum has more, but for the first one.
         add: Sums a tensor over all processes, in its place.
         least: Takes the least of a tensor over all processes, in its place.
     """
-    numbers = torch.zeros(max(bytes_max, _BYTES_FIRST) // 4)
-    # While the first sum goes on, what was sent before arrives.
-    _seconds_of(numbers[: _BYTES_FIRST // 4], add, least)
-    taken: list[tuple[int, float]] = []
-    size, begin = _BYTES_FIRST, time.perf_counter()
-    while True:
-        taken.append((size, _seconds_of(numbers[: size // 4], add, least)))
-        seconds = taken[-1][1]
-        is_enough = seconds >= max(_SECONDS, _TIMES * taken[0][1]) and len(taken) > 1
-        late = torch.tensor([_SECONDS_MAX - (time.perf_counter() - begin)], dtype=torch.float64)
-        least(late)  # so that all end after the same sum
-        if is_enough or late.item() < 0 or size * _GROWTH > numbers.nbytes:
+    few = many = _FIRST_BYTES
+    _seconds_of(few, add, least)  # meanwhile what was sent before arrives
+    few_s = many_s = _seconds_of(few, add, least)
+    while many_s < max(_LAST_SECONDS_MIN, _LAST_TIMES_FIRST * few_s):
+        # Nothing is known of the latency before the second sum.
+        latency_s = few_s if many > few else 0.0
+        growth = next(
+            (
+                times
+                for times in _GROWTHS
+                if many * times <= bytes_max
+                and latency_s + (many_s - latency_s) * times <= _NEXT_SECONDS_MAX
+            ),
+            None,
+        )
+        if growth is None:
             break
-        size *= _GROWTH
-    (few, few_s), (many, many_s) = taken[0], taken[-1]
-    if many_s <= few_s:
-        return Probe(ring_share(processes) * many / max(many_s, 1e-9), 0)
-    sums_per_s = (many - few) / (many_s - few_s)
+        many *= growth
+        many_s = _seconds_of(many, add, least)
+    if many == few:
+        return Probe(ring_share(processes) * few / few_s, 0)
+    sums_per_s = (many - few) / max(many_s - few_s, _NOISE * many_s)
     return Probe(ring_share(processes) * sums_per_s, max(0.0, few_s - few / sums_per_s))
 
 
 def _seconds_of(
-    numbers: torch.Tensor,
-    add: Callable[[torch.Tensor], None],
-    least: Callable[[torch.Tensor], None],
+    size: int, add: Callable[[torch.Tensor], None], least: Callable[[torch.Tensor], None]
 ) -> float:
+    """How long a sum of so many bytes takes; the same in all processes."""
+    numbers = torch.zeros(size // 4)
     begin = time.perf_counter()
     add(numbers)
     # The process that was the last to begin has waited for nobody.
     seconds = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
     least(seconds)
-    return float(seconds.item())
+    return max(1e-9, float(seconds.item()))

@@ -218,7 +218,9 @@ def attach(
             loaded; 0: it has none. Where that differs, all processes get the model and the
             optimizer's state of the one with the newest, so that a machine that comes later needs
             no checkpoint. What else it must know it gets by `Sync.from_newest`.
-        wait_seconds: How long a step waits for other processes at most.
+        wait_seconds: How long a step waits for other processes at most. Under "auto" it is four
+            times as long in the first step, and in those in which the links are measured again or
+            the strategy changes.
 
     Raises:
         ValueError: An argument makes no sense, or the processes' models differ.

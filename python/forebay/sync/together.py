@@ -16,15 +16,19 @@ from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
 from forebay.sync.probe import Probe, take_probe
 from forebay.sync.rules import Rule
-from forebay.sync.strategies import Ako, LocalSteps, ParameterServers, Strategy
+from forebay.sync.strategies import Ako, AllReduce, LocalSteps, ParameterServers, Strategy
 from forebay.sync.totals import Totals
 
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
 # A peer may have nothing to say for as long as it likes, and Gloo closes all connections when one
 # receive takes longer than this.
 _LINKS_TIMEOUT = datetime.timedelta(days=3650)
-# All end an exchange at the same step, and the slowest process may be some steps behind.
-_END_WAITS = 4
+# What all processes do at the same step waits for the slowest, which may be some steps behind.
+_SLOWEST_WAITS = 4
+# Optimizers' states differ after a change to all-reduce, so that models move apart until those have
+# decayed. So the mean is taken again after so many steps, then after so many times as many.
+_EVEN_STEPS = 100
+_EVEN_GROWTH = 10
 _numbers = itertools.count()  # of the stores; every process makes the same ones in the same order
 
 
@@ -117,6 +121,7 @@ class Together:
                 the same in all of them; None: those of now.
         """
         strategy, numbers = self.strategy, self._numbers
+        self._steps, self._even_at, self._is_even = 0, 0, False
         options = {"name": strategy.name, **strategy.options(self.world_size)}
         if isinstance(strategy, LocalSteps):
             options["begins_apart"] = apart
@@ -139,13 +144,12 @@ class Together:
         """
         if strategy == self.strategy:
             return
-        end_seconds = min(seconds_max, _END_WAITS * self._wait_seconds)
+        end_seconds = min(seconds_max, _SLOWEST_WAITS * self._wait_seconds)
         if not self._links.close(end_seconds):
             raise TimeoutError(
                 f"sync: other processes did not end their exchange within {end_seconds:.0f} s, "
                 f"when the strategy changed from {self.strategy} to {strategy}"
             )
-        weights = self._numbers.weights
         self._numbers.fetch_weights()
         self._exchange.settle()
         apart = isinstance(strategy, LocalSteps)
@@ -153,30 +157,57 @@ class Together:
         if isinstance(strategy, Ako) and strategy.of == "updates":
             shared = self._exchange.shared_weights()
             first = shared if shared.size else None
-        if not apart and first is None:
-            mean = weights / self.world_size
-            dist.all_reduce(mean, group=self.group, async_op=True).wait(
-                datetime.timedelta(seconds=max(1.0, seconds_max))
-            )
-            weights.copy_(mean)
+        if not (apart or self._is_even or first is not None):
+            self._take_mean(seconds_max)
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
         self._begin(apart=apart, first=first)
+        if isinstance(strategy, AllReduce):
+            self._even_at = _EVEN_STEPS
 
-    def _probe(self) -> Probe:
-        """Measures the links; all processes do so at once, and none sends much else then."""
+    def _take_mean(self, seconds_max: float) -> None:
+        """Gives the numbers the mean of all processes' weights; all do so at once."""
+        weights = self._numbers.weights
+        mean = weights / self.world_size
+        dist.all_reduce(mean, group=self.group, async_op=True).wait(
+            datetime.timedelta(seconds=max(1.0, seconds_max))
+        )
+        weights.copy_(mean)
+
+    def _even_out(self) -> None:
+        """Under all-reduce, after a change, brings models together that optimizers moved apart."""
+        self._steps += 1
+        if self._steps != self._even_at:
+            return
+        self._even_at *= _EVEN_GROWTH
+        self._numbers.fetch_weights()
+        self._take_mean(_SLOWEST_WAITS * self._wait_seconds)
+        self._numbers.put_weights()
+        self._is_even = True
+
+    def _probe(self, seconds_max: float) -> Probe:
+        """Measures the links; all processes do so at once."""
+        seconds = max(1.0, min(seconds_max, _SLOWEST_WAITS * self._wait_seconds))
 
         def reduce(tensor: torch.Tensor, op: Any) -> None:
             work = dist.all_reduce(tensor, op, group=self.group, async_op=True)
-            work.wait(datetime.timedelta(seconds=_END_WAITS * self._wait_seconds))
+            work.wait(datetime.timedelta(seconds=seconds))
 
-        return take_probe(
-            self.world_size,
-            self._numbers.weights.nbytes,
-            lambda tensor: reduce(tensor, dist.ReduceOp.SUM),
-            lambda tensor: reduce(tensor, dist.ReduceOp.MIN),
-        )
+        try:
+            found = take_probe(
+                self.world_size,
+                self._numbers.weights.nbytes,
+                lambda tensor: reduce(tensor, dist.ReduceOp.SUM),
+                lambda tensor: reduce(tensor, dist.ReduceOp.MIN),
+            )
+        except RuntimeError as error:
+            raise TimeoutError(
+                'sync: "auto" measures the links before the first step and when they change, with '
+                f"all processes, and other processes did not do so within {seconds:.0f} s: {error}"
+            ) from error
+        self._exchange.restart_measuring()
+        return found
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""
@@ -215,6 +246,7 @@ class Together:
         if wants_weights:
             self._numbers.put_weights()
         if self._auto is not None:
+            self._even_out()
             self._auto.after_step()
 
     def state_dict(self) -> dict[str, Any]:

@@ -74,15 +74,18 @@ Status Exchange::before_update() {
 Status Exchange::wait_for_peers() {
   const int64_t start_ns = clock_.now_ns();
   const int64_t deadline_ns = start_ns + static_cast<int64_t>(options_.wait_s_max * kNsPerSecond);
+  waiting_since_ns_ = start_ns;
   while (failure_.ok() && strategy_->must_wait()) {
     if (clock_.wait_until(mutex_, training_changed_, deadline_ns)) continue;
     if (clock_.now_ns() < deadline_ns || !strategy_->must_wait()) continue;
     if (strategy_->timed_out()) break;
+    waiting_since_ns_.reset();
     return base::fail(Code::kTimedOut,
                       "sync: other processes did not do step {} within {:.0f} s; they are slow, "
                       "have ended or cannot be reached",
                       stats_.steps, options_.wait_s_max);
   }
+  waiting_since_ns_.reset();
   waited_ns_ += clock_.now_ns() - start_ns;
   return failure_;
 }
@@ -108,18 +111,28 @@ Status Exchange::after_update() {
 void Exchange::measure() {
   const int64_t now_ns = clock_.now_ns();
   const int64_t ns = now_ns - measured_ns_;
-  if (ns < kMeasureNs || stats_.steps == measured_steps_) return;
-  const int64_t trained_ns = std::max<int64_t>(1, ns - waited_ns_);
-  const double steps_per_s = static_cast<double>(stats_.steps - measured_steps_) * kNsPerSecond /
-                             static_cast<double>(trained_ns);
-  stats_.steps_per_s = smoothed(stats_.steps_per_s, steps_per_s);
+  const bool begins = begins_to_measure_;
+  if (!begins && ns < kMeasureNs) return;
+  if (!begins) {
+    const int64_t trained_ns = std::max<int64_t>(1, ns - waited_ns_);
+    const double steps_per_s = static_cast<double>(stats_.steps - measured_steps_) * kNsPerSecond /
+                               static_cast<double>(trained_ns);
+    stats_.steps_per_s = smoothed(stats_.steps_per_s, steps_per_s);
+  }
   stats_.waited_s += static_cast<double>(waited_ns_) / kNsPerSecond;
   measured_ns_ = now_ns;
   measured_steps_ = stats_.steps;
   waited_ns_ = 0;
+  begins_to_measure_ = false;
+  if (begins) return;
   for (uint32_t peer = 0; peer < links_.size(); ++peer) {
     measure(peer, ns);
   }
+}
+
+void Exchange::restart_measuring() {
+  const MutexLock lock(mutex_);
+  begins_to_measure_ = true;
 }
 
 // After `ns` since the last measurement.
@@ -365,7 +378,9 @@ std::vector<float> Exchange::shared_weights() const {
 ExchangeStats Exchange::stats() const {
   const MutexLock lock(mutex_);
   ExchangeStats stats = stats_;
-  stats.waited_s += static_cast<double>(waited_ns_) / kNsPerSecond;
+  int64_t waited_ns = waited_ns_;
+  if (waiting_since_ns_) waited_ns += clock_.now_ns() - *waiting_since_ns_;
+  stats.waited_s += static_cast<double>(waited_ns) / kNsPerSecond;
   for (const Link& link : links_) stats.links.push_back(link.stats);
   return stats;
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "io/clock.h"
 #include "train/sync/strategy.h"
@@ -34,7 +35,7 @@ using StalenessHistogram = std::array<uint64_t, 20>;
 struct ExchangeStats {
   uint64_t steps = 0;
   double steps_per_s = 0;        // 0 before the first measurement
-  double waited_s = 0;           // the training thread, for peers
+  double waited_s = 0;           // the training thread, for peers, up to now
   std::vector<LinkStats> links;  // by rank; that of this process stays empty
   uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes
   double reducing_s = 0;         // while such a sum was on its way
@@ -98,6 +99,10 @@ class Exchange {
   // it, and answers until it has said the same.
   void close();
 
+  // No rate counts what was until the end of the next step, because something else kept the
+  // training thread from it. Before the first step it is so, too.
+  void restart_measuring();
+
   ExchangeStats stats() const;
 
   // Strategy::kept(), copied, and taken from a checkpoint. Errors: kInvalid for other names or
@@ -158,6 +163,8 @@ class Exchange {
   int64_t measured_ns_ GUARDED_BY(mutex_) = 0;
   uint64_t measured_steps_ GUARDED_BY(mutex_) = 0;
   int64_t waited_ns_ GUARDED_BY(mutex_) = 0;
+  std::optional<int64_t> waiting_since_ns_ GUARDED_BY(mutex_);
+  bool begins_to_measure_ GUARDED_BY(mutex_) = true;
   std::deque<uint64_t> in_sum_ GUARDED_BY(mutex_);  // bytes
   int64_t in_sum_since_ns_ GUARDED_BY(mutex_) = 0;
   std::vector<Link> links_;

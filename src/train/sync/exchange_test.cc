@@ -6,9 +6,11 @@
 #include <thread>
 
 #include "base/checksum.h"
+#include "io/testing/manual_clock.h"
 #include "train/sync/ako.h"
 #include "train/sync/all_reduce.h"
 #include "train/sync/floats.h"
+#include "train/sync/local_steps.h"
 
 namespace forebay::train {
 namespace {
@@ -193,6 +195,38 @@ TEST(Exchange, AnAllReduceThatNobodyDoesEndsWithAnError) {
   process.exchange.fail({base::Code::kUnavailable, "the group is gone"});
   EXPECT_EQ(process.exchange.before_update().message(), "the group is gone");
   EXPECT_TRUE(process.exchange.next_reduction().empty());
+}
+
+TEST(Exchange, WhatKeepsTheTrainingFromStepsCountsForNoRate) {
+  io::ManualClock clock(0);
+  const std::vector<float> none(kFloats);
+  std::vector<float> weights = none;
+  Exchange exchange(std::make_unique<LocalSteps>(LocalSteps::Options{.floats = kFloats}, none),
+                    clock, {}, {}, weights);
+  const auto train_for = [&](int steps, int64_t step_ns) {
+    for (int step = 0; step < steps; ++step) {
+      clock.advance(step_ns);
+      ASSERT_TRUE(exchange.before_update().ok());
+      ASSERT_TRUE(exchange.after_update().ok());
+    }
+  };
+  train_for(1, 20'000'000'000);  // begins late
+  EXPECT_EQ(exchange.stats().steps_per_s, 0);
+  train_for(20, 100'000'000);
+  EXPECT_NEAR(exchange.stats().steps_per_s, 10, 1e-6);
+  exchange.restart_measuring();
+  train_for(1, 30'000'000'000);
+  train_for(20, 100'000'000);
+  EXPECT_NEAR(exchange.stats().steps_per_s, 10, 1e-6);
+}
+
+TEST(Exchange, AWaitThatGoesOnCounts) {
+  Process process(0, 2, std::make_unique<AllReduce>(2, std::vector<uint64_t>{kFloats}), 30);
+  std::jthread training([&] { EXPECT_FALSE(process.exchange.before_update().ok()); });
+  while (process.exchange.stats().waited_s == 0) std::this_thread::yield();
+  const double waited_s = process.exchange.stats().waited_s;
+  while (process.exchange.stats().waited_s == waited_s) std::this_thread::yield();
+  process.exchange.fail({base::Code::kUnavailable, "the group is gone"});
 }
 
 TEST(Exchange, ThePeerThatIsGoneGetsNothingMore) {

@@ -95,8 +95,8 @@ class Strategy {
   // What a checkpoint keeps. When one is read, the numbers are written before the first step.
   virtual std::vector<Kept> kept() { return {}; }
 
-  // Weights that are the same in all processes that have ended at the same step, and from which
-  // each has gone on by itself; none where there are none such.
+  // The weights from which each process has gone on by itself: the same in all processes that end
+  // at the same step. Empty where a strategy has none.
   virtual std::span<const float> shared_weights() const { return {}; }
 
   // Into how many parts the model is cut for this peer, so that one a step fits the link.
