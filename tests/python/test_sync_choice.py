@@ -177,7 +177,7 @@ def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
     thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
     assert windows(choices, thin, 4) == [None] * 4
     clock.now += 100
-    wider = replace(thin, bytes_per_s=10 * THINNEST)
+    wider = replace(thin, bytes_per_s=3 * THINNEST)
     assert windows(choices, wider, 2) == [None, MEASURES]
     choices.called_off()
     assert windows(choices, wider, 4) == [None] * 4  # not at once, and not by the former probe
@@ -201,7 +201,7 @@ def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
     thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
     assert windows(choices, thin, 4) == [None] * 4
     clock.now += 100
-    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 2) == [None, MEASURES]
+    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [MEASURES]
     choices.changed(MEASURES)
     assert choices.next([replace(thin, probed_bytes_per_s=0)] * 2) is None
     assert choices.next([replace(thin, probed_bytes_per_s=1e12)] * 2) == AllReduce()

@@ -11,8 +11,10 @@ MEASURES = Ako()
 _MEASURE_SECONDS = 1.0
 _MEASURE_STEPS = 10
 # In how many windows in turn the job must be unlike itself, until the links are measured again. One
-# is enough where all processes were held up: then it is not their scripts that pause.
+# is enough where it is not the scripts that pause: all processes were held up, or links have become
+# faster by so much.
 _WINDOWS_OFF = 2
+_WIDER = 4.0
 # By which factor each figure is unlike the usual. Rates of links are noisier than those of steps.
 _OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
@@ -148,12 +150,14 @@ class Choices:
         if self._usual is None:
             self._usual = seen
             return False
-        off = False
-        for name, factor in _OFF.items():
-            now, usual = _of_job(name, seen), _of_job(name, self._usual)
-            off |= now > 0 and usual > 0 and not 1 / factor < now / usual < factor
-        counts = _WINDOWS_OFF if all(one.held_up for one in seen) else 1
-        self._off = self._off + counts if off else 0
+        times = {
+            name: _of_job(name, seen) / usual
+            for name in _OFF
+            if _of_job(name, seen) > 0 and (usual := _of_job(name, self._usual)) > 0
+        }
+        off = any(not 1 / _OFF[name] < ratio < _OFF[name] for name, ratio in times.items())
+        is_sure = all(one.held_up for one in seen) or times.get("bytes_per_s", 1) > _WIDER
+        self._off = self._off + (_WINDOWS_OFF if is_sure else 1) if off else 0
         return self._off >= _WINDOWS_OFF
 
 
