@@ -324,7 +324,7 @@ def changes() -> Any:
         return {
             "made": made, "shared": shared, "steps": steps + 200, "stats": sync.stats(),
             "strategy": str(sync.strategy), "loss": loss_of(model), "weights": weights_of(model),
-            "probes": len(probed),
+            "probes": len(probed - {0.0}),
         }  # fmt: skip
 
 

@@ -70,6 +70,21 @@ def test_a_rate_that_is_less_than_noise_is_no_error(monkeypatch: pytest.MonkeyPa
     assert found.latency_s == pytest.approx(0.1, rel=0.1)
 
 
+def test_a_first_sum_that_was_held_up_is_no_latency(monkeypatch: pytest.MonkeyPatch):
+    links = Links(monkeypatch, 1.25e8)
+    sums = 0
+
+    def add(numbers: torch.Tensor) -> None:
+        nonlocal sums
+        sums += 1
+        links.now += 0.02 if sums == 2 else 0
+        links.add(numbers)
+
+    found = probe.take_probe(2, 1 << 20, add, links.least)
+    sum_s = found.latency_s + (1 << 20) / found.bytes_per_s
+    assert sum_s < 2 * (1 << 20) / 1.25e8
+
+
 def test_all_processes_sum_the_same_and_find_the_same(monkeypatch: pytest.MonkeyPatch):
     """Two threads of which one comes late to each sum and has a clock of its own."""
     barrier = threading.Barrier(2)

@@ -15,16 +15,19 @@ from forebay.sync.probe import Probe
 from forebay.sync.strategies import STRATEGIES, Strategy
 
 _LOOK_SECONDS = 0.5
-# How long what is seen of the job is averaged, at least. A window has so many steps, so that one
-# more or less does not matter, unless the process is held up: waits for others for so much of it.
+# How long what is seen of the job is averaged, at least.
 _WINDOW_SECONDS = 4.0
+# A window has so many steps, so that one more or less does not matter. It may have fewer where the
+# process would have made so many as fast as before, but was held up.
 _WINDOW_STEPS = 10
+# A process is held up in a window where it waited for others for more than this part of it.
 _HELD_UP = 0.5
 # How long all processes have to answer before a change is called off.
 _READY_SECONDS = 10.0
 # What a process said longer ago does not count.
 _FRESH_SECONDS = 5.0
-_CHANGE_SECONDS = 1800.0
+# A sum of the whole model takes long on thin links.
+CHANGE_SECONDS = 1800.0
 _COUNTERS = ("steps", "waited_s", "reduced_bytes", "reducing_s")
 
 
@@ -51,7 +54,7 @@ class Window:
         self._rates = Rates()
 
     def rates(self, stats: dict[str, Any]) -> Rates:
-        """Those of the last window that has ended."""
+        """Returns the rates of the last window that has ended."""
         now = time.monotonic()
         if self._begin is None:
             self._begin = now, stats
@@ -106,7 +109,7 @@ class Auto:
         self._stats, self._change, self._take_probe = stats, change, probe
         self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
         self._since, self._window = time.monotonic(), Window()
-        self._probe = Probe()
+        self._probe, self._has_probed = Probe(), False
         self._number = 0  # of changes
         self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
         self._changed = threading.Condition()
@@ -120,8 +123,9 @@ class Auto:
 
     def before_step(self) -> None:
         """In the training thread: measures the links before anything is exchanged."""
-        if self._steps == 0:
-            self._measure_links(_CHANGE_SECONDS)
+        if not self._has_probed:
+            self._has_probed = True
+            self._measure_links(CHANGE_SECONDS)
 
     def after_step(self) -> None:
         """In the training thread: changes the strategy where all processes do."""
@@ -133,7 +137,7 @@ class Auto:
                 self._changed.wait()
             if self._planned is None or self._change_at is None or self._steps < self._change_at:
                 return
-        self._make_change(_CHANGE_SECONDS)
+        self._make_change(CHANGE_SECONDS)
 
     def close(self, seconds_max: float) -> None:
         """Ends the thread; a change that the others count on is made."""
@@ -144,7 +148,7 @@ class Auto:
         self._thread.join(seconds_max)
         if self._planned is not None and self._change_at is not None:
             with suppress(TimeoutError, RuntimeError):  # this process ends all the same
-                self._make_change(min(_CHANGE_SECONDS, max(0.0, until - time.monotonic())))
+                self._make_change(min(CHANGE_SECONDS, max(0.0, until - time.monotonic())))
 
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None

@@ -11,10 +11,10 @@ MEASURES = Ako()
 _MEASURE_SECONDS = 1.0
 _MEASURE_STEPS = 10
 # In how many windows in turn the job must be unlike itself, until the links are measured again. One
-# is enough where it is not the scripts that pause: all processes were held up, or links have become
-# faster by so much.
+# window is enough where no pause of a script can be the reason: all processes were held up, or the
+# links have become so many times as fast.
 _WINDOWS_OFF = 2
-_WIDER = 4.0
+_TIMES_AS_FAST = 4.0
 # By which factor each figure is unlike the usual. Rates of links are noisier than those of steps.
 _OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
 # The time from one choice to the next, which doubles when the choice was the same, up to a bound.
@@ -156,7 +156,7 @@ class Choices:
             if _of_job(name, seen) > 0 and (usual := _of_job(name, self._usual)) > 0
         }
         off = any(not 1 / _OFF[name] < ratio < _OFF[name] for name, ratio in times.items())
-        is_sure = all(one.held_up for one in seen) or times.get("bytes_per_s", 1) > _WIDER
+        is_sure = all(one.held_up for one in seen) or times.get("bytes_per_s", 1) > _TIMES_AS_FAST
         self._off = self._off + (_WINDOWS_OFF if is_sure else 1) if off else 0
         return self._off >= _WINDOWS_OFF
 

@@ -14,9 +14,9 @@ _GROWTHS = (8, 4, 2)
 # noise nor what passes a link at once counts for much.
 _LAST_SECONDS_MIN = 0.05
 _LAST_TIMES_FIRST = 3
-# No sum is taken that would take longer than this.
+# No sum is begun that is expected to take longer than this, but for the first ones.
 _NEXT_SECONDS_MAX = 1.0
-# What is less of a sum's time is noise.
+# A difference of less than this part of a sum's time is noise.
 _NOISE = 0.05
 
 
@@ -66,6 +66,7 @@ def take_probe(
             break
         many *= growth
         many_s = _seconds_of(many, add, least)
+    few_s = min(few_s, many_s)  # something else may have held up the first sum
     if many == few:
         return Probe(ring_share(processes) * few / few_s, 0)
     sums_per_s = (many - few) / max(many_s - few_s, _NOISE * many_s)

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from forebay import _core
-from forebay.sync.auto import Auto
+from forebay.sync.auto import CHANGE_SECONDS, Auto
 from forebay.sync.decisions import MEASURES
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
@@ -121,7 +121,7 @@ class Together:
                 the same in all of them; None: those of now.
         """
         strategy, numbers = self.strategy, self._numbers
-        self._steps, self._even_at, self._is_even = 0, 0, False
+        self._steps = self._even_at = 0
         options = {"name": strategy.name, **strategy.options(self.world_size)}
         if isinstance(strategy, LocalSteps):
             options["begins_apart"] = apart
@@ -144,7 +144,7 @@ class Together:
         """
         if strategy == self.strategy:
             return
-        end_seconds = min(seconds_max, _SLOWEST_WAITS * self._wait_seconds)
+        end_seconds = min(seconds_max, self._slowest_seconds)
         if not self._links.close(end_seconds):
             raise TimeoutError(
                 f"sync: other processes did not end their exchange within {end_seconds:.0f} s, "
@@ -157,7 +157,7 @@ class Together:
         if isinstance(strategy, Ako) and strategy.of == "updates":
             shared = self._exchange.shared_weights()
             first = shared if shared.size else None
-        if not (apart or self._is_even or first is not None):
+        if not apart and first is None:
             self._take_mean(seconds_max)
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
@@ -167,13 +167,32 @@ class Together:
             self._even_at = _EVEN_STEPS
 
     def _take_mean(self, seconds_max: float) -> None:
-        """Gives the numbers the mean of all processes' weights; all do so at once."""
+        """Gives the numbers the mean of all processes' weights; all do so at once.
+
+        Args:
+            seconds_max: How long the sum may take once all processes have come.
+        """
+        self._reduce(torch.zeros(1), dist.ReduceOp.SUM, min(seconds_max, self._slowest_seconds))
         weights = self._numbers.weights
         mean = weights / self.world_size
-        dist.all_reduce(mean, group=self.group, async_op=True).wait(
-            datetime.timedelta(seconds=max(1.0, seconds_max))
-        )
+        self._reduce(mean, dist.ReduceOp.SUM, seconds_max)
         weights.copy_(mean)
+
+    @property
+    def _slowest_seconds(self) -> float:
+        return _SLOWEST_WAITS * self._wait_seconds
+
+    def _reduce(self, tensor: torch.Tensor, operation: Any, seconds_max: float) -> None:
+        seconds = max(1.0, seconds_max)
+        try:
+            work = dist.all_reduce(tensor, operation, group=self.group, async_op=True)
+            work.wait(datetime.timedelta(seconds=seconds))
+        except RuntimeError as error:
+            raise TimeoutError(
+                'sync: "auto" could not measure the links or change the strategy together with all '
+                "other processes; they have ended, cannot be reached, or did not come to the same "
+                f"step within {seconds:.0f} s: {error}"
+            ) from error
 
     def _even_out(self) -> None:
         """Under all-reduce, after a change, brings models together that optimizers moved apart."""
@@ -182,30 +201,19 @@ class Together:
             return
         self._even_at *= _EVEN_GROWTH
         self._numbers.fetch_weights()
-        self._take_mean(_SLOWEST_WAITS * self._wait_seconds)
+        self._take_mean(CHANGE_SECONDS)
         self._numbers.put_weights()
-        self._is_even = True
+        self._exchange.restart_measuring()
 
     def _probe(self, seconds_max: float) -> Probe:
         """Measures the links; all processes do so at once."""
-        seconds = max(1.0, min(seconds_max, _SLOWEST_WAITS * self._wait_seconds))
-
-        def reduce(tensor: torch.Tensor, op: Any) -> None:
-            work = dist.all_reduce(tensor, op, group=self.group, async_op=True)
-            work.wait(datetime.timedelta(seconds=seconds))
-
-        try:
-            found = take_probe(
-                self.world_size,
-                self._numbers.weights.nbytes,
-                lambda tensor: reduce(tensor, dist.ReduceOp.SUM),
-                lambda tensor: reduce(tensor, dist.ReduceOp.MIN),
-            )
-        except RuntimeError as error:
-            raise TimeoutError(
-                'sync: "auto" measures the links before the first step and when they change, with '
-                f"all processes, and other processes did not do so within {seconds:.0f} s: {error}"
-            ) from error
+        seconds = min(seconds_max, self._slowest_seconds)
+        found = take_probe(
+            self.world_size,
+            self._numbers.weights.nbytes,
+            lambda tensor: self._reduce(tensor, dist.ReduceOp.SUM, seconds),
+            lambda tensor: self._reduce(tensor, dist.ReduceOp.MIN, seconds),
+        )
         self._exchange.restart_measuring()
         return found
 

@@ -124,9 +124,15 @@ void Exchange::measure() {
   measured_steps_ = stats_.steps;
   waited_ns_ = 0;
   begins_to_measure_ = false;
-  if (begins) return;
   for (uint32_t peer = 0; peer < links_.size(); ++peer) {
-    measure(peer, ns);
+    if (!begins) {
+      measure(peer, ns);
+      continue;
+    }
+    Link& link = links_[peer];
+    link.busy_since_ns = now_ns;
+    link.busy_ns = 0;
+    link.busy_bytes = 0;
   }
 }
 

@@ -35,7 +35,7 @@ using StalenessHistogram = std::array<uint64_t, 20>;
 struct ExchangeStats {
   uint64_t steps = 0;
   double steps_per_s = 0;        // 0 before the first measurement
-  double waited_s = 0;           // the training thread, for peers, up to now
+  double waited_s = 0;           // the training thread, for peers; a present wait is part of it
   std::vector<LinkStats> links;  // by rank; that of this process stays empty
   uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes
   double reducing_s = 0;         // while such a sum was on its way
@@ -99,8 +99,8 @@ class Exchange {
   // it, and answers until it has said the same.
   void close();
 
-  // No rate counts what was until the end of the next step, because something else kept the
-  // training thread from it. Before the first step it is so, too.
+  // Rates leave out the time until the end of the next step, because something else kept the
+  // training thread from it. A new exchange begins in the same way.
   void restart_measuring();
 
   ExchangeStats stats() const;
