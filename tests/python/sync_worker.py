@@ -286,14 +286,20 @@ def in_another_memory() -> Any:
 
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
+    other_local_steps = forebay.sync.LocalSteps(steps=24, fragments=2)
     kinds: list[forebay.sync.Strategy] = [
-        forebay.sync.Ako(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
-        forebay.sync.Ako(), forebay.sync.AllReduce(), forebay.sync.Ako(), forebay.sync.Pairs(),
+        forebay.sync.Ako(), forebay.sync.Ako(),
+        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), other_local_steps,
+        forebay.sync.Ako(), forebay.sync.AllReduce(), forebay.sync.Pairs(),
         forebay.sync.AllReduce(),
     ]  # fmt: skip
     made: list[list[float]] = []
     shared: list[list[float]] = []
+    momenta: list[float] = []  # of the outer optimizer
     probed: set[float] = set()
+
+    def note_momentum(exchange: Any) -> None:
+        momenta.append(float(abs(exchange.kept()["outer_momentum"]).sum()))
 
     def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
@@ -306,6 +312,8 @@ def changes() -> Any:
     def begin_and_note(self: Together, *, apart: bool, first: Any) -> None:
         made.append([float(weights.detach().sum()) for weights in model.parameters()])
         shared.append([] if first is None else first.tolist())
+        if self.strategy == other_local_steps:
+            note_momentum(self._exchange)
         begin(self, apart=apart, first=first)
 
     model = make_model()
@@ -317,13 +325,16 @@ def changes() -> Any:
         mock.patch.object(Together, "_begin", begin_and_note),
     ):
         steps = 0
-        while len(made) < 6 and steps < 5000:
+        while len(made) < 7 and steps < 5000:
             learn(model, optimizer, 1, steps)
             steps += 1
+            if sync.strategy == other_local_steps and len(momenta) == 1:
+                note_momentum(sync._together._exchange)
         learn(model, optimizer, 200, steps)
         return {
             "made": made, "shared": shared, "steps": steps + 200, "stats": sync.stats(),
             "strategy": str(sync.strategy), "loss": loss_of(model), "weights": weights_of(model),
+            "momenta": momenta,
             "probes": len(probed - {0.0}),
         }  # fmt: skip
 

@@ -110,12 +110,16 @@ def test_a_model_may_lie_in_another_memory(found: list[dict[str, Any]]):
 
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     changes = [rank["changes"] for rank in found]
-    # The same weights in all processes, but at the changes to local steps and from them to Ako,
-    # which take the mean while they go on. Ako begins with what local steps have in common.
+    # The same weights in all processes, but at the changes to Ako and local steps, which take the
+    # mean while they go on. They begin with what local steps have in common, also those that
+    # exchange nothing at the beginning.
     same = [one == other for one, other in zip(changes[0]["made"], changes[1]["made"], strict=True)]
-    assert same == [False, False, True, True, True, True]
+    assert same == [False, False, False, False, True, True, True]
     assert changes[0]["shared"] == changes[1]["shared"]
-    assert [len(shared) > 0 for shared in changes[0]["shared"]] == [False, True] + [False] * 4
+    begins_with_shared = [len(shared) > 0 for shared in changes[0]["shared"]]
+    assert begins_with_shared == [True, False, True, True, False, False, False]
+    before, after = changes[0]["momenta"]
+    assert before == after > 0
     # Optimizers that have learned apart move the models apart under all-reduce, for a while.
     assert changes[0]["weights"] == pytest.approx(changes[1]["weights"], abs=1e-5)
     for own in changes:
@@ -124,8 +128,8 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
         assert own["stats"]["trouble"] == ""
         assert own["stats"]["reduced_bytes"] > 0
         assert own["loss"] < 0.9
-    # At the beginning and at each change to Ako(), which "auto" makes to measure; also from Ako().
-    assert changes[0]["probes"] == 4
+    # At the beginning, and at the change from Ako() to itself.
+    assert changes[0]["probes"] == 2
     assert all(rank["ends_apart"] for rank in found)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto, decisions
 from forebay.sync.choice import Conditions, choose, estimates
-from forebay.sync.decisions import MEASURES, Choices, Seen
+from forebay.sync.decisions import ALONE, Choices, Seen
 
 MODEL_BYTES = 17_000_000
 FAST, THIN, THINNEST = 1e9, 1e6, 1e5
@@ -95,7 +95,7 @@ def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
 
 
 def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([CALM, replace(CALM, steps=3)]) is None
     assert choices.next([CALM, replace(CALM, all_steps=80)]) is None  # 10 s apart
     assert choices.next([CALM, replace(CALM, probed_bytes_per_s=0.0)]) is None
@@ -105,7 +105,7 @@ def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
 
 
 def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
@@ -113,21 +113,33 @@ def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
     # One bad window is not enough.
     assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, MEASURES]
-    choices.changed(MEASURES)
+    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, ALONE]
+    choices.changed(ALONE)
     found = choices.next([replace(CALM, probed_bytes_per_s=THIN)] * 2)
     assert found is None or found != AllReduce()
 
 
 def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
     assert windows(choices, CALM, 2) == [None] * 2
     assert choices.next([replace(CALM, lately=1.1, held_up=True), replace(CALM, lately=1)]) is None
     assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=1, held_up=True), 1) == [MEASURES]
+    assert windows(choices, replace(CALM, lately=1, held_up=True), 1) == [ALONE]
+
+
+THIN_LINKS = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
+
+
+def under_ako(clock: Clock) -> Choices:
+    choices = Choices(MODEL_BYTES, ALONE)
+    assert choices.next([THIN_LINKS] * 2) == Ako()
+    choices.changed(Ako())
+    assert windows(choices, THIN_LINKS, 4) == [None] * 4
+    clock.now += 100
+    return choices
 
 
 class Process:
@@ -173,20 +185,17 @@ def test_a_window_has_the_rate_of_sums(clock: Clock):
 
 
 def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
-    thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
-    assert windows(choices, thin, 4) == [None] * 4
-    clock.now += 100
-    wider = replace(thin, bytes_per_s=3 * THINNEST)
-    assert windows(choices, wider, 2) == [None, MEASURES]
+    choices = under_ako(clock)
+    wider = replace(THIN_LINKS, bytes_per_s=3 * THINNEST)
+    assert windows(choices, wider, 2) == [None, Ako()]
     choices.called_off()
     assert windows(choices, wider, 4) == [None] * 4  # not at once, and not by the former probe
     clock.now += 100
-    assert windows(choices, wider, 1) == [MEASURES]
+    assert windows(choices, wider, 1) == [Ako()]
 
 
 def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     slow = replace(CALM, probed_bytes_per_s=THIN, steps_per_s=0.01, lately=0)
     assert choices.next([slow] * 2) == AllReduce()
     choices.changed(AllReduce())
@@ -197,29 +206,26 @@ def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_on
 
 
 def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
-    thin = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
-    assert windows(choices, thin, 4) == [None] * 4
-    clock.now += 100
-    assert windows(choices, replace(thin, bytes_per_s=10 * THINNEST), 1) == [MEASURES]
-    choices.changed(MEASURES)
-    assert choices.next([replace(thin, probed_bytes_per_s=0)] * 2) is None
-    assert choices.next([replace(thin, probed_bytes_per_s=1e12)] * 2) == AllReduce()
+    choices = under_ako(clock)
+    assert windows(choices, replace(THIN_LINKS, bytes_per_s=10 * THINNEST), 1) == [Ako()]
+    choices.changed(Ako())
+    assert choices.next([replace(THIN_LINKS, probed_bytes_per_s=0)] * 2) is None
+    assert choices.next([replace(THIN_LINKS, probed_bytes_per_s=1e12)] * 2) == AllReduce()
 
 
 def test_noise_of_sums_is_no_change_of_links(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
     summing = replace(CALM, sums_per_s=1e9)
     assert windows(choices, summing, 3) == [None] * 3
     assert windows(choices, replace(summing, sums_per_s=1.7e9), 5) == [None] * 5
-    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == MEASURES
+    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == ALONE
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     windows(choices, CALM, 2)
@@ -229,7 +235,7 @@ def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clo
 
 
 def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
-    choices = Choices(MODEL_BYTES, Ako())
+    choices = Choices(MODEL_BYTES, ALONE)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.called_off()
     fast = replace(CALM, probed_bytes_per_s=1e12)

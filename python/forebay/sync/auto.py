@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from forebay.sync.decisions import MEASURES, Choices, Seen
+from forebay.sync.decisions import ALONE, Choices, Seen
 from forebay.sync.probe import Probe
 from forebay.sync.strategies import STRATEGIES, Strategy
 
@@ -107,8 +107,9 @@ class Auto:
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
         self._stats, self._change, self._take_probe = stats, change, probe
-        self._choices = Choices(model_bytes, MEASURES) if rank == 0 else None
+        self._choices = Choices(model_bytes, ALONE) if rank == 0 else None
         self._since, self._window = time.monotonic(), Window()
+        self._present: Strategy = ALONE
         self._probe, self._has_probed = Probe(), False
         self._number = 0  # of changes
         self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
@@ -153,9 +154,12 @@ class Auto:
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
         try:
-            self._change(self._planned, seconds_max)
-            if self._planned == MEASURES:
+            is_same = self._planned == self._present
+            if not is_same:
+                self._change(self._planned, seconds_max)
+            if is_same or self._planned == ALONE:
                 self._measure_links(seconds_max)
+            self._present = self._planned
         finally:
             with self._changed:
                 self._planned = None

@@ -139,14 +139,16 @@ def _streaming(conditions: Conditions, present: Strategy | None) -> Estimate:
     # Each fragment is a sum of its own.
     sums_s = conditions.sum_s + (_FRAGMENTS - 1) * conditions.latency_s
     exact = sums_s * conditions.steps_per_s / _LINK_SHARE
-    steps = max(_LOCAL_STEPS[0], _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
-    # The present number where it still fits, so that noise does not change it.
-    if (
-        isinstance(present, LocalSteps)
-        and present.fragments == _FRAGMENTS
-        and 0.9 * exact <= present.steps <= 1.5 * exact
-    ):
-        steps = present.steps
-    strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
-    more = 1 + _STREAMING_MORE * steps**_LOCAL_GROWTH
-    return Estimate(strategy, 1 / conditions.steps_per_s, more)
+    best = max(_LOCAL_STEPS[0], _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
+
+    def estimate(steps: int) -> Estimate:
+        strategy = LocalSteps(steps=steps, fragments=_FRAGMENTS, delay=steps // _FRAGMENTS - 1)
+        step_s = max(1 / conditions.steps_per_s, sums_s / steps)
+        return Estimate(strategy, step_s, more=1 + _STREAMING_MORE * steps**_LOCAL_GROWTH)
+
+    # The present number where it is nearly as good, so that noise does not change it.
+    if isinstance(present, LocalSteps) and present.fragments == _FRAGMENTS:
+        found = estimate(present.steps)
+        if found.seconds * _WORTH <= estimate(best).seconds:
+            return found
+    return estimate(best)

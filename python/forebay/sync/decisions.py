@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass, replace
 
 from forebay.sync.choice import Conditions, choose, estimates
-from forebay.sync.strategies import Ako, Strategy
+from forebay.sync.strategies import LocalSteps, Strategy
 
-# A job begins with this strategy, because it never waits, and has it when links are measured again.
-MEASURES = Ako()
+# Under this strategy, which exchanges nothing for so long, a job begins and is measured again.
+ALONE = LocalSteps(steps=1 << 30)
 _MEASURE_SECONDS = 1.0
 _MEASURE_STEPS = 10
 # In how many windows in turn the job must be unlike itself, until the links are measured again. One
@@ -93,7 +93,8 @@ class Choices:
             return None
         if not self._measures:
             self._measures = True
-            return MEASURES
+            # Others than sums may stay on their way while the links are measured.
+            return ALONE if self._present.sums else self._present
         self._is_checked = False
         return self._choose(
             Conditions(
@@ -108,7 +109,7 @@ class Choices:
     def _better_known(self, seen: list[Seen]) -> Conditions | None:
         """Conditions in which another choice is better than the last one, or None for no change.
 
-        Steps are slower at first, or under Ako, so each choice is looked at once more.
+        The first steps are slower, so each choice is looked at once more.
         """
         if self._conditions is None or self._is_checked or not all(one.lately for one in seen):
             return None
@@ -123,8 +124,7 @@ class Choices:
 
     def called_off(self) -> None:
         """The change has not been made."""
-        # Where Ako was chosen, only a new measurement of the links has been called off.
-        self._measures = self._present == MEASURES and self._chosen != MEASURES
+        self._measures = self._present == ALONE
         if not self._measures:
             self._chosen = self._present
         self._not_before = time.monotonic() + _CHOICE_SECONDS

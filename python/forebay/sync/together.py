@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from forebay import _core
 from forebay.sync.auto import CHANGE_SECONDS, Auto
-from forebay.sync.decisions import MEASURES
+from forebay.sync.decisions import ALONE
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
 from forebay.sync.probe import Probe, take_probe
@@ -25,6 +25,7 @@ _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
 _LINKS_TIMEOUT = datetime.timedelta(days=3650)
 # What all processes do at the same step waits for the slowest, which may be some steps behind.
 _SLOWEST_WAITS = 4
+_OUTER_MOMENTUM = "outer_momentum"  # of what local steps keep
 # Optimizers' states differ after a change to all-reduce, so that models move apart until those have
 # decayed. So the mean is taken again after so many steps, then after so many times as many.
 _EVEN_STEPS = 100
@@ -62,7 +63,7 @@ class Together:
         description: str,
         steps: int = 0,
     ) -> None:
-        self.strategy = strategy or MEASURES
+        self.strategy = strategy or ALONE
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.strategy.options(self.world_size)  # may refuse
         self._numbers = numbers
@@ -137,13 +138,12 @@ class Together:
         self._links = Links(self._exchange, boxes, self.group)
 
     def _change(self, strategy: Strategy, seconds_max: float) -> None:
-        """Goes on with another strategy and the mean of all weights; all processes do the same.
+        """Goes on with another strategy; all processes do the same.
 
-        Local steps take the mean in their first exchanges, while the training goes on. After local
-        steps, Ako exchanges what each process has learned since their last exchange.
+        After local steps, Ako and other local steps exchange what each process has learned since
+        their last exchange. Else local steps take the mean of all weights in their first exchanges,
+        while the training goes on, and other strategies begin with it.
         """
-        if strategy == self.strategy:
-            return
         end_seconds = min(seconds_max, self._slowest_seconds)
         if not self._links.close(end_seconds):
             raise TimeoutError(
@@ -152,17 +152,21 @@ class Together:
             )
         self._numbers.fetch_weights()
         self._exchange.settle()
-        apart = isinstance(strategy, LocalSteps)
-        first = None
-        if isinstance(strategy, Ako) and strategy.of == "updates":
-            shared = self._exchange.shared_weights()
-            first = shared if shared.size else None
+        goes_on = isinstance(strategy, LocalSteps) or (
+            isinstance(strategy, Ako) and strategy.of == "updates"
+        )
+        shared = self._exchange.shared_weights()
+        first = shared if goes_on and shared.size else None
+        kept = self._exchange.kept()
+        apart = isinstance(strategy, LocalSteps) and first is None
         if not apart and first is None:
             self._take_mean(seconds_max)
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
         self.strategy = strategy
         self._begin(apart=apart, first=first)
+        if isinstance(strategy, LocalSteps) and first is not None:
+            self._exchange.restore(_OUTER_MOMENTUM, kept[_OUTER_MOMENTUM])
         if isinstance(strategy, AllReduce):
             self._even_at = _EVEN_STEPS
 
