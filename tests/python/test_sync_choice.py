@@ -50,7 +50,7 @@ def test_exchanges_of_streaming_local_steps_fit_the_link(rate: float, latency_s:
 
 
 def test_local_steps_wait_for_exchanges_that_are_short():
-    # Of 17 MB at 10 steps/s, 0.24 s and 2.4 s.
+    # A sum of 17 MB takes 0.24 s and 2.4 s on these links.
     short, long = (choose(conditions(rate, steps_per_s=10)) for rate in (107e6, 10.7e6))
     assert isinstance(short, LocalSteps) and isinstance(long, LocalSteps)
     assert short.delay == 0 and long.delay > 0
@@ -95,7 +95,7 @@ def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
 
 
 def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([CALM, replace(CALM, steps=3)]) is None
     assert choices.next([CALM, replace(CALM, all_steps=80)]) is None  # 10 s apart
     assert choices.next([CALM, replace(CALM, probed_bytes_per_s=0.0)]) is None
@@ -105,7 +105,7 @@ def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
 
 
 def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
@@ -120,7 +120,7 @@ def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
 
 
 def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
@@ -134,7 +134,7 @@ THIN_LINKS = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
 
 
 def under_ako(clock: Clock) -> Choices:
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([THIN_LINKS] * 2) == Ako()
     choices.changed(Ako())
     assert windows(choices, THIN_LINKS, 4) == [None] * 4
@@ -195,7 +195,7 @@ def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
 
 
 def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     slow = replace(CALM, probed_bytes_per_s=THIN, steps_per_s=0.01, lately=0)
     assert choices.next([slow] * 2) == AllReduce()
     choices.changed(AllReduce())
@@ -214,7 +214,7 @@ def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
 
 
 def test_noise_of_sums_is_no_change_of_links(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     clock.now += 100
@@ -225,7 +225,7 @@ def test_noise_of_sums_is_no_change_of_links(clock: Clock):
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.changed(AllReduce())
     windows(choices, CALM, 2)
@@ -235,7 +235,7 @@ def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clo
 
 
 def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
-    choices = Choices(MODEL_BYTES, ALONE)
+    choices = Choices(MODEL_BYTES)
     assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
     choices.called_off()
     fast = replace(CALM, probed_bytes_per_s=1e12)

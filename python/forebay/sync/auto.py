@@ -64,7 +64,7 @@ class Window:
             return self._rates
         grown = {name: stats[name] - before[name] for name in _COUNTERS}
         steps, held_up = grown["steps"], grown["waited_s"] > _HELD_UP * seconds
-        # As many steps as it would have had as fast as before.
+        # This is how many steps it would have had at its former rate.
         usual = self._rates.steps_per_s * seconds
         if steps >= _WINDOW_STEPS or (held_up and usual >= _WINDOW_STEPS):
             self._rates = Rates(
@@ -107,7 +107,7 @@ class Auto:
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
         self._stats, self._change, self._take_probe = stats, change, probe
-        self._choices = Choices(model_bytes, ALONE) if rank == 0 else None
+        self._choices = Choices(model_bytes) if rank == 0 else None
         self._since, self._window = time.monotonic(), Window()
         self._present: Strategy = ALONE
         self._probe, self._has_probed = Probe(), False

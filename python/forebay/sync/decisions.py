@@ -63,12 +63,11 @@ class Choices:
 
     Args:
         model_bytes: The size of all learned numbers.
-        present: The strategy at the beginning.
     """
 
-    def __init__(self, model_bytes: int, present: Strategy) -> None:
+    def __init__(self, model_bytes: int) -> None:
         self._model_bytes = model_bytes
-        self._present = present
+        self._present: Strategy = ALONE
         self._chosen: Strategy | None = None
         self._measures = True
         self._not_before = 0.0  # the next decision
@@ -93,7 +92,7 @@ class Choices:
             return None
         if not self._measures:
             self._measures = True
-            # Others than sums may stay on their way while the links are measured.
+            # Sums may not be on their way while the links are measured; other messages may.
             return ALONE if self._present.sums else self._present
         self._is_checked = False
         return self._choose(
