@@ -236,7 +236,7 @@ class Jobs:
             if points[-1][0] >= settings.seconds_max:
                 break
         if not hurts:
-            _check_workers(folder)
+            check_workers(folder)
         (folder / "stop").touch()
         until = time.monotonic() + END_SECONDS
         for worker in workers:
@@ -257,8 +257,7 @@ def _wait_until_ready(folder: Path, workers: list[subprocess.Popen[bytes]]) -> N
 def _have_ended(folder: Path, workers: list[subprocess.Popen[bytes]]) -> bool:
     if any(worker.poll() is None for worker in workers):
         return False
-    diverged = "is not finite" in _said(folder)
-    if not diverged and not list(folder.glob("rank*.json")):
+    if not _has_diverged(folder) and not list(folder.glob("rank*.json")):
         raise RuntimeError(f"all workers have ended; rank 0 said:\n{_said(folder)}")
     return True
 
@@ -267,15 +266,21 @@ def _said(folder: Path, rank: int = 0) -> str:
     return (folder / f"log{rank}").read_text(errors="replace")
 
 
-def _check_workers(folder: Path) -> None:
-    """Raises where a worker has failed, unless its model has diverged.
+def check_workers(folder: Path) -> None:
+    """Raises where a worker has failed, unless a model has diverged, which ends all workers.
 
     Else a job that does not run would count as one that learns slowly.
     """
+    if _has_diverged(folder):
+        return
     for rank in range(len(list(folder.glob("log*")))):
         said = _said(folder, rank)
-        if "Traceback" in said and "is not finite" not in said:
+        if "Traceback" in said:
             raise RuntimeError(f"rank {rank} has failed; it said:\n{said}")
+
+
+def _has_diverged(folder: Path) -> bool:
+    return any("is not finite" in path.read_text(errors="replace") for path in folder.glob("log*"))
 
 
 def seconds_since_begin(folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""How bench/sync.py measures the time to an accuracy, and what its search takes."""
+"""How bench/sync.py measures the time to an accuracy, what its search takes, and what ends it."""
 
 import sys
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
+from lib.sync_job import check_workers
 from lib.sync_points import Point, best_mean, reach
 from lib.sync_trials import Record, Trial, Trials
 
@@ -85,3 +86,12 @@ def test_what_failed_with_wider_links_is_not_run_with_thinner_ones(tmp_path: Pat
     again = Trials(tmp_path / "kept", fails)
     assert again.searched("cifar", 10, "alone").mbit == 100
     assert len(run) == ran  # all of it is kept
+
+
+def test_a_worker_that_fails_ends_the_search_unless_a_model_has_diverged(tmp_path: Path):
+    (tmp_path / "log0").write_text("Traceback: Connection closed by peer")
+    (tmp_path / "log1").write_text("all is well")
+    with pytest.raises(RuntimeError, match="rank 0 has failed.*\n.*Connection closed"):
+        check_workers(tmp_path)
+    (tmp_path / "log1").write_text("Traceback: the gradient of step 3 is not finite")
+    check_workers(tmp_path)
