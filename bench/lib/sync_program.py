@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,13 @@ class Training:
 
     def save(self, path: Path, seconds: float) -> None:
         """Writes the model's state as a whole or not at all, and what a restart goes on from."""
-        saved = {
-            "state": self.bare.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "steps": self.steps, "seconds": seconds,
-        }  # fmt: skip
         part, last = path.with_suffix(".part"), path.with_suffix(".last")
-        torch.save(saved, part)
+        with self.sync.averaged_weights() if self.sync else nullcontext():
+            saved = {
+                "state": self.bare.state_dict(), "optimizer": self.optimizer.state_dict(),
+                "steps": self.steps, "seconds": seconds,
+            }  # fmt: skip
+            torch.save(saved, part)
         os.link(part, last)
         last.rename(self._last)
         part.rename(path)

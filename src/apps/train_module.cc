@@ -60,6 +60,12 @@ class PythonTogether final : public train::Together {
   Status after_update() override {
     return call([&] { job_.attr("after_update")(); });
   }
+  Status show_averaged() override {
+    return call([&] { job_.attr("show_averaged")(); });
+  }
+  Status show_own() override {
+    return call([&] { job_.attr("show_own")(); });
+  }
   Status end() override {
     return call([&] { job_.attr("end")(); });
   }

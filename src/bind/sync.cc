@@ -203,12 +203,38 @@ void bind_steps(nb::class_<Exchange>& bound) {
            "whether the momentum is Nesterov's, for all numbers in their order.");
 }
 
+// Weights and what a checkpoint keeps.
+void bind_weights(nb::class_<Exchange>& bound) {
+  bound.def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
+      .def(
+          "restore",
+          [](Exchange& self, const std::string& name, const Floats& floats) {
+            check(waiting([&] { return self.restore(name, span(floats)); }));
+          },
+          nb::arg("name"), nb::arg("floats"))
+      .def(
+          "shared_weights",
+          [](const Exchange& self) {
+            return array_of(waiting([&] { return self.shared_weights(); }));
+          },
+          "The weights from which each process has gone on by itself: the same in all processes "
+          "that end at the same step. Empty where the strategy has none.")
+      .def(
+          "averaged_weights",
+          [](const Exchange& self) {
+            return array_of(waiting([&] { return self.averaged_weights(); }));
+          },
+          "The mean of all processes' weights, as far as this one knows it. Empty where the "
+          "strategy knows nothing better than its own.");
+}
+
 }  // namespace
 
 void bind_sync(nb::module_& m) {
   nb::class_<Exchange> bound(m, "Exchange",
                              "What one process exchanges with the others of its job.");
   bind_steps(bound);
+  bind_weights(bound);
   bound
       .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
            nb::arg("gradient"), nb::arg("weights"), nb::arg("first").none() = nb::none(),
@@ -255,21 +281,7 @@ void bind_sync(nb::module_& m) {
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
       .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })
-      .def("stats", &stats)
-      .def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
-      .def(
-          "restore",
-          [](Exchange& self, const std::string& name, const Floats& floats) {
-            check(waiting([&] { return self.restore(name, span(floats)); }));
-          },
-          nb::arg("name"), nb::arg("floats"))
-      .def(
-          "shared_weights",
-          [](const Exchange& self) {
-            return array_of(waiting([&] { return self.shared_weights(); }));
-          },
-          "The weights from which each process has gone on by itself: the same in all processes "
-          "that end at the same step. Empty where the strategy has none.");
+      .def("stats", &stats);
 }
 
 }  // namespace forebay::bind

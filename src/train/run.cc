@@ -352,7 +352,10 @@ class Run {
   }
 
   Status validate(uint64_t number) {
-    ASSIGN_OR_RETURN(summary_.validation, learner_.evaluate(*validation_, number));
+    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->show_averaged());
+    auto result = learner_.evaluate(*validation_, number);
+    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->show_own());
+    ASSIGN_OR_RETURN(summary_.validation, std::move(result));
     summary_.reached_target =
         options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
     return show_bad(*validation_);

@@ -45,7 +45,11 @@ class Together {
   virtual Status before_update() = 0;
   // The optimiser has applied it.
   virtual Status after_update() = 0;
-  // No step follows; what other processes have sent is in the weights then.
+  // Between these two the weights are the mean of all processes' as far as this one knows it; no
+  // step is made meanwhile. Only this process takes part.
+  virtual Status show_averaged() = 0;
+  virtual Status show_own() = 0;
+  // No step follows; the weights are the mean of all processes' then, unless one of them is gone.
   virtual Status end() = 0;
 
   // What was exchanged so far: for a progress line, and as a JSON object.

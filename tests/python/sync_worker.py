@@ -339,6 +339,32 @@ def changes() -> Any:
         }  # fmt: skip
 
 
+def averaged_weights() -> Any:
+    """Which weights a model has while it trains, where it has the mean, and at the end."""
+    found = []
+    strategies = (
+        forebay.sync.Ako(), forebay.sync.Ako(of="gradients"), forebay.sync.Pairs(),
+        forebay.sync.LocalSteps(steps=10), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+    )  # fmt: skip
+    for strategy in strategies:
+        model = make_model()
+        optimizer = sgd(model)
+        with forebay.sync.attach(model, optimizer, strategy) as sync:
+            learn(model, optimizer, 25)
+            before = weights_of(model)
+            with sync.averaged_weights():
+                averaged = weights_of(model)
+            own = weights_of(model)
+            learn(model, optimizer, 2, 25)
+            last = weights_of(model)
+        with sync.averaged_weights():
+            end = weights_of(model)
+        found.append(
+            {"before": before, "averaged": averaged, "own": own, "last": last, "end": end}
+        )  # fmt: skip
+    return found
+
+
 def ends_apart() -> Any:
     """Rank 0 ends sooner, also in the middle of a change."""
     with (

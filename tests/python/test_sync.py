@@ -1,6 +1,7 @@
 """Training in several processes with forebay.sync, under a real launcher."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ PROCESSES = 2
 SCENARIOS = (
     "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "comes_late",
     "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory", "changes",
-    "ends_apart",
+    "averaged_weights", "ends_apart",
 )  # fmt: skip
 
 
@@ -131,6 +132,26 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     # At the beginning, and at the change from Ako() to itself.
     assert changes[0]["probes"] == 2
     assert all(rank["ends_apart"] for rank in found)
+
+
+def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
+    pairs = list(zip(*(rank["averaged_weights"] for rank in found), strict=True))
+    for one, other in pairs:
+        assert one["own"] == one["before"] != other["own"]  # they come back
+        assert one["last"] != other["last"]
+        assert one["end"] == other["end"]
+    updates, gradients, swapped, waits, streams = pairs
+    for one, other in (gradients, swapped):  # nothing better is known than the own weights
+        assert one["averaged"] == one["own"]
+        assert other["averaged"] == other["own"]
+    for one, other in (waits, streams):
+        assert one["averaged"] == other["averaged"]
+        assert one["averaged"] not in (one["own"], other["own"])
+    apart = {name: math.dist(*(side[name] for side in updates)) for name in ("own", "averaged")}
+    assert apart["averaged"] < apart["own"]
+    # Nothing is on its way when the one that waits for each exchange ends.
+    mean = [(a + b) / 2 for a, b in zip(waits[0]["last"], waits[1]["last"], strict=True)]
+    assert waits[0]["end"] == pytest.approx(mean, abs=1e-6)
 
 
 @pytest.mark.parametrize(

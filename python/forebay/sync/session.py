@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from forebay.sync.auto import CHANGE_SECONDS
 from forebay.sync.layout import Layout
 from forebay.sync.numbers import Numbers
 from forebay.sync.rules import Rules
@@ -106,6 +108,22 @@ class Sync:
         finally:
             self._holds_back = False
 
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Inside, the model has the mean of all processes' weights, as far as this one knows it.
+
+        It is what should be measured and kept: a process's own weights contain what it has learned
+        alone lately, with the noise of its own few batches. Under "local" the mean is that of the
+        outer optimizer, up to the last exchange, and under "ako" that of what was sent. Under the
+        other strategies, and after `close`, the model stays as it is. Only this process takes part,
+        and it must make no step inside. The process's own weights come back at the end.
+        """
+        if not self._is_open:
+            yield
+            return
+        with self._together.averaged_weights():
+            yield
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs beside the model's and the optimizer's; each process calls it.
 
@@ -156,26 +174,40 @@ class Sync:
         return self._together.stats()
 
     def close(self, seconds_max: float | None = None) -> None:
-        """Ends the exchange, and waits for the other processes to do so too.
+        """Ends the exchange, when the other processes do so too, with the mean of all weights.
 
-        The model and the optimizer stay usable, in this process alone.
+        The model and the optimizer stay usable, in this process alone. Where not all processes end
+        in time, or one was lost, the model keeps this process's own weights, and a warning says so.
 
         Args:
-            seconds_max: How long it waits. None: 30 s, but without end where this process holds a
-                part of the model for the others ("ps").
+            seconds_max: How long it waits for the others. None: 30 s, but without end where this
+                process holds a part of the model for the others ("ps").
         """
+        if seconds_max is None:
+            seconds_max = self._patience
+        if not self._end(seconds_max, CHANGE_SECONDS):
+            warnings.warn(
+                f"sync: rank {self.rank} ended alone and keeps its own weights: other processes "
+                f"were lost or did not end within {seconds_max:.0f} s",
+                stacklevel=2,
+            )
+
+    @property
+    def _patience(self) -> float:
+        return float("inf") if self._rules is not None else _CLOSE_SECONDS
+
+    def _end(self, seconds_max: float, mean_seconds: float) -> bool:
         if not self._is_open:
-            return
+            return True
         self._is_open = False
         atexit.unregister(self._close_at_exit)
         for hook in self._hooks:
             hook.remove()
-        if seconds_max is None:
-            seconds_max = float("inf") if self._rules is not None else _CLOSE_SECONDS
-        self._together.close(seconds_max)
+        return self._together.close(seconds_max, mean_seconds)
 
     def _close_at_exit(self) -> None:
-        self.close(_FAILED_SECONDS if hasattr(sys, "last_value") else None)
+        # Nobody sees the model any more.
+        self._end(_FAILED_SECONDS if hasattr(sys, "last_value") else self._patience, 0)
 
     def __enter__(self) -> "Sync":
         return self
@@ -186,7 +218,10 @@ class Sync:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close(_FAILED_SECONDS if kind is not None else None)
+        if kind is None:
+            self.close()
+        else:
+            self._end(_FAILED_SECONDS, 0)
 
 
 def attach(

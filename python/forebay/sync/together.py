@@ -1,9 +1,11 @@
 """What one process exchanges with the others of its job, over flat lists of numbers."""
 
+import contextlib
 import datetime
 import io
 import itertools
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -170,13 +172,15 @@ class Together:
         if isinstance(strategy, AllReduce):
             self._even_at = _EVEN_STEPS
 
-    def _take_mean(self, seconds_max: float) -> None:
+    def _take_mean(self, seconds_max: float, slowest_seconds: float | None = None) -> None:
         """Gives the numbers the mean of all processes' weights; all do so at once.
 
         Args:
             seconds_max: How long the sum may take once all processes have come.
+            slowest_seconds: How long they have to come; None: as for a change.
         """
-        self._reduce(torch.zeros(1), dist.ReduceOp.SUM, min(seconds_max, self._slowest_seconds))
+        come_seconds = self._slowest_seconds if slowest_seconds is None else slowest_seconds
+        self._reduce(torch.zeros(1), dist.ReduceOp.SUM, min(seconds_max, come_seconds))
         weights = self._numbers.weights
         mean = weights / self.world_size
         self._reduce(mean, dist.ReduceOp.SUM, seconds_max)
@@ -193,9 +197,9 @@ class Together:
             work.wait(datetime.timedelta(seconds=seconds))
         except RuntimeError as error:
             raise TimeoutError(
-                'sync: "auto" could not measure the links or change the strategy together with all '
-                "other processes; they have ended, cannot be reached, or did not come to the same "
-                f"step within {seconds:.0f} s: {error}"
+                "sync: all processes had to measure the links, to change the strategy or to take "
+                "the mean of all weights together, but others have ended, cannot be reached, or "
+                f"did not come to the same step within {seconds:.0f} s: {error}"
             ) from error
 
     def _even_out(self) -> None:
@@ -279,19 +283,56 @@ class Together:
         """What was exchanged so far; see `Sync.stats`."""
         return self._totals.with_present(self._exchange.stats())
 
-    def close(self, seconds_max: float) -> bool:
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """See `Sync.averaged_weights`."""
+        numbers = self._numbers
+        numbers.fetch_weights()
+        averaged = self._exchange.averaged_weights()
+        if averaged.size == 0:
+            yield
+            return
+        own = numbers.weights.clone()
+        numbers.weights.copy_(torch.from_numpy(averaged))
+        numbers.put_weights()
+        try:
+            yield
+        finally:
+            numbers.weights.copy_(own)
+            numbers.put_weights()
+
+    def close(self, seconds_max: float, mean_seconds: float = 0) -> bool:
         """Ends the exchange, and waits for the other processes to do so too.
 
+        Args:
+            seconds_max: How long it waits.
+            mean_seconds: How long it may take to give all processes the mean of all weights, once
+                all have ended; 0: each keeps its own.
+
         Returns:
-            Whether all of them did.
+            Whether all of them did, and have the same weights if they should.
         """
+        until = time.monotonic() + seconds_max
         if self._auto is not None:
             self._auto.close(seconds_max)
-        have_ended = self._links.close(seconds_max)
+        is_even = self._links.close(seconds_max)
         self._numbers.fetch_weights()
         self._exchange.settle()
+        if isinstance(self.strategy, AllReduce | ParameterServers) or self.world_size == 1:
+            mean_seconds = 0  # all have the same weights
+        if is_even and mean_seconds > 0:
+            is_even = self._ends_even(mean_seconds, until - time.monotonic())
         self._numbers.put_weights()
-        return have_ended
+        return is_even
+
+    def _ends_even(self, seconds_max: float, slowest_seconds: float) -> bool:
+        if any(link["lost"] for link in self._exchange.stats()["links"]):
+            return False
+        try:
+            self._take_mean(seconds_max, slowest_seconds)
+        except TimeoutError:
+            return False
+        return True
 
 
 def newest_of(steps: Sequence[int]) -> int:

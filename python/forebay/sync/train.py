@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from forebay.sync.auto import CHANGE_SECONDS
 from forebay.sync.numbers import Numbers
 from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
 from forebay.sync.together import Together, newest_of
@@ -39,6 +41,7 @@ class Job:
         self.rank, self.processes = dist.get_rank(), dist.get_world_size()
         self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._together: Together | None = None
+        self._shown = ExitStack()
 
     def newest_rank(self, steps: int) -> int:
         """The rank whose steps are the most, or the first of those."""
@@ -59,15 +62,24 @@ class Job:
         self.before_update = self._together.before_update
         self.after_update = self._together.after_update
 
+    def show_averaged(self) -> None:
+        """Gives the model the mean of all weights, as far as it is known, until show_own()."""
+        if self._together is not None:
+            self._shown.enter_context(self._together.averaged_weights())
+
+    def show_own(self) -> None:
+        """Gives it this process's own weights again."""
+        self._shown.close()
+
     def end(self) -> None:
-        """Ends the exchange."""
+        """Ends the exchange, with the mean of all weights."""
         if self._together is not None:
             together, self._together = self._together, None
             self._stats = together.stats()
-            if not together.close(_CLOSE_SECONDS):
+            if not together.close(_CLOSE_SECONDS, CHANGE_SECONDS):
                 print(
-                    f"forebay: train: rank {self.rank} ended alone: other processes did not end "
-                    f"within {_CLOSE_SECONDS:.0f} s, and what they send later is not in its model",
+                    f"forebay: train: rank {self.rank} ended alone and keeps its own weights: "
+                    f"other processes were lost or did not end within {_CLOSE_SECONDS:.0f} s",
                     file=sys.stderr,
                 )
 

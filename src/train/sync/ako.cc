@@ -212,6 +212,19 @@ void Ako::measured(uint32_t peer, double floats_per_step) {
   link.partitions.follow(floats_per_step * sizeof(float) / bytes_per_number(link.encoding));
 }
 
+std::vector<float> Ako::averaged(std::span<const float> weights) const {
+  if (options_.of == Of::kGradients) return {};
+  std::vector<float> mean(weights.begin(), weights.end());
+  const float share = 1 / static_cast<float>(alive_);
+  for (const Link& link : links_) {
+    for (size_t i = 0; i < link.sent_sum.size(); ++i) {
+      mean[i] -= (weights[i] - base_[i] - link.sent_sum[i]) * share;
+    }
+  }
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] += received_[i];
+  return mean;
+}
+
 void Ako::forget_sums() {
   for (Link& link : links_) {
     for (size_t i = 0; i < link.sent_sum.size(); ++i) link.sent_sum[i] -= sum_[i];

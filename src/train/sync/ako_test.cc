@@ -262,10 +262,16 @@ TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     both.emplace_back(Ako::Options{.rank = rank, .processes = 2, .partitions_least = 8}, shared);
   }
+  EXPECT_EQ(both[1].averaged(shared), shared);
   for (int step = 0; step < 10; ++step) {
     for (uint32_t rank = 0; rank < 2; ++rank) both[rank].after_update(weights[rank]);
     for (uint32_t rank = 0; rank < 2; ++rank) hand_over(both[rank], both[1 - rank], 100, rank);
+    // The one that has learned something knows the mean from the beginning, the other one in the
+    // end.
+    const std::vector<float> mean = both[0].averaged(weights[0]);
+    for (size_t i = 0; i < kMany; ++i) ASSERT_EQ(mean[i], 2 + static_cast<float>(i % 32) / 2);
   }
+  EXPECT_EQ(both[0].averaged(weights[0]), both[1].averaged(weights[1]));
   for (uint32_t rank = 0; rank < 2; ++rank) {
     both[rank].settle(weights[rank]);
     for (size_t i = 0; i < kMany; ++i) {

@@ -381,6 +381,11 @@ std::vector<float> Exchange::shared_weights() const {
   return {shared.begin(), shared.end()};
 }
 
+std::vector<float> Exchange::averaged_weights() const {
+  const MutexLock lock(mutex_);
+  return strategy_->averaged(weights_);
+}
+
 ExchangeStats Exchange::stats() const {
   const MutexLock lock(mutex_);
   ExchangeStats stats = stats_;

@@ -111,6 +111,8 @@ class Exchange {
   Status restore(const std::string& name, std::span<const float> floats);
   // Strategy::shared_weights(), copied.
   std::vector<float> shared_weights() const;
+  // Strategy::averaged(), of the present weights.
+  std::vector<float> averaged_weights() const;
 
  private:
   struct OnItsWay {

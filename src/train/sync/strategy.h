@@ -98,6 +98,11 @@ class Strategy {
   // The weights from which each process has gone on by itself: the same in all processes that end
   // at the same step. Empty where a strategy has none.
   virtual std::span<const float> shared_weights() const { return {}; }
+  // The mean of all processes' weights, as far as this one knows it, where its own are `weights`.
+  // Empty where a strategy knows nothing better than those.
+  virtual std::vector<float> averaged(std::span<const float> /*weights*/) const {
+    return {shared_weights().begin(), shared_weights().end()};
+  }
 
   // Into how many parts the model is cut for this peer, so that one a step fits the link.
   virtual uint32_t partitions(uint32_t /*peer*/) const { return 1; }
