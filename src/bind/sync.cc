@@ -203,7 +203,7 @@ void bind_steps(nb::class_<Exchange>& bound) {
            "whether the momentum is Nesterov's, for all numbers in their order.");
 }
 
-// Weights and what a checkpoint keeps.
+// What gives weights, and what a checkpoint keeps and restores.
 void bind_weights(nb::class_<Exchange>& bound) {
   bound.def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
       .def(

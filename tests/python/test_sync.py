@@ -232,3 +232,4 @@ def test_the_others_go_on_when_one_is_killed(tmp_path: Path, strategy: str):
         assert found["stats"]["steps"] == 140
         assert found["stats"]["links"][1]["lost"]
         assert found["stats"]["links"][2 - rank]["lost"] == ""
+        assert f"sync: rank {rank} keeps its own weights instead of the mean of all" in said[rank]

@@ -187,8 +187,8 @@ class Sync:
             seconds_max = self._patience
         if not self._end(seconds_max, CHANGE_SECONDS):
             warnings.warn(
-                f"sync: rank {self.rank} ended alone and keeps its own weights: other processes "
-                f"were lost or did not end within {seconds_max:.0f} s",
+                f"sync: rank {self.rank} keeps its own weights instead of the mean of all: other "
+                f"processes were lost or did not end within {seconds_max:.0f} s",
                 stacklevel=2,
             )
 

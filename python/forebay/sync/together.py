@@ -301,7 +301,7 @@ class Together:
             numbers.weights.copy_(own)
             numbers.put_weights()
 
-    def close(self, seconds_max: float, mean_seconds: float = 0) -> bool:
+    def close(self, seconds_max: float, mean_seconds: float) -> bool:
         """Ends the exchange, and waits for the other processes to do so too.
 
         Args:

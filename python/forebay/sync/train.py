@@ -78,8 +78,9 @@ class Job:
             self._stats = together.stats()
             if not together.close(_CLOSE_SECONDS, CHANGE_SECONDS):
                 print(
-                    f"forebay: train: rank {self.rank} ended alone and keeps its own weights: "
-                    f"other processes were lost or did not end within {_CLOSE_SECONDS:.0f} s",
+                    f"forebay: train: rank {self.rank} keeps its own weights instead of the mean "
+                    "of all: other processes were lost or did not end within "
+                    f"{_CLOSE_SECONDS:.0f} s",
                     file=sys.stderr,
                 )
 

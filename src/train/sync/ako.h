@@ -54,7 +54,7 @@ class Ako final : public Strategy {
   void measured(uint32_t peer, double floats_per_step) override;
   Encoding encoding(uint32_t peer) const override { return links_[peer].encoding; }
   uint32_t partitions(uint32_t peer) const override { return links_[peer].partitions.count(); }
-  // Of its own updates, what was not sent yet counts with 1/n, too.
+  // The part of its own updates that was not sent yet counts with 1/n, too.
   std::vector<float> averaged(std::span<const float> weights) const override;
 
  private:

@@ -266,8 +266,8 @@ TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
   for (int step = 0; step < 10; ++step) {
     for (uint32_t rank = 0; rank < 2; ++rank) both[rank].after_update(weights[rank]);
     for (uint32_t rank = 0; rank < 2; ++rank) hand_over(both[rank], both[1 - rank], 100, rank);
-    // The one that has learned something knows the mean from the beginning, the other one in the
-    // end.
+    // The one that has learned something knows the mean from the beginning. The other one knows it
+    // when all has arrived.
     const std::vector<float> mean = both[0].averaged(weights[0]);
     for (size_t i = 0; i < kMany; ++i) ASSERT_EQ(mean[i], 2 + static_cast<float>(i % 32) / 2);
   }
