@@ -21,7 +21,7 @@ from torch.nn import functional
 
 import forebay.sync
 from forebay.sync import auto, numbers
-from forebay.sync.decisions import Choices, Seen
+from forebay.sync.decisions import ALONE, Choices, Seen
 from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
@@ -287,29 +287,32 @@ def in_another_memory() -> Any:
 def changes() -> Any:
     """The strategy changes from each kind to the next one, and then the job ends."""
     other_local_steps = forebay.sync.LocalSteps(steps=24, fragments=2)
+    choices: list[forebay.sync.Strategy] = [
+        forebay.sync.Ako(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+    ]  # fmt: skip
+    # What rank 0 decides. The first one is the present strategy, so all choose again.
     kinds: list[forebay.sync.Strategy] = [
-        forebay.sync.Ako(), forebay.sync.Ako(),
-        forebay.sync.LocalSteps(steps=12, fragments=3, delay=2), other_local_steps,
-        forebay.sync.Ako(), forebay.sync.AllReduce(), forebay.sync.Pairs(),
-        forebay.sync.AllReduce(),
+        forebay.sync.Ako(), other_local_steps, forebay.sync.Ako(), forebay.sync.AllReduce(),
+        forebay.sync.Pairs(), forebay.sync.AllReduce(),
     ]  # fmt: skip
     made: list[list[float]] = []
     shared: list[list[float]] = []
     momenta: list[float] = []  # of the outer optimizer
-    probed: set[float] = set()
+    steps = began = 0
 
     def note_momentum(exchange: Any) -> None:
         momenta.append(float(abs(exchange.kept()["outer_momentum"]).sum()))
 
     def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
-        steps = 30 if sync.strategy.name == "local" else 5
-        probed.add(min(one.probed_bytes_per_s for one in seen))
-        return kinds.pop(0) if kinds and min(one.steps for one in seen) > steps else None
+        least = 30 if sync.strategy.name == "local" else 5
+        return kinds.pop(0) if kinds and min(one.steps for one in seen) > began + least else None
 
     begin = Together._begin
 
     def begin_and_note(self: Together, *, apart: bool, first: Any) -> None:
+        nonlocal began
+        began = steps
         made.append([float(weights.detach().sum()) for weights in model.parameters()])
         shared.append([] if first is None else first.tolist())
         if self.strategy == other_local_steps:
@@ -320,11 +323,11 @@ def changes() -> Any:
     optimizer = sgd(model)
     with (
         mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
+        mock.patch.object(auto, "choose", lambda *_: choices.pop(0)),
         mock.patch.object(Choices, "next", next_kind),
         forebay.sync.attach(model, optimizer) as sync,
         mock.patch.object(Together, "_begin", begin_and_note),
     ):
-        steps = 0
         while len(made) < 7 and steps < 5000:
             learn(model, optimizer, 1, steps)
             steps += 1
@@ -334,8 +337,7 @@ def changes() -> Any:
         return {
             "made": made, "shared": shared, "steps": steps + 200, "stats": sync.stats(),
             "strategy": str(sync.strategy), "loss": loss_of(model), "weights": weights_of(model),
-            "momenta": momenta,
-            "probes": len(probed - {0.0}),
+            "momenta": momenta, "left": len(choices),
         }  # fmt: skip
 
 
@@ -366,16 +368,19 @@ def averaged_weights() -> Any:
 
 
 def ends_apart() -> Any:
-    """Rank 0 ends sooner, also in the middle of a change."""
-    with (
-        mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
-        mock.patch.object(Choices, "next", return_value=forebay.sync.Pairs()),
-    ):
-        for steps in range(12, 30, 3):
-            model = make_model()
-            optimizer = sgd(model)
-            with forebay.sync.attach(model, optimizer):
-                learn(model, optimizer, steps * (1 + dist.get_rank()))
+    """Rank 0 ends sooner, also in the middle of a change or of a measurement."""
+    pairs = forebay.sync.Pairs()
+    for first in (ALONE, pairs):  # A change to what is there already measures the job again.
+        with (
+            mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
+            mock.patch.object(auto, "choose", return_value=first),
+            mock.patch.object(Choices, "next", return_value=pairs),
+        ):
+            for steps in range(3, 30, 3):
+                model = make_model()
+                optimizer = sgd(model)
+                with forebay.sync.attach(model, optimizer):
+                    learn(model, optimizer, steps * (1 + dist.get_rank()))
     return True
 
 

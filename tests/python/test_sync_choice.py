@@ -1,18 +1,20 @@
 """What strategy="auto" chooses, from measurements that are made up."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
 from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto, decisions
 from forebay.sync.choice import Conditions, choose, estimates
 from forebay.sync.decisions import ALONE, Choices, Seen
+from forebay.sync.probe import Probe
 
 MODEL_BYTES = 17_000_000
 FAST, THIN, THINNEST = 1e9, 1e6, 1e5
 CALM = Seen(
-    changes=0, steps=50, all_steps=50, seconds=9, steps_per_s=3, bytes_per_s=FAST, lately=3,
-    probed_bytes_per_s=FAST, latency_s=0, held_up=False, sums_per_s=0, lost=False,
+    changes=0, steps=50, steps_per_s=3, bytes_per_s=FAST, lately=3, held_up=False, sums_per_s=0,
+    lost=False,
 )  # fmt: skip
 
 
@@ -50,21 +52,29 @@ def test_exchanges_of_streaming_local_steps_fit_the_link(rate: float, latency_s:
 
 
 def test_local_steps_wait_for_exchanges_that_are_short():
-    # A sum of 17 MB takes 0.24 s and 2.4 s on these links.
-    short, long = (choose(conditions(rate, steps_per_s=10)) for rate in (107e6, 10.7e6))
+    # A sum of 17 MB takes 0.24 s for 4 processes on the first links and 3.1 s for 64 on the second.
+    short = choose(conditions(107e6, steps_per_s=5))
+    long = choose(conditions(10.7e6, processes=64, steps_per_s=5))
     assert isinstance(short, LocalSteps) and isinstance(long, LocalSteps)
     assert short.delay == 0 and long.delay > 0
+
+
+def test_ako_is_for_few_processes_or_very_thin_links():
+    # What Ako sends grows with the number of processes, and what a ring sends does not.
+    assert choose(conditions(10.7e6, processes=4, steps_per_s=5)) == Ako()
+    assert choose(conditions(10.7e6, processes=64, steps_per_s=5)) != Ako()
+    assert choose(conditions(THIN, processes=64, steps_per_s=5)) == Ako()
 
 
 def test_a_choice_stays_where_another_is_hardly_better():
     # Rates of the link that are near each other and have different best strategies.
     rate, changes = 1e5, 0
     while rate < 1e12:
-        before, after = choose(conditions(rate)), choose(conditions(rate * 1.01))
+        before, after = choose(conditions(rate, 64)), choose(conditions(rate * 1.01, 64))
         if before != after:
             changes += 1
-            assert choose(conditions(rate * 1.01), present=before) == before
-            assert choose(conditions(rate), present=after) == after
+            assert choose(conditions(rate * 1.01, 64), present=before) == before
+            assert choose(conditions(rate, 64), present=after) == after
         rate *= 1.01
     assert changes > 3
 
@@ -94,35 +104,46 @@ def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
     return found
 
 
-def test_the_first_choice_waits_for_measurements_of_all(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([CALM, replace(CALM, steps=3)]) is None
-    assert choices.next([CALM, replace(CALM, all_steps=80)]) is None  # 10 s apart
-    assert choices.next([CALM, replace(CALM, probed_bytes_per_s=0.0)]) is None
-    assert choices.said == ""
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    assert "2 processes, a model of 17.0 MB, 3.00 steps/s" in choices.said
+def begun(bytes_per_s: float, steps_per_s: float = 3) -> Choices:
+    """After the first choice of two processes with such links."""
+    choices = Choices()
+    measured = conditions(bytes_per_s, 2, steps_per_s)
+    choices.chosen(measured, choose(measured))
+    return choices
+
+
+def under_all_reduce() -> Choices:
+    return begun(1e12)
+
+
+def test_what_was_chosen_is_said():
+    assert under_all_reduce().said.startswith(
+        "forebay.sync: AllReduce() for 2 processes, a model of 17.0 MB, 3.00 steps/s"
+    )
+
+
+def test_nothing_changes_while_processes_are_far_apart(clock: Clock):
+    choices = under_all_reduce()
+    clock.now += 100
+    windows(choices, CALM, 2)
+    slow = [replace(CALM, lately=1, held_up=True, steps=steps) for steps in (50, 80)]
+    assert choices.next(slow) is None  # 10 s
+    slow = [replace(one, lately=1.1, steps=80) for one in slow]
+    assert choices.next(slow) == ALONE
 
 
 def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    choices.changed(AllReduce())
+    choices = under_all_reduce()
     clock.now += 100
     assert windows(choices, CALM, 5) == [None] * 5
     # One bad window is not enough.
     assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
     assert windows(choices, CALM, 2) == [None] * 2
     assert windows(choices, replace(CALM, lately=1.0), 2) == [None, ALONE]
-    choices.changed(ALONE)
-    found = choices.next([replace(CALM, probed_bytes_per_s=THIN)] * 2)
-    assert found is None or found != AllReduce()
 
 
 def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    choices.changed(AllReduce())
+    choices = under_all_reduce()
     clock.now += 100
     assert windows(choices, CALM, 2) == [None] * 2
     assert choices.next([replace(CALM, lately=1.1, held_up=True), replace(CALM, lately=1)]) is None
@@ -130,13 +151,11 @@ def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
     assert windows(choices, replace(CALM, lately=1, held_up=True), 1) == [ALONE]
 
 
-THIN_LINKS = replace(CALM, probed_bytes_per_s=THINNEST, bytes_per_s=THINNEST)
+THIN_LINKS = replace(CALM, bytes_per_s=THINNEST)
 
 
 def under_ako(clock: Clock) -> Choices:
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([THIN_LINKS] * 2) == Ako()
-    choices.changed(Ako())
+    choices = begun(THINNEST)
     assert windows(choices, THIN_LINKS, 4) == [None] * 4
     clock.now += 100
     return choices
@@ -195,28 +214,20 @@ def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
 
 
 def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    slow = replace(CALM, probed_bytes_per_s=THIN, steps_per_s=0.01, lately=0)
-    assert choices.next([slow] * 2) == AllReduce()
-    choices.changed(AllReduce())
-    found = windows(choices, replace(slow, steps_per_s=3, lately=3), 1)[0]
-    assert isinstance(found, LocalSteps)
-    choices.changed(found)
-    assert windows(choices, replace(slow, lately=3), 2) == [None] * 2
+    choices = begun(THIN, steps_per_s=0.01)
+    assert "AllReduce()" in choices.said
+    assert windows(choices, CALM, 1) == [Ako()]
+    choices.changed(Ako())
+    assert windows(choices, CALM, 2) == [None] * 2
 
 
 def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
     choices = under_ako(clock)
     assert windows(choices, replace(THIN_LINKS, bytes_per_s=10 * THINNEST), 1) == [Ako()]
-    choices.changed(Ako())
-    assert choices.next([replace(THIN_LINKS, probed_bytes_per_s=0)] * 2) is None
-    assert choices.next([replace(THIN_LINKS, probed_bytes_per_s=1e12)] * 2) == AllReduce()
 
 
 def test_noise_of_sums_is_no_change_of_links(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    choices.changed(AllReduce())
+    choices = under_all_reduce()
     clock.now += 100
     summing = replace(CALM, sums_per_s=1e9)
     assert windows(choices, summing, 3) == [None] * 3
@@ -225,9 +236,7 @@ def test_noise_of_sums_is_no_change_of_links(clock: Clock):
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    choices.changed(AllReduce())
+    choices = under_all_reduce()
     windows(choices, CALM, 2)
     assert windows(choices, replace(CALM, lately=1.0), 5) == [None] * 5
     clock.now += 100
@@ -235,10 +244,70 @@ def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clo
 
 
 def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
-    choices = Choices(MODEL_BYTES)
-    assert choices.next([replace(CALM, probed_bytes_per_s=1e12)] * 2) == AllReduce()
-    choices.called_off()
-    fast = replace(CALM, probed_bytes_per_s=1e12)
-    assert windows(choices, fast, 5) == [None] * 5
+    choices = under_all_reduce()
     clock.now += 100
-    assert windows(choices, fast, 1) == [AllReduce()]
+    windows(choices, CALM, 2)
+    slow = replace(CALM, lately=1, held_up=True)
+    assert windows(choices, slow, 1) == [ALONE]
+    choices.called_off()
+    assert windows(choices, slow, 5) == [None] * 5
+    clock.now += 100
+    assert windows(choices, slow, 1) == [ALONE]
+
+
+class Measured:
+    """One of two processes of a job; what the others say is made up."""
+
+    def __init__(self, least: float | Exception) -> None:
+        self.least = mock.Mock(side_effect=[least])
+        self.change = mock.Mock()
+        store = mock.Mock(check=lambda keys: False)
+        stats = {"steps": 0, "waited_s": 0, "reduced_bytes": 0, "reducing_s": 0,
+                 "steps_per_s": 0.0, "links": []}  # fmt: skip
+        self.auto = auto.Auto(
+            store, 0, 2, MODEL_BYTES, lambda: stats, self.change, lambda _: Probe(THIN, 0),
+            self.least,
+        )  # fmt: skip
+
+    def goes_on(self, steps: int) -> None:
+        for _ in range(steps):
+            self.auto.before_step()
+            self.auto.after_step()
+
+
+def test_all_choose_by_the_slowest_process(capsys: pytest.CaptureFixture[str]):
+    one = Measured(least=0.01)
+    one.goes_on(6)
+    one.least.assert_not_called()
+    one.goes_on(20)
+    one.auto.close(1)
+    one.least.assert_called_once()
+    assert one.least.call_args.args[0] > 1  # it is faster itself
+    one.change.assert_called_once_with(AllReduce(), mock.ANY)
+    assert "0.01 steps/s" in capsys.readouterr().err
+
+
+def test_a_choice_that_failed_is_not_made_again():
+    one = Measured(least=TimeoutError("late"))
+    with pytest.raises(TimeoutError, match="late"):
+        one.goes_on(7)
+    one.goes_on(20)
+    one.auto.close(1)
+    one.least.assert_called_once()
+    one.change.assert_not_called()
+
+
+def test_a_process_that_ends_before_the_choice_says_so_to_the_others():
+    one = Measured(least=0)
+    one.goes_on(3)
+    one.auto.close(1)
+    assert one.least.call_args.args[0] == 0
+    one.change.assert_not_called()
+
+
+def test_nothing_is_chosen_when_another_process_has_ended(capsys: pytest.CaptureFixture[str]):
+    one = Measured(least=0)
+    one.goes_on(20)
+    one.auto.close(1)
+    one.change.assert_not_called()
+    assert "rank 0 goes on without exchanging anything" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
+from forebay.sync.choice import Conditions, choose
 from forebay.sync.decisions import ALONE, Choices, Seen
 from forebay.sync.probe import Probe
 from forebay.sync.strategies import STRATEGIES, Strategy
@@ -22,6 +23,8 @@ _WINDOW_SECONDS = 4.0
 _WINDOW_STEPS = 10
 # A process is held up in a window where it waited for others for more than this part of it.
 _HELD_UP = 0.5
+# Steps that are timed before a choice. The one before them is slower and does not count.
+_MEASURED_STEPS = 6
 # How long all processes have to answer before a change is called off.
 _READY_SECONDS = 10.0
 # What a process said longer ago does not count.
@@ -79,10 +82,14 @@ class Window:
 class Auto:
     """Follows a job's links in a thread of its own, and changes the strategy of all processes.
 
-    Rank 0 decides. What the processes tell each other goes through a store. A change needs the
-    answer of all of them: each says up to which step it goes on at most, and then rank 0 says at
-    which step all change, or that nobody does. It is the same step in all processes, since those
-    that take sums together must do so in the same steps, and end together.
+    At the beginning, and when rank 0 decides that the job is measured again, all processes measure
+    the links, and after some steps they tell each other how long those took. They choose by the
+    same figures, so all choose the same.
+
+    For everything else rank 0 decides. What the processes tell each other goes through a store. A
+    change needs the answer of all of them: each says up to which step it goes on at most, and then
+    rank 0 says at which step all change, or that nobody does. It is the same step in all processes,
+    since those that take sums together must do so in the same steps, and end together.
 
     Args:
         store: Of torch.distributed; nobody else uses this object.
@@ -93,6 +100,9 @@ class Auto:
         change: Changes the strategy of this process, together with all others, within so many
             seconds.
         probe: Measures the links, together with all others, within so many seconds.
+        least: Returns the least of a number over all processes, which all call it at the same
+            step. Its other arguments are how long this process took for the steps before, which
+            others may take much longer for, and how long it may take in any case.
     """
 
     def __init__(
@@ -104,17 +114,22 @@ class Auto:
         stats: Callable[[], dict[str, Any]],
         change: Callable[[Strategy, float], None],
         probe: Callable[[float], Probe],
+        least: Callable[[float, float, float], float],
     ) -> None:
         self._store, self._rank, self._world_size = store, rank, world_size
-        self._stats, self._change, self._take_probe = stats, change, probe
-        self._choices = Choices(model_bytes) if rank == 0 else None
-        self._since, self._window = time.monotonic(), Window()
+        self._model_bytes = model_bytes
+        self._stats, self._change, self._take_probe, self._least = stats, change, probe, least
+        self._choices = Choices() if rank == 0 else None
+        self._window = Window()
         self._present: Strategy = ALONE
-        self._probe, self._has_probed = Probe(), False
-        self._number = 0  # of changes
+        self._chosen: Strategy | None = None  # what all went on with after the last choice
+        self._probe = Probe()
+        self._choose_at: int | None = None  # the step after which all choose
+        self._measured_since = 0.0
+        self._number = 0  # of choices and plans of changes
         self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
         self._changed = threading.Condition()
-        self._steps = self._changed_after = 0
+        self._steps = 0
         self._planned: Strategy | None = None
         self._pause_at = 0
         self._change_at: int | None = None
@@ -123,58 +138,110 @@ class Auto:
         self._thread.start()
 
     def before_step(self) -> None:
-        """In the training thread: measures the links before anything is exchanged."""
-        if not self._has_probed:
-            self._has_probed = True
-            self._measure_links(CHANGE_SECONDS)
+        """In the training thread: before the first step, measures the links."""
+        if self._chosen is None and self._choose_at is None:
+            self._begin_measuring(CHANGE_SECONDS)
 
     def after_step(self) -> None:
-        """In the training thread: changes the strategy where all processes do."""
+        """In the training thread: times steps, and changes the strategy where all processes do."""
         with self._changed:
             self._steps += 1
-            if self._planned is None:
+            if self._choose_at is None and not self._is_change_due():
                 return
-            while self._planned and self._change_at is None and self._steps >= self._pause_at:
-                self._changed.wait()
-            if self._planned is None or self._change_at is None or self._steps < self._change_at:
-                return
-        self._make_change(CHANGE_SECONDS)
+        if self._choose_at is None:
+            self._make_change(CHANGE_SECONDS)
+        elif self._steps == self._choose_at - _MEASURED_STEPS:
+            self._measured_since = time.monotonic()
+        elif self._steps == self._choose_at:
+            seconds = max(1e-9, time.monotonic() - self._measured_since)
+            self._choose(_MEASURED_STEPS / seconds, seconds, CHANGE_SECONDS)
 
     def close(self, seconds_max: float) -> None:
-        """Ends the thread; a change that the others count on is made."""
+        """Ends the thread; a change or a choice that the others count on is made."""
         until = time.monotonic() + seconds_max
         with self._changed:
             self._ended = True
             self._changed.notify_all()
         self._thread.join(seconds_max)
-        if self._planned is not None and self._change_at is not None:
-            with suppress(TimeoutError, RuntimeError):  # this process ends all the same
-                self._make_change(min(CHANGE_SECONDS, max(0.0, until - time.monotonic())))
+        with suppress(TimeoutError, RuntimeError):  # this process ends all the same
+            if self._planned is not None and self._change_at is not None:
+                self._make_change(_left(until))
+            if self._choose_at is not None:
+                self._choose(0.0, 0.0, _left(until))
+
+    def _is_change_due(self) -> bool:
+        """Whether all change their strategy after this step; waits until that is known."""
+        while self._planned and self._change_at is None and self._steps >= self._pause_at:
+            self._changed.wait()
+        if self._planned is None or self._change_at is None:
+            return False
+        return self._steps >= self._change_at
 
     def _make_change(self, seconds_max: float) -> None:
         assert self._planned is not None
         try:
-            is_same = self._planned == self._present
-            if not is_same:
-                self._change(self._planned, seconds_max)
-            if is_same or self._planned == ALONE:
-                self._measure_links(seconds_max)
-            self._present = self._planned
+            measures = self._planned in (self._present, ALONE)
+            self._go_on_with(self._planned, seconds_max)
+            if self._choices is not None:
+                self._choices.changed(self._planned)
+            if measures:
+                self._begin_measuring(seconds_max)
+            else:
+                self._chosen = self._planned
         finally:
             with self._changed:
                 self._planned = None
-                self._changed_after = self._steps
-                self._since, self._window = time.monotonic(), Window()
+                self._window = Window()
                 self._changed.notify_all()
 
-    def _measure_links(self, seconds_max: float) -> None:
-        probe = self._take_probe(seconds_max)
+    def _go_on_with(self, strategy: Strategy, seconds_max: float) -> None:
+        if strategy != self._present:
+            self._change(strategy, seconds_max)
+            self._present = strategy
+
+    def _begin_measuring(self, seconds_max: float) -> None:
+        self._probe = self._take_probe(seconds_max)
         with self._changed:
-            self._probe = probe
+            self._choose_at = self._steps + 1 + _MEASURED_STEPS
+
+    def _choose(self, steps_per_s: float, seconds: float, seconds_max: float) -> None:
+        """Chooses together with all other processes.
+
+        Args:
+            steps_per_s: Of this process. One that ends says 0, and then nothing changes.
+            seconds: How long its steps took.
+            seconds_max: How long it waits for the others, and then for the change.
+        """
+        try:
+            least = self._least(steps_per_s, seconds, seconds_max)
+            if least > 0:
+                conditions = Conditions(
+                    self._world_size, self._model_bytes, least,
+                    self._probe.bytes_per_s, self._probe.latency_s,
+                )  # fmt: skip
+                strategy = choose(conditions, self._chosen)
+                if self._choices is not None:
+                    self._choices.chosen(conditions, strategy)
+                    _say(self._choices.said)
+                self._go_on_with(strategy, seconds_max)
+            elif steps_per_s > 0 and self._present == ALONE:
+                _say(
+                    f"forebay.sync: rank {self._rank} goes on without exchanging anything, because "
+                    "another process ended before all had chosen a strategy"
+                )
+        finally:
+            with self._changed:
+                self._chosen, self._choose_at = self._present, None
+                self._number += 1
+                self._window = Window()
 
     def _run(self) -> None:
         try:
             while not self._wait(_LOOK_SECONDS):
+                with self._changed:
+                    measures = self._chosen is None or self._choose_at is not None
+                if measures:
+                    continue
                 self._tell()
                 if self._choices is not None:
                     self._decide(self._choices)
@@ -194,23 +261,17 @@ class Auto:
 
     def _tell(self) -> None:
         with self._changed:
-            number, steps = self._number, self._steps
-            since, window, probe = self._since, self._window, self._probe
+            number, steps, window = self._number, self._steps, self._window
             stats = self._stats()
-            steps_since = steps - self._changed_after
         seen_lately = window.rates(stats)
         rates = [
             link["bytes_per_s"] for rank, link in enumerate(stats["links"]) if rank != self._rank
         ]
         seen = Seen(
             changes=number,
-            steps=steps_since,
-            all_steps=steps,
-            seconds=time.monotonic() - since,
+            steps=steps,
             steps_per_s=stats["steps_per_s"],
             bytes_per_s=sum(rates) if all(rates) else 0.0,
-            probed_bytes_per_s=probe.bytes_per_s,
-            latency_s=probe.latency_s,
             lately=seen_lately.steps_per_s,
             held_up=seen_lately.held_up,
             sums_per_s=seen_lately.sums_per_s,
@@ -262,13 +323,9 @@ class Auto:
                 self._change_at = verdict
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._planned is None or self._ended)
-        if self._choices is None:
-            return
-        if verdict < 0:
+        if self._choices is not None and verdict < 0:
             self._choices.called_off()
             _say(f"forebay.sync: the change to {strategy} was called off: a process did not answer")
-        else:
-            self._choices.changed(strategy)
 
     def _verdict(self, number: int) -> int:
         """The step of the change, or -1 where not all processes can make it.
@@ -292,6 +349,10 @@ class Auto:
         except RuntimeError:
             return bool(self._store.check(keys))  # raises where the store is gone
         return True
+
+
+def _left(until: float) -> float:
+    return min(CHANGE_SECONDS, max(0.0, until - time.monotonic()))
 
 
 def _say(line: str) -> None:

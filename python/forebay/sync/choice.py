@@ -20,8 +20,8 @@ _LOCAL_STEPS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
 # delay is that of float32 numbers, also where Ako sends fewer bytes. Ako's steps take somewhat
 # longer than local ones, which its numbers contain.
-_AKO_MORE, _AKO_GROWTH = 1.2, 0.08
-_STREAMING_MORE, _LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.09, 0.5
+_AKO_MORE, _AKO_GROWTH = 0.45, 0.15
+_STREAMING_MORE, _LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.11, 0.5
 # Another strategy is taken only where it is so much better.
 _WORTH = 0.95
 

@@ -1,4 +1,4 @@
-"""When a job's strategy is chosen, and chosen again: what rank 0 decides."""
+"""What rank 0 decides: when a job is measured and chosen for again, and changes without that."""
 
 import time
 from dataclasses import dataclass, replace
@@ -8,8 +8,6 @@ from forebay.sync.strategies import LocalSteps, Strategy
 
 # Under this strategy, which exchanges nothing for so long, a job begins and is measured again.
 ALONE = LocalSteps(steps=1 << 30)
-_MEASURE_SECONDS = 1.0
-_MEASURE_STEPS = 10
 # In how many windows in turn the job must be unlike itself, until the links are measured again. One
 # window is enough where no pause of a script can be the reason: all processes were held up, or the
 # links have become so many times as fast.
@@ -27,17 +25,13 @@ _CATCH_UP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process saw of itself since its strategy was changed last.
+    """What a process sees of itself. Rates are those since its strategy was changed last.
 
     Attributes:
-        changes: How many changes there were.
-        steps: How many since then.
-        all_steps: How many since the beginning.
-        seconds: The time since then.
+        changes: How many choices and plans of changes there were.
+        steps: How many it has made since the beginning.
         steps_per_s: In a second in which it does not wait; 0: not measured yet.
         bytes_per_s: What its links carry, together; 0: not measured yet.
-        probed_bytes_per_s: The same, as a probe has found it; 0: not measured yet.
-        latency_s: How long the sum of a few numbers took in that probe.
         lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
         held_up: Whether it waited for others for most of that window.
         sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
@@ -46,12 +40,8 @@ class Seen:
 
     changes: int
     steps: int
-    all_steps: int
-    seconds: float
     steps_per_s: float
     bytes_per_s: float
-    probed_bytes_per_s: float
-    latency_s: float
     lately: float
     held_up: bool
     sums_per_s: float
@@ -59,17 +49,11 @@ class Seen:
 
 
 class Choices:
-    """What rank 0 decides, from what all processes saw.
+    """What rank 0 decides, from what all processes saw."""
 
-    Args:
-        model_bytes: The size of all learned numbers.
-    """
-
-    def __init__(self, model_bytes: int) -> None:
-        self._model_bytes = model_bytes
+    def __init__(self) -> None:
         self._present: Strategy = ALONE
         self._chosen: Strategy | None = None
-        self._measures = True
         self._not_before = 0.0  # the next decision
         self._patience = _CHOICE_SECONDS
         self._conditions: Conditions | None = None  # of the last choice
@@ -80,30 +64,23 @@ class Choices:
         self.said = ""
 
     def next(self, seen: list[Seen]) -> Strategy | None:
-        """The strategy to change to, or None for no change. `seen` is by rank."""
-        is_due = all(map(_is_measured, seen)) if self._measures else self._is_off(seen)
-        apart = max(one.all_steps for one in seen) - min(one.all_steps for one in seen)
+        """The strategy to change to, or None for no change. `seen` is by rank.
+
+        The present one, or ALONE, stands for measuring the job again.
+        """
+        is_off = self._is_off(seen)
+        apart = max(one.steps for one in seen) - min(one.steps for one in seen)
         is_apart = apart > _CATCH_UP_SECONDS * _of_job("steps_per_s", seen)
         if any(one.lost for one in seen) or is_apart:
             return None
-        if not self._measures and (better := self._better_known(seen)):
-            return self._choose(better)
-        if not is_due or time.monotonic() < self._not_before:
+        if better := self._better_known(seen):
+            strategy = choose(better, self._chosen)
+            self._take(better, strategy)
+            return strategy
+        if not is_off or time.monotonic() < self._not_before:
             return None
-        if not self._measures:
-            self._measures = True
-            # Sums may not be on their way while the links are measured; other messages may.
-            return ALONE if self._present.sums else self._present
-        self._is_checked = False
-        return self._choose(
-            Conditions(
-                processes=len(seen),
-                model_bytes=self._model_bytes,
-                steps_per_s=_of_job("steps_per_s", seen),
-                bytes_per_s=_of_job("probed_bytes_per_s", seen),
-                latency_s=seen[0].latency_s,
-            )
-        )
+        # Sums may not be on their way while the links are measured; other messages may.
+        return ALONE if self._present.sums else self._present
 
     def _better_known(self, seen: list[Seen]) -> Conditions | None:
         """Conditions in which another choice is better than the last one, or None for no change.
@@ -117,27 +94,28 @@ class Choices:
         is_same = choose(self._conditions, self._chosen) == self._chosen
         return None if is_same else self._conditions
 
+    def chosen(self, conditions: Conditions, strategy: Strategy) -> None:
+        """All processes have been measured, and go on with this strategy."""
+        self._take(conditions, strategy)
+        self._present, self._is_checked = strategy, False
+
     def changed(self, strategy: Strategy) -> None:
         """The change has been made."""
         self._present, self._usual = strategy, None
 
     def called_off(self) -> None:
         """The change has not been made."""
-        self._measures = self._present == ALONE
-        if not self._measures:
-            self._chosen = self._present
+        self._chosen = self._present
         self._not_before = time.monotonic() + _CHOICE_SECONDS
 
-    def _choose(self, conditions: Conditions) -> Strategy | None:
+    def _take(self, conditions: Conditions, strategy: Strategy) -> None:
         self._conditions = conditions
-        strategy = choose(conditions, self._chosen)
         same = strategy == self._chosen
         self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
-        self._chosen, self._measures = strategy, False
+        self._chosen = strategy
         self._not_before = time.monotonic() + self._patience
         self._usual, self._off = None, 0
         self.said = _describe(conditions, strategy)
-        return None if strategy == self._present else strategy
 
     def _is_off(self, seen: list[Seen]) -> bool:
         """Whether the job has been unlike itself for some time."""
@@ -165,15 +143,6 @@ def _of_job(name: str, seen: list[Seen]) -> float:
     values = [float(getattr(one, name)) for one in seen]
     # A sum ends in all processes at once, and those that have begun it earlier have waited.
     return max(values) if name == "sums_per_s" else min(values)
-
-
-def _is_measured(one: Seen) -> bool:
-    return (
-        one.steps >= _MEASURE_STEPS
-        and one.seconds >= _MEASURE_SECONDS
-        and one.steps_per_s > 0
-        and one.probed_bytes_per_s > 0
-    )
 
 
 def _describe(conditions: Conditions, strategy: Strategy) -> str:

@@ -255,7 +255,8 @@ def attach(
             no checkpoint. What else it must know it gets by `Sync.from_newest`.
         wait_seconds: How long a step waits for other processes at most. Under "auto" it is four
             times as long in the first step, and in those in which the links are measured again or
-            the strategy changes.
+            the strategy changes; and before a choice, where the processes' speeds are compared, as
+            long as 100 times what this process took for six steps if that is more.
 
     Raises:
         ValueError: An argument makes no sense, or the processes' models differ.

@@ -27,6 +27,8 @@ _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
 _LINKS_TIMEOUT = datetime.timedelta(days=3650)
 # What all processes do at the same step waits for the slowest, which may be some steps behind.
 _SLOWEST_WAITS = 4
+# How many times as long as this process another one may take for the steps before a choice.
+_TIMES_AS_SLOW = 100
 _OUTER_MOMENTUM = "outer_momentum"  # of what local steps keep
 # Optimizers' states differ after a change to all-reduce, so that models move apart until those have
 # decayed. So the mean is taken again after so many steps, then after so many times as many.
@@ -80,7 +82,7 @@ class Together:
             self._auto = Auto(
                 _own_store(), self.rank, self.world_size,
                 numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
-                self._probe,
+                self._probe, self._least,
             )  # fmt: skip
 
     def _agree(self, own: str, steps: int) -> None:
@@ -197,9 +199,9 @@ class Together:
             work.wait(datetime.timedelta(seconds=seconds))
         except RuntimeError as error:
             raise TimeoutError(
-                "sync: all processes had to measure the links, to change the strategy or to take "
-                "the mean of all weights together, but others have ended, cannot be reached, or "
-                f"did not come to the same step within {seconds:.0f} s: {error}"
+                "sync: all processes had to measure the links, to choose or change the strategy or "
+                "to take the mean of all weights together, but others have ended, cannot be "
+                f"reached, or did not come to the same step within {seconds:.0f} s: {error}"
             ) from error
 
     def _even_out(self) -> None:
@@ -224,6 +226,20 @@ class Together:
         )
         self._exchange.restart_measuring()
         return found
+
+    def _least(self, number: float, seconds: float, seconds_max: float) -> float:
+        """The least of a number over all processes, which all call this at the same step.
+
+        Args:
+            number: This process's.
+            seconds: How long it took for the steps before. Others may be many times as slow.
+            seconds_max: How long it waits for them in any case.
+        """
+        least = torch.tensor([number], dtype=torch.float64)
+        slowest = max(self._slowest_seconds, _TIMES_AS_SLOW * seconds)
+        self._reduce(least, dist.ReduceOp.MIN, min(seconds_max, slowest))
+        self._exchange.restart_measuring()
+        return float(least.item())
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""
