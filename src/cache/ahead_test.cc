@@ -87,7 +87,7 @@ class AheadTest : public ::testing::Test {
         {{step * kStep, steps * kStep}}, {}, [&](Ahead ahead) { answer.set_value(ahead); });
     return answer.get_future().get();
   }
-  // The same until the answer is another one than that others go first.
+  // The same until the answer is another one than kBusy.
   static Ahead ask_until_free(const Machine& machine, const std::string& path, uint64_t step) {
     const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
     Ahead answer = Ahead::kBusy;
@@ -212,10 +212,19 @@ TEST_F(AheadTest, NothingMakesRoomForIt) {
     EXPECT_EQ(ask_until_free(machine, "/set/a.tar", step), Ahead::kComing);
     ASSERT_TRUE(comes_true([&] { return ask(machine, "/set/a.tar", step) == Ahead::kKept; }));
   }
-  EXPECT_EQ(ask(machine, "/set/a.tar", 5), Ahead::kFull);
+  EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 5), Ahead::kFull);
   EXPECT_EQ(machine.cache->stats().store.dropped_bytes, 0u);
   read(machine, "/set/a.tar", 0);
   EXPECT_EQ(machine.cache->stats().origin_bytes, 5 * kStep);
+}
+
+TEST_F(AheadTest, WhatIsOnItsWayMayTakeTheRoom) {
+  const Machine machine = start(0, 1'600'000);
+  origin_->far().hold("a.tar");
+  EXPECT_EQ(ask(machine, "/set/a.tar", 0), Ahead::kComing);
+  origin_->far().wait_for_reader();
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0), Ahead::kBusy);
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0, 2), Ahead::kFull);  // whatever comes
 }
 
 TEST_F(AheadTest, WhereTheOriginFailsNothingIsAskedForAWhile) {

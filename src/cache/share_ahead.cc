@@ -66,10 +66,12 @@ void Share::read_ahead(const std::string& target, const std::vector<WantedRange>
 io::Ahead Share::begin_ahead(uint64_t room, uint32_t most) {
   MutexLock lock(mutex_);
   const uint64_t free = store_->free_bytes();
-  if (coming_bytes_ + room > free) return io::Ahead::kFull;
+  if (room > free) return io::Ahead::kFull;
   const bool is_needed_now =
       std::ranges::any_of(fetches_, [](const Fetch& fetch) { return !fetch.is_ahead; });
-  if (is_needed_now || ahead_ >= most || stop_.stop_requested() ||
+  // What has come and is held already still counts as coming for a moment.
+  const bool is_room_promised = coming_bytes_ + room > free;
+  if (is_room_promised || is_needed_now || ahead_ >= most || stop_.stop_requested() ||
       io::monotonic_ns() < ahead_from_ns_) {
     return io::Ahead::kBusy;
   }

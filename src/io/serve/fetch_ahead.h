@@ -15,7 +15,7 @@ enum class Ahead : uint8_t {
   kKept,    // they are
   kFull,    // there is no room for them, or nobody who could keep them
   kComing,  // they are on their way
-  kBusy,    // what is needed now goes first; the same question may have another answer later
+  kBusy,    // what is needed now or on its way goes first; ask again later
 };
 
 // An open file may be one of these, too. Any thread may call anything.
