@@ -63,7 +63,7 @@ TEST(ParameterServers, WeightsDecayOnceInAStepOfTheJob) {
   std::vector<float> weights(1);
   own.after_update(weights);
   EXPECT_NEAR(weights.front(), kWeight * std::pow(0.99, 4), 0.002);
-  for (const uint64_t steps : {0, 5}) {  // none, and more than there were
+  for (const uint64_t steps : {0u, 5u}) {  // none, and more than there were
     slice.steps = steps;
     EXPECT_FALSE(own.received(slice, std::vector<float>(1)).ok());
   }
