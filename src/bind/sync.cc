@@ -279,6 +279,7 @@ void bind_sync(nb::module_& m) {
           },
           nb::arg("why"))
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
+      .def("release", [](Exchange& self) { waiting([&] { self.release(); }); })
       .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
       .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })
       .def("stats", &stats);

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 import forebay.sync
+from forebay import _core
 from forebay.sync import auto, numbers
 from forebay.sync.decisions import ALONE, Choices, Seen
 from forebay.sync.together import Together
@@ -298,10 +299,11 @@ def changes() -> Any:
     made: list[list[float]] = []
     shared: list[list[float]] = []
     momenta: list[float] = []  # of the outer optimizer
+    ended: dict[str, Any] = {}  # what the exchange before the present one kept
     steps = began = 0
 
-    def note_momentum(exchange: Any) -> None:
-        momenta.append(float(abs(exchange.kept()["outer_momentum"]).sum()))
+    def note_momentum(kept: dict[str, Any]) -> None:
+        momenta.append(float(abs(kept["outer_momentum"]).sum()))
 
     def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
         # Local steps exchange each part of the model at least once.
@@ -309,6 +311,12 @@ def changes() -> Any:
         return kinds.pop(0) if kinds and min(one.steps for one in seen) > began + least else None
 
     begin = Together._begin
+    release = _core.Exchange.release
+
+    def note_and_release(exchange: Any) -> None:
+        nonlocal ended
+        ended = exchange.kept()
+        release(exchange)
 
     def begin_and_note(self: Together, *, apart: bool, first: Any) -> None:
         nonlocal began
@@ -316,7 +324,7 @@ def changes() -> Any:
         made.append([float(weights.detach().sum()) for weights in model.parameters()])
         shared.append([] if first is None else first.tolist())
         if self.strategy == other_local_steps:
-            note_momentum(self._exchange)
+            note_momentum(ended)
         begin(self, apart=apart, first=first)
 
     model = make_model()
@@ -327,12 +335,13 @@ def changes() -> Any:
         mock.patch.object(Choices, "next", next_kind),
         forebay.sync.attach(model, optimizer) as sync,
         mock.patch.object(Together, "_begin", begin_and_note),
+        mock.patch.object(_core.Exchange, "release", note_and_release),
     ):
         while len(made) < 7 and steps < 5000:
             learn(model, optimizer, 1, steps)
             steps += 1
             if sync.strategy == other_local_steps and len(momenta) == 1:
-                note_momentum(sync._together._exchange)
+                note_momentum(sync._together._exchange.kept())
         last = 1020  # The mean is taken after 100 and 1,000 steps of all-reduce.
         learn(model, optimizer, last, steps)
         return {

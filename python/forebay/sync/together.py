@@ -156,20 +156,20 @@ class Together:
             )
         self._numbers.fetch_weights()
         self._exchange.settle()
-        goes_on = isinstance(strategy, LocalSteps) or (
-            isinstance(strategy, Ako) and strategy.of == "updates"
-        )
+        is_local = isinstance(strategy, LocalSteps)
+        goes_on = is_local or (isinstance(strategy, Ako) and strategy.of == "updates")
         shared = self._exchange.shared_weights()
         first = shared if goes_on and shared.size else None
-        kept = self._exchange.kept()
-        apart = isinstance(strategy, LocalSteps) and first is None
+        kept = self._exchange.kept() if is_local and first is not None else {}
+        apart = is_local and first is None
         if not apart and first is None:
             self._take_mean(seconds_max)
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
+        self._exchange.release()  # else two strategies' numbers would be in memory
         self.strategy = strategy
         self._begin(apart=apart, first=first)
-        if isinstance(strategy, LocalSteps) and first is not None:
+        if kept:
             self._exchange.restore(_OUTER_MOMENTUM, kept[_OUTER_MOMENTUM])
         if isinstance(strategy, AllReduce):
             self._even_at = _EVEN_STEPS

@@ -29,6 +29,15 @@ constexpr double kBusyShare = 0.9;          // of the time; below, a link has ro
 constexpr double kMoreWhenIdle = 1.25;
 constexpr double kNsPerSecond = 1e9;
 
+// Takes the place of a strategy that has ended.
+class Ended final : public Strategy {
+ public:
+  Status before_update(std::span<float> /*gradient*/) override {
+    return base::fail(Code::kInvalid, "sync: this exchange has ended");
+  }
+  Status lost(uint32_t /*peer*/) override { return {}; }
+};
+
 double smoothed(double before, double now) { return before == 0 ? now : (before + now) / 2; }
 
 }  // namespace
@@ -338,6 +347,11 @@ void Exchange::reduced() {
 void Exchange::settle() {
   const MutexLock lock(mutex_);
   strategy_->settle(weights_);
+}
+
+void Exchange::release() {
+  const MutexLock lock(mutex_);
+  strategy_ = std::make_unique<Ended>();
 }
 
 void Exchange::fail(const Status& why) {

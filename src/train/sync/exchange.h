@@ -92,6 +92,9 @@ class Exchange {
   void reduced();
   // No step follows: applies what has arrived since the last one.
   void settle();
+  // After settle(): frees what the strategy holds, which may be many times the model. Only stats()
+  // is of use from here on.
+  void release();
   // Collectives do not work any more: before_update() returns this.
   void fail(const Status& why);
 
@@ -150,7 +153,7 @@ class Exchange {
   void count_busy(Link& link) REQUIRES(mutex_);
   uint64_t message_floats(uint32_t peer) const REQUIRES(mutex_);
 
-  const std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Strategy> strategy_;
   const io::Clock& clock_;
   const Options options_;
   const std::span<float> gradient_;

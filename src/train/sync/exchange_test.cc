@@ -268,5 +268,19 @@ TEST(Exchange, SettlingAppliesWhatArrivedAfterTheLastStep) {
   }
 }
 
+TEST(Exchange, WhatIsReleasedKeepsItsFiguresAndRefusesSteps) {
+  Process process(0, 1, ako(0, 1));
+  ASSERT_TRUE(process.exchange.before_update().ok());
+  ASSERT_TRUE(process.exchange.after_update().ok());
+  process.exchange.close();
+  process.exchange.settle();
+  process.exchange.release();
+  EXPECT_EQ(process.exchange.stats().steps, 1u);
+  EXPECT_EQ(process.exchange.before_update().code(), base::Code::kInvalid);
+  process.exchange.settle();  // of a job that ends after an error
+  EXPECT_TRUE(process.exchange.kept().empty());
+  EXPECT_TRUE(process.exchange.averaged_weights().empty());
+}
+
 }  // namespace
 }  // namespace forebay::train
