@@ -74,6 +74,9 @@ class Together:
         self._wait_seconds = wait_seconds
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
         self._agree(f"{strategy} {description}", steps)
+        self._links_group: Any = None
+        if strategy is None or not strategy.sums:  # else no process sends messages to peers
+            self._links_group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
         self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
         self._begin()
@@ -136,8 +139,7 @@ class Together:
             self.rank, self.world_size, gradient.numpy(), numbers.weights.numpy(), first,
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
-            group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
-            self._mailboxes = Mailboxes(group, self._exchange.message_bytes_max)
+            self._mailboxes = Mailboxes(self._links_group, self._exchange.message_bytes_max)
         boxes = None if strategy.sums else self._mailboxes
         self._links = Links(self._exchange, boxes, self.group)
 
