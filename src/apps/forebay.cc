@@ -14,6 +14,7 @@
 #include <new>
 #include <vector>
 
+#include "base/crew.h"
 #include "commands.h"
 
 namespace forebay::apps {
@@ -154,6 +155,8 @@ int check_output(int exit_code) {
 int main(int argc, char** argv) {
   try {
     return forebay::apps::check_output(forebay::apps::run(argc, argv));
+  } catch (const forebay::base::NoThread& error) {
+    std::cerr << "forebay: " << error.what() << "\n";
   } catch (const std::bad_alloc&) {
     std::cerr << "forebay: there is not enough memory; free some and run the command again\n";
   } catch (const std::exception& error) {

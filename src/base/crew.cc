@@ -1,6 +1,13 @@
 #include "base/crew.h"
 
+#include <system_error>
+
 namespace forebay::base {
+
+const char* NoThread::what() const noexcept {
+  return "the system gives no more threads: the limit of processes (ulimit -u, pids.max) or of "
+         "memory is reached";
+}
 
 Crew::~Crew() {
   wait();
@@ -12,12 +19,21 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::start(uint32_t count, std::function<void(uint32_t)> work) {
+void Crew::reserve(uint32_t count) {
   wait();
   // Threads that begin here wait for the next round, so that nothing runs where one cannot begin.
   while (threads_.size() < count) {
-    threads_.emplace_back([this, number = static_cast<uint32_t>(threads_.size())] { run(number); });
+    const auto number = static_cast<uint32_t>(threads_.size());
+    try {
+      threads_.emplace_back([this, number] { run(number); });
+    } catch (const std::system_error&) {
+      throw NoThread();
+    }
   }
+}
+
+void Crew::start(uint32_t count, std::function<void(uint32_t)> work) {
+  reserve(count);
   MutexLock lock(mutex_);
   work_ = std::move(work);
   ++round_;

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
 
 namespace forebay::base {
+
+// The system gives no more threads. Whoever bears a lack of memory bears it too.
+class NoThread final : public std::bad_alloc {
+ public:
+  const char* what() const noexcept override;
+};
 
 // One thread calls everything here.
 class Crew {
@@ -18,8 +25,11 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
+  // Begins threads, so that start() with so many finds them. Throws NoThread; what was begun stays.
+  void reserve(uint32_t count);
   // Calls work(0) to work(count - 1), each in a thread of its own, and returns at once. Begins
-  // threads only where there are fewer. Waits for earlier work first.
+  // threads only where there are fewer. Waits for earlier work first. Throws NoThread, and calls
+  // nothing then.
   void start(uint32_t count, std::function<void(uint32_t)> work) EXCLUDES(mutex_);
   // Waits until the work that was started last has returned from all threads.
   void wait() EXCLUDES(mutex_);

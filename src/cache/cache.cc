@@ -140,6 +140,21 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
                     .room_bytes = options_.disk_bytes_max + options_.memory_bytes_max,
                     .incarnation = std::max(incarnation, static_cast<uint64_t>(io::wall_ns()))};
   const uint16_t local_port = share->local_port();
+  std::unique_ptr<Roster> roster;
+  if (datagrams != nullptr) {
+    auto opened =
+        Roster::open(self, std::move(datagrams), options_.listed,
+                     [this, local_port](const Member& own, std::vector<Member> members) {
+                       const Notice notice{own, std::move(members), options_.job, local_port};
+                       static_cast<void>(folder_->write(notice));
+                       follow(notice);
+                     });
+    if (!opened) {
+      share->stay();
+      return opened.error();
+    }
+    roster = std::move(*opened);
+  }
   RETURN_IF_ERROR(folder_->write({self, {self}, options_.job, local_port}));
   {
     MutexLock lock(mutex_);
@@ -148,14 +163,8 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
     machine_ = self;
     members_ = std::make_shared<const std::vector<Member>>(1, self);
   }
-  if (datagrams == nullptr) return {};
-  auto roster =
-      Roster::start(self, std::move(datagrams), options_.listed,
-                    [this, local_port](const Member& own, std::vector<Member> members) {
-                      const Notice notice{own, std::move(members), options_.job, local_port};
-                      static_cast<void>(folder_->write(notice));
-                      follow(notice);
-                    });
+  if (roster == nullptr) return {};
+  roster->start();
   roster->add(before ? before->members : std::vector<Member>());
   MutexLock lock(mutex_);
   roster_ = std::move(roster);

@@ -60,12 +60,21 @@ Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
       told_self_(self),
       told_members_(1, self) {}
 
-std::unique_ptr<Roster> Roster::start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
-                                      std::vector<Member> listed, Changed changed) {
+base::Result<std::unique_ptr<Roster>> Roster::open(const Member& self,
+                                                   std::unique_ptr<io::Datagrams> datagrams,
+                                                   std::vector<Member> listed, Changed changed) {
   std::unique_ptr<Roster> roster(
       new Roster(self, std::move(datagrams), std::move(listed), std::move(changed)));
-  roster->crew_.start(1, [own = roster.get()](uint32_t) { own->run(); });
+  try {
+    roster->crew_.reserve(1);
+  } catch (const base::NoThread& error) {
+    return base::fail(base::Code::kNoMemory, "{}", error.what());
+  }
   return roster;
+}
+
+void Roster::start() {
+  crew_.start(1, [this](uint32_t) { run(); });
 }
 
 Roster::~Roster() {

@@ -38,9 +38,13 @@ class Roster {
   // another incarnation.
   using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
   // Other members reach this one at the port of `datagrams`, which is that of its server, too.
-  // `listed`: machines that are looked for again and again while they are not there.
-  static std::unique_ptr<Roster> start(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
-                                       std::vector<Member> listed, Changed changed);
+  // `listed`: machines that are looked for again and again while they are not there. Errors:
+  // kNoMemory, where the system gives no more threads.
+  static base::Result<std::unique_ptr<Roster>> open(const Member& self,
+                                                    std::unique_ptr<io::Datagrams> datagrams,
+                                                    std::vector<Member> listed, Changed changed);
+  // From then on it listens and tells; called once.
+  void start();
   // Tells nobody; they notice, unless another process of this machine says that it is there.
   ~Roster();
   Roster(const Roster&) = delete;

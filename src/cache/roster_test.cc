@@ -50,9 +50,12 @@ class Machine {
              .port = datagrams->port(),
              .room_bytes = 1,
              .incarnation = incarnation};
-    roster_ = Roster::start(
-        self_, std::move(datagrams), std::vector<Member>(),
-        [this](const Member&, const std::vector<Member>& members) { count_ = members.size(); });
+    roster_ = Roster::open(self_, std::move(datagrams), std::vector<Member>(),
+                           [this](const Member&, const std::vector<Member>& members) {
+                             count_ = members.size();
+                           })
+                  .value();
+    roster_->start();
   }
   const Member& self() const { return self_; }
   Roster& roster() { return *roster_; }

@@ -23,6 +23,13 @@ Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const So
                                            Peers& peers) {
   ASSIGN_OR_RETURN(auto store, Store::open(options.memory, options.disk, options.found));
   std::unique_ptr<Share> share(new Share(options, sources, peers, std::move(store)));
+  try {
+    share->keepers_.reserve(1);
+    share->readers_.reserve(kReaders);
+  } catch (const base::NoThread& error) {
+    share->stay();
+    return fail(Code::kNoMemory, "{}", error.what());
+  }
   share->keepers_.start(1, [own = share.get()](uint32_t) {
     io::work_in_background();
     while (const auto job = own->jobs_.pop()) (*job)();

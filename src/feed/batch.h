@@ -31,7 +31,8 @@ struct Batch {
   // there is no sample.
   std::vector<uint64_t> samples;
   // The numbers below 2^48 that these samples' augmentation is drawn for in this epoch; 0 where
-  // there is no sample.
+  // there is no sample. A replacement has its own here, but its crop and steps are those that were
+  // drawn for the sample in whose place it is.
   std::vector<uint64_t> drawn_for;
   // 0 after an epoch's last sample and for masked samples, whose image is all zeros; else 1.
   std::vector<uint8_t> valid;

@@ -85,7 +85,7 @@ void make_room(const store::Dataset& dataset, store::Caching caching, SpareBuffe
   std::vector<uint64_t> places;
   uint64_t end = 0;
   const auto add = [&](const FileRange& range) {
-    group.stretches.push_back({.range = range, .data = nullptr});
+    group.stretches.push_back({.range = range});
     const uint64_t place = base::round_up(end, alignment) + (is_direct ? place_in_block(range) : 0);
     places.push_back(place);
     end = place + range.length;

@@ -20,6 +20,9 @@ namespace forebay::feed {
 struct StretchBytes {
   FileRange range;          // in the chunk's file
   uint8_t* data = nullptr;  // in LoadedGroup::memory
+  bool is_lost = false;     // a read has failed by what the file is, not by reading it
+
+  const uint8_t* loaded() const { return is_lost ? nullptr : data; }
 };
 
 // A group, or a slice of one, in memory or on its way there.

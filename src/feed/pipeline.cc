@@ -85,14 +85,19 @@ Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
 }
 
 Pipeline::~Pipeline() {
+  stop();
+  crews_.decoders.wait();
+}
+
+void Pipeline::stop() {
   {
     MutexLock lock(mutex_);
     stopped_ = true;
     work_.notify_all();
+    done_.notify_all();
   }
   reading_.stop();
   pool_->stop();
-  crews_.decoders.wait();
 }
 
 void Pipeline::ask() {
@@ -145,8 +150,8 @@ Result<Prepared> Pipeline::next() {
   const bool waited = std::exchange(waited_, false);
   gpu_share_.asked(answered() && !waited);
   ask();  // also when there was no memory a moment ago
-  while (!answered()) done_.wait(mutex_);
-  while (!unfinished_.empty() && !front_is_ready()) {
+  while (!stopped_ && !answered()) done_.wait(mutex_);
+  while (!stopped_ && !unfinished_.empty() && !front_is_ready()) {
     if (const auto shortage = front_shortage()) {
       // Where nobody else holds a batch, waiting does not help.
       const auto own = std::ranges::count_if(
@@ -156,6 +161,7 @@ Result<Prepared> Pipeline::next() {
     }
     done_.wait(mutex_);  // somebody has just made room
   }
+  if (stopped_) return fail(Code::kCancelled, "feed: stopped");
   const Status& status = unfinished_.empty() ? plan_status_ : unfinished_.front()->status;
   if (!status.ok()) {
     ended_ = true;

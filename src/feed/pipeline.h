@@ -16,7 +16,7 @@ struct Crews {
   ReadingCrews reading;
 };
 
-// One consumer thread calls everything. What open() is given outlives the pipeline.
+// One consumer thread calls everything but stop(). What open() is given outlives the pipeline.
 class Pipeline {
  public:
   // Begins with the run `first`, which is not empty, and goes on with those after it in the walk.
@@ -28,7 +28,7 @@ class Pipeline {
                                                 ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                 const io::Clock& clock,
                                                 const std::stop_token& stop);
-  // Ends all work at once and waits until no thread works for the pipeline.
+  // Stops, and waits until no thread works for the pipeline.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -39,6 +39,9 @@ class Pipeline {
   // batch does not fit beside others that somebody holds.
   Result<Prepared> next() EXCLUDES(mutex_);
   bool ended() const { return ended_; }
+  // Ends all work at once, also a wait of the consumer: next() gives kCancelled from now on. Any
+  // thread may call it.
+  void stop() EXCLUDES(mutex_);
   // Adds what was done so far.
   void add_to(FeedStats* stats) const;
 

@@ -46,6 +46,9 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
     MutexLock lock(mutex_);
     add_run(std::make_shared<EpochData>(std::move(first)));
   }
+  if (planner.may_slice()) crews_.slicers.reserve(kSlicers);
+  crews_.planners.reserve(1);
+  // From here on nothing throws, since what works must be told to end.
   if (planner.may_slice())
     crews_.slicers.start(kSlicers, [this](uint32_t thread) { work_on_slices(thread); });
   crews_.planners.start(1, [this](uint32_t) { plan_runs(); });
@@ -318,7 +321,7 @@ void ReadingStage::finish_read(const io::DoneRead& done) {
 void ReadingStage::note(EpochData& epoch, const PieceRead& read, const Status& status) {
   LoadedGroup& group = epoch.loads[read.load.number];
   if (status.code() == Code::kCorrupt) {
-    for (size_t i = 0; i < read.stretches; ++i) group.stretches[read.stretch + i].data = nullptr;
+    for (size_t i = 0; i < read.stretches; ++i) group.stretches[read.stretch + i].is_lost = true;
   } else if (!status.ok() && group.status.ok()) {
     group.status = status.at("feed");
   }

@@ -133,10 +133,11 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
 Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location& location,
                                 Begun* begun) {
   const FileRange& range = bytes.range;
-  const bool here = bytes.data != nullptr && location.offset >= range.offset &&
+  const bool here = bytes.loaded() != nullptr && location.offset >= range.offset &&
                     base::in_bounds(location.offset - range.offset, location.length, range.length);
   if (!here) return read(location, &begun->file);
-  return checked({bytes.data + (location.offset - range.offset), location.length}, location, begun);
+  return checked({bytes.loaded() + (location.offset - range.offset), location.length}, location,
+                 begun);
 }
 
 // The bytes of a sample of a slice, checked: its whole file, or one that has the region that it
@@ -146,8 +147,8 @@ Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sam
   parts_.clear();
   for (const SlicedSample::Place& place : sample.places) {
     const StretchBytes& run = data.stretches[place.run];
-    if (run.data == nullptr) return read(location, &begun->file);
-    parts_.emplace_back(run.data + (place.range.offset - run.range.offset), place.range.length);
+    if (run.loaded() == nullptr) return read(location, &begun->file);
+    parts_.emplace_back(run.loaded() + (place.range.offset - run.range.offset), place.range.length);
   }
   if (parts_.empty()) return read(location, &begun->file);
   if (sample.image == nullptr) return checked(parts_.front(), location, begun);
@@ -160,12 +161,12 @@ Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sam
 // The sample's map of labels, checked, if it lies among these bytes of the image's chunk.
 Bytes SampleMaker::find_map(const StretchBytes& bytes, uint64_t sample,
                             const store::Location& image) {
-  if (options_.targets == nullptr || bytes.data == nullptr) return {};
+  if (options_.targets == nullptr || bytes.loaded() == nullptr) return {};
   const auto map = options_.targets->map_beside(dataset_, image.chunk, sample, read_options_);
   if (!map || map->offset < bytes.range.offset) return {};
   const uint64_t offset = map->offset - bytes.range.offset;
   if (!base::in_bounds(offset, map->length, bytes.range.length)) return {};
-  const Bytes file{bytes.data + offset, map->length};
+  const Bytes file{bytes.loaded() + offset, map->length};
   return store::check_file(file, *map).ok() ? file : Bytes();
 }
 

@@ -22,6 +22,8 @@ Starting::Starting(SharedFeed& feed, FeedState state, std::shared_ptr<const Samp
 Result<SharedFeed::Turn> Starting::start() {
   try {
     return feed_.start(state_, list_, stop_.get_token());
+  } catch (const base::NoThread& error) {
+    return base::fail(base::Code::kNoMemory, "feed: {}", error.what());
   } catch (const std::bad_alloc&) {
     return base::fail(base::Code::kNoMemory, "feed: no memory for the order of epoch {}",
                       state_.epoch);

@@ -62,6 +62,7 @@ class StepMakerImpl final : public StepMaker {
   std::optional<StepRun> take(const Turn& turn) EXCLUDES(mutex_);
   void end(Turn* turn) EXCLUDES(mutex_);
   Status begin_turn() EXCLUDES(mutex_);
+  void set_pipeline(std::shared_ptr<Pipeline> pipeline) EXCLUDES(mutex_);
   StepRun end_turn() EXCLUDES(mutex_);
   bool has_begun_anew() EXCLUDES(mutex_);
 
@@ -81,7 +82,8 @@ class StepMakerImpl final : public StepMaker {
   ChunkIndexes indexes_;
   Crews crews_;
   std::optional<Turn> turn_;
-  std::unique_ptr<Pipeline> pipeline_;  // ends before what it works with
+  // Ends before what it works with. The thread of next() alone changes it, and stop() shares it.
+  std::shared_ptr<Pipeline> pipeline_;
 };
 
 Result<uint64_t> StepMakerImpl::begin(std::shared_ptr<const SampleList> list) {
@@ -116,9 +118,14 @@ void StepMakerImpl::take_back(uint64_t epoch, uint64_t step) {
 
 void StepMakerImpl::stop() {
   stop_.request_stop();
-  MutexLock lock(mutex_);
-  stopped_ = true;
-  changed_.notify_all();
+  std::shared_ptr<Pipeline> pipeline;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+    pipeline = pipeline_;
+  }
+  if (pipeline != nullptr) pipeline->stop();
 }
 
 // Waits for the next step that was asked for; nothing when the turn is over.
@@ -153,18 +160,32 @@ Status StepMakerImpl::begin_turn() {
     first = take(*turn_);
   }
   try {
-    ASSIGN_OR_RETURN(pipeline_,
+    ASSIGN_OR_RETURN(auto pipeline,
                      Pipeline::open(*dataset_, options_, turn_->planner(), *turn_, *first, indexes_,
                                     crews_, trace_, io::monotonic_clock(), stop_.get_token()));
+    set_pipeline(std::move(pipeline));
+  } catch (const base::NoThread& error) {
+    return fail(Code::kNoMemory, "feed: {}", error.what());
   } catch (const std::bad_alloc&) {
     return fail(Code::kNoMemory, "feed: no memory for the order of epoch {}", first->epoch);
   }
   return {};
 }
 
+// After stop() nobody would stop a pipeline that begins.
+void StepMakerImpl::set_pipeline(std::shared_ptr<Pipeline> pipeline) {
+  bool is_stopped = false;
+  {
+    MutexLock lock(mutex_);
+    pipeline.swap(pipeline_);
+    is_stopped = stopped_;
+  }
+  if (is_stopped && pipeline_ != nullptr) pipeline_->stop();
+}
+
 // Gives the step that failed, which is over; those after it begin again with the next pipeline.
 StepRun StepMakerImpl::end_turn() {
-  pipeline_ = nullptr;
+  set_pipeline(nullptr);
   MutexLock lock(mutex_);
   const StepRun failed = in_work_.front();
   in_work_.pop_front();
@@ -179,7 +200,7 @@ bool StepMakerImpl::has_begun_anew() {
     MutexLock lock(mutex_);
     if (stopped_ || turn_->begun_ == begun_) return false;
   }
-  pipeline_ = nullptr;
+  set_pipeline(nullptr);
   MutexLock lock(mutex_);
   in_work_.clear();
   return true;

@@ -87,6 +87,28 @@ TEST_F(StepMakerTest, StopEndsAWait) {
   later.join();
 }
 
+TEST_F(StepMakerTest, StopEndsAStepWhoseBytesDoNotCome) {
+  for (const size_t requests : {1u, 2u, 3u}) {
+    RemoteOrigin remote(*fs_);
+    FeedOptions wanted = options();
+    wanted.regions = Regions::kNever;
+    const auto maker = StepMaker::open(dataset(remote), wanted).value();
+    maker->ask(0, 0);
+    ASSERT_TRUE(maker->next()->batch);
+    remote.forget();
+    remote.hold(true);
+    for (uint64_t step = 1; step < maker->steps(); ++step) maker->ask(0, step);
+    std::thread later([&] {
+      remote.wait_for_requests(requests);
+      maker->stop();
+    });
+    Result<MadeStep> made = maker->next();
+    while (made) made = maker->next();
+    EXPECT_EQ(made.error().code(), base::Code::kCancelled);
+    later.join();
+  }
+}
+
 TEST_F(StepMakerTest, AStepThatWasTakenBackIsNotMade) {
   const auto maker = StepMaker::open(dataset(*fs_), options()).value();
   for (uint64_t step = 0; step < 10; ++step) maker->ask(0, step);

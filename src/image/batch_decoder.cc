@@ -1,7 +1,6 @@
 #include "image/batch_decoder.h"
 
 #include <algorithm>
-#include <system_error>
 
 #include "image/options.h"
 
@@ -55,7 +54,7 @@ void BatchDecoder::start_threads(size_t count) {
   while (crews_.size() < count) {
     try {
       crews_.emplace_back().start(1, work);
-    } catch (const std::system_error&) {  // the system gives no more threads
+    } catch (const base::NoThread&) {
       crews_.pop_back();
       if (crews_.empty()) throw;
       return;

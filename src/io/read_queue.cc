@@ -110,14 +110,20 @@ void ReadQueue::begin(ReadRequest request, uint32_t thread) {
     MutexLock lock(mutex_);
     ++in_flight_;
   }
-  const auto flight = std::make_shared<Flight>(*this, std::move(request), thread);
+  const uint64_t tag = request.tag;
+  std::shared_ptr<Flight> flight;
+  try {
+    flight = std::make_shared<Flight>(*this, std::move(request), thread);
+  } catch (const std::bad_alloc&) {
+    return finish({.tag = tag, .status = {Code::kNoMemory, "no memory to begin a read"}});
+  }
   Status opened = flight->open();
-  if (!opened.ok()) return finish(*flight, std::move(opened));
-  flight->start([this, flight](Status status) { finish(*flight, std::move(status)); });
+  if (!opened.ok()) return finish(flight->finish(std::move(opened)));
+  flight->start([this, flight](Status status) { finish(flight->finish(std::move(status))); });
 }
 
-void ReadQueue::finish(Flight& flight, Status status) {
-  on_done_(flight.finish(std::move(status)));
+void ReadQueue::finish(DoneRead done) {
+  on_done_(std::move(done));
   MutexLock lock(mutex_);
   if (--in_flight_ == 0) landed_.notify_all();
 }

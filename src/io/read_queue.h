@@ -66,7 +66,7 @@ class ReadQueue {
 
   void run(uint32_t thread) EXCLUDES(mutex_);
   void begin(ReadRequest request, uint32_t thread) EXCLUDES(mutex_);
-  void finish(Flight& flight, Status status) EXCLUDES(mutex_);
+  void finish(DoneRead done) EXCLUDES(mutex_);
 
   const std::function<void(DoneRead)> on_done_;
   std::stop_source cancelled_;

@@ -149,7 +149,11 @@ bool NearSideImpl::answer(const Question& question, Done done) const {
 void NearSideImpl::begin_chore(Done done, std::function<Result<MadeAnswer>()> chore) {
   const bool is_begun =
       asked_chores_++ < kChoresMost && chores_.push([this, done, chore = std::move(chore)] {
-        done(chore());
+        try {
+          done(chore());
+        } catch (const base::NoThread& error) {
+          done(fail(Code::kNoMemory, "prep: {}", error.what()));
+        }
         --asked_chores_;
       });
   if (is_begun) return;

@@ -40,7 +40,7 @@ std::optional<StepPath> parse_step(std::string_view path) {
     if (!parts) continue;
     const auto epoch = number_of((*parts)[1]);
     const auto step = number_of((*parts)[2]);
-    if (!epoch || !step) continue;
+    if (!epoch || !step || *epoch > UINT32_MAX) continue;
     return StepPath{
         .job = std::string((*parts)[0]), .epoch = *epoch, .step = *step, .asked = asked};
   }

@@ -38,6 +38,7 @@ TEST(Paths, OthersAreNone) {
                            "/prep/ab/1/2/file/",
                            "/other/ab/1/2",
                            "/prep/ab/99999999999999999999/2",
+                           "/prep/ab/4294967296/2",
                            "/prep/tables/ff/9",
                            "/prep/tables/ff/9/x",
                            "/prep/other/ff/9/4",

@@ -224,18 +224,25 @@ Result<std::shared_ptr<const Batch>> TwoEndedFeedImpl::next() {
   if (given.batch) {
     batch = std::move(given.batch->batch);
     bad = std::move(given.batch->bad);
-    other_samples_ += static_cast<uint64_t>(std::ranges::count(batch->valid, uint8_t{1}));
   } else {
     auto made = host_has_ ? std::exchange(host_has_, std::nullopt).value() : host_->next();
     if (!made) return made;
     batch = std::move(*made);
     const auto all = host_->state().bad;
     bad.assign(all.begin() + static_cast<ptrdiff_t>(host_bad_), all.end());
-    host_bad_ = all.size();
   }
   FOREBAY_CHECK(batch != nullptr && batch->epoch * steps_.count() + batch->step == given.step);
+  const size_t bad_here = bad.size();
+  if (const Status status = bad_.add(std::move(bad)); !status.ok()) {
+    if (!given.batch) host_has_ = std::move(batch);  // it can be asked for again
+    return tl::unexpected(status);
+  }
   ends_->took();
-  RETURN_IF_ERROR(bad_.add(std::move(bad)));
+  if (given.batch) {
+    other_samples_ += static_cast<uint64_t>(std::ranges::count(batch->valid, uint8_t{1}));
+  } else {
+    host_bad_ += bad_here;
+  }
   follow();
   if (bad_.all().size() != state_.bad.size()) state_.bad = bad_.all();
   return batch;

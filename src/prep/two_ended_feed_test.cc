@@ -48,6 +48,34 @@ TEST_F(TwoEndedFeedTest, AStartThatFailedCanBeTriedAgain) {
   EXPECT_EQ(epochs(*feed, 0, 2), epochs(*start(dataset(*fs_), options()), 0, 2));
 }
 
+// Nothing is skipped then, whoever has made the batch.
+TEST_F(TwoEndedFeedTest, TooManyBadSamplesAreSaidEachTime) {
+  io::MemoryFileSystem copy;
+  copy_mixed(copy);
+  const auto damaged = dataset(copy);
+  for (const uint64_t sample : {20u, 50u, 80u}) {
+    const store::Location location = damaged->location(sample);
+    copy.content(damaged->chunk_label(location.chunk))[location.offset + location.length / 2] ^= 1;
+  }
+  feed::FeedOptions wanted = options();
+  wanted.bad_samples_max = 0;
+  const auto plain = start(damaged, wanted);
+  const auto side = NearSide::serve(damaged, {}).value();
+  const auto both = TwoEndedFeed::open(damaged, wanted, {.sides = {url(*side)}}).value();
+  ASSERT_TRUE(both->start({}).ok());
+  for (feed::Feed* feed : std::initializer_list<feed::Feed*>{plain.get(), both.get()}) {
+    uint64_t good = 0;
+    auto batch = feed->next();
+    for (; batch; batch = feed->next()) ++good;
+    EXPECT_EQ(good * feed::kRemoteBatch, feed->state().position);
+    EXPECT_EQ(batch.error().code(), base::Code::kCorrupt);
+    const auto again = feed->next();
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().message(), batch.error().message());
+  }
+  EXPECT_EQ(both->state().position, plain->state().position);
+}
+
 // A folder of its own, which is gone after the test.
 class TwoEndedFilesTest : public TwoEndedFeedTest {
  protected:

@@ -41,6 +41,7 @@ TwoEnds::TwoEnds(TwoEndsSetup setup, std::unique_ptr<NearClient> client, const i
     sides_.emplace_back().place = place;
     before_.sides.emplace_back();
   }
+  maker_crew_.reserve(1);  // so that ask_maker() finds it
   watcher_.start(1, [this](uint32_t) { watch(); });
 }
 

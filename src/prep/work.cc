@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/clock.h"
 #include "io/machine.h"
 #include "prep/answers.h"
 #include "prep/batch_bytes.h"
@@ -14,6 +15,8 @@ using base::MutexLock;
 using io::serve::MadeAnswer;
 
 namespace {
+
+constexpr int64_t kLookNs = 50'000'000;  // whether there is memory again
 
 // What is sent of a batch, which it owns.
 struct Sent {
@@ -207,7 +210,10 @@ void Work::run() {
     // There is no memory beside the batches that are kept or being sent.
     if (has_dropped_oldest()) continue;
     MutexLock lock(room_->mutex);
-    while (!room_->ended && room_->given_back == given_back) room_->changed.wait(room_->mutex);
+    const int64_t until_ns = io::monotonic_ns() + kLookNs;
+    while (!room_->ended && room_->given_back == given_back &&
+           io::monotonic_clock().wait_until(room_->mutex, room_->changed, until_ns)) {
+    }
   }
 }
 

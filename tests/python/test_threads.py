@@ -12,6 +12,8 @@ import torch
 
 import forebay
 from forebay import transforms as T
+from places import on_web
+from servers.nginx import Nginx
 from thread_stress import Everything, in_threads
 
 SECONDS = float(os.environ.get("FOREBAY_TEST_SECONDS", "60"))
@@ -38,6 +40,53 @@ def test_two_threads_list_one_loader(packed: Path, kind: str):
     in_threads(work, SECONDS, 2)
     assert whole.is_set()
     assert len(list(loader)) == 9
+
+
+REFUSED = """
+import os, sys
+import forebay
+from forebay import transforms as T
+
+def read():
+    loader = forebay.Loader(sys.argv[1], 8, transform=T.evaluate(32, 32), cache=cache)
+    return sum(len(images) for images, _ in loader)
+
+cache, limit = None, os.environ["FEW_THREADS"]
+good = 0
+for most in range(200):
+    with open(limit + ".new", "w") as file:
+        file.write(str(most))
+    os.rename(limit + ".new", limit)
+    try:
+        cache = forebay.Cache(memory_bytes="10MB") if sys.argv[2] == "cache" else None
+        print("all" if read() == 48 else "some")
+        good += 1
+    except (MemoryError, OSError, RuntimeError) as error:
+        print(f"refused: {error}")
+        good = 0
+    os.remove(limit)
+    assert read() == 48
+    if good == 3:
+        break
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "cache"])
+def test_a_system_without_threads_is_an_error(
+    nginx: Nginx, photos: Path, kind: str, tmp_path: Path
+):
+    shim = tmp_path / "few_threads.so"
+    source = Path(__file__).with_name("few_threads.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED, f"{nginx.url}/{on_web(nginx, photos)}", kind],
+        env={**os.environ, "LD_PRELOAD": str(shim), "FEW_THREADS": str(tmp_path / "limit")},
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.split("\n")[:-1]
+    assert said[0].startswith("refused: ") and said[-1] == "all"
+    assert all(line == "all" or "thread" in line for line in said), said
 
 
 def test_threads_may_share_an_iterator(packed: Path):
