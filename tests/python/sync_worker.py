@@ -4,6 +4,7 @@ usage: python sync_worker.py RESULT SCENARIO …, with the variables of torchrun
 scenario found to the file RESULT and the rank.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -133,14 +134,82 @@ def gathered_like_ddp() -> Any:
     return weights_of(theirs) == weights_of(ours)
 
 
+def clipped(model: nn.Module, optimizer: Any) -> None:
+    for step in range(5):
+        x, y = batch(10 * step + dist.get_rank())
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+
+
+def scaled(model: nn.Module, optimizer: Any) -> None:
+    """The scale is too large for one process in the third step, so no process makes that step."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024, growth_interval=2)
+    for step in range(6):
+        x, y = batch(10 * step + dist.get_rank())
+        optimizer.zero_grad()
+        factor = float("inf") if (step, dist.get_rank()) == (2, 1) else 1
+        scaler.scale(functional.cross_entropy(model(x), y) * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def gathered_without_no_sync(model: nn.Module, optimizer: Any) -> None:
+    for step in range(4):
+        optimizer.zero_grad()
+        for part in range(3):
+            x, y = batch(100 * step + 10 * part + dist.get_rank())
+            functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def by_closure(model: nn.Module, optimizer: Any) -> None:
+    for step in range(4):
+
+        def closure(step: int = step) -> torch.Tensor:
+            x, y = batch(10 * step + dist.get_rank())
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+
+def now_and_then(model: nn.Module, optimizer: Any) -> None:
+    """Gradients of some backward passes are thrown away."""
+    for step in range(8):
+        x, y = batch(10 * step + dist.get_rank())
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        if step % 3 == 0:
+            optimizer.step()
+
+
+def each_way_like_ddp() -> Any:
+    """Whether weights are DistributedDataParallel's, by what a script does with its gradients."""
+    same = {}
+    for way in (clipped, scaled, gathered_without_no_sync, by_closure, now_and_then):
+        theirs = make_model()
+        way(nn.parallel.DistributedDataParallel(theirs), sgd(theirs))
+        ours = make_model()
+        optimizer = sgd(ours)
+        with forebay.sync.attach(ours, optimizer, "allreduce"):
+            way(ours, optimizer)
+        same[way.__name__] = weights_of(theirs) == weights_of(ours)
+    return same
+
+
 def first_weights() -> Any:
-    """Weights and statistics that differ become those of rank 0."""
+    """Weights and statistics that differ become those of rank 0, also of a frozen layer."""
     model = make_model()
+    model[-1].requires_grad_(False)
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.add_(dist.get_rank())
     forebay.sync.attach(model, sgd(model), "ako").close()
-    return [weights_of(model)[:50], [float(b.float().sum()) for b in model.buffers()]]
+    return [weights_of(model), [float(b.float().sum()) for b in model.buffers()]]
 
 
 def momentum_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
@@ -206,7 +275,11 @@ def refusals() -> Any:
     wider = nn.Linear(3 + dist.get_rank(), 2)
     others = [sgd(model), torch.optim.Adam(model.parameters())]
     kind = forebay.sync.Ako() if dist.get_rank() == 0 else forebay.sync.Pairs()
+    counted = nn.Sequential(
+        nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=dist.get_rank() == 0)
+    )
     said = {
+        "counted": refused(lambda: attach(counted, sgd(counted))),
         "name": refused(lambda: attach(model, sgd(model), "gossip")),
         "missing": refused(lambda: attach(model, torch.optim.SGD(weights[:1], 0.1))),
         "adam": refused(lambda: attach(model, torch.optim.Adam(model.parameters()), "ps")),
@@ -230,6 +303,17 @@ def refusals() -> Any:
         said["nan"] = refused(optimizer.step)
         weights[0].data = weights[0].data.clone()
         said["moved"] = refused(lambda: learn(model, optimizer, 1))
+    model = make_model()
+    model[-1].requires_grad_(False)
+    optimizer = sgd(model)
+    with attach(model, optimizer, "pairs"):
+        learn(model, optimizer, 2)
+        model[-1].requires_grad_(True)
+        said["thawed"] = refused(lambda: learn(model, optimizer, 1))
+    model = make_model()
+    optimizer = sgd(model)
+    with attach(model, optimizer, "ps"):
+        said["closure"] = refused(lambda: by_closure(model, optimizer))
     return said
 
 
@@ -420,6 +504,7 @@ def all_learn() -> Any:
                 "after": loss_of(restarted),
                 "stats": stats,
                 "kept": [float(tensor.abs().sum()) for tensor in state["kept"].values()],
+                "weights": hashlib.sha256(str(weights_of(restarted)).encode()).hexdigest(),
                 "same": all(torch.equal(again[name], state["kept"][name]) for name in again),
             }
         )

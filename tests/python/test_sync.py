@@ -18,9 +18,9 @@ from sync_worker import STRATEGIES
 WORKER = Path(__file__).with_name("sync_worker.py")
 PROCESSES = 2
 SCENARIOS = (
-    "like_ddp", "gathered_like_ddp", "all_learn", "first_weights", "comes_late",
-    "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory", "changes",
-    "averaged_weights", "ends_apart",
+    "like_ddp", "gathered_like_ddp", "each_way_like_ddp", "all_learn", "first_weights",
+    "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
+    "changes", "averaged_weights", "ends_apart",
 )  # fmt: skip
 
 
@@ -53,6 +53,11 @@ def test_allreduce_is_ddp_bit_for_bit(found: list[dict[str, Any]]):
         assert rank["gathered_like_ddp"]
 
 
+def test_gradients_are_ddps_when_the_backward_pass_ends(found: list[dict[str, Any]]):
+    for rank in found:
+        assert all(rank["each_way_like_ddp"].values()), rank["each_way_like_ddp"]
+
+
 @pytest.mark.parametrize("number", range(len(STRATEGIES)), ids=[repr(s) for s in STRATEGIES])
 def test_a_strategy_learns(found: list[dict[str, Any]], number: int):
     for rank, own in enumerate(found):
@@ -79,6 +84,11 @@ def test_a_strategy_goes_on_from_a_checkpoint(found: list[dict[str, Any]], numbe
     for result in results:
         assert len(result["kept"]) == keeps
         assert result["same"]
+
+
+@pytest.mark.parametrize("number", range(len(STRATEGIES)), ids=[repr(s) for s in STRATEGIES])
+def test_all_end_with_the_same_weights(found: list[dict[str, Any]], number: int):
+    assert len({rank["all_learn"][number]["weights"] for rank in found}) == 1
 
 
 def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
@@ -170,6 +180,9 @@ def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
         "encoding": "ValueError: encoding is 'zip', but must be one of auto, float32, int8, top",
         "nan": "ValueError: sync: the gradient of step 2 is not finite",
         "moved": "RuntimeError: sync: the model's weights were moved",
+        "counted": "ValueError: sync: ranks [1] differ from rank 0",
+        "thawed": "RuntimeError: sync: the optimizer has a parameter of shape (5, 32) that did not",
+        "closure": 'RuntimeError: sync: "ps" exchanges gradients before optimizer.step(), but the',
     }.items(),
 )
 def test_what_makes_no_sense_is_refused(found: list[dict[str, Any]], what: str, said: str):

@@ -20,6 +20,7 @@ class Layout:
         weights: float32 [numbers], in the order of model.parameters(), where the model lies.
         gradient: The same for gradients; it holds none until they are moved there.
         sizes: How many numbers each parameter has.
+        fixed: The model's buffers, and its parameters that do not require gradients.
 
     Raises:
         ValueError: The model has no such parameters, or one that is not dense float32, or they lie
@@ -51,11 +52,16 @@ class Layout:
             self._views.append((weight, _part(self.gradient, begin, parameter)))
             self._begins.append(begin)
             begin += size
-        text = "\n".join(f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}" for n, p in named)
-        self._description = text
+        kept: list[tuple[str, torch.Tensor]] = [*named]
+        kept += ((n, p) for n, p in model.named_parameters() if not p.requires_grad)
+        kept += model.named_buffers()
+        self.fixed = [tensor for _, tensor in kept[len(named) :]]
+        self._learned = set(map(id, self.parameters))
+        described = [f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}" for n, p in kept]
+        self._description = "\n".join([str(len(named)), *described])
 
     def fingerprint(self) -> str:
-        """A hash of all parameters' names, shapes and memory layouts."""
+        """A hash of the names, shapes and memory layouts of all parameters and buffers."""
         return hashlib.sha256(self._description.encode()).hexdigest()
 
     def on_gradient(
@@ -91,11 +97,11 @@ class Layout:
             view.copy_(gradient.detach())
         parameter.grad = view
 
-    def check_in_place(self) -> None:
+    def check_in_place(self, optimizer: torch.optim.Optimizer) -> None:
         """Refuses a model whose weights are no longer those of this layout.
 
         Raises:
-            RuntimeError: The model was moved or converted.
+            RuntimeError: The model was moved or converted, or more of its parameters learn.
         """
         for parameter, (weight, _) in zip(self.parameters, self._views, strict=True):
             if parameter.data_ptr() != weight.data_ptr():
@@ -103,6 +109,15 @@ class Layout:
                     "sync: the model's weights were moved after forebay.sync.attach(); move or "
                     "convert the model before"
                 )
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.requires_grad and id(parameter) not in self._learned:
+                    raise RuntimeError(
+                        "sync: the optimizer has a parameter of shape "
+                        f"{tuple(parameter.shape)} that did not require gradients, or was not "
+                        "there, when forebay.sync.attach() was called, so it would not be "
+                        "exchanged; call sync.close(), and attach() again"
+                    )
 
     def complete(self) -> None:
         """Makes all gradients views of `gradient`; those that are missing become zero."""

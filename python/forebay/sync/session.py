@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import hashlib
 import sys
 import warnings
 from collections.abc import Iterator
@@ -43,16 +44,16 @@ class Sync:
         groups = [len(group["params"]) for group in optimizer.param_groups]
         description = f"{self._layout.fingerprint()} {type(optimizer).__name__} {groups}"
         self._together = Together(numbers, strategy, wait_seconds, description, steps)
-        for buffer in model.buffers():
-            own = buffer.cpu()
-            dist.broadcast(own, self._together.newest, group=self._together.group)
-            buffer.copy_(own)
+        self._share_fixed()
         if not self._together.begins_even:
             state = self._together.from_newest(optimizer.state_dict())
             if self.rank != self._together.newest:
                 optimizer.load_state_dict(state)
+        self._optimizer = optimizer
         self._is_open = True
         self._holds_back = False
+        self._is_averaged = False  # whether the gradients are those of all processes
+        self._pass = -1  # the backward pass at whose end they become so
         self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
@@ -73,34 +74,77 @@ class Sync:
         """How many processes there are."""
         return self._together.world_size
 
+    def _share_fixed(self) -> None:
+        """Gives all processes the same tensors beside the weights, where they differ."""
+        own = [tensor.detach().cpu().contiguous() for tensor in self._layout.fixed]
+        parts = [tensor.reshape(-1).view(torch.uint8) for tensor in own]  # of any type
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part.numpy().data)
+        if self._together.all_have(digest.digest()):
+            return
+        for tensor, mine, part in zip(self._layout.fixed, own, parts, strict=True):
+            if part.numel() > 0:
+                dist.broadcast(part, self._together.newest, group=self._together.group)
+            tensor.detach().copy_(mine)
+
     def _takes_gradients(self) -> bool:
         return self._together.strategy.takes_gradients
 
     def _gradient_ready(self, begin: int, count: int) -> None:
-        if not self._holds_back:
-            self._together.gradient_ready(begin, count)
+        if self._holds_back:
+            return
+        if self._together.averages:
+            self._average_at_the_end()
+        self._together.gradient_ready(begin, count)
 
-    def _before_step(self, *_: Any) -> None:
-        self._layout.check_in_place()
+    def _average_at_the_end(self) -> None:
+        # As with DistributedDataParallel, gradients are averaged when backward() returns, so that
+        # scripts may clip, unscale or look at them.
+        now: int = torch._C._current_graph_task_id()
+        if now != self._pass:
+            self._pass = now
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._average)
+
+    def _average(self) -> None:
+        self._layout.complete()
+        self._together.average()
+        self._is_averaged = True
+
+    def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._layout.check_in_place(self._optimizer)
+        together = self._together
+        together.before_step()
         if not self._takes_gradients():
-            self._together.before_update(self._layout.gradients())
+            together.before_update(self._layout.gradients())
+            return
+        if kwargs.get("closure", args[1] if len(args) > 1 else None) is not None:
+            if not together.averages:
+                raise RuntimeError(
+                    f'sync: "{self.strategy.name}" exchanges gradients before optimizer.step(), '
+                    "but the closure makes them within it; call step() without a closure"
+                )
+            return
+        if self._is_averaged and together.averages:
             return
         self._layout.complete()
         if self._rules is not None and self._rules.changed():
-            self._together.set_rules(self._rules.listed())
-        self._together.before_update()
+            together.set_rules(self._rules.listed())
+        together.before_update()
         if self._rules is not None:
             self._layout.drop_gradients()  # so that the optimizer does nothing
 
     def _after_step(self, *_: Any) -> None:
+        self._is_averaged = False
         self._together.after_update()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """For backward passes that add to gradients and after which no step of the optimizer comes.
 
-        It is the same as DistributedDataParallel's; the strategies "allreduce" and "auto", which
-        may choose it, need it.
+        It is the same as DistributedDataParallel's: under the strategies "allreduce" and "auto",
+        which may choose it, it saves the exchange of what is not complete yet.
         """
         self._holds_back = True
         try:
@@ -235,7 +279,8 @@ def attach(
     """Makes a model learn together with those of the job's other processes.
 
     Every process calls it once, after the model and the optimizer are made, with the same strategy.
-    All models get the weights and buffers of rank 0, or of the process with the newest checkpoint.
+    All models get the weights and buffers of rank 0, or of the process with the newest checkpoint,
+    also those parameters that are frozen.
     From then on `optimizer.step()` exchanges what the strategy wants: the loop stays as it is.
     Learning rates mean what they mean with DistributedDataParallel, because gradients of all
     processes are averaged.

@@ -37,15 +37,18 @@ class Ako:
         of: "updates": how far the optimizer has moved the weights; in the end every process has the
             mean of what all have moved. "gradients": what arrives is added to the next gradient,
             and the sum is divided by the number of processes, like in the publication.
-        staleness: After how many steps a gradient must have left for all peers; the training waits
-            for links that are slower. 0: it never waits.
-        parts: Into how many parts the model is cut at least. With more of them a step costs less
-            where links are fast; with fewer, others have what is learned sooner.
+        staleness: After how many steps, up to 2**40, a gradient must have left for all peers; the
+            training waits for links that are slower. 0: it never waits.
+        parts: Into how many parts, from 1 to 65536, the model is cut at least. With more of them a
+            step costs less where links are fast; with fewer, others have what is learned sooner.
         encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
             each as a multiple of a scale of its block of 256. "top": the same of the 16 largest of
             each block, in a 28th of the bytes. What a message leaves out stays in what is
             accumulated (error feedback), and is sent later. "auto": "int8", or "top" where a link
             would need more than 64 steps for the whole model.
+
+    Source: Watcharapichat and others, Ako: Decentralised Deep Learning with Partial Gradient
+    Exchange, SoCC 2016.
     """
 
     of: str = "updates"
@@ -79,8 +82,9 @@ class ParameterServers:
     the optimizer, which itself does nothing.
 
     Args:
-        servers: The ranks that hold a part. None: all of them.
-        staleness: How many steps old a process's weights may be before it waits for new ones.
+        servers: The ranks that hold a part, each once. None: all of them.
+        staleness: How many steps old, up to 2**40, a process's weights may be before it waits for
+            new ones.
     """
 
     servers: Sequence[int] | None = None
@@ -104,7 +108,7 @@ class Pairs:
     """Averages the weights with one random peer after another, while the training goes on.
 
     Args:
-        seed: Draws the peers.
+        seed: Draws the peers; from 0 to 2**63 - 1.
     """
 
     seed: int = 0
@@ -125,12 +129,14 @@ class LocalSteps:
     DiLoCo) the parts of the model take turns, so that the link is always used a little.
 
     Args:
-        steps: Between two exchanges of the same part of the model.
-        fragments: How many parts.
+        steps: Between two exchanges of the same part of the model; from 1 to 2**40.
+        fragments: How many parts; up to `steps`.
         delay: How many steps the training goes on while a part is exchanged; fewer than
             steps / fragments.
-        outer_rate: The outer learning rate.
-        outer_momentum: The outer momentum.
+        outer_rate: The outer learning rate, above 0.
+        outer_momentum: The outer momentum, from 0 to less than 1.
+
+    Sources: Douillard and others, DiLoCo, arXiv 2311.08105; Streaming DiLoCo, arXiv 2501.18512.
     """
 
     steps: int = 100

@@ -95,7 +95,7 @@ class Together:
         if others:
             raise ValueError(
                 f"sync: ranks {others} differ from rank 0 in the strategy, in the optimizer, or in "
-                "names, shapes or memory layouts of the model's parameters"
+                "names, shapes or memory layouts of the model's parameters and buffers"
             )
         made = [one for _, one in said]
         self.newest, self.begins_even = newest_of(made), min(made) == max(made)
@@ -104,6 +104,12 @@ class Together:
         # Else a process that has begun would wait for the first step of those that still receive.
         dist.barrier(group=self.group)
         self._numbers.put_weights()
+
+    def all_have(self, own: Any) -> bool:
+        """Whether all processes call this with the same."""
+        said: list[Any] = [None] * self.world_size
+        dist.all_gather_object(said, own, group=self.group)
+        return all(other == own for other in said)
 
     def from_newest(self, own: Any) -> Any:
         """See `Sync.from_newest`."""
@@ -245,12 +251,28 @@ class Together:
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """These numbers of the gradient are complete; the rest of the step's follow."""
-        if self.strategy.name == "allreduce" and not self._numbers.are_copies:
+        if self.averages and not self._numbers.are_copies:
             self._exchange.gradient_ready(begin, count)
+
+    @property
+    def averages(self) -> bool:
+        """Whether gradients become the mean of all processes' at the end of a backward pass."""
+        return isinstance(self.strategy, AllReduce)
+
+    def average(self) -> None:
+        """The gradient is complete, and becomes the mean of all processes'."""
+        self._numbers.fetch_gradient()
+        self._exchange.before_update()
+        self._numbers.put_gradient()
 
     def set_rules(self, rules: list[Rule]) -> None:
         """Says how the optimizer applies gradients, where others do so in its place."""
         self._exchange.set_rules(rules)
+
+    def before_step(self) -> None:
+        """A step begins, in which the strategy may change."""
+        if self._auto is not None:
+            self._auto.before_step()
 
     def before_update(self, gradients: Sequence[torch.Tensor] | None = None) -> None:
         """The gradient is complete: leaves in its place what the optimizer shall apply.
@@ -259,13 +281,9 @@ class Together:
             gradients: All parts of it, float32 [numbers], for a strategy that does not take
                 gradients. None: it lies in its place all the same.
         """
-        if self._auto is not None:
-            self._auto.before_step()
         numbers = self._numbers
         if self.strategy.takes_gradients:
-            numbers.fetch_gradient()
-            self._exchange.before_update()
-            numbers.put_gradient()
+            self.average()
             return
         parts = numbers.checkable((numbers.gradient,) if gradients is None else gradients)
         self._exchange.check_gradient([part.numpy() for part in parts])
@@ -336,7 +354,7 @@ class Together:
         is_even = self._links.close(seconds_max)
         self._numbers.fetch_weights()
         self._exchange.settle()
-        if isinstance(self.strategy, AllReduce | ParameterServers) or self.world_size == 1:
+        if self.averages or self.world_size == 1:
             mean_seconds = 0  # all have the same weights
         if is_even and mean_seconds > 0:
             is_even = self._ends_even(mean_seconds, until - time.monotonic())

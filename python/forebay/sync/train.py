@@ -59,8 +59,13 @@ class Job:
         """Joins the numbers, which stay where they are."""
         numbers = Numbers(torch.from_numpy(weights), torch.from_numpy(gradient), sizes)
         self._together = Together(numbers, self._strategy, _WAIT_SECONDS, str(sizes))
-        self.before_update = self._together.before_update
         self.after_update = self._together.after_update
+
+    def before_update(self) -> None:
+        """The gradient is complete: leaves in its place what the optimiser shall apply."""
+        assert self._together is not None
+        self._together.before_step()
+        self._together.before_update()
 
     def show_averaged(self) -> None:
         """Gives the model the mean of all weights, as far as it is known, until show_own()."""

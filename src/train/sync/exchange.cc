@@ -279,7 +279,11 @@ Result<bool> Exchange::received(uint32_t peer, Bytes message) {
   link.stats.received_bytes += kMessageHeaderBytes + message.size();
   confirm(link, header.taken);
   if (header.has_payload()) {
-    if (status.ok()) status = strategy_->received(header, arrived);
+    if (status.ok()) {
+      status = strategy_->received(header, arrived);
+    } else {
+      strategy_->refused(header);
+    }
     if (status.ok()) {
       const size_t bucket = std::bit_width(std::max<uint64_t>(header.steps, 1) - 1);
       ++stats_.staleness[std::min(bucket, stats_.staleness.size() - 1)];

@@ -94,6 +94,18 @@ Status Pairs::received(const MessageHeader& header, std::span<const float> float
   return {};
 }
 
+// The answer to damaged weights is that nothing moved; a damaged answer moves nothing.
+void Pairs::refused(const MessageHeader& header) {
+  const std::vector<float> still(header.count);
+  if (header.kind != MessageHeader::Kind::kAnswer) {
+    auto& answers = answers_[header.sender];
+    if (answers.size() == base::kUnansweredSlicesMax) return;
+    answers.push_back({.range = {.begin = header.begin, .count = header.count}, .moved = still});
+  } else {
+    static_cast<void>(received(header, still));
+  }
+}
+
 Status Pairs::lost(uint32_t peer) {
   is_gone_[peer] = true;
   answers_[peer].clear();

@@ -24,6 +24,7 @@ class Pairs final : public Strategy {
   void settle(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
+  void refused(const MessageHeader& header) override;
   Status lost(uint32_t peer) override;
 
  private:

@@ -155,10 +155,27 @@ Status ParameterServers::received(const MessageHeader& header, std::span<const f
   }
   if (!holds(from.part, range)) return unexpected();
   std::copy(floats.begin(), floats.end(), weights_.begin() + static_cast<ptrdiff_t>(range.begin));
-  from.answered->add_due(range.count);
-  from.answered->take(range.count, header.step);
-  from.unanswered -= std::min(from.unanswered, range.count);
+  note_answer(from, range.count, header.step);
   return {};
+}
+
+void ParameterServers::note_answer(Peer& server, uint64_t count, uint64_t step) {
+  server.answered->add_due(count);
+  server.answered->take(count, step);
+  server.unanswered -= std::min(server.unanswered, count);
+}
+
+// Damaged gradients are answered, and damaged weights count as come, because nobody would send them
+// before this process's next gradient.
+void ParameterServers::refused(const MessageHeader& header) {
+  const Range range = {.begin = header.begin, .count = header.count};
+  Peer& from = peers_[header.sender];
+  if (header.kind != MessageHeader::Kind::kSlice) {
+    if (holds(from.part, range)) note_answer(from, range.count, header.step);
+  } else if (holds(peers_[options_.rank].part, range) &&
+             from.to_answer.size() < base::kUnansweredSlicesMax) {
+    from.to_answer.push_back({.range = range, .step = header.step});
+  }
 }
 
 Status ParameterServers::lost(uint32_t peer) {

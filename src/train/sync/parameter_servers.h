@@ -32,6 +32,7 @@ class ParameterServers final : public Strategy {
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
   Status received(const MessageHeader& header, std::span<const float> floats) override;
+  void refused(const MessageHeader& header) override;
   Status lost(uint32_t peer) override;
   std::vector<Kept> kept() override {
     return {{"momentum", momentum_, peers_[options_.rank].part.value_or(Range())}};
@@ -59,6 +60,7 @@ class ParameterServers final : public Strategy {
   void apply(Range range, std::span<const float> gradient, uint64_t steps);
   void apply(const SgdRule& rule, Range range, std::span<const float> gradient, uint64_t steps);
   void push(Peer& server, uint64_t floats_max, Outgoing* out);
+  static void note_answer(Peer& server, uint64_t count, uint64_t step);
   void answer(Peer& worker, uint64_t floats_max, Outgoing* out);
 
   const Options options_;

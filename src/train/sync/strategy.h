@@ -76,6 +76,9 @@ class Strategy {
   // A message has arrived; its sender is another process, its range lies inside the model and its
   // numbers are finite. Errors: kCorrupt for one that this strategy does not send.
   virtual Status received(const MessageHeader& header, std::span<const float> floats);
+  // A message of this header has arrived whose numbers are damaged or not finite. Its sender counts
+  // it as sent, and may wait for an answer.
+  virtual void refused(const MessageHeader& /*header*/) {}
   // The peer is gone for good. Errors: kUnavailable when nothing works without it.
   virtual Status lost(uint32_t peer) = 0;
   // How many float32 numbers the link to `peer` carries in the time of one step.

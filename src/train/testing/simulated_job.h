@@ -22,6 +22,7 @@ class SimulatedJob {
         [](uint32_t, uint32_t, uint64_t floats) { return static_cast<int64_t>(floats); };
     int64_t sum_ns = 1000;  // a collective, once all processes take part
     uint64_t message_floats_max = 1000;
+    uint64_t damaged_one_of = 0;  // messages; none at 0
     // Gives the gradient of a process's step at these weights.
     std::function<std::vector<float>(uint32_t process, uint64_t step,
                                      std::span<const float> weights)>
@@ -125,7 +126,11 @@ class SimulatedJob {
       Process& to = processes_[peer];
       std::vector<float> floats(out->header.count);
       decode(out->header.encoding, out->bytes, floats);
-      if (!to.is_dead) FOREBAY_CHECK(to.strategy->received(out->header, floats).ok());
+      if (options_.damaged_one_of > 0 && ++messages_ % options_.damaged_one_of == 0) {
+        to.strategy->refused(out->header);
+      } else if (!to.is_dead) {
+        FOREBAY_CHECK(to.strategy->received(out->header, floats).ok());
+      }
       for (const auto& [own, other] : {std::pair(peer, rank), std::pair(rank, peer)}) {
         // A process that waits may do so no more, and then all its links may have something to
         // send.
@@ -164,6 +169,7 @@ class SimulatedJob {
   const Options options_;
   std::vector<Process> processes_;
   uint64_t steps_in_message_max_ = 0;
+  uint64_t messages_ = 0;
   bool is_summing_ = false;
 };
 
