@@ -157,7 +157,7 @@ Status report(Log& log, const Summary& summary, const NearReport& near, uint64_t
 
 Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
   ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
-  if (!is_first(job.together)) log.be_quiet();
+  if (!is_first(job.together)) log.warn_only(job.together->rank());
   ASSIGN_OR_RETURN(const c10::Device device, device_of(job));
   ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision, device));
   ASSIGN_OR_RETURN(const auto dataset,

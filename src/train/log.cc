@@ -24,13 +24,20 @@ Status Log::event(const std::string& event, nlohmann::json fields) {
 }
 
 void Log::say(const std::string& line) {
-  if (is_quiet_) return;
+  if (!rank_) print(line);
+}
+
+void Log::warn(const std::string& what) {
+  print(rank_ ? fmt::format("warning: rank {}: {}", *rank_, what) : "warning: " + what);
+}
+
+void Log::print(const std::string& line) {
   std::fprintf(stderr, "%s%s\n", open_line_ ? "\r\033[K" : "", line.c_str());
   open_line_ = false;
 }
 
 void Log::progress(const std::string& line) {
-  if (!terminal_ || is_quiet_) return say(line);
+  if (!terminal_ || rank_) return say(line);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
   open_line_ = true;

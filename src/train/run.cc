@@ -64,7 +64,7 @@ class Run {
                      restore_checkpoint(fs_, options_.out, options_.fingerprint, learner_.state()));
     if (!restored) return {};
     for (const std::string& damaged : restored->damaged) {
-      log_.say(fmt::format("warning: {}; an older checkpoint is used", damaged));
+      log_.warn(damaged + "; an older checkpoint is used");
       RETURN_IF_ERROR(log_.event("damaged_checkpoint", {{"what", damaged}}));
     }
     progress_ = restored->progress;
@@ -238,8 +238,8 @@ class Run {
     for (const feed::BadSample& bad : feed.state().bad) {
       if (!bad_.emplace(bad.chunk, bad.key).second) continue;
       const char* instead = &feed == validation_ ? "left out" : "replaced by another";
-      log_.say(fmt::format("warning: sample \"{}\" of chunk {} cannot be used and is {}: {}",
-                           bad.key, bad.chunk, instead, bad.reason));
+      log_.warn(fmt::format("sample \"{}\" of chunk {} cannot be used and is {}: {}", bad.key,
+                            bad.chunk, instead, bad.reason));
       RETURN_IF_ERROR(log_.event("bad_sample",
                                  {{"key", bad.key}, {"chunk", bad.chunk}, {"reason", bad.reason}}));
     }

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,9 +76,9 @@ def test_two_processes_learn(dataset: Path, tmp_path: Path, strategy: str):
     assert (tmp_path / "out/model.safetensors").exists()
 
 
-def stopped_job(dataset: Path, out: Path) -> None:
+def stopped_job(dataset: Path, out: Path, *options: object) -> None:
     """A job of two processes that was stopped in its first epoch."""
-    words = command(dataset, "allreduce", "--out", out)
+    words = command(dataset, "allreduce", "--out", out, *options)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
         assert job.stderr is not None
         for line in job.stderr:
@@ -117,6 +119,28 @@ def test_checkpoints_of_another_job_are_refused_on_each_machine(dataset: Path, t
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
     assert "is there already: go on with --resume" in done.stderr
+
+
+def test_warnings_of_all_processes_are_shown(dataset: Path, tmp_path: Path):
+    # Each process has a folder of its own, and rank 1's newest checkpoint is damaged.
+    stopped_job(dataset, tmp_path / "1", "--checkpoint-steps", 2)
+    newest = max((tmp_path / "1").glob("checkpoint-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    damaged = tmp_path / "set"
+    shutil.copytree(dataset, damaged)
+    (chunk,) = (damaged / "chunks").glob("*.tar")
+    stored = bytearray(chunk.read_bytes())
+    scans = [at.end() for at in re.finditer(b"\xff\xda", stored)]
+    for scan in scans[::10]:
+        stored[scan + 40] ^= 0xFF
+    chunk.write_bytes(stored)
+    out = ["--out", tmp_path / "$RANK", "--resume"]
+    said = train(damaged, "allreduce", *out, in_shell=True)
+    assert re.search(
+        f"^warning: rank 1: .*{newest.name}.* an older checkpoint is used$", said, re.M
+    )
+    assert re.search('^warning: rank 1: sample "[rgb]/.*" of chunk .* cannot be used', said, re.M)
+    assert re.search('^warning: sample "[rgb]/.*" of chunk .* cannot be used', said, re.M)
 
 
 @pytest.mark.nightly
