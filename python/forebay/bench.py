@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from errno import ENOSPC
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,18 @@ from forebay import _core
 from forebay import transforms as T
 from forebay.dataset import Dataset
 from forebay.loader import Loader
+from forebay.storage import add_storage_option
 
 _SAMPLES_MAX = 1000
 _BYTES_MAX = 500_000_000
 _BATCH = 32
 _MEAN = np.array(T.IMAGENET_MEAN, np.float32)
 _STD = np.array(T.IMAGENET_STD, np.float32)
+_STOPPED = 130  # docs/errors.md
+_NO_ROOM = (
+    f" in {tempfile.gettempdir()}, where some of the images are copied to; make room, or set "
+    "TMPDIR to a folder that has more"
+)
 _SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 
 # Runs an epoch to its end and returns the number of images.
@@ -174,7 +181,9 @@ def held_back(loader: Loader, threads: int) -> str:
     return f"decoding ({threads} threads, {each:.0f} images a second each)"
 
 
-def run(path: str, size: int, seconds: float, threads: int) -> dict[str, Any]:
+def run(
+    path: str, size: int, seconds: float, threads: int, storage_options: dict[str, str]
+) -> dict[str, Any]:
     """Measures all figures.
 
     Args:
@@ -182,8 +191,9 @@ def run(path: str, size: int, seconds: float, threads: int) -> dict[str, Any]:
         size: Pixels a side of a crop.
         seconds: How long to measure.
         threads: Of each side.
+        storage_options: The same as Dataset's.
     """
-    dataset = Dataset(path)
+    dataset = Dataset(path, storage_options=storage_options)
     if len(dataset) == 0:
         sys.exit(f"forebay bench: {path} has no images")
     some = choose(dataset)
@@ -254,11 +264,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=45, help="seconds to measure for (45)")
     parser.add_argument("--threads", type=int, help="number of threads (as many as run at once)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_storage_option(parser)
     args = parser.parse_args()
     threads = args.threads or _core.usable_cores()
     try:
-        result = run(args.path, args.size, args.seconds, threads)
-    except (OSError, ValueError) as error:
+        result = run(args.path, args.size, args.seconds, threads, dict(args.storage_options))
+    except KeyboardInterrupt:
+        sys.exit(_STOPPED)
+    except OSError as error:
+        where = "" if error.filename or error.errno != ENOSPC else _NO_ROOM
+        sys.exit(f"forebay bench: {error}{where}")
+    except ValueError as error:
         sys.exit(f"forebay bench: {error}")
     if args.json:
         print(json.dumps(result))

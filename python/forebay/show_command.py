@@ -20,7 +20,9 @@ from types import ModuleType
 from typing import Any
 
 from forebay import _core
+from forebay.dataset import Dataset
 from forebay.showing import show
+from forebay.storage import add_storage_option
 
 # Where files lie that are not the user's: this package, Python's own modules, installed packages.
 _NOT_THE_USERS = (str(Path(__file__).parent), os.path.dirname(os.__file__), "<")
@@ -108,6 +110,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--draws", type=int, default=4, help="epochs that each is shown in (4)")
     parser.add_argument("--seed", type=int, default=0, help="of the samples and their draws (0)")
     parser.add_argument("--out", required=True, metavar="PAGE.html", help="the page's file")
+    add_storage_option(parser)
     return parser.parse_args()
 
 
@@ -133,15 +136,19 @@ def main() -> None:
     args = _arguments()
     warnings.showwarning = _say
     try:
+        transform = None if args.transform is None else transform_of(args.transform)
         show(
-            args.dataset,
-            None if args.transform is None else transform_of(args.transform),
+            Dataset(
+                args.dataset,
+                annotations=args.annotations,
+                masks=args.masks,
+                storage_options=dict(args.storage_options),
+            ),
+            transform,
             out=args.out,
             samples=args.samples,
             draws=args.draws,
             seed=args.seed,
-            annotations=args.annotations,
-            masks=args.masks,
         )
     except KeyboardInterrupt:
         sys.exit(_STOPPED)

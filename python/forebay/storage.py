@@ -1,8 +1,11 @@
 """Options for where data lies elsewhere, in the form in which fsspec's users give them."""
 
+import argparse
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from forebay import _core
 
 
 def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -18,6 +21,26 @@ def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
             f"storage_options is a {type(options).__name__}, but must be a dict of options"
         )
     return list(_pairs(options, ""))
+
+
+def add_storage_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --storage-option NAME=VALUE, as the other commands have it."""
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        type=_argument,
+        metavar="NAME=VALUE",
+        dest="storage_options",
+        help="how to reach a store (docs/remote.md); may be given several times",
+    )
+
+
+def _argument(text: str) -> tuple[str, str]:
+    try:
+        return _core.storage_argument(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def index_cache_folder(folder: str | os.PathLike[str] | None) -> str:

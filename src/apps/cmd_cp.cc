@@ -100,8 +100,10 @@ void add_cp(CLI::App& app, int* exit_code) {
   auto args = std::make_shared<Args>();
   command->add_option("source", args->source, "A packed dataset")->required();
   command
-      ->add_option("target", args->target,
-                   "The folder that becomes the copy; it must be new or empty")
+      ->add_option(
+          "target", args->target,
+          "Where the copy is made: a folder, s3:// or gs://; it must be new or empty, or an "
+          "unfinished copy")
       ->required();
   command
       ->add_option("--threads", args->options.threads,

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "commands.h"
+#include "progress.h"
 #include "storage_options.h"
 #include "store/export.h"
 
@@ -15,7 +16,8 @@ struct Args {
   StorageArguments storage;
 };
 
-int run(const Args& args) {
+int run(Args& args) {
+  args.options.stop = stop_on_signal();
   SourceAndTarget origins(args.storage);
   const auto report = store::export_dataset(origins.source(), args.dataset, origins.target(),
                                             args.folder, args.options);
@@ -34,7 +36,7 @@ void add_export(CLI::App& app, int* exit_code) {
   auto* command =
       app.add_subcommand("export", "Write a dataset as a folder with a subfolder for each class");
   auto args = std::make_shared<Args>();
-  command->add_option("dataset", args->dataset, "The dataset's folder")->required();
+  command->add_option("dataset", args->dataset, "A packed dataset: a folder or a URL")->required();
   command->add_option("folder", args->folder, "The folder to write to, which must be new or empty")
       ->required();
   command->add_flag("--all-fields", args->options.all_fields,

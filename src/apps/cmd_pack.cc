@@ -164,7 +164,8 @@ void add_pack(CLI::App& app, int* exit_code) {
                    "A folder with a subfolder for each class, a .tar, a folder of .tar files, or a "
                    "range like x-{000..010}.tar")
       ->required();
-  command->add_option("dataset", args->dataset, "The folder in which the dataset is made")
+  command
+      ->add_option("dataset", args->dataset, "Where the dataset is made: a folder, s3:// or gs://")
       ->required();
   command
       ->add_option(

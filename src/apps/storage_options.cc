@@ -6,27 +6,10 @@ namespace forebay::apps {
 
 namespace {
 
-// The text must have an equals sign.
-std::pair<std::string, std::string> split(const std::string& text) {
-  const size_t equals = text.find('=');
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
 // Returns what is wrong with an argument, or nothing.
 std::string check(const std::string& text) {
-  using io::s3::Option;
-  if (text.find('=') == std::string::npos) return text + " is not NAME=VALUE";
-  const io::StorageOptions options = {split(text)};
-  const auto given = io::s3::GivenOptions::sort(options);
-  if (!given) return given.error().message();
-  if (given->has(Option::kAccessKey) || given->has(Option::kSecretKey) ||
-      given->has(Option::kSessionToken)) {
-    return "give no " + options.front().first +
-           " on the command line, where every user of this machine can see it; put it into the "
-           "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) or into a "
-           "profile, and name the profile with profile=NAME";
-  }
-  return {};
+  const auto parsed = io::s3::parse_argument(text);
+  return parsed ? std::string() : parsed.error().message();
 }
 
 void add(CLI::App& command, const std::string& name, std::vector<std::string>* arguments,
@@ -54,7 +37,9 @@ void add_storage_options_of_two(CLI::App& command, StorageArguments* arguments) 
 
 io::StorageOptions parse_storage_options(const std::vector<std::string>& arguments) {
   io::StorageOptions options;
-  for (const std::string& text : arguments) options.push_back(split(text));
+  for (const std::string& text : arguments) {
+    options.push_back(io::s3::parse_argument(text).value());  // it was checked
+  }
   return options;
 }
 

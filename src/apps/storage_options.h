@@ -36,7 +36,7 @@ class SourceAndTarget {
   std::optional<io::AnyOrigin> target_;
 };
 
-// Gives the options as the core takes them.
+// Gives the options, which were checked, as the core takes them.
 io::StorageOptions parse_storage_options(const std::vector<std::string>& arguments);
 
 }  // namespace forebay::apps

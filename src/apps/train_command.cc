@@ -127,7 +127,7 @@ void add_process(CLI::App& app, train::Job& job) {
   app.add_option(
          "--device", job.device,
          "Where the model computes: cpu, cuda (the first GPU), or auto, which is a GPU where "
-         "there is one")
+         "there is one; with --sync always the processor")
       ->capture_default_str();
   app.add_option("--init", job.init,
                  "Safetensors file with the first weights, which is a state_dict of the model");

@@ -11,6 +11,7 @@
 #include "bind/cache.h"
 #include "cache/cached_origin.h"
 #include "io/remote/any_origin.h"
+#include "io/s3/options.h"
 #include "store/columns.h"
 #include "store/field_files.h"
 #include "store/format/target_fields.h"
@@ -261,6 +262,10 @@ std::optional<uint64_t> find(const Dataset& dataset, const nb::str& key_name) {
 }  // namespace
 
 void bind_dataset(nb::module_& m) {
+  m.def(
+      "storage_argument",
+      [](const std::string& text) { return unwrap(io::s3::parse_argument(text)); }, nb::arg("text"),
+      "The name and the value of --storage-option NAME=VALUE.");
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"),
                   nb::arg("index_cache"), nb::arg("cache").none())

@@ -76,6 +76,9 @@ class FileSystem : public Origin {
   virtual Result<std::unique_ptr<WritableFile>> append_to(const std::string& path);
 };
 
+// How errors end where this process has too many files open.
+inline constexpr std::string_view kFewDescriptors = "; raise the limit of this process (ulimit -n)";
+
 // The operating system's files; it lives as long as the process.
 FileSystem& posix_file_system();
 // Whether a process holds that file's lock(); the file is not made. Those who ask do not disturb

@@ -45,8 +45,8 @@ Code code_of(int error) {
 
 tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path) {
   const int error = errno;
-  return fail(code_of(error), "cannot {} {}: {}", what, path,
-              std::generic_category().message(error));
+  return fail(code_of(error), "cannot {} {}: {}{}", what, path,
+              std::generic_category().message(error), error == EMFILE ? kFewDescriptors : "");
 }
 
 int open_retrying(const std::string& path, int flags) {

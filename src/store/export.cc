@@ -40,6 +40,8 @@ constexpr size_t kChunksAtOnce = 2;
 constexpr size_t kSamplesAtOnce = 16;     // where a server answers for each file
 constexpr uint64_t kLoadBytes = 8 << 20;  // a chunk is loaded in several reads at the same time
 
+constexpr std::string_view kMade = ".forebay-made";  // a file that makes its folder, and goes
+
 class Exporter {
  public:
   Exporter(io::FileSystem& fs, const Dataset& dataset, std::string folder,
@@ -55,12 +57,27 @@ class Exporter {
       return or_lost(write_chunk(static_cast<uint32_t>(number)), {number, 0});
     };
     RETURN_IF_ERROR(io::share_work(dataset_.chunk_count(), 1, kChunksAtOnce, write));
+    RETURN_IF_ERROR(make_empty_classes());
     base::MutexLock lock(mutex_);
     for (auto& [at, what] : lost_) report_.lost.push_back(std::move(what));
     return report_;
   }
 
  private:
+  // The other classes keep their numbers where the folder is read again. Stores have no folders.
+  Status make_empty_classes() {
+    if (fs_.is_remote(folder_)) return {};
+    for (const std::string& name : dataset_.schema().classes) {
+      RETURN_IF_ERROR(check_path(name));
+      const std::string path = io::join_path(folder_, name);
+      if (fs_.stat(path)) continue;
+      const std::string inside = io::join_path(path, kMade);
+      RETURN_IF_ERROR(fs_.put(inside, {}, {.durable = false}));
+      RETURN_IF_ERROR(fs_.remove(inside));
+    }
+    return {};
+  }
+
   using Place = std::pair<uint64_t, uint64_t>;  // the numbers of a chunk and of a sample in it
 
   // Damage costs what it hit and no more.
@@ -99,6 +116,10 @@ class Exporter {
 
   Status write_sample(const io::ReadableFile& chunk, const Schema& schema,
                       const IndexedSample& sample, const Place& at) {
+    if (options_.stop != nullptr && *options_.stop) {
+      return fail(Code::kCancelled,
+                  "stopped; {} is not complete: remove it, and run the command again", folder_);
+    }
     const StoredFile* image = image_file(schema, sample);
     if (image == nullptr) {
       return fail(Code::kCorrupt, "{}: sample \"{}\" has no image", chunk.path(), sample.key);

@@ -108,6 +108,22 @@ def test_export_gives_back_what_is_not_damaged(dataset: Path, tmp_path: Path) ->
     assert len(list((tmp_path / "rest").rglob("*.png"))) == 5
 
 
+def test_a_class_without_images_keeps_its_number(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+    for name in ("a", "c"):
+        Image.new("RGB", (9, 9)).save(tmp_path / "images" / name / "1.png")
+    assert forebay("pack", tmp_path / "images", tmp_path / "set").returncode == 0
+    done = forebay("export", tmp_path / "set", tmp_path / "back")
+    assert done.returncode == 0, done.stderr
+    names = {
+        path.relative_to(tmp_path / "back").as_posix() for path in (tmp_path / "back").rglob("*")
+    }
+    assert names == {"a", "a/1.png", "b", "c", "c/1.png"}
+    assert forebay("pack", tmp_path / "back", tmp_path / "again").returncode == 0
+    assert forebay("ls", tmp_path / "again").stdout == forebay("ls", tmp_path / "set").stdout
+
+
 def test_a_refused_pack_leaves_nothing_in_a_folder_of_others(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
@@ -187,3 +203,13 @@ def test_a_folder_that_cannot_be_written_is_left_without_an_index(tmp_path: Path
         "Permission denied" in done.stderr and "run this where that can be written" in done.stderr
     )
     assert [path.name for path in folder.iterdir()] == ["a"]
+
+
+def test_too_few_descriptors_are_named(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"images/{number}").mkdir(parents=True)
+        Image.new("RGB", (9, 9)).save(tmp_path / f"images/{number}/1.png")
+    few = f'ulimit -n 4 && exec "{FOREBAY}" pack "{tmp_path}/images" "{tmp_path}/set"'
+    done = subprocess.run(["bash", "-c", few], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Too many open files; raise the limit" in done.stderr

@@ -295,6 +295,8 @@ def test_export_gives_them_back(source: Path, packed: Path, tmp_path: Path):
     assert [image["file_name"] for image in known["images"]] == ["cat/a.05.jpg"]
     one = forebay.Dataset(tmp_path / "images", annotations=tmp_path / "all/cat/a.05.coco.json")
     assert one.objects is not None and one.objects.counts.sum() == 7
+    # What lies beside the images is no image.
+    assert forebay.Dataset(tmp_path / "all").keys() == one.keys()
 
 
 def test_what_cannot_be_packed_is_named(source: Path, tmp_path: Path):

@@ -53,6 +53,9 @@ def test_every_command_takes_them(
     assert "70 samples" in run("inspect", place, *options, env=bare)
     run("export", place, tmp_path / "back", *options, env=bare)
     assert len(list((tmp_path / "back").rglob("*.jpg"))) == 70
+    run("show", place, "--out", tmp_path / "page.html", "--samples", 1, *options, env=bare)
+    assert "data:image" in (tmp_path / "page.html").read_text()
+    assert "70 images" in run("bench", images, "--size", 32, "--seconds", 1, *options, env=bare)
 
 
 def test_source_and_target_may_have_different_ones(
@@ -80,9 +83,12 @@ def test_certificates_of_a_web_server(nginx: Nginx, packed: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "secret", "token", "AWS_SECRET_ACCESS_KEY"])
-@pytest.mark.parametrize("option", ["--storage-option", "--target-storage-option"])
-def test_secrets_are_refused(name: str, option: str, tmp_path: Path) -> None:
-    said = run("cp", tmp_path, "s3://b/x", option, f"{name}=hidden-value", code=2)
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("cp", "--storage-option"), ("cp", "--target-storage-option"), ("show", "--storage-option")],
+)
+def test_secrets_are_refused(name: str, command: str, option: str, tmp_path: Path) -> None:
+    said = run(command, tmp_path, "s3://b/x", option, f"{name}=hidden-value", code=2)
     assert "profile=NAME" in said and "hidden-value" not in said
 
 
@@ -90,7 +96,7 @@ def test_secrets_are_refused(name: str, option: str, tmp_path: Path) -> None:
     ("value", "said"), [("profle=x", "there is no storage option profle"), ("x", "not NAME=VALUE")]
 )
 def test_wrong_options_are_wrong_usage(value: str, said: str) -> None:
-    for command in ("ls", "train", "verify"):
+    for command in ("ls", "train", "verify", "show", "bench"):
         assert said in run(command, "set", "--storage-option", value, code=2)
 
 

@@ -71,6 +71,25 @@ std::optional<Option> option_of(std::string_view name) {
   return known->option;
 }
 
+Result<std::pair<std::string, std::string>> parse_argument(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    return fail(Code::kInvalid, "{} is not NAME=VALUE", base::to_utf8(text));
+  }
+  const Options options = {{text.substr(0, equals), text.substr(equals + 1)}};
+  const auto& [name, value] = options.front();
+  ASSIGN_OR_RETURN(const GivenOptions given, GivenOptions::sort(options));
+  if (given.has(Option::kAccessKey) || given.has(Option::kSecretKey) ||
+      given.has(Option::kSessionToken)) {
+    return fail(Code::kInvalid,
+                "give no {} on the command line, where every user of this machine can see it; put "
+                "it into the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+                "AWS_SESSION_TOKEN) or into a profile, and name the profile with profile=NAME",
+                name);
+  }
+  return std::pair(name, value);
+}
+
 Result<GivenOptions> GivenOptions::sort(const Options& options) {
   GivenOptions sorted;
   for (const auto& [name, value] : options) {

@@ -33,6 +33,11 @@ struct GivenOption {
   std::string_view value;
 };
 
+// Reads an option of a command line, NAME=VALUE. Errors: kInvalid, also for a name that is not
+// known, and for keys, secrets and tokens, because every user of a machine can see the command
+// lines of its processes.
+Result<std::pair<std::string, std::string>> parse_argument(const std::string& text);
+
 // The options that the user gave, each with one value. They refer to the list of options, which
 // must live as long.
 class GivenOptions {

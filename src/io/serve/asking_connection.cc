@@ -127,7 +127,8 @@ bool AskingConnection::shake_hands() {
     }
     if (done <= 0) {
       const char* const why = ERR_reason_error_string(ERR_peek_last_error());
-      fail_because(fmt::format("the TLS handshake failed ({})", why == nullptr ? "cut" : why));
+      fail_because(fmt::format("the TLS handshake failed ({}); do both have the same secret?",
+                               why == nullptr ? "cut" : why));
       return false;
     }
   }
@@ -170,7 +171,7 @@ bool AskingConnection::receive() {
       if (state_ == State::kHead) {
         fail_because("the server hung up");
       } else {
-        fail({Code::kTruncated, "a member of the job hung up within its answer"});
+        fail({Code::kTruncated, "the other process hung up within its answer"});
       }
       return false;
     }
@@ -275,7 +276,7 @@ void AskingConnection::finish() {
 }
 
 void AskingConnection::fail_because(std::string_view why) {
-  fail({Code::kUnavailable, fmt::format("a member of the job: {}", why)});
+  fail({Code::kUnavailable, fmt::format("the other process: {}", why)});
 }
 
 void AskingConnection::fail(Status status) {

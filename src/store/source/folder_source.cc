@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "io/ascii.h"
 #include "io/share_work.h"
+#include "store/format/target_fields.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
@@ -70,8 +71,11 @@ class FolderLister {
                     int64_t label) {
     // Plain stems come first, so that a key that had to change never takes another file's.
     taken_.clear();
+    images_.clear();
     for (const auto& entry : entries) {
-      taken_.insert(escape_stem(split_extension(entry.name).first));
+      const auto [stem, extension] = split_extension(entry.name);
+      taken_.insert(escape_stem(stem));
+      if (is_image_extension(io::lower(extension))) images_.insert(std::string(stem));
     }
     used_.clear();
     for (const auto& entry : entries) {
@@ -87,7 +91,7 @@ class FolderLister {
   Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
     const auto [stem, extension] = split_extension(entry.name);
     const std::string suffix = io::lower(extension);
-    if (!is_image_extension(suffix)) {
+    if (!is_image_extension(suffix) || is_mask(entry.name)) {
       ++out_->ignored;
       return {};
     }
@@ -117,6 +121,15 @@ class FolderLister {
     return {};
   }
 
+  // Whether a file is named as the mask of an image beside it, like `forebay export --all-fields`
+  // names masks.
+  bool is_mask(std::string_view name) const {
+    return std::ranges::any_of(kMaskFields, [&](std::string_view field) {
+      return name.ends_with(fmt::format(".{}", field)) &&
+             images_.contains(std::string(name.substr(0, name.size() - field.size() - 1)));
+    });
+  }
+
   std::string free_name(const std::string& stem, const std::string& suffix) {
     if (used_.insert(stem).second) return stem;
     const std::string base = stem + "_" + suffix;
@@ -130,6 +143,7 @@ class FolderLister {
   Listing* out_;
   std::vector<uint64_t> unmeasured_;
   std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> images_;  // the stems of the folder's images
   std::unordered_set<std::string> used_;
 };
 

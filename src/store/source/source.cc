@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "io/ascii.h"
+#include "io/file_system.h"
 #include "store/format/schema_codec.h"
 
 namespace forebay::store {
@@ -124,7 +125,8 @@ Result<Listing> list_source(const io::Origin& origin, const std::string& source)
 }
 
 Status advise(const io::Origin& origin, const std::string& path, const Status& error) {
-  if (error.code() != Code::kIo || origin.is_remote(path)) return error;
+  const bool is_advised = error.message().ends_with(io::kFewDescriptors);
+  if (error.code() != Code::kIo || is_advised || origin.is_remote(path)) return error;
   return {Code::kIo, error.message() + "; make it readable (chmod), or leave it out of the source"};
 }
 
