@@ -278,7 +278,12 @@ class AugMix(Step):
 
 @dataclass(frozen=True)
 class RandomApply(Step):
-    """All of some steps and flips in turn, with probability `p`, or none of them."""
+    """All of some steps and flips in turn, or none of them.
+
+    Args:
+        transforms: Steps and flips.
+        p: The probability of all of them, from 0 to 1.
+    """
 
     transforms: Sequence[Transform]
     p: float = 0.5
@@ -300,6 +305,10 @@ class RandomChoice(Step):
 
 @dataclass(frozen=True)
 class RandomOrder(Step):
-    """Some steps and flips, in a random order."""
+    """Some steps and flips, in a random order.
+
+    Args:
+        transforms: Steps and flips.
+    """
 
     transforms: Sequence[Transform]

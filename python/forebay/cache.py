@@ -34,10 +34,10 @@ class Cache:
 
     What is held stays until the job ends: in a shuffled epoch every byte is needed once, so that
     nothing better can be done than to keep what is there. Only of crops, what the next epoch does
-    not need makes room for what it needs. Nothing is left when the last process ends. When all were
-    killed, or the last of a launcher's job ended by an exception, the next one that names the
-    folder removes what they left on the disk, unless it is of the same job, which the launcher
-    started again.
+    not need makes room for what it needs. Without `keep`, nothing is left when the last process
+    ends. When all were killed, or the last of a launcher's job ended by an exception, the next one
+    that names the folder removes what they left on the disk, unless it is of the same job, which
+    the launcher started again.
 
     Machines of a job hold one cache together: each piece of a file is held by one of them, which
     serves it to the others. They meet through the store of torch.distributed or of torchrun, so

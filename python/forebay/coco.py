@@ -24,7 +24,7 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
     Raises:
         ValueError: The file has no such annotations; the message says which one is wrong, and how.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(os.path.expanduser(path), encoding="utf-8") as file:
         try:
             found = json.load(file)
         except (ValueError, RecursionError) as error:

@@ -105,7 +105,7 @@ class Dataset:
         # The path must hold when the program goes to another folder. abspath() would not follow
         # links before "..".
         if name and "://" not in name:
-            name = os.path.join(os.getcwd(), name)
+            name = os.path.join(os.getcwd(), os.path.expanduser(name))
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # What a copy in another process is opened with; it may work in another folder.
         self._storage_options, self._index_cache = dict(pairs) or None, folder or None

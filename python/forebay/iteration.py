@@ -34,6 +34,7 @@ class Batches(Iterator[Any]):
         monitor: Counts the loop's waits.
         cache: What the progress bar tells of, too; None: nothing.
         timeout: Seconds that the loop waits for a batch; 0: without limit.
+        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Batches(Iterator[Any]):
         monitor: Monitor,
         cache: Cache | None,
         timeout: float,
+        length: Callable[[], int],
     ) -> None:
+        self._length = length
         self._epoch = epoch
         self._make_source = source
         self._take = take
@@ -70,6 +73,10 @@ class Batches(Iterator[Any]):
 
     def __iter__(self) -> "Batches":
         return self
+
+    def __len__(self) -> int:
+        """Batches of the whole epoch, like DataLoader's iterators."""
+        return self._length()
 
     def __next__(self) -> Any:
         """The next batch.

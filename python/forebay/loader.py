@@ -21,13 +21,14 @@ from forebay.iteration import Batches, progress_bar
 from forebay.locks import ProcessLock
 from forebay.mixing import Mixing
 from forebay.monitor import Monitor
-from forebay.options import NOT_COPIED, Options, check
+from forebay.options import NOT_COPIED, check
 from forebay.place import Place, Stand
 from forebay.prep import Prep, side_figures
+from forebay.shown import Shown
 from forebay.transform_kinds import Transforms
 
 
-class Loader:
+class Loader(Shown):
     """Batches of images, decoded, cropped and normalised by threads, without Python.
 
     Packed datasets are faster than folders in place: only what a crop needs is decoded, and
@@ -216,9 +217,7 @@ class Loader:
         for message in (options := check(arguments)).told:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(NOT_COPIED), "seed": options.seed}
-        self._show(options)
-        self.generator, self.collate_fn = generator, collate_fn
-        self.batch_transform = batch_transform
+        self._show(options, arguments)
         self._assemble = Assembler(options)
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
@@ -231,15 +230,6 @@ class Loader:
         self._running: Epoch | None = None  # what the last iter() began, until something ends it
         self._feed = self._source.open()
         self._names = {"_names", *self.__dict__}  # attributes that a copy makes for itself
-
-    def _show(self, options: Options) -> None:
-        """Sets the attributes that DataLoader has too, as they are after the checks."""
-        self.dataset, self.batch_size = options.dataset, options.batch_size
-        self.shuffle, self.timeout = options.shuffle, options.timeout
-        self.sampler, self.batch_sampler = options.sampler, options.batch_sampler
-        self.drop_last, self.even_batches = options.drop_last, options.even_batches
-        self.num_workers, self.prefetch_factor = options.num_workers, options.prefetch_factor
-        self.pin_memory, self.device, self.seed = options.pin_memory, options.device, options.seed
 
     @property
     def rank(self) -> int:
@@ -256,7 +246,7 @@ class Loader:
         self._follow_world()
         return len(self._source)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Batches:
         self._follow_world()
         with self._lock.here():
             place = self._place
@@ -280,6 +270,7 @@ class Loader:
             monitor=self._monitor,
             cache=self.dataset.cache,
             timeout=self.timeout,
+            length=partial(len, self),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -21,7 +21,8 @@ class Prep:
             enough ahead. "mte": a part at the epoch's end, which the loop gets after all others.
             "wrr": from the epoch's end on, and the loop gets each as soon as it is there.
         order: "epoch": batches come in the epoch's order. "any": in any order, each once in its
-            epoch. "mte" and "wrr" need "any". None: what the policy needs.
+            epoch, which a job of several processes cannot have. "mte" and "wrr" need "any". None:
+            what the policy needs.
 
     Raises:
         ValueError: No near side is given, or policy and order do not fit.

@@ -83,7 +83,11 @@ class Resize(Transform):
 
 @dataclass(frozen=True)
 class CenterCrop(Transform):
-    """Cuts out the image's middle; an image that is smaller lies in the middle of black pixels."""
+    """Cuts out the image's middle; an image that is smaller lies in the middle of black pixels.
+
+    Args:
+        size: The sample's side in pixels, or (height, width).
+    """
 
     size: Size
 

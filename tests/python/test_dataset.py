@@ -154,3 +154,8 @@ def test_decoded_pixels_outlive_their_decoder(images: dict[str, bytes]):
     pixels[0, 0] = 7  # the pixels belong to the caller alone
     with pytest.raises(ValueError, match="threads is 0"):
         forebay.decode([file], threads=0)
+
+
+def test_a_path_may_begin_with_the_home_folder(packed: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(packed.parent))
+    assert forebay.Dataset(f"~/{packed.name}").path == str(packed)

@@ -329,6 +329,19 @@ def test_a_dictionary_of_dataloaders_arguments_works(packed: Path):
     indexes(packed, prefetch_factor=None)  # DataLoader's default
 
 
+def test_attributes_are_dataloaders(packed: Path):
+    theirs, ours = DataLoader(Indexes(), 8, drop_last=True), indexes(packed, 8, drop_last=True)
+    for name in ("batch_size", "drop_last", "timeout", "persistent_workers", "in_order"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert ours.worker_init_fn is ours.multiprocessing_context is None
+    assert len(iter(ours)) == len(iter(theirs)) == 8
+    for name in ("batch_size", "drop_last", "transform", "shuffle"):
+        with pytest.raises(ValueError, match=f"Loader: {name} cannot be set on a loader that is"):
+            setattr(ours, name, 4)
+    ours.mine = 4  # type: ignore[attr-defined]
+    assert len(next(iter(ours))[0]) == 8
+
+
 def test_random_samplers_of_pytorch(packed: Path):
     for sampler in (RandomSampler(range(70)), BatchSampler(RandomSampler(range(70)), 9, False)):
         name = "batch_sampler" if isinstance(sampler, BatchSampler) else "sampler"
