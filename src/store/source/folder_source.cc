@@ -125,8 +125,9 @@ class FolderLister {
   // names masks.
   bool is_mask(std::string_view name) const {
     return std::ranges::any_of(kMaskFields, [&](std::string_view field) {
-      return name.ends_with(fmt::format(".{}", field)) &&
-             images_.contains(std::string(name.substr(0, name.size() - field.size() - 1)));
+      if (!name.ends_with(field) || name.size() == field.size()) return false;
+      const std::string_view before = name.substr(0, name.size() - field.size());
+      return before.ends_with('.') && images_.contains(std::string(before, 0, before.size() - 1));
     });
   }
 
