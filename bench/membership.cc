@@ -15,7 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cache/extent_list.h"
+#include "cache/held/extent_list.h"
 #include "cache/testing/membership_network.h"
 #include "lib/clock.h"
 #include "lib/machine.h"

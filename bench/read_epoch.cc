@@ -122,7 +122,7 @@ Outcome read_tree(std::vector<std::string> files, int threads, uint64_t epoch) {
   return {files.size(), bytes, static_cast<double>(io::monotonic_ns() - start) * 1e-9};
 }
 
-// Reads like feed/reading.cc.
+// Reads like feed/read/reading.cc.
 void read_chunk(const store::Dataset& dataset, uint32_t number, bool cached,
                 std::span<uint8_t> out) {
   constexpr size_t kStep = 8u << 20;

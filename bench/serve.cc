@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "cache/cached_origin.h"
-#include "cache/file_name.h"
+#include "cache/peers/file_name.h"
 #include "io/file_system.h"
 #include "io/serve/job_certificate.h"
 #include "lib/files.h"

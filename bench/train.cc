@@ -20,9 +20,9 @@
 
 #include "io/file_system.h"
 #include "lib/machine.h"
-#include "train/classes.h"
-#include "train/device.h"
-#include "train/stage_options.h"
+#include "train/model/device.h"
+#include "train/run/classes.h"
+#include "train/run/stage_options.h"
 
 namespace {
 

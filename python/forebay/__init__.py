@@ -5,15 +5,15 @@ PyTorch is not needed to import this; with it, batches are tensors, else NumPy a
 
 from forebay import transforms
 from forebay._core import DataError, StoredFile
-from forebay.batch_decoding import BatchDecoder, DecodedBatch
-from forebay.cache import Cache
-from forebay.concatenation import concat
-from forebay.dataset import Dataset
-from forebay.decoding import decode
-from forebay.loader import Loader
-from forebay.monitor import BottleneckWarning
-from forebay.prep import Prep
-from forebay.showing import show
+from forebay.data.cache import Cache
+from forebay.data.concatenation import concat
+from forebay.data.dataset import Dataset
+from forebay.data.decoding import decode
+from forebay.loading.batch_decoding import BatchDecoder, DecodedBatch
+from forebay.loading.loader import Loader
+from forebay.loading.monitor import BottleneckWarning
+from forebay.loading.prep import Prep
+from forebay.preview.sheet import show
 
 __all__ = [
     "BatchDecoder",

@@ -25,9 +25,9 @@ import numpy as np
 
 from forebay import _core
 from forebay import transforms as T
-from forebay.dataset import Dataset
-from forebay.loader import Loader
-from forebay.storage import add_storage_option
+from forebay.data.dataset import Dataset
+from forebay.data.storage import add_storage_option
+from forebay.loading.loader import Loader
 
 _SAMPLES_MAX = 1000
 _BYTES_MAX = 500_000_000

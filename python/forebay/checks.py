@@ -2,6 +2,7 @@
 
 import math
 import operator
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -55,3 +56,12 @@ def seconds(name: str, value: Any) -> float:
     if not is_number or not 0 <= float(value) < math.inf:
         raise ValueError(f"{name} is {value!r}, but must be a number of seconds, at least 0")
     return float(value)
+
+
+def warn_of_former_name(former: str, present: str) -> None:
+    """Warns whoever called the caller by its former name, which goes with the next version."""
+    warnings.warn(
+        f"{former} is called {present} now; the former name goes with version 0.2",
+        DeprecationWarning,
+        stacklevel=3,
+    )

@@ -4,7 +4,7 @@
 #include "cache/member_list.h"
 #include "commands.h"
 #include "io/file_system.h"
-#include "prep/near_side.h"
+#include "prep/server/prep_server.h"
 #include "progress.h"
 #include "secret_file.h"
 #include "serving.h"
@@ -22,7 +22,7 @@ struct Args {
   bool serve = false;
   std::string listen = "127.0.0.1:7311";
   std::string secret_file;
-  prep::NearSideOptions options;
+  prep::PrepServerOptions options;
   StorageArguments storage;
 };
 
@@ -42,13 +42,13 @@ Status serve(Args args) {
                    store::open_dataset(origin, args.dataset,
                                        {.kept = io::kept_files(""), .loads_locations = false}));
   const uint64_t samples = dataset->sample_count();
-  ASSIGN_OR_RETURN(const auto side, prep::NearSide::serve(dataset, args.options));
+  ASSIGN_OR_RETURN(const auto server, prep::PrepServer::serve(dataset, args.options));
   std::cout << fmt::format("{}: {} samples\nserving at {}://{}\n", args.dataset, samples,
                            args.options.secret.empty() ? "http" : "https",
-                           cache::place_of(place->host, side->port()))
+                           cache::place_of(place->host, server->port()))
             << std::flush;
   wait_for_stop(flag);
-  const prep::NearSideStats stats = side->stats();
+  const prep::PrepServerStats stats = server->stats();
   if (!stats.trouble.empty()) {
     std::cerr << fmt::format("some batches were sent, because files could not be written: {}\n",
                              stats.trouble);

@@ -106,7 +106,7 @@ int run(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "bench") == 0)
     return run_python("forebay.bench", argc, argv);
   if (argc > 1 && std::strcmp(argv[1], "show") == 0)
-    return run_python("forebay.show_command", argc, argv);
+    return run_python("forebay.preview", argc, argv);
   CLI::App app("Forebay prepares image datasets for training and trains on them.");
   app.require_subcommand(1);
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);

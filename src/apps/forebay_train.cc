@@ -1,5 +1,5 @@
-// forebay-train: a separate program because it needs libtorch (HACKING.md). train/job.h says what
-// it does.
+// forebay-train: a separate program because it needs libtorch (HACKING.md). train/run/job.h says
+// what it does.
 #include "train_command.h"
 
 int main(int argc, char** argv) { return forebay::apps::train_command(argc, argv, nullptr); }

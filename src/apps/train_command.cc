@@ -14,7 +14,7 @@
 #include "io/machine.h"
 #include "secret_file.h"
 #include "storage_options.h"
-#include "train/job.h"
+#include "train/run/job.h"
 
 namespace {
 
@@ -176,7 +176,7 @@ void catch_interrupt() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-base::Result<io::Secret> secret_of_near_sides(const std::string& file) {
+base::Result<io::Secret> secret_of_prep_servers(const std::string& file) {
   const char* const given = std::getenv("FOREBAY_PREP_SECRET");
   if (file.empty()) return io::Secret(given == nullptr ? "" : given);
   auto secret = read_secret(file);
@@ -211,18 +211,19 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
   app.add_option("--sync", strategy,
                  "Train in all processes that torchrun started, each on --batch samples in a step, "
                  "and exchange by this strategy: auto, allreduce, ako, pairs or local");
-  app.add_option("--prep", job.prep.sides,
-                 "Near sides, which prepare a share of the batches: https://HOST:PORT of "
+  app.add_option("--prep", job.prep.servers,
+                 "Prep servers, which prepare a share of the batches: https://HOST:PORT of "
                  "`forebay prep`, also several")
       ->type_name("URL");
   std::string policy = "interleave";
-  app.add_option("--prep-policy", policy,
-                 "Which batches near sides prepare: interleave (the default), or mte or wrr, which "
-                 "change the order of the batches in an epoch")
+  app.add_option(
+         "--prep-policy", policy,
+         "Which batches prep servers prepare: interleave (the default), or mte or wrr, which "
+         "change the order of the batches in an epoch")
       ->check(CLI::IsMember({"interleave", "mte", "wrr"}));
   std::string secret_file;
   app.add_option("--prep-secret-file", secret_file,
-                 "A file with the near sides' secret (else FOREBAY_PREP_SECRET is it)");
+                 "A file with the prep servers' secret (else FOREBAY_PREP_SECRET is it)");
   StorageArguments storage;
   add_storage_option(app, &storage);
   try {
@@ -237,7 +238,7 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
                "forebay: train: --sync needs `forebay train`, which starts Python for it\n");
     return kExitWrongUsage;
   }
-  const auto secret = secret_of_near_sides(secret_file);
+  const auto secret = secret_of_prep_servers(secret_file);
   if (!secret) {
     fmt::print(stderr, "forebay: train: {}\n", secret.error().message());
     return kExitFailed;

@@ -1,7 +1,7 @@
 // The command line of forebay-train, which trains an image classifier on packed datasets.
 #pragma once
 
-#include "train/together.h"
+#include "train/run/together.h"
 
 namespace forebay::apps {
 

@@ -128,13 +128,13 @@ inline constexpr uint64_t kDrawnForMax = (1ull << 48) - 1;
 inline constexpr uint32_t kLanesMax = 1u << 16;
 inline constexpr uint64_t kGroupBytesMax = 1ull << 42;  // chunks shuffled together in a lane
 
-// Jobs of near sides, and the batches that they prepare
+// Jobs of prep servers, and the batches that they prepare
 inline constexpr size_t kJobBytesMax = 1u << 20;
 inline constexpr int kJobStepDepthMax = 16;             // lists of steps in lists of steps
 inline constexpr size_t kJobStepsMax = 10'000;          // in all lists
 inline constexpr uint64_t kJobDrawsMax = 1'000'000;     // of steps, for one sample
 inline constexpr size_t kJobSelectionsMax = 16;         // of selections
-inline constexpr uint32_t kKeptStepsMax = 1u << 16;     // finished steps that a near side keeps
+inline constexpr uint32_t kKeptStepsMax = 1u << 16;     // finished steps that a prep server keeps
 inline constexpr size_t kBadReasonBytesMax = 4u << 10;  // why a sample was bad
 
 // Training

@@ -8,10 +8,10 @@
 #include "bind/arrays.h"
 #include "bind/dataset.h"
 #include "bind/in_its_process.h"
+#include "feed/read/traffic_since.h"
 #include "feed/starting.h"
-#include "feed/traffic_since.h"
 #include "io/machine.h"
-#include "prep/two_ended_feed.h"
+#include "prep/host/assisted_feed.h"
 
 namespace forebay::bind {
 namespace {
@@ -207,10 +207,10 @@ class Feed {
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
   feed::FeedStats stats() const { return feed().stats(); }
-  // What near sides did; nothing where there are none.
+  // What prep servers did; nothing where there are none.
   std::optional<prep::PrepStats> prep_stats() const {
-    if (two_ended_ == nullptr) return std::nullopt;
-    return two_ended_->prep_stats();
+    if (assisted_ == nullptr) return std::nullopt;
+    return assisted_->prep_stats();
   }
   void start_trace() { feed().trace().start(); }
   std::string stop_trace() {
@@ -253,12 +253,12 @@ class Feed {
     if (!with) {
       return std::make_unique<feed::SharedFeed>(unwrap(feed::Feed::open(dataset.opened, options)));
     }
-    auto feed = unwrap(prep::TwoEndedFeed::open(dataset.opened, options, *with));
-    two_ended_ = feed.get();
+    auto feed = unwrap(prep::AssistedFeed::open(dataset.opened, options, *with));
+    assisted_ = feed.get();
     return std::make_unique<feed::SharedFeed>(std::move(feed));
   }
 
-  const prep::TwoEndedFeed* two_ended_ = nullptr;  // owned by feed_
+  const prep::AssistedFeed* assisted_ = nullptr;  // owned by feed_
   InItsProcess<std::unique_ptr<feed::SharedFeed>> feed_;
   image::TensorOptions tensor_;
   Where where_;
@@ -413,7 +413,7 @@ void bind_feed(nb::module_& m) {
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
            "Waits for the next batch for at most this time; returns whether it is there.")
       .def("stats", &Feed::stats)
-      .def("prep_stats", &Feed::prep_stats, "What near sides did; None without any.")
+      .def("prep_stats", &Feed::prep_stats, "What prep servers did; None without any.")
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace,
            "Returns what was done since start_trace(), as JSON that Perfetto opens.")

@@ -1,7 +1,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "bind/arrays.h"
-#include "feed/order_source.h"
+#include "feed/order/order_source.h"
 
 namespace forebay::bind {
 namespace {

@@ -1,4 +1,4 @@
-#include "feed/targets.h"
+#include "feed/batch/targets.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -66,7 +66,7 @@ Array<int32_t> corners(const Given<double>& numbers) {
 }  // namespace
 
 void bind_targets(nb::module_& m) {
-  nb::class_<feed::Outlines>(m, "Outlines", "Outlines of objects (feed/targets.h).")
+  nb::class_<feed::Outlines>(m, "Outlines", "Outlines of objects (feed/batch/targets.h).")
       .def(
           "__init__",
           [](feed::Outlines* self, const Given<uint64_t>& first_part,
@@ -76,7 +76,7 @@ void bind_targets(nb::module_& m) {
           },
           nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"));
   static_cast<void>(nb::class_<feed::Targets>(
-      m, "Targets", "What moves with the images of a dataset (feed/targets.h)."));
+      m, "Targets", "What moves with the images of a dataset (feed/batch/targets.h)."));
   m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
         nb::arg("points"), nb::arg("outlines").none(), nb::arg("sizes"), nb::arg("maps").none(),
         nb::arg("map_of"));

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 #include "cache/cache.h"
-#include "cache/pieces.h"
+#include "cache/peers/pieces.h"
 
 namespace forebay::cache {
 

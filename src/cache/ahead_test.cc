@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "cache/cached_origin.h"
-#include "cache/file_name.h"
+#include "cache/peers/file_name.h"
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
 #include "io/memory.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "cache/file_name.h"
-#include "cache/joint.h"
-#include "cache/pieces.h"
+#include "cache/peers/file_name.h"
+#include "cache/peers/joint.h"
+#include "cache/peers/pieces.h"
 #include "io/clock.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"

@@ -1,6 +1,6 @@
 #include "cache/cached_origin.h"
 
-#include "cache/file_name.h"
+#include "cache/peers/file_name.h"
 #include "io/machine.h"
 
 namespace forebay::cache {

@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/random.h"
-#include "cache/store.h"
+#include "cache/held/held_ranges.h"
 
 namespace forebay::cache {
 namespace {
@@ -142,7 +142,7 @@ Span whole_blocks(const Span& span) {
 }
 
 // What a feed says of a span that it reads where the next epoch needs another one
-// (feed/needed_next.h): where the bytes that are needed soon begin and end.
+// (feed/read/needed_next.h): where the bytes that are needed soon begin and end.
 Span soon_of(const Span& read, const Span& needed) {
   const Span blocks = whole_blocks(needed);
   const uint64_t begin = std::clamp(blocks.first, read.first, read.second);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
-#include "cache/file_name.h"
+#include "cache/peers/file_name.h"
 #include "io/machine.h"
 
 namespace forebay::cache {

@@ -12,10 +12,10 @@
 #include "base/crew.h"
 #include "base/mutex.h"
 #include "base/queue.h"
-#include "cache/cached_file.h"
-#include "cache/others.h"
+#include "cache/held/held_ranges.h"
+#include "cache/peers/cached_file.h"
+#include "cache/peers/others.h"
 #include "cache/sources.h"
-#include "cache/store.h"
 #include "io/serve/range_server.h"
 
 namespace forebay::cache {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/mutex.h"
-#include "feed/bad_list.h"
-#include "feed/pipeline.h"
-#include "feed/pipeline_memory.h"
-#include "feed/steps_over.h"
-#include "feed/traffic_since.h"
+#include "feed/batch/bad_list.h"
+#include "feed/batch/steps_over.h"
+#include "feed/make/pipeline.h"
+#include "feed/make/pipeline_memory.h"
+#include "feed/read/traffic_since.h"
 #include "io/machine.h"
 
 namespace forebay::feed {

@@ -7,11 +7,11 @@
 #include <stop_token>
 #include <utility>
 
-#include "feed/batch.h"
-#include "feed/options.h"
-#include "feed/state.h"
-#include "feed/stats.h"
-#include "feed/trace.h"
+#include "feed/batch/batch.h"
+#include "feed/batch/options.h"
+#include "feed/batch/state.h"
+#include "feed/batch/stats.h"
+#include "feed/batch/trace.h"
 #include "io/clock.h"
 #include "store/dataset.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "feed/feed.h"
-#include "feed/share_gpu.h"
+#include "feed/make/share_gpu.h"
 #include "feed/testing/fake_dataset.h"
 #include "feed/testing/feed_fixture.h"
 #include "io/memory.h"

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <set>
 
-#include "feed/state.h"
-#include "feed/steps_over.h"
+#include "feed/batch/state.h"
+#include "feed/batch/steps_over.h"
 #include "feed/testing/feed_fixture.h"
 
 namespace forebay::feed {

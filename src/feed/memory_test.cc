@@ -5,7 +5,7 @@
 #include <deque>
 #include <thread>
 
-#include "feed/batch_pool.h"
+#include "feed/make/batch_pool.h"
 #include "feed/testing/feed_fixture.h"
 #include "image/codec/decode.h"
 

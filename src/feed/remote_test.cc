@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "feed/plan.h"
+#include "feed/read/plan.h"
 #include "feed/testing/remote_fixture.h"
 #include "store/view.h"
 

@@ -3,8 +3,8 @@
 #include <deque>
 #include <new>
 
-#include "feed/pipeline.h"
-#include "feed/pipeline_memory.h"
+#include "feed/make/pipeline.h"
+#include "feed/make/pipeline_memory.h"
 
 namespace forebay::feed {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "feed/options.h"
-#include "feed/prepared.h"
+#include "feed/batch/options.h"
+#include "feed/batch/prepared.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {

@@ -1,11 +1,11 @@
 // deps: forebay_cache
 // Decodes any bytes as a datagram of the membership. The result must be an error, or a message that
 // encodes to the same bytes and that a machine can take.
-#include "cache/membership_message.h"
+#include "cache/members/membership_message.h"
 
 #include <algorithm>
 
-#include "cache/membership.h"
+#include "cache/members/membership.h"
 
 using namespace forebay;
 

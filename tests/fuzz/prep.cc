@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/checksum.h"
-#include "prep/batch_header.h"
-#include "prep/job.h"
+#include "prep/wire/batch_header.h"
+#include "prep/wire/job.h"
 
 using namespace forebay;
 

@@ -21,7 +21,7 @@ from torchvision.transforms.v2.functional import _geometry as geometry
 import forebay
 from forebay import _core
 from forebay import transforms as T
-from forebay.core_steps import to_step
+from forebay.transforms.core.steps import to_step
 from peer_torchvision import v1, v2
 from torchvision_again import again
 

@@ -19,9 +19,9 @@ from PIL import Image
 
 import forebay
 from forebay import _core
-from forebay import batch_decoding as batch_module
-from forebay import decoding as decoding_module
 from forebay import transforms as T
+from forebay.data import decoding as decoding_module
+from forebay.loading import batch_decoding as batch_module
 
 _PLACES = [
     "cpu",

@@ -18,10 +18,10 @@ import torch
 import forebay
 from conftest import pack
 from forebay import transforms as T
-from forebay.ahead import Ahead, Deadline, Ready
-from forebay.epoch import Epoch
-from forebay.mixing import CutMix, MixUp, mix
-from forebay.place import Stand
+from forebay.loading.epoch import Epoch
+from forebay.loading.position import Stand
+from forebay.loading.prefetch import Ahead, Deadline, Ready
+from forebay.transforms.mixing import CutMix, MixUp, mix
 
 
 def test_fields_are_what_was_asked_for(packed: Path):

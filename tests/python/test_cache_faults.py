@@ -448,12 +448,12 @@ def test_another_user_can_neither_share_nor_read_a_folder(web: str, tmp_path: Pa
 # Opens two machines of a job again and again in one process, reads, and closes them.
 ROUNDS = """
 import gc, json, os, sys
-import forebay, forebay.cache, forebay.meeting
+import forebay, forebay.data.cache, forebay.data.cache_rendezvous
 from places import epoch
 url, folder, secret = sys.argv[1:]
 def machine(name):
-    own = forebay.meeting.Machine("127.0.0.1", secret)
-    return forebay.cache._copy((f"{folder}/{name}", 10**9, 10**5, False), own)
+    own = forebay.data.cache_rendezvous.Machine("127.0.0.1", secret)
+    return forebay.data.cache._copy((f"{folder}/{name}", 10**9, 10**5, False), own)
 def one_round():
     caches = [machine(name) for name in "ab"]
     members = [cache.core.machine for cache in caches]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import forebay
-from forebay import meeting
+from forebay.data import cache_rendezvous as meeting
 from places import Place, epoch, on_web
 from servers.nginx import Nginx
 

@@ -10,8 +10,8 @@ import torch
 
 import forebay
 from forebay import transforms as T
-from forebay.devices import Normalizing, _map, _tensors
-from forebay.mixing import MixUp
+from forebay.loading.mover import Normalizing, _map, _tensors
+from forebay.transforms.mixing import MixUp
 
 on_a_gpu = pytest.mark.skipif(
     not torch.cuda.is_available(),

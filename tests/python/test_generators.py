@@ -12,7 +12,7 @@ import torch
 
 import forebay
 from forebay import transforms as T
-from forebay.user_functions import Occasion, UserFunction
+from forebay.transforms.user_functions import Occasion, UserFunction
 
 CROP = T.RandomResizedCrop(8)
 

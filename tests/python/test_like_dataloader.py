@@ -15,8 +15,8 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 import forebay
-from forebay import compatibility
 from forebay import transforms as T
+from forebay.loading import compatibility
 
 
 def numbers(loader: Any) -> list[list[int]]:
@@ -225,7 +225,7 @@ class Endless:
 
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_a_sampler_may_have_no_end(packed: Path, in_batches: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("forebay.choosing._BLOCK_SAMPLES", 40)
+    monkeypatch.setattr("forebay.loading.samplers._BLOCK_SAMPLES", 40)
 
     def make() -> forebay.Loader:
         options: dict[str, Any] = {"sampler": Endless(), "batch_size": 8}
@@ -374,7 +374,7 @@ def test_batches_that_fail_at_the_end_are_over_with_the_epoch(packed: Path):
 
 
 def test_mixing_differs_in_each_block_of_a_sampler(packed: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("forebay.choosing._BLOCK_SAMPLES", 16)
+    monkeypatch.setattr("forebay.loading.samplers._BLOCK_SAMPLES", 16)
     targets = forebay.Dataset(packed).targets.tolist()
     pair = [targets.index(0), targets.index(1)]
     loader = forebay.Loader(

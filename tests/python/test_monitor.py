@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import forebay
-from forebay import monitor
 from forebay import transforms as T
+from forebay.loading import monitor
 
 BUSY = {
     "samples": 12000.0, "bytes_read": 1.2e9, "wait_seconds": 20.0, "core_wait_seconds": 19.0,

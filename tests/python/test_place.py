@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.choosing import Chosen
-from forebay.place import Place, Stand, beginning
+from forebay.loading.position import Place, Stand, beginning
+from forebay.loading.samplers import Chosen
 
 BAD = [{"sample": 7, "chunk": "c", "key": "k", "reason": "r"}]
 CHOSEN = Chosen(np.arange(4), np.arange(4, dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""Near sides: batches that `forebay prep` prepares elsewhere, and what may go wrong there."""
+"""Prep servers: batches that `forebay prep` prepares elsewhere, and what may go wrong there."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ from PIL import Image
 import forebay
 from conftest import IMAGES, pack, run_forebay
 from forebay import transforms
-from servers.near_side import NearSide
+from servers.prep_server import PrepServer
 
 BATCH = 4
 EPOCHS = 3
@@ -58,71 +58,71 @@ def batches(one: forebay.Loader, epochs: int = EPOCHS, pause: float = 0) -> list
 
 
 def batches_until(one: forebay.Loader, done: Callable[[dict[str, Any]], Any]) -> list[str]:
-    """All batches until what the first near side did is enough."""
+    """All batches until what the first prep server did is enough."""
     out = []
     end = time.monotonic() + SECONDS_MOST
     while time.monotonic() < end:
         out += batches(one, 1)
-        if done(one.near_sides()[0]):
+        if done(one.prep_servers()[0]):
             return out
-    raise AssertionError(one.near_sides())
+    raise AssertionError(one.prep_servers())
 
 
 def plain(dataset: Path | str, count: int, **options: Any) -> list[str]:
-    """The first `count` batches, prepared without a near side."""
+    """The first `count` batches, prepared without a prep server."""
     one = loader(dataset, **options)
     return batches(one, -(-count // len(one)))[:count]
 
 
 @contextmanager
-def near_side(dataset: Path | str, *options: str, **more: Any) -> Iterator[NearSide]:
-    """A near side for a test."""
-    side = NearSide(dataset, *options, **more)
+def prep_server(dataset: Path | str, *options: str, **more: Any) -> Iterator[PrepServer]:
+    """A prep server for a test."""
+    server = PrepServer(dataset, *options, **more)
     try:
-        yield side
+        yield server
     finally:
-        side.kill()
+        server.kill()
 
 
 @pytest.fixture(scope="module")
 def expected(packed: Path) -> list[str]:
-    """The batches without a near side."""
+    """The batches without a prep server."""
     return batches(loader(packed))
 
 
 def test_batches_are_the_same(packed: Path, folder: Path):
-    with near_side(packed) as side:
-        assert side.said == f"{packed}: {IMAGES} samples\n"
-        one = loader(packed, prep=side.url)
+    with prep_server(packed) as server:
+        assert server.said == f"{packed}: {IMAGES} samples\n"
+        one = loader(packed, prep=server.url)
         got = batches_until(one, lambda figures: figures["batches"] > 3)
         assert got == plain(packed, len(got))
-        (figures,) = one.near_sides()
-        assert figures["is_up"] and figures["trouble"] == "" and figures["name"] == side.url
+        (figures,) = one.prep_servers()
+        assert figures["is_up"] and figures["trouble"] == "" and figures["name"] == server.url
         assert figures["bytes"] > 3 * BATCH * 3 * 96 * 96 * 4 and figures["checked"] > 0
         one.close()
-        assert "batches were prepared" in side.stop()
-    assert loader(folder).near_sides() == []
+        assert "batches were prepared" in server.stop()
+    assert loader(folder).prep_servers() == []
 
 
-def test_several_near_sides(packed: Path, expected: list[str]):
-    with near_side(packed) as first, near_side(packed) as second:
+def test_several_prep_servers(packed: Path, expected: list[str]):
+    with prep_server(packed) as first, prep_server(packed) as second:
         one = loader(packed, prep=[first.url, second.url])
         assert batches(one) == expected
-        assert [side["is_up"] for side in one.near_sides()] == [True, True]
+        assert [server["is_up"] for server in one.prep_servers()] == [True, True]
 
 
 def test_each_rank_gets_its_own_batches(packed: Path):
-    with near_side(packed) as side:
+    with prep_server(packed) as server:
         for rank in range(2):
             share = {"rank": rank, "world_size": 2}
-            got = batches_until(loader(packed, prep=side.url, **share), lambda of: of["batches"])
+            got = batches_until(loader(packed, prep=server.url, **share), lambda of: of["batches"])
             assert got == plain(packed, len(got), **share)
 
 
 def test_data_in_place_and_stored_order(folder: Path):
     options = {"shuffle": False, "transform": [*TRANSFORM[:2], transforms.Normalize()]}
-    with near_side(folder) as side:
-        got = batches_until(loader(folder, prep=side.url, **options), lambda of: of["batches"])
+    with prep_server(folder) as server:
+        got = batches_until(loader(folder, prep=server.url, **options), lambda of: of["batches"])
         assert got == plain(folder, len(got), **options)
 
 
@@ -131,8 +131,8 @@ def test_python_functions_run_on_the_host(packed: Path):
         return images * 2
 
     options = {"transform": [transforms.RandomResizedCrop(64), double]}
-    with near_side(packed) as side:
-        got = batches_until(loader(packed, prep=side.url, **options), lambda of: of["batches"])
+    with prep_server(packed) as server:
+        got = batches_until(loader(packed, prep=server.url, **options), lambda of: of["batches"])
         assert got == plain(packed, len(got), **options)
 
 
@@ -152,73 +152,73 @@ def test_bad_samples_are_replaced_and_listed(images: dict[str, bytes], tmp_path:
     with pytest.warns(UserWarning, match="cannot be used"):
         alone = loader(damaged)
         without = batches(alone, 2)
-    with near_side(damaged) as side, pytest.warns(UserWarning, match="cannot be used"):
-        one = loader(damaged, prep=side.url)
+    with prep_server(damaged) as server, pytest.warns(UserWarning, match="cannot be used"):
+        one = loader(damaged, prep=server.url)
         assert batches(one, 2) == without
         assert {b["sample"] for b in one.bad_samples} == {b["sample"] for b in alone.bad_samples}
 
 
 def test_a_state_resumes_with_and_without(packed: Path, expected: list[str]):
-    with near_side(packed) as side:
-        one = loader(packed, prep=side.url)
+    with prep_server(packed) as server:
+        one = loader(packed, prep=server.url)
         got = []
         for batch in one:
             got.append(digest(batch))
             if len(got) == 7:
                 break
         state = one.state_dict()
-        for other in (loader(packed), loader(packed, prep=side.url)):
+        for other in (loader(packed), loader(packed, prep=server.url)):
             other.load_state_dict(state)
             assert got + batches(other) == expected
 
 
 def test_a_copy_in_another_process_uses_it_too(packed: Path, expected: list[str]):
-    with near_side(packed) as side:
-        one = loader(packed, prep=forebay.Prep([side.url]))
+    with prep_server(packed) as server:
+        one = loader(packed, prep=forebay.Prep([server.url]))
         assert batches(pickle.loads(pickle.dumps(one))) == expected
 
 
-def test_a_near_side_may_die_and_come_back(packed: Path, expected: list[str]):
-    side = NearSide(packed)
+def test_a_prep_server_may_die_and_come_back(packed: Path, expected: list[str]):
+    server = PrepServer(packed)
     try:
-        one = loader(packed, prep=side.url)
+        one = loader(packed, prep=server.url)
         got = []
         for epoch in range(EPOCHS):
             for number, batch in enumerate(one):
                 got.append(digest(batch))
                 if number == 6 and epoch == 0:
-                    side.kill()
+                    server.kill()
                 if number == 3 and epoch == 1:
-                    side = NearSide(packed, port=side.port)
+                    server = PrepServer(packed, port=server.port)
         assert got == expected
     finally:
-        side.kill()
+        server.kill()
 
 
-def test_a_near_side_that_hangs_holds_nobody_up(packed: Path, expected: list[str]):
-    with near_side(packed) as side:
-        one = loader(packed, prep=side.url)
+def test_a_prep_server_that_hangs_holds_nobody_up(packed: Path, expected: list[str]):
+    with prep_server(packed) as server:
+        one = loader(packed, prep=server.url)
         got = []
         began = time.monotonic()
         for epoch in range(EPOCHS):
             for number, batch in enumerate(one):
                 got.append(digest(batch))
                 if number == 5 and epoch == 0:
-                    side.pause()
+                    server.pause()
                 if number == 5 and epoch == 1:
-                    side.go_on()
+                    server.go_on()
         assert got == expected
         assert time.monotonic() - began < 60  # far less than any limit of a connection
 
 
 def test_one_that_hangs_at_the_beginning_is_left_out(packed: Path, expected: list[str]):
-    with near_side(packed) as side:
-        side.pause()
-        one = loader(packed, prep=side.url)
+    with prep_server(packed) as server:
+        server.pause()
+        one = loader(packed, prep=server.url)
         began = time.monotonic()
         assert batches(one) == expected
         assert time.monotonic() - began < 40  # a connection that hangs is given up after 60 s
-        side.go_on()
+        server.go_on()
 
 
 def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):
@@ -226,17 +226,17 @@ def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):
         held.bind(("127.0.0.1", 0))
         one = loader(packed, prep=f"http://127.0.0.1:{held.getsockname()[1]}")
         assert batches(one) == expected
-        (figures,) = one.near_sides()
+        (figures,) = one.prep_servers()
         assert not figures["is_up"] and figures["trouble"] and figures["batches"] == 0
 
 
 POLICIES = [("interleave", "epoch"), ("interleave", "any"), ("mte", "any"), ("wrr", "any")]
 
 
-def with_policy(dataset: Path, way: tuple[str, str], *sides: NearSide) -> forebay.Loader:
-    """A loader whose near sides prepare batches by a policy."""
+def with_policy(dataset: Path, way: tuple[str, str], *servers: PrepServer) -> forebay.Loader:
+    """A loader whose prep servers prepare batches by a policy."""
     policy, order = way
-    urls = [side.url for side in sides]
+    urls = [server.url for server in servers]
     return loader(dataset, prep=forebay.Prep(urls, policy=policy, order=order))
 
 
@@ -248,7 +248,7 @@ def by_epoch(digests: list[str]) -> list[list[str]]:
 
 @pytest.mark.parametrize("way", POLICIES)
 def test_each_batch_comes_once_in_any_order(packed: Path, expected: list[str], way: Any):
-    with near_side(packed) as first, near_side(packed) as second:
+    with prep_server(packed) as first, prep_server(packed) as second:
         one = with_policy(packed, way, first, second)
         assert by_epoch(batches(one)) == by_epoch(expected)
         for number, _ in enumerate(one):  # left early
@@ -257,15 +257,15 @@ def test_each_batch_comes_once_in_any_order(packed: Path, expected: list[str], w
         assert one.epoch == EPOCHS
         rest = batches(one, 1)
         assert sorted(rest) == sorted(plain(packed, (EPOCHS + 2) * len(rest))[-len(rest) :])
-        figures = one.near_sides()
-        assert all(side["is_up"] for side in figures)
-        assert sum(side["batches"] + side["late"] for side in figures) > 0
+        figures = one.prep_servers()
+        assert all(server["is_up"] for server in figures)
+        assert sum(server["batches"] + server["late"] for server in figures) > 0
 
 
 @pytest.mark.parametrize("way", POLICIES)
 def test_a_state_in_any_order_resumes_everywhere(packed: Path, expected: list[str], way: Any):
-    with near_side(packed) as side:
-        one = with_policy(packed, way, side)
+    with prep_server(packed) as server:
+        one = with_policy(packed, way, server)
         got = batches(one, 1)
         each = len(got)
         for batch in one:
@@ -274,8 +274,8 @@ def test_a_state_in_any_order_resumes_everywhere(packed: Path, expected: list[st
                 break
         state = json.loads(json.dumps(one.state_dict()))
         assert ("over" in state) <= (way[1] == "any")
-        others = [loader(packed), loader(packed, prep=side.url)]
-        for other in (*others, *(with_policy(packed, to, side) for to in POLICIES)):
+        others = [loader(packed), loader(packed, prep=server.url)]
+        for other in (*others, *(with_policy(packed, to, server) for to in POLICIES)):
             other.load_state_dict(state)
             assert other.epoch == 1
             assert by_epoch(got + batches(other, EPOCHS - 1)) == by_epoch(expected)
@@ -305,21 +305,21 @@ def test_a_state_with_batches_before_their_turn(packed: Path):
 
 
 @pytest.mark.parametrize("way", POLICIES[1:])
-def test_a_near_side_dies_in_any_order(packed: Path, expected: list[str], way: Any):
-    side = NearSide(packed)
+def test_a_prep_server_dies_in_any_order(packed: Path, expected: list[str], way: Any):
+    server = PrepServer(packed)
     try:
-        one = with_policy(packed, way, side)
+        one = with_policy(packed, way, server)
         got = []
         for epoch in range(EPOCHS):
             for number, batch in enumerate(one):
                 got.append(digest(batch))
                 if number == 4 and epoch == 0:
-                    side.kill()
+                    server.kill()
                 if number == 3 and epoch == 1:
-                    side = NearSide(packed, port=side.port)
+                    server = PrepServer(packed, port=server.port)
         assert by_epoch(got) == by_epoch(expected)
     finally:
-        side.kill()
+        server.kill()
 
 
 def test_policies_and_orders_that_do_not_fit(packed: Path):
@@ -340,26 +340,26 @@ def test_policies_and_orders_that_do_not_fit(packed: Path):
 def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch: Any):
     secret = "a secret of the tests, long enough"
     (tmp_path / "secret").write_text(secret + "\n")
-    with near_side(packed, "--secret-file", str(tmp_path / "secret")) as side:
-        assert side.url.startswith("https://")
-        assert batches(loader(packed, prep=forebay.Prep(side.url, secret))) == expected
+    with prep_server(packed, "--secret-file", str(tmp_path / "secret")) as server:
+        assert server.url.startswith("https://")
+        assert batches(loader(packed, prep=forebay.Prep(server.url, secret))) == expected
         monkeypatch.setenv("FOREBAY_PREP_SECRET", secret)
-        got = batches_until(loader(packed, prep=side.url), lambda figures: figures["batches"])
+        got = batches_until(loader(packed, prep=server.url), lambda figures: figures["batches"])
         assert got == plain(packed, len(got))
-        one = loader(packed, prep=forebay.Prep(side.url, "another secret of the tests"))
+        one = loader(packed, prep=forebay.Prep(server.url, "another secret of the tests"))
         assert batches(one) == expected
-        assert not one.near_sides()[0]["is_up"]
+        assert not one.prep_servers()[0]["is_up"]
         with pytest.raises(ValueError, match="asks for a secret, and none is given"):
-            batches(loader(packed, prep=forebay.Prep(side.url, "")))
+            batches(loader(packed, prep=forebay.Prep(server.url, "")))
     shown = Path(f"/proc/{os.getpid()}/cmdline").read_text()
     assert secret not in shown
 
 
 def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
-    with near_side(photos) as side, pytest.raises(ValueError, match="another dataset"):
-        batches(loader(packed, prep=side.url))
+    with prep_server(photos) as server, pytest.raises(ValueError, match="another dataset"):
+        batches(loader(packed, prep=server.url))
     for place in ("storage:7311", "http://", "ftp://localhost:1", "http://localhost"):
-        with pytest.raises(ValueError, match="does not name a near side"):
+        with pytest.raises(ValueError, match="does not name a prep server"):
             loader(packed, prep=place)
     with pytest.raises(ValueError, match="https://"):
         loader(packed, prep="http://192.0.2.7:7311")
@@ -379,7 +379,7 @@ def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
 
 
 class LiarSide:
-    """A server between a loader and a near side, which changes what the latter sends."""
+    """A server between a loader and a prep server, which changes what the latter sends."""
 
     def __init__(self, to_port: int, change: Any) -> None:
         self._change = change
@@ -406,17 +406,17 @@ class LiarSide:
                 client.sendall(self._change(answer) if len(answer) > 20_000 else answer)
 
     @staticmethod
-    def _message(side: socket.socket) -> bytes:
+    def _message(server: socket.socket) -> bytes:
         got = b""
         while b"\r\n\r\n" not in got:
-            if not (more := side.recv(65536)):
+            if not (more := server.recv(65536)):
                 return b""
             got += more
         head, rest = got.split(b"\r\n\r\n", 1)
         lengths = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")]
         length = int(lengths[0].split(b": ")[1]) if lengths else 0
         while len(rest) < length:
-            rest += side.recv(1 << 20)
+            rest += server.recv(1 << 20)
         return head + b"\r\n\r\n" + rest
 
     def close(self) -> None:
@@ -431,18 +431,18 @@ def test_damaged_batches_are_not_used(packed: Path, where: int):
         changed[where] ^= 4
         return bytes(changed)
 
-    with near_side(packed) as side:
-        liar = LiarSide(side.port, damage)
+    with prep_server(packed) as server:
+        liar = LiarSide(server.port, damage)
         one = loader(packed, prep=liar.url)
         got = batches_until(one, lambda figures: "sends damaged" in figures["trouble"])
         assert got == plain(packed, len(got))
-        (figures,) = one.near_sides()
+        (figures,) = one.prep_servers()
         assert figures["batches"] == 0 and not figures["is_up"]
         liar.close()
 
 
 @pytest.mark.parametrize("way", POLICIES)
-def test_a_near_side_that_lies_is_not_used_any_more(
+def test_a_prep_server_that_lies_is_not_used_any_more(
     images: dict[str, bytes], tmp_path: Path, way: Any
 ):
     """One whose images differ says that it has the same dataset; checksums do not help then."""
@@ -461,16 +461,16 @@ def test_a_near_side_that_lies_is_not_used_any_more(
         at = content.find(b"\xff\xdb") + 10
         changed[at] = 1 + (changed[at] + 40) % 200
         (false / name).write_bytes(changed)
-    with near_side(false) as side:
+    with prep_server(false) as server:
         expected = plain(true, 50)
-        for _ in range(100):  # a near side that begins slowly may not be asked again
-            one = with_policy(true, way, side)
+        for _ in range(100):  # a prep server that begins slowly may not be asked again
+            one = with_policy(true, way, server)
             got = batches(one, 5)
             for at in range(0, 50, 10):
                 assert sorted(got[at : at + 10]) == sorted(expected[at : at + 10])
-            if "wrong batch" in one.near_sides()[0]["trouble"]:
+            if "wrong batch" in one.prep_servers()[0]["trouble"]:
                 break
-        (figures,) = one.near_sides()
+        (figures,) = one.prep_servers()
         assert not figures["is_up"]
         assert figures["batches"] == 0
 
@@ -489,33 +489,33 @@ def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
     secret = tmp_path / "secret"
     secret.write_text("a secret of at least so many letters")
     log = tmp_path / "log"
-    with near_side(packed, "--secret-file", str(secret)) as side:
-        with_prep = ["--prep", side.url, "--prep-secret-file", secret, "--log", log]
+    with prep_server(packed, "--secret-file", str(secret)) as server:
+        with_prep = ["--prep", server.url, "--prep-secret-file", secret, "--log", log]
         done = run_forebay(*words, "--out", tmp_path / "both", *with_prep)
         with_prep[-1] = tmp_path / "log of wrr"
         run_forebay(*words, "--out", tmp_path / "wrr", *with_prep, "--prep-policy", "wrr")
     weights = [tmp_path / name / "model.safetensors" for name in ("alone", "both")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-    assert "near sides: " in done.stderr and "1 of 1 there" in done.stderr
+    assert "prep servers: " in done.stderr and "1 of 1 there" in done.stderr
     summary = json.loads(log.read_text().splitlines()[-1])
-    (of_side,) = summary["prep"]["sides"]
-    assert of_side["name"] == side.url and of_side["is_up"] and of_side["trouble"] == ""
-    assert of_side["steps"] > 0
-    assert summary["prep"]["host_steps"] + of_side["steps"] == summary["steps"]
+    (of_server,) = summary["prep"]["servers"]
+    assert of_server["name"] == server.url and of_server["is_up"] and of_server["trouble"] == ""
+    assert of_server["steps"] > 0
+    assert summary["prep"]["host_steps"] + of_server["steps"] == summary["steps"]
     in_any_order = json.loads((tmp_path / "log of wrr").read_text().splitlines()[-1])
     assert in_any_order["steps"] == summary["steps"]
-    assert in_any_order["prep"]["sides"][0]["steps"] > 0
-    assert in_any_order["prep"]["near_at"] < 6 and in_any_order["prep"]["host_at"] < 6
+    assert in_any_order["prep"]["servers"][0]["steps"] > 0
+    assert in_any_order["prep"]["servers_at"] < 6 and in_any_order["prep"]["host_at"] < 6
     assert ", at step " in done.stderr and "(host: " in done.stderr
     assert 0 < summary["cpu_s"] < 1000 and summary["energy_j"] > 0
     tensors = summary["steps"] * 4 * 3 * 32 * 32 * 2  # bytes, of batches of 4; float32 has more
-    assert summary["memory_bytes"] > tensors + 2 * of_side["bytes"] > tensors
+    assert summary["memory_bytes"] > tensors + 2 * of_server["bytes"] > tensors
 
 
 def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
     words = ["train", packed, "--epochs", 1, "--batch", 8, "--width", 2]
     for more, said in (
-        (["--prep", "nowhere"], '"nowhere" does not name a near side'),
+        (["--prep", "nowhere"], '"nowhere" does not name a prep server'),
         (["--prep", "https://127.0.0.1:9"], "asks for a secret"),
         (["--prep", "https://127.0.0.1:9", "--prep-secret-file", tmp_path / "none"], "cannot open"),
     ):
@@ -525,16 +525,16 @@ def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
 def test_batches_come_as_files(packed: Path, tmp_path: Path):
     shared = tmp_path / "shared"
     shared.mkdir()
-    with near_side(packed, "--folder", str(shared)) as side:
-        one = loader(packed, prep=side.url)
+    with prep_server(packed, "--folder", str(shared)) as server:
+        one = loader(packed, prep=server.url)
         got = batches_until(one, lambda figures: figures["files"] > 3)
-        side.kill()  # its folder stays
+        server.kill()  # its folder stays
         assert got == plain(packed, len(got))
         (left,) = shared.iterdir()
         assert left.stat().st_mode & 0o777 == 0o700
-        with near_side(packed, "--folder", str(shared), port=side.port) as again:
+        with prep_server(packed, "--folder", str(shared), port=server.port) as again:
             assert not left.exists()
-            before = one.near_sides()[0]["files"]
+            before = one.prep_servers()[0]["files"]
             more = batches_until(one, lambda figures: figures["files"] > before + 3)
             assert got + more == plain(packed, len(got) + len(more))
             one.close()
@@ -571,10 +571,10 @@ def test_numbers_that_the_host_makes_of_bytes(
     if not given.pop("bytes", False):
         steps += [transforms.Normalize((0.1, 0.5, 0.9), (0.3, 0.01, 2.0))]
     given["transform"] = steps + given.pop("more", [])
-    with near_side(packed) as side:
-        one = loader(packed, prep=side.url, **given)
+    with prep_server(packed) as server:
+        one = loader(packed, prep=server.url, **given)
         got = batches_until(one, lambda figures: figures["batches"] >= 2)
-        (figures,) = one.near_sides()
+        (figures,) = one.prep_servers()
     assert got == plain(packed, len(got), **given)
     values = BATCH * 3 * (33 * 47 if form == "odd sizes" else 64 * 64)
     least = values * (4 if form == "erased" else 1)

@@ -1,4 +1,4 @@
-"""Near sides with samplers, weights, repeats and annotations: the host sends them the tables."""
+"""Prep servers with samplers, weights, repeats and annotations: the host sends them the tables."""
 
 import hashlib
 import itertools
@@ -16,10 +16,10 @@ from torch.utils.data import DistributedSampler, RandomSampler
 import forebay
 from conftest import IMAGES
 from forebay import transforms
-from servers.near_side import NearSide
+from servers.prep_server import PrepServer
 
 BATCH = 4
-# It takes long, so that a near side has time to help in epochs of a few batches.
+# It takes long, so that a prep server has time to help in epochs of a few batches.
 TRANSFORM = [transforms.RandomResizedCrop(256), transforms.AugMix()]
 
 
@@ -38,21 +38,21 @@ def batches(one: forebay.Loader, epochs: int) -> list[str]:
     return [digest(batch) for _ in range(epochs) for batch in one]
 
 
-def check_shared(dataset: Any, side: NearSide, make: Any, **options: Any) -> None:
-    """A near side must make some of the batches, and all must be those that come without it.
+def check_shared(dataset: Any, server: PrepServer, make: Any, **options: Any) -> None:
+    """A prep server must make some of the batches, and all must be those that come without it.
 
     Args:
         dataset: The loader's.
-        side: Prepares the same data.
+        server: Prepares the same data.
         make: Returns options that two loaders must not share.
         options: More of them.
     """
     given = {"transform": TRANSFORM, "num_workers": 1, "seed": 5, **options}
     plain = forebay.Loader(dataset, BATCH, **given, **make())
-    one = forebay.Loader(dataset, BATCH, **given, **make(), prep=side.url)
+    one = forebay.Loader(dataset, BATCH, **given, **make(), prep=server.url)
     for turn in itertools.count():
         assert batches(one, 1) == batches(plain, 1)
-        figures = one.near_sides()[0]
+        figures = one.prep_servers()[0]
         assert figures["trouble"] == ""
         if figures["batches"] > 3 and turn > 3:
             break
@@ -66,34 +66,34 @@ def sampler_of(dataset: Any) -> RandomSampler:
 
 
 def test_samplers_weights_and_repeats(packed: Path):
-    side = NearSide(packed)
+    server = PrepServer(packed)
     try:
         data: Any = forebay.Dataset(packed)
-        check_shared(packed, side, lambda: {"sampler": sampler_of(data)})
-        check_shared(packed, side, lambda: {"sampler": DistributedSampler(data, 1, 0)})
+        check_shared(packed, server, lambda: {"sampler": sampler_of(data)})
+        check_shared(packed, server, lambda: {"sampler": DistributedSampler(data, 1, 0)})
         weights = [float(number % 3) for number in range(IMAGES)]
-        check_shared(data.weighted(weights), side, dict, shuffle=True, samples_per_epoch=50)
-        check_shared(packed, side, dict, shuffle=True, repeats=3)
+        check_shared(data.weighted(weights), server, dict, shuffle=True, samples_per_epoch=50)
+        check_shared(packed, server, dict, shuffle=True, repeats=3)
     finally:
-        side.kill()
+        server.kill()
 
 
 def test_selections(packed: Path):
-    side = NearSide(packed)
+    server = PrepServer(packed)
     try:
         some = forebay.Dataset(packed).subset(list(range(60, 10, -1)))
-        check_shared(some, side, dict, shuffle=True)
+        check_shared(some, server, dict, shuffle=True)
         again = some.subset([*range(40), 3, 3]).weighted([1.0, *[2.0] * 41])
-        check_shared(again, side, dict, shuffle=True)
+        check_shared(again, server, dict, shuffle=True)
         both = forebay.concat([some, some])
         with pytest.raises(ValueError, match="another dataset"):
-            batches(forebay.Loader(both, BATCH, transform=TRANSFORM, prep=side.url), 1)
+            batches(forebay.Loader(both, BATCH, transform=TRANSFORM, prep=server.url), 1)
     finally:
-        side.kill()
+        server.kill()
 
 
 def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
-    side = NearSide(packed)
+    server = PrepServer(packed)
     try:
         data: Any = forebay.Dataset(packed)
         options: dict[str, Any] = {"transform": TRANSFORM, "num_workers": 1, "seed": 5}
@@ -101,16 +101,16 @@ def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
             data, BATCH, sampler=DistributedSampler(data, 1, 0), **options, **more
         )
         expected = batches(make(), 2)
-        first = make(prep=side.url)
+        first = make(prep=server.url)
         begun = list(itertools.islice(first, 5))
-        second = make(prep=side.url)
+        second = make(prep=server.url)
         second.load_state_dict(first.state_dict())
         assert [digest(batch) for batch in begun] + batches(second, 2) == expected
         third = make()
         third.load_state_dict(first.state_dict())
         assert batches(third, 2) == expected[5:]
     finally:
-        side.kill()
+        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay
         name = path.relative_to(folder).as_posix()
         images.append({"id": number, "file_name": name, "width": width, "height": height})
         for _ in range(number % 3):
-            left, top = (random.uniform(0, side / 2) for side in (width, height))
+            left, top = (random.uniform(0, server / 2) for server in (width, height))
             right, bottom = left + width / 3, top + height / 3
             annotations.append(
                 {
@@ -144,12 +144,12 @@ def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay
 
 
 def test_boxes_and_masks(annotated: forebay.Dataset, folder: Path):
-    side = NearSide(folder)
+    server = PrepServer(folder)
     try:
         fields = ["image", "boxes", "labels", "masks", "index"]
-        check_shared(annotated, side, dict, shuffle=True, fields=fields)
+        check_shared(annotated, server, dict, shuffle=True, fields=fields)
     finally:
-        side.kill()
+        server.kill()
 
 
 def test_weights_come_in_their_order(packed: Path):

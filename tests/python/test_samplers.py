@@ -317,7 +317,7 @@ def test_one_feed_and_its_threads_serve_all_epochs(
         return set(os.listdir("/proc/self/task"))
 
     monkeypatch.setattr(forebay._core, "Feed", counting)
-    monkeypatch.setattr(forebay.choosing, "_BLOCK_SAMPLES", 64)  # of a sampler without end
+    monkeypatch.setattr(forebay.loading.samplers, "_BLOCK_SAMPLES", 64)  # of a sampler without end
     options: dict[str, Any] = {"fields": ["index"], "num_workers": 3}
     if how == "batch_sampler":
         options |= {"dataset": packed, "batch_sampler": [[3, 4], [5], [69, 1, 2, 3]]}

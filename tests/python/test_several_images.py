@@ -21,8 +21,8 @@ import forebay
 from conftest import make_jpeg, run_forebay
 from forebay import _core
 from forebay import transforms as T
-from forebay.core_transforms import to_core
-from forebay.mixing import CutMix, MixUp
+from forebay.transforms.core.transform import to_core
+from forebay.transforms.mixing import CutMix, MixUp
 from peer_torchvision import v2
 from test_devices import on_a_gpu
 from torchvision_again import again
@@ -418,7 +418,7 @@ def test_what_makes_no_sense_is_named(place: Path, tmp_path: Path):
     dataset = pairs(place)
     with pytest.raises(ValueError, match="'right' comes with 'image'"):
         load(dataset, fields=["right", "label"], transform=None)
-    with pytest.raises(ValueError, match="prep: near sides cannot yet prepare further images"):
+    with pytest.raises(ValueError, match="prep: prep servers cannot yet prepare further images"):
         load(dataset, prep="http://127.0.0.1:1")
     with pytest.raises(ValueError, match="there is no 'depth'; there are .*'right'"):
         load(dataset, fields=["image", "depth"])

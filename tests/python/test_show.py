@@ -22,8 +22,8 @@ from PIL import Image
 
 import forebay
 from conftest import FOREBAY, make_jpeg, skip_without
-from forebay import show_command
 from forebay import transforms as T
+from forebay.preview import __main__ as show_command
 from peer_torchvision import v2
 from servers import browser as browsers
 from servers.browser import Browser

@@ -21,8 +21,8 @@ from torchvision import tv_tensors
 import forebay
 from forebay import _core
 from forebay import transforms as T
-from forebay.core_steps import to_step
-from forebay.core_transforms import to_core
+from forebay.transforms.core.steps import to_step
+from forebay.transforms.core.transform import to_core
 from peer_torchvision import v2
 from torchvision_again import again
 

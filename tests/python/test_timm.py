@@ -12,7 +12,7 @@ from timm.data import auto_augment as timm
 
 from forebay import _core
 from forebay import transforms as T
-from forebay.core_steps import to_step
+from forebay.transforms.core.steps import to_step
 
 # A test fails when the chance that two distributions are equal is lower. The seeds are fixed.
 CHANCE = 0.001
@@ -164,7 +164,7 @@ def test_auto_augments_policies_are_timms(config: str, monkeypatch: pytest.Monke
 
 def described(policy: Any) -> Any:
     """All operations of a policy with their numbers."""
-    from forebay.timm_policies import TimmOps, _parsed, from_timm
+    from forebay.transforms.timm_policies import TimmOps, _parsed, from_timm
 
     ops: TimmOps = _parsed(policy) if isinstance(policy, T.TimmAugment) else from_timm(policy)
     return ops

@@ -12,9 +12,9 @@ from PIL import Image
 from scipy import stats
 
 import forebay
-from forebay import mixing
 from forebay import transforms as T
-from forebay.core_transforms import to_core
+from forebay.transforms import mixing
+from forebay.transforms.core.transform import to_core
 from peer_torchvision import v1, v2
 
 SIZES = [(40, 50), (50, 40), (33, 97), (64, 64), (120, 31), (23, 24)]  # height, width

@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 import forebay
 from forebay import transforms as T
-from forebay.devices import Normalizing, _map
+from forebay.loading.mover import Normalizing, _map
 from test_targets import opened, place, same
 
 __all__ = ["place"]  # the fixture

@@ -30,7 +30,7 @@ _WRONG_USAGE = 2
 
 
 class Job:
-    """What a run asks of the job's other processes (src/train/together.h).
+    """What a run asks of the job's other processes (src/train/run/together.h).
 
     Args:
         strategy: None: what suits the links.

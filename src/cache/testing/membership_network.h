@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/membership.h"
+#include "cache/members/membership.h"
 #include "sim/simulator.h"
 
 namespace forebay::cache {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "feed/feed.h"
-#include "feed/order.h"
+#include "feed/order/order.h"
 #include "feed/testing/fake_dataset.h"
 
 namespace forebay::feed {

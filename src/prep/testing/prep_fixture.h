@@ -1,24 +1,24 @@
-// For tests: a host and near sides in one process, over loopback.
+// For tests: a host and prep servers in one process, over loopback.
 #pragma once
 
 #include <functional>
 
 #include "feed/testing/remote_fixture.h"
-#include "prep/near_side.h"
-#include "prep/two_ended_feed.h"
+#include "prep/host/assisted_feed.h"
+#include "prep/server/prep_server.h"
 
 namespace forebay::prep {
 
 class PrepTest : public feed::RemoteTest {
  protected:
-  static std::string url(const NearSide& side) {
-    return fmt::format("http://127.0.0.1:{}", side.port());
+  static std::string url(const PrepServer& server) {
+    return fmt::format("http://127.0.0.1:{}", server.port());
   }
-  static std::unique_ptr<NearSide> serve(const NearSideOptions& options = {}) {
-    return NearSide::serve(dataset(*fs_), options).value();
+  static std::unique_ptr<PrepServer> serve(const PrepServerOptions& options = {}) {
+    return PrepServer::serve(dataset(*fs_), options).value();
   }
-  static std::unique_ptr<TwoEndedFeed> open_with(const PrepOptions& prep) {
-    return TwoEndedFeed::open(dataset(*fs_), options(), prep).value();
+  static std::unique_ptr<AssistedFeed> open_with(const PrepOptions& prep) {
+    return AssistedFeed::open(dataset(*fs_), options(), prep).value();
   }
   static std::vector<feed::SeenBatch> epochs(feed::Feed& feed, uint64_t first, uint64_t end) {
     std::vector<feed::SeenBatch> out;
@@ -30,7 +30,7 @@ class PrepTest : public feed::RemoteTest {
     }
     return out;
   }
-  // Goes through epochs from the first one until the condition holds: how much of them near sides
+  // Goes through epochs from the first one until the condition holds: how much of them prep servers
   // make depends on how busy the machine is.
   static void go_on_until(feed::Feed& feed, uint64_t first, const std::function<bool()>& holds) {
     for (uint64_t epoch = first; !holds(); ++epoch) {
@@ -39,9 +39,9 @@ class PrepTest : public feed::RemoteTest {
       if (HasFailure()) return;
     }
   }
-  static uint64_t from_sides(const TwoEndedFeed& feed) {
+  static uint64_t from_servers(const AssistedFeed& feed) {
     uint64_t steps = 0;
-    for (const SideStats& side : feed.prep_stats().sides) steps += side.steps;
+    for (const ServerStats& server : feed.prep_stats().servers) steps += server.steps;
     return steps;
   }
 };

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "prep/job.h"
 #include "prep/testing/random_steps.h"
+#include "prep/wire/job.h"
 
 namespace forebay::prep {
 

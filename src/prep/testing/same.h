@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "prep/image_fields.h"
+#include "prep/wire/image_fields.h"
 
 namespace forebay::prep {
 
@@ -21,9 +21,11 @@ struct Same {
     } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
       return a == b;
     } else {
-      constexpr size_t kCount = kFields<T>.names.size();
+      constexpr size_t kCount = base::kFieldsOf<T>.names.size();
       const auto all = [&]<size_t... kAt>(std::index_sequence<kAt...>) {
-        return ((*this)(std::get<kAt>(tied<kCount>(a)), std::get<kAt>(tied<kCount>(b))) && ...);
+        return (
+            (*this)(std::get<kAt>(base::tied<kCount>(a)), std::get<kAt>(base::tied<kCount>(b))) &&
+            ...);
       };
       return all(std::make_index_sequence<kCount>());
     }

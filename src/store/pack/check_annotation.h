@@ -1,4 +1,4 @@
-// Whether an annotation in COCO's format makes sense: python/forebay/coco.py takes what passes
+// Whether an annotation in COCO's format makes sense: python/forebay/data/coco.py takes what passes
 // here.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "io/memory.h"
-#include "train/run.h"
+#include "train/run/run.h"
 #include "train/testing/fake_feed.h"
 
 namespace forebay::train {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "train/model.h"
+#include "train/model/model.h"
 
 namespace forebay::train {
 

@@ -17,11 +17,11 @@ MEMORY_BYTES_MAX = 400 << 20  # that epochs of a few megabytes may take
 # memory it took more than before.
 PROCESS = """
 import json, resource, sys
-import forebay, forebay.cache, forebay.meeting
+import forebay, forebay.data.cache, forebay.data.cache_rendezvous
 from places import epoch
 url, folder, secret = sys.argv[1:]
-machine = forebay.meeting.Machine("127.0.0.1", secret)
-cache = forebay.cache._copy((folder, 10**9, 0, False), machine)
+machine = forebay.data.cache_rendezvous.Machine("127.0.0.1", secret)
+cache = forebay.data.cache._copy((folder, 10**9, 0, False), machine)
 own = cache.core.machine
 own = [own.id, own.host, own.port, own.room_bytes, own.incarnation]
 dataset = forebay.Dataset(url, cache=cache)

@@ -1,0 +1,212 @@
+"""What is known of a dataset's samples beside their images: boxes, keypoints, outlines, masks."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay import _core
+
+# The fields of a batch that samples with objects can have, besides their columns.
+OF_OBJECTS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
+# All fields that move with an image, or come with what moves.
+MOVING = (*OF_OBJECTS, "image_id", "captions", "mask", "target")
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """Polygons and run-lengths of objects, in the core's numbers (src/feed/batch/targets.h).
+
+    Attributes:
+        parts: How many parts each object has [objects].
+        lengths: How many numbers each part has [parts].
+        is_runs: 1 where a part is run-lengths, 0 where it is a polygon [parts].
+        numbers: All parts' numbers.
+    """
+
+    parts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    is_runs: NDArray[np.uint8]
+    numbers: NDArray[np.int32]
+
+    def take(self, objects: NDArray[np.int64]) -> "Outlines":
+        """The outlines of these objects."""
+        parts = _ranges(_firsts(self.parts), objects)
+        numbers = _ranges(_firsts(self.lengths), parts)
+        return Outlines(
+            self.parts[objects], self.lengths[parts], self.is_runs[parts], self.numbers[numbers]
+        )
+
+    def core(self) -> Any:
+        """The core's."""
+        return _core.Outlines(
+            _firsts(self.parts).astype(np.uint64), _firsts(self.lengths).astype(np.uint64),
+            self.is_runs, self.numbers,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Annotations of all samples of a dataset, in its order.
+
+    Attributes:
+        counts: How many objects each sample has [samples].
+        boxes: Left, top, right and bottom in pixels of the image, float32 [objects, 4].
+        columns: What else is known of each object: "labels", "area", "iscrowd" [objects].
+        keypoints: x and y in pixels of the image, float32 [objects, points, 2]; or None.
+        visible: COCO's visibility of the keypoints, 0 to 2 [objects, points]; or None.
+        outlines: For masks; or None.
+        image_ids: The images' numbers in the annotations, -1 where there is none [samples].
+        sizes: (width, height) of the image that was annotated, 0 where that is not known, uint32
+            [samples, 2]; or None.
+        captions: The texts of each sample; or None.
+        maps: A dataset of maps of labels, or None.
+        map_of: The number in `maps` that each sample has [samples].
+        categories: The names that are known of "labels".
+    """
+
+    counts: NDArray[np.int64]
+    boxes: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 4), np.float32))
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    keypoints: NDArray[np.float32] | None = None
+    visible: NDArray[np.int64] | None = None
+    outlines: Outlines | None = None
+    image_ids: NDArray[np.int64] | None = None
+    sizes: NDArray[np.uint32] | None = None
+    captions: Sequence[list[str]] | None = None
+    maps: Any = None
+    map_of: NDArray[np.int64] | None = None
+    categories: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that batches can have."""
+        has = {
+            "boxes": bool(self.columns),
+            "keypoints": self.keypoints is not None,
+            "visibility": self.visible is not None,
+            "masks": self.outlines is not None,
+            "image_id": self.image_ids is not None,
+            "captions": self.captions is not None,
+            "mask": self.maps is not None,
+            "target": True,
+        }
+        return [*self.columns, *(name for name, is_there in has.items() if is_there)]
+
+    def core(self, wanted: Iterable[str]) -> Any:
+        """The core's targets, for batches with these fields."""
+        wanted = set(wanted)
+        everything = "target" in wanted
+        points = self.keypoints if everything or "keypoints" in wanted else None
+        outlines = self.outlines if everything or "masks" in wanted else None
+        maps = self.maps if everything or "mask" in wanted else None
+        map_of = self.map_of if self.map_of is not None and maps is not None else np.zeros(0)
+        return _core.make_targets(
+            _firsts(self.counts).astype(np.uint64),
+            self.boxes,
+            0 if points is None else points.shape[1],
+            np.zeros((0, 2), np.float32) if points is None else points.reshape(-1, 2),
+            None if outlines is None else outlines.core(),
+            np.zeros((0, 2), np.uint32) if self.sizes is None else self.sizes,
+            None if maps is None else maps.core,
+            map_of.astype(np.uint64),
+        )
+
+    def take(self, samples: NDArray[np.int64]) -> "Objects":
+        """The annotations of these samples, in this order."""
+        objects = _ranges(_firsts(self.counts), samples)
+        return replace(
+            self,
+            counts=self.counts[samples],
+            boxes=self.boxes[objects],
+            columns={name: column[objects] for name, column in self.columns.items()},
+            keypoints=None if self.keypoints is None else self.keypoints[objects],
+            visible=None if self.visible is None else self.visible[objects],
+            outlines=None if self.outlines is None else self.outlines.take(objects),
+            image_ids=None if self.image_ids is None else self.image_ids[samples],
+            sizes=None if self.sizes is None else self.sizes[samples],
+            captions=None if self.captions is None else [self.captions[i] for i in samples],
+            map_of=None if self.map_of is None else self.map_of[samples],
+        )
+
+
+def _firsts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each thing's part begins, and the end of all [things + 1]."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _ranges(firsts: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All numbers from firsts[i] to firsts[i + 1], for each wanted i in turn."""
+    begins = firsts[wanted]
+    counts = firsts[wanted + 1] - begins
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(begins - (ends - counts), counts)
+
+
+def joined(parts: Sequence[Objects | None]) -> Objects:
+    """The annotations of several datasets, one after the other, without their maps of labels.
+
+    The numbers of maps are those in all parts' maps, one after the other.
+
+    Raises:
+        ValueError: One has what another has not, or their keypoints differ in number.
+    """
+    known = [part for part in parts if part is not None]
+    shapes = {
+        (*part.fields, None if part.keypoints is None else part.keypoints.shape[1])
+        for part in known
+    }
+    if len(known) < len(parts) or len(shapes) > 1:
+        raise ValueError(
+            "concat: the datasets have different kinds of annotations, or only some have masks; "
+            "give datasets that have the same"
+        )
+    first = known[0]
+
+    def all_of(name: str) -> Any:
+        if getattr(first, name) is None:
+            return None
+        return np.concatenate([getattr(part, name) for part in known])
+
+    outlines = None
+    if first.outlines is not None:
+        own = [part.outlines for part in known if part.outlines is not None]
+        outlines = Outlines(
+            *(
+                np.concatenate([getattr(one, name) for one in own])
+                for name in ("parts", "lengths", "is_runs", "numbers")
+            )
+        )
+    firsts = _firsts(np.array([0 if part.maps is None else len(part.maps) for part in known]))
+    return Objects(
+        counts=all_of("counts"),
+        boxes=all_of("boxes"),
+        columns={
+            name: np.concatenate([part.columns[name] for part in known]) for name in first.columns
+        },
+        keypoints=all_of("keypoints"),
+        visible=all_of("visible"),
+        outlines=outlines,
+        image_ids=all_of("image_ids"),
+        sizes=all_of("sizes"),
+        captions=(
+            None
+            if first.captions is None
+            else [texts for part in known for texts in part.captions or ()]
+        ),
+        categories={k: name for part in known[::-1] for k, name in part.categories.items()},
+        map_of=(
+            None
+            if first.map_of is None
+            else np.concatenate(
+                [
+                    begin + part.map_of
+                    for begin, part in zip(firsts, known, strict=False)
+                    if part.map_of is not None
+                ]
+            )
+        ),
+    )

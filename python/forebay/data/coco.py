@@ -1,0 +1,326 @@
+"""Reads annotations in COCO's format: boxes, labels, outlines, keypoints and captions."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from forebay import _core
+from forebay.data.annotations import Objects, Outlines
+
+
+def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
+    """The annotations of the samples with these keys.
+
+    An image of the annotations is the sample whose key is its file's name without the suffix. One
+    of them may have more folders at its beginning, if only one sample then has the name. Samples
+    that the annotations do not know have no objects. A UserWarning says how many images of the
+    annotations are no samples.
+
+    Raises:
+        ValueError: The file has no such annotations; the message says which one is wrong, and how.
+    """
+    with open(os.path.expanduser(path), encoding="utf-8") as file:
+        try:
+            found = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}: no JSON: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("images"), list):
+        raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
+    name = os.fspath(path)
+    try:
+        image_of, sample_of = _images_of(found["images"], keys, name)
+        made = _made(image_of, *_divided(found.get("annotations", []), sample_of, len(keys)))
+    except _AnnotationError as error:
+        raise ValueError(f"{name}: {error}") from None
+    made["categories"] = _categories(found.get("categories"))
+    return Objects(**made)
+
+
+def read_packed(texts: Sequence[str | None], path: str) -> Objects:
+    """The annotations of a packed dataset's samples.
+
+    Args:
+        texts: JSON in COCO's format for each sample, with its image alone; None: the sample has no
+            objects, and its image no number.
+        path: The dataset's, for messages.
+
+    Raises:
+        ValueError: The annotations of a sample make no sense; the message says which, and how.
+    """
+    image_of: list[Any] = [None] * len(texts)
+    of_sample: list[Found] = [[] for _ in texts]
+    captions: list[list[str]] = [[] for _ in texts]
+    categories: dict[int, str] = {}
+    at = path
+    try:
+        for number, text in enumerate(texts):
+            if text is None:
+                continue
+            at = f"{path}: the annotations of sample {number}"
+            found = _document(text)
+            image_of[number] = found["images"][0]
+            sample_of = {image_of[number]["id"]: 0}
+            objects, texts_of = _divided(found.get("annotations", []), sample_of, 1)
+            of_sample[number], captions[number] = objects[0], texts_of[0]
+            categories |= _categories(found.get("categories"))
+        at = path
+        made = _made(image_of, of_sample, captions)
+        made["categories"] = categories
+    except _AnnotationError as error:
+        raise ValueError(f"{at}: {error}") from None
+    return Objects(**made)
+
+
+Found = list[Mapping[str, Any]]
+_FAR = 1e9  # more pixels than any image has
+
+
+class _AnnotationError(Exception):
+    """An annotation makes no sense; the message names it."""
+
+
+def _images_of(
+    images: Sequence[Any], keys: Sequence[str], path: str
+) -> tuple[list[Any], dict[int, int]]:
+    """The image of each sample, None where there is none, and the samples by the images' ids."""
+    names = []
+    seen: set[int] = set()
+    for place, image in enumerate(images):
+        number, name = _checked_image(place, image)
+        if number in seen:
+            raise _AnnotationError(f"image {number} comes more than once")
+        seen.add(number)
+        names.append(name)
+    found = _core.samples_of_images(list(keys), names).tolist()
+    image_of: list[Any] = [None] * len(keys)
+    for image, sample in zip(images, found, strict=True):
+        if sample >= 0 and image_of[sample] is not None:
+            raise _AnnotationError(
+                f"image {image['id']}: another image has its file_name, {image['file_name']}"
+            )
+        if sample >= 0:
+            image_of[sample] = image
+    missing = [name for name, sample in zip(names, found, strict=True) if sample < 0]
+    if missing:
+        warnings.warn(
+            f"{path}: {len(missing)} of its {len(images)} images are no samples of the dataset, "
+            f"such as {missing[0]}",
+            stacklevel=4,
+        )
+    known = enumerate(image_of)
+    return image_of, {image["id"]: number for number, image in known if image is not None}
+
+
+def _checked_image(place: int, image: Any) -> tuple[int, str]:
+    """The id and the file's name of an image."""
+    if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
+        raise _AnnotationError(f"image {place} has no id or no file_name")
+    number, name = _whole(f"image {place}: id", image["id"]), image["file_name"]
+    if not isinstance(name, str) or not PurePosixPath(name).name:
+        raise _AnnotationError(f"image {number}: file_name is {_shown(name)}")
+    return number, name
+
+
+def _document(text: str) -> dict[str, Any]:
+    """What is known of one sample, in COCO's format with one image."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _AnnotationError(f"no JSON: {error}") from None
+    images = found.get("images") if isinstance(found, dict) else None
+    if not isinstance(images, list) or len(images) != 1:
+        raise _AnnotationError("coco.json has no list 'images' with its one image")
+    _checked_image(0, images[0])
+    assert isinstance(found, dict)
+    return found
+
+
+def _made(
+    image_of: Sequence[Any], of_sample: Sequence[Found], captions: list[list[str]]
+) -> dict[str, Any]:
+    """The arguments of Objects, for what is known of each sample."""
+    made = _objects(
+        [one for some in of_sample for one in some],
+        np.array([len(some) for some in of_sample], np.int64),
+    )
+    made["image_ids"] = np.array(
+        [-1 if image is None else image["id"] for image in image_of], np.int64
+    )
+    made["sizes"] = _sizes(image_of)
+    made["captions"] = captions if any(captions) else None
+    return made
+
+
+def _sizes(image_of: Sequence[Any]) -> Any:
+    """(width, height) of each sample's image, 0 where the annotations do not say it."""
+    out = np.zeros((len(image_of), 2), np.uint32)
+    for number, image in enumerate(image_of):
+        sides: list[Any] = [None] if image is None else [image.get("width"), image.get("height")]
+        if all(type(side) is int and 0 < side < 2**31 for side in sides):
+            out[number] = sides
+    return out
+
+
+def _categories(categories: Any) -> dict[int, str]:
+    """The categories' names by their ids, as far as they have them."""
+    return {
+        one["id"]: one["name"]
+        for one in (categories if isinstance(categories, list) else [])
+        if isinstance(one, dict) and type(one.get("id")) is int and type(one.get("name")) is str
+    }
+
+
+def _divided(
+    annotations: Any, sample_of: Mapping[int, int], count: int
+) -> tuple[list[Found], list[list[str]]]:
+    """The objects and the captions of each sample."""
+    if not isinstance(annotations, list):
+        raise _AnnotationError(f"annotations is {_shown(annotations)}, but must be a list")
+    of_sample: list[Found] = [[] for _ in range(count)]
+    captions: list[list[str]] = [[] for _ in range(count)]
+    for place, one in enumerate(annotations):
+        if not isinstance(one, dict) or "image_id" not in one:
+            raise _AnnotationError(f"annotation {place} has no image_id")
+        image = _whole(f"annotation {one.get('id')}: image_id", one["image_id"])
+        if "caption" not in one and "bbox" not in one:
+            raise _AnnotationError(f"annotation {one.get('id')} has neither bbox nor caption")
+        sample = sample_of.get(image)
+        if sample is None:
+            continue
+        if "caption" in one:
+            captions[sample].append(str(one["caption"]))
+        if "bbox" in one:
+            of_sample[sample].append(one)
+    return of_sample, captions
+
+
+def _whole(what: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not abs(value) < 2**63:
+        raise _AnnotationError(f"{what} is {_shown(value)}, but must be a whole number")
+    return value
+
+
+def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
+    """The arguments of Objects for annotations in the samples' order."""
+    sides = np.array([_box(one) for one in found], np.float32).reshape(-1, 4)
+    boxes = sides.copy()
+    boxes[:, 2:] += boxes[:, :2]
+    area = [
+        _numbers(one, "area", [one.get("area", float(side[2] * side[3]))], 1)[0]
+        for one, side in zip(found, sides, strict=True)
+    ]
+    out: dict[str, Any] = {
+        "counts": counts,
+        "boxes": boxes,
+        "columns": {
+            "labels": np.array([_number(one, "category_id") for one in found], np.int64),
+            "area": np.array(area, np.float32),
+            "iscrowd": np.array([_number(one, "iscrowd", 0) for one in found], np.int64),
+        },
+    }
+    if any("segmentation" in one for one in found):
+        out["outlines"] = _outlines(found)
+    given = [one["keypoints"] for one in found if "keypoints" in one]
+    points = max((len(one) // 3 for one in given if isinstance(one, list)), default=0)
+    if points > 0:
+        values = np.array([_keypoints(one, points) for one in found], np.float32)
+        out["keypoints"] = np.ascontiguousarray(values[..., :2])
+        out["visible"] = values[..., 2].astype(np.int64)
+    return out
+
+
+def _number(one: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    return _whole(f"annotation {one.get('id')}: {name}", one.get(name, default))
+
+
+def _numbers(one: Mapping[str, Any], name: str, values: Any, count: int | None) -> list[float]:
+    is_list = isinstance(values, list) and (count is None or len(values) == count)
+    if not is_list or not all(map(_is_number, values)):
+        wanted = "numbers" if count is None else f"{count} numbers"
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: {name} is {_shown(values)}, but must be {wanted}"
+        )
+    return [float(value) for value in values]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _FAR
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _box(one: Mapping[str, Any]) -> list[float]:
+    box = _numbers(one, "bbox", one["bbox"], 4)
+    if box[2] < 0 or box[3] < 0:
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: bbox is {box}, but its width and height must be at least "
+            "0 (bbox is left, top, width, height)"
+        )
+    return box
+
+
+def _keypoints(one: Mapping[str, Any], points: int) -> list[list[float]]:
+    values = one.get("keypoints", [])
+    numbers = _numbers(one, "keypoints", values, 3 * points if values else 0)
+    numbers = numbers or [0.0] * (3 * points)
+    return [numbers[i : i + 3] for i in range(0, len(numbers), 3)]
+
+
+def _outlines(found: Sequence[Mapping[str, Any]]) -> Outlines:
+    parts: list[int] = []
+    is_runs: list[int] = []
+    numbers: list[Any] = []
+    for one in found:
+        own = _parts(one)
+        parts.append(len(own))
+        is_runs += [runs for runs, _ in own]
+        numbers += [values for _, values in own]
+    return Outlines(
+        parts=np.array(parts, np.int64),
+        lengths=np.array([len(values) for values in numbers], np.int64),
+        is_runs=np.array(is_runs, np.uint8),
+        numbers=np.concatenate([np.zeros(0, np.int32), *numbers]).astype(np.int32),
+    )
+
+
+def _parts(one: Mapping[str, Any]) -> list[tuple[int, Any]]:
+    """The parts of an object: whether each is run-lengths, and its numbers."""
+    segmentation = one.get("segmentation", [])
+    if isinstance(segmentation, dict):
+        counts = segmentation.get("counts")
+        if isinstance(counts, str):
+            try:
+                runs = _core.decode_runs(counts)
+            except ValueError as error:
+                raise _AnnotationError(f"annotation {one.get('id')}: {error}") from None
+        else:
+            runs = np.array(_numbers(one, "segmentation.counts", counts, None))
+            if (runs < 0).any() or (runs != runs.astype(np.int64)).any() or (runs >= 2**31).any():
+                raise _AnnotationError(
+                    f"annotation {one.get('id')}: segmentation.counts must be whole numbers, at "
+                    "least 0"
+                )
+        return [(1, np.asarray(runs).astype(np.int32))]
+    if not isinstance(segmentation, list):
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: segmentation is {_shown(segmentation)}, but must be a "
+            "list of polygons, or run-lengths"
+        )
+    out = []
+    for polygon in segmentation:
+        corners = _numbers(one, "a polygon", polygon, None)
+        if len(corners) % 2 != 0:
+            raise _AnnotationError(
+                f"annotation {one.get('id')}: a polygon has {len(corners)} numbers, but must have "
+                "two for each corner"
+            )
+        out.append((0, _core.corners(np.array(corners, np.float64))))
+    return out

@@ -1,0 +1,112 @@
+"""Datasets that consist of several, one after the other."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay import _core
+from forebay.data.annotations import Objects, joined
+from forebay.data.dataset import Dataset
+from forebay.data.further_images import FurtherImages
+
+
+class _Concatenation(Dataset):
+    """A dataset made of several, one after the other."""
+
+    def __init__(self, parts: list[Dataset]) -> None:
+        self.cache = next((part.cache for part in parts if part.cache is not None), None)
+        self.core = _core.Dataset.concat([part.core for part in parts])
+        self._parts = parts
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        known = [part.objects for part in self._parts]
+        if all(one is None for one in known):
+            return None
+        out = joined(known)
+        maps = [one.maps for one in known if one is not None and one.maps is not None]
+        return replace(out, maps=_Concatenation(maps)) if maps else out
+
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        """Those that all parts have."""
+        first, *others = (part.further_images for part in self._parts)
+        return {
+            name: _joined([first[name], *(other[name] for other in others)])
+            for name in first
+            if all(name in other for other in others)
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Concatenation, (self._parts,), {"weights": self.weights}
+
+    @cached_property
+    def columns(self) -> list[str]:
+        first, *others = (part.columns for part in self._parts)
+        return [name for name in first if all(name in other for other in others)]
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        if name in ("index", "label"):
+            return super()._read_columns(name)
+        ends = np.cumsum([len(part) for part in self._parts])[:-1]
+        labels = np.split(self.targets, ends)  # the classes have other numbers in the parts
+        columns = [
+            own if name == part.core.class_field else part.column(name)
+            for part, own in zip(self._parts, labels, strict=True)
+        ]
+        return {name: np.concatenate(columns)}
+
+
+def _joined(parts: list[FurtherImages]) -> FurtherImages:
+    """The further images of several datasets, one after the other."""
+    firsts = np.cumsum([0, *(len(part.images) for part in parts)])
+    numbers = [first + part.numbers for first, part in zip(firsts, parts, strict=False)]
+    return FurtherImages(_Concatenation([part.images for part in parts]), np.concatenate(numbers))
+
+
+def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
+    """One dataset made of several, one after the other; nothing is copied.
+
+    It has the classes of all, by name: a class that two of them have is one class. It has the
+    columns that all of them have.
+
+    Args:
+        datasets: At least one dataset.
+        weights: How often samples of each are drawn where a loader shuffles, in any proportion,
+            whatever their sizes: `concat([photos, drawings], weights=[3, 1])` gives one drawing
+            for three photos (Dataset.weighted). None: each sample comes once.
+
+    Raises:
+        ValueError: There is no dataset, or not one weight for each; or one dataset has classes'
+            names and another one only numbers.
+    """
+    if isinstance(datasets, Dataset):
+        raise ValueError(f"concat: {datasets!r} alone; give a list of datasets")
+    parts = list(datasets)
+    if not parts:
+        raise ValueError("concat: no datasets")
+    for part in parts:
+        if not isinstance(part, Dataset):
+            raise ValueError(f"concat: {part!r} is not a Dataset; forebay.Dataset(path) opens one")
+    both = _Concatenation(parts)
+    if weights is None:
+        if any(part.weights is not None for part in parts):
+            raise ValueError("concat: one of the datasets has weights; give weights for all")
+        return both
+    try:
+        weights = [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise ValueError(f"concat: weights are {weights!r}, but must be numbers") from None
+    if len(weights) != len(parts):
+        raise ValueError(f"concat: {len(weights)} weights for {len(parts)} datasets")
+    shares = []
+    for place, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+        own = np.ones(len(part)) if part.weights is None else part.weights
+        if len(part) and not own.any():
+            raise ValueError(f"concat: all samples of dataset {place} have the weight 0")
+        shares.append(own * (weight / own.sum()) if len(part) else own)
+    return both.weighted(np.concatenate(shares))

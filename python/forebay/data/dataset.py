@@ -1,0 +1,438 @@
+"""Datasets: those that `forebay pack` wrote, images in place, and selections."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from forebay import _core
+from forebay.checks import whole
+from forebay.data.annotations import MOVING, Objects
+from forebay.data.cache import Cache, shared_cache
+from forebay.data.coco import read_coco, read_packed
+from forebay.data.decoding import Pixels, decode
+from forebay.data.further_images import FurtherImages, check_names, numbers_by_key
+from forebay.data.splitting import part_counts
+from forebay.data.storage import flat, index_cache_folder
+
+# Columns that every dataset has without reading an index.
+_KNOWN = ("index", "key", "label", "bytes")
+# Columns that the chunks' indexes of a packed dataset have for each image.
+_OF_IMAGES = ("width", "height", "source_path")
+
+
+class Dataset:
+    """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
+
+    The samples of a packed dataset are in storage order. Those of a folder are in the order of
+    torchvision's ImageFolder, where an empty class keeps its number. Those of shards are in the
+    order of their members, with the classes of their .cls files, or else of the folders inside
+    them. Where several shards have the same key, all samples are named by shard and key:
+    "shard-000/000000". Folders and shards are used in place: they are read when they are needed,
+    and listed anew at each opening, unless `forebay index` has listed them before. A UserWarning
+    says when that list no longer holds, and what is left out. They have no checksums without
+    `forebay index --checksums`.
+
+    `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
+    none), the same as from torchvision's ImageFolder without a transform. A slice gives a list of
+    such pairs.
+
+    Args:
+        path: The dataset's folder, or one with a subfolder of images for each class; a folder of
+            .tar files, one of them, or a range of them as in "train-{000..146}.tar". Also a URL
+            that begins with s3://, gs://, https://, http:// or file:// (docs/remote.md).
+        storage_options: For s3:// and gs://, a dict of the options that fsspec's users know: "key",
+            "secret", "endpoint_url", "anon" and others; for web servers "verify" and those that say
+            how long is waited (docs/remote.md has the table). None: the environment's. They are
+            kept in the object, also when it is pickled, but never in a saved state.
+        index_cache: Where the path is a URL: the folder on this machine that keeps what is read
+            about the data and never changes, such as the chunks' indexes, so that the next process
+            need not read it again. "off": nothing is kept. None: FOREBAY_INDEX_CACHE, else
+            ~/.cache/forebay (docs/remote.md).
+        cache: A Cache that holds what is read of the samples' files; or the folder on this
+            machine's disk that one is made in, or "memory". Processes and Loaders that name the
+            same share it (docs/cache.md). None: nothing is held.
+        cache_bytes: How many bytes the folder or the memory may take: an int, or a text like
+            "200GB" or "64GiB".
+        annotations: A JSON file on this machine with annotations in COCO's format: boxes, labels,
+            outlines, keypoints, captions (docs/targets.md). None: those that were packed with the
+            images, if any were.
+        masks: Where each image's mask is, a map of labels in a PNG with the image's key: another
+            Dataset, or what one is opened from. None: those that were packed with the images, if
+            any were.
+        images: Where each sample's further images are, by the names that batches have them under:
+            {"right": "stereo/right"}. Each is given like `masks`, and has the key and the size of
+            the sample's own image; what a Loader draws for a sample is the same for all of its
+            images (docs/targets.md).
+
+    Raises:
+        FileNotFoundError: There is nothing at the path.
+        ValueError: The path is neither a dataset nor a folder of folders of images, nor shards with
+            images; or samples have no mask or further image.
+        DataError: The dataset is damaged (`forebay verify` says where), or a shard that the message
+            names.
+    """
+
+    weights: NDArray[np.float64] | None = None
+    """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
+
+    # What was given at opening: annotations; masks, and which one each sample has.
+    _given: Objects | None = None
+    _masks: "Dataset | None" = None
+    _mask_of: NDArray[np.int64] | None = None
+    # What was given as `images`.
+    _given_images: Mapping[str, FurtherImages] | None = None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+        index_cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        cache_bytes: int | str | None = None,
+        annotations: str | os.PathLike[str] | None = None,
+        masks: "Dataset | str | os.PathLike[str] | None" = None,
+        images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
+    ) -> None:
+        try:
+            name = os.fsdecode(path)
+        except TypeError:
+            raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
+        # The path must hold when the program goes to another folder. abspath() would not follow
+        # links before "..".
+        if name and "://" not in name:
+            name = os.path.join(os.getcwd(), os.path.expanduser(name))
+        pairs, folder = flat(storage_options), index_cache_folder(index_cache)
+        # What a copy in another process is opened with; it may work in another folder.
+        self._storage_options, self._index_cache = dict(pairs) or None, folder or None
+        self.cache = shared_cache(cache, cache_bytes)
+        core = None if self.cache is None else self.cache.core
+        self.core = _core.Dataset.open(name, pairs, folder, core)
+        if annotations is not None:
+            self._given = read_coco(annotations, self.keys())
+        if masks is not None:
+            self._masks, self._mask_of = self._beside("masks", "mask", masks, storage_options)
+        if images is not None:
+            check_names(images, ("image", "file", *MOVING, *self.columns))
+            self._given_images = {
+                name: FurtherImages(*self._beside("images", repr(name), one, storage_options))
+                for name, one in images.items()
+            }
+
+    def __len__(self) -> int:
+        return len(self.core)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Pixels, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Pixels, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Pixels, int] | list[tuple[Pixels, int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = self._number(index)
+        return decode(self.core.read(number)), int(self.targets[number])
+
+    def __iter__(self) -> Iterator[tuple[Pixels, int]]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        opened = (self.path, self._storage_options, self._index_cache, self.cache)
+        kept = ("_given", "_masks", "_mask_of", "_given_images", "objects")
+        return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
+
+    @property
+    def path(self) -> str:
+        """The dataset's folder; for a concatenation the folders, with " + " between them."""
+        return self.core.path
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        """What moves with the images: boxes, outlines, keypoints, masks; None: nothing.
+
+        What was packed with the images is read when this is first used.
+
+        Raises:
+            ValueError: The packed annotations of a sample make no sense.
+        """
+        known = self._given
+        if known is None and self.core.has_annotations:
+            known = read_packed(self.core.annotations(), self.path)
+        masks, mask_of = self._masks, self._mask_of
+        if masks is None and self.core.has_masks:
+            masks, mask_of = _Packed(self), np.arange(len(self))
+        if masks is None:
+            return known
+        known = known or Objects(np.zeros(len(self), np.int64))
+        return replace(known, maps=masks, map_of=mask_of)
+
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        """The samples' further images, by name: those given at opening, and those packed."""
+        packed = {name: _Packed(self, name) for name in self.core.image_fields}
+        numbers = np.arange(len(self) if packed else 0)
+        found = {name: FurtherImages(images, numbers) for name, images in packed.items()}
+        return found | dict(self._given_images or {})
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """The classes' names, by number."""
+        return self.core.classes
+
+    @cached_property
+    def class_to_idx(self) -> dict[str, int]:
+        """The classes' numbers, by name."""
+        return {name: number for number, name in enumerate(self.classes)}
+
+    @cached_property
+    def targets(self) -> NDArray[np.int64]:
+        """Each sample's class number, [samples]; -1 where it has none. Reads no image."""
+        return _frozen(self.core.labels())
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that depends on the content alone: it is the same wherever equal datasets lie.
+
+        A folder's fingerprint depends on its files' names, classes and sizes.
+        """
+        return self.core.fingerprint
+
+    def key(self, index: int) -> str:
+        """A sample's name."""
+        return self.core.key(self._number(index))
+
+    def keys(self) -> list[str]:
+        """All samples' names, in the order of their numbers."""
+        return self.column("key").tolist()
+
+    def find(self, key: str) -> int | None:
+        """The number of the first sample with this name, None when there is none."""
+        return self.core.find(key)
+
+    def read(self, index: int) -> bytes:
+        """A sample's image file as it is stored. Its checksum is compared where there is one."""
+        return self.core.read(self._number(index))
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names that `column` takes.
+
+        These are "index", "key", "label" and "bytes" (the image file's size). Packed datasets also
+        have "width", "height", "source_path", and the fields that the samples had, such as "class";
+        those from WebDataset shards have "json", "text" (their txt) and others.
+        """
+        own = self.core.scalar_fields if self.core.has_indexes else []
+        known = [*_KNOWN, *(_OF_IMAGES if self.core.has_indexes else ())]
+        return [*known, *(name for name in own if name not in known)]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values that all samples have under a name. Reads no image.
+
+        Returns:
+            A read-only array [samples] of numbers (int64, uint32), or of texts (JSON as text) with
+            None where a sample has none. The first use of a column other than "index", "key",
+            "label" and "bytes" reads all chunks' indexes, which are kept.
+
+        Raises:
+            ValueError: There is no column of that name; `columns` has the names.
+        """
+        if name not in self.columns:
+            raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
+        if name not in self._kept_columns:
+            read = self._read_columns(name)
+            self._kept_columns.update({own: _frozen(column) for own, column in read.items()})
+        return self._kept_columns[name]
+
+    def subset(self, indices: ArrayLike) -> "Dataset":
+        """The samples with these numbers, in this order; a number may come several times.
+
+        Nothing is copied. `dataset.subset(range(100))` takes a slice, and `filter` a boolean mask.
+
+        Raises:
+            IndexError: The dataset has no sample of one of the numbers.
+            ValueError: The numbers are not whole, or not in one dimension.
+        """
+        numbers = np.asarray(indices)
+        if numbers.size == 0:
+            numbers = numbers.astype(np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"subset: indices are {numbers.dtype} {list(numbers.shape)}, but must be integers "
+                "in one dimension (for a mask: filter)"
+            )
+        numbers = numbers.astype(np.int64)
+        wrong = numbers[(numbers < -len(self)) | (numbers >= len(self))]
+        if wrong.size:
+            raise IndexError(f"{self.path} has {len(self)} samples, no sample {wrong[0]}")
+        return _Selection(self, np.where(numbers < 0, numbers + len(self), numbers))
+
+    def filter(self, condition: ArrayLike | Callable[[dict[str, Any]], bool]) -> "Dataset":
+        """The samples for which the condition is true, in their order; reads no image.
+
+        Args:
+            condition: Booleans [samples], such as `dataset.targets == 3` or
+                `dataset.column("width") >= 64`; or a function of one sample's columns, such as
+                `lambda sample: "cat" in sample["key"]`.
+        """
+        if callable(condition):
+            columns = {name: self.column(name) for name in self.columns}
+            kept = np.array(
+                [
+                    bool(condition({name: column[i] for name, column in columns.items()}))
+                    for i in range(len(self))
+                ],
+                dtype=bool,
+            )
+        else:
+            kept = np.asarray(condition)
+        if kept.dtype != bool or kept.shape != (len(self),):
+            raise ValueError(
+                f"filter: the condition is {kept.dtype} {list(kept.shape)}, but must be bool "
+                f"[{len(self)}]"
+            )
+        return self.subset(np.flatnonzero(kept))
+
+    def split(self, *sizes: float, seed: int = 0) -> list["Dataset"]:
+        """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
+
+        Args:
+            sizes: Numbers of samples (int), or shares of all of them (float, together 1), like
+                torch.utils.data.random_split.
+            seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes and the number of
+                samples alone.
+        """
+        seed = whole("split: seed", seed, 0, 2**64 - 1)
+        counts = part_counts(sizes, len(self))
+        # NumPy promises to give the same raw numbers for ever.
+        shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
+        parts = np.split(shuffled, np.cumsum(counts)[:-1])
+        return [self.subset(np.sort(part)) for part in parts]
+
+    def weighted(self, weights: ArrayLike) -> "Dataset":
+        """The same samples, drawn with these weights where a loader shuffles.
+
+        An epoch then has as many draws as the dataset has samples (or Loader's
+        `samples_per_epoch`), with replacement, like torch.utils.data.WeightedRandomSampler.
+
+        Args:
+            weights: [samples], not negative, in any proportion, and not all 0.
+        """
+        own = np.array(weights, dtype=np.float64)  # the caller's may change
+        if own.shape != (len(self),):
+            raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
+        if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
+            raise ValueError("weighted: weights must be finite, not negative, and some above 0")
+        out = _Selection(self, np.arange(len(self)))
+        out.weights = own
+        return out
+
+    def _beside(
+        self, argument: str, what: str, given: Any, options: Mapping[str, Any] | None
+    ) -> "tuple[Dataset, NDArray[np.int64]]":
+        """What lies beside the images, and the number that each sample has there."""
+        one = given if isinstance(given, Dataset) else Dataset(given, options)
+        return one, numbers_by_key(argument, what, self.keys(), one.keys(), one.path)
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """The column, and other columns that come with it."""
+        if name == "index":
+            return {name: np.arange(len(self))}
+        if name == "label":
+            return {name: self.targets}
+        if name == "bytes":
+            return {name: self.core.lengths()}
+        if name == "key":
+            return {name: _objects(self.core.keys())}
+        found = self.core.columns()
+        return {
+            name: found[name] if isinstance(found[name], np.ndarray) else _objects(found[name])
+            for name in self.columns
+            if name in found
+        }
+
+    @cached_property
+    def _kept_columns(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _number(self, index: int) -> int:
+        index = whole("a sample's number", index, -(2**63))
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"{self.path} has {len(self)} samples, no sample {index}")
+        return number
+
+
+class _Selection(Dataset):
+    """Samples of another dataset."""
+
+    def __init__(self, base: Dataset, numbers: NDArray[np.int64]) -> None:
+        self.cache = base.cache
+        self.core = base.core.select(numbers.astype(np.uint64))
+        self._base = base
+        self._numbers = numbers
+        if base.weights is not None:
+            self.weights = base.weights[numbers]
+
+    @cached_property
+    def objects(self) -> Objects | None:
+        known = self._base.objects
+        return None if known is None else known.take(self._numbers)
+
+    @cached_property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        known = self._base.further_images
+        return {name: one.take(self._numbers) for name, one in known.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Selection, (self._base, self._numbers), {"weights": self.weights}
+
+    @cached_property
+    def columns(self) -> list[str]:
+        return self._base.columns
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        if name == "index":
+            return super()._read_columns(name)
+        return {name: self._base.column(name)[self._numbers]}
+
+
+class _Packed(Dataset):
+    """The files that were packed with the images of a dataset in a field; None: their masks."""
+
+    def __init__(self, base: Dataset, field: str | None = None) -> None:
+        self.cache = base.cache
+        self.core = base.core.masks() if field is None else base.core.field_images(field)
+        self._base, self._field = base, field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Packed, (self._base, self._field)
+
+
+def without_labels(dataset: Dataset) -> str | None:
+    """Returns a message for someone who asks for labels if all are missing; else None."""
+    if len(dataset) == 0 or dataset.core.has_labels:
+        return None
+    return (
+        f"{dataset.path}: no sample has a class, so every label is -1. Classes come from the "
+        "samples' .cls files, or, where there are none, from folders: each image in the folder of "
+        "its class, also inside tar shards (docs/data.md). "
+        'Loader(…, fields=["image"]) asks for no labels'
+    )
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """Makes an array read-only, as everybody who asks gets the same one."""
+    values.flags.writeable = False
+    return values
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

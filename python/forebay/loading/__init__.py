@@ -1,0 +1,1 @@
+"""From a dataset to batches: the loader, its options, position and helpers."""

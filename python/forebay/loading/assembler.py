@@ -1,0 +1,297 @@
+"""Turns the core's batches into the batches that a Loader's user asked for."""
+
+import threading
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.loading.options import Options
+from forebay.loading.target_fields import TargetFields, of_each
+from forebay.loading.tv_types import TvTypes
+from forebay.pytorch import load_torch
+from forebay.transforms.mixing import mix, no_labels
+from forebay.transforms.user_functions import Occasion, UserFunction
+
+
+class Assembler:
+    """Makes a user's batch from one of the core's.
+
+    Args:
+        options: A Loader's.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._dataset = options.dataset
+        self._fields = options.fields
+        # The fields that are images, and the core's numbers of these.
+        self._images_of = {name: number for number, name in enumerate(options.image_fields)}
+        self._names = options.names
+        # Whether making a batch takes time in Python.
+        self.runs_python = options.runs_python
+        self._functions = options.functions
+        self._target_transform = options.target
+        self._collate_fn = options.collate
+        self._batch_transform = options.batch
+        self._mixing = options.mixing
+        self._seed = options.seed
+        self._whole = options.has_own_sizes  # images come one by one
+        self._made = options.recipe is not None
+        self._target_fields = options.target_fields
+        self._targets: TargetFields | None = None
+        if self._target_fields:
+            assert options.recipe is not None and options.dataset.objects is not None
+            self._targets = TargetFields(
+                options.dataset.objects, options.recipe.boxes, pads=options.pad_targets
+            )
+        self._types: TvTypes | None = None
+        if options.tv_tensors:
+            recipe = options.recipe
+            self._types = TvTypes("XYXY" if recipe is None else recipe.boxes.format)
+        self._channels_last = options.channels_last
+        self._as_tensors = load_torch() is not None
+
+    def __call__(self, batch: Any, steps_before: int, stop: threading.Event | None = None) -> Any:
+        """The batch for the user.
+
+        Args:
+            batch: The core's.
+            steps_before: How many of the epoch's batches came before the core's first.
+            stop: Set when nobody waits for the batch any more; then no further image is begun.
+
+        Raises:
+            CancelledError: `stop` was set.
+        """
+        valid = batch.valid.view(bool)
+        kept = None if valid.all() else np.flatnonzero(valid)
+        samples = batch.samples if kept is None else batch.samples[kept]
+        numbers = samples.astype(np.int64)
+        step = batch.step + steps_before
+        names = dict.fromkeys(self._fields)  # each once, in their order
+        moved = self._moved(batch, kept)
+        made = {
+            name: moved[name] if name in moved else self._value(name, batch, kept, numbers, stop)
+            for name in names
+        }
+        drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
+        occasion = Occasion(self._seed, batch.epoch, drawn_for, step)
+        if self._collate_fn is not None:
+            self._set_image_types(made)
+            values = [made[field] for field in self._fields]
+            if len(numbers) == 0:
+                return self._named(values)
+            samples = [self._named(list(sample)) for sample in zip(*values, strict=True)]
+            return self._transformed(self._collate_fn(samples, occasion), occasion)
+        for name, value in made.items():
+            if isinstance(value, _Made):
+                made[name] = _stack(value) if name in self._images_of else _collate(value)
+        if self._mixing is not None:
+            self._mix(made, batch.epoch, step, len(numbers))
+        self._set_image_types(made)
+        return self._transformed(self._named([made[field] for field in self._fields]), occasion)
+
+    def _set_image_types(self, made: dict[str, Any]) -> None:
+        """Gives the images torchvision's type, if that is wanted."""
+        if self._types is not None:
+            for name in self._images_of:
+                made[name] = self._types.images(made[name])
+
+    def _mix(self, made: dict[str, Any], epoch: int, step: int, count: int) -> None:
+        assert self._mixing is not None
+        if count == 0:
+            made["label"] = self._array(no_labels(self._mixing))
+            return
+        if isinstance(made["label"], list):
+            raise ValueError(
+                "batch_transform: it mixes labels, but target_transform gives "
+                f"{type(made['label'][0]).__name__}; it must give whole numbers, or float32 "
+                "[classes]"
+            )
+        labels, shapes = made["label"], {_shape(made[name]) for name in self._images_of}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"batch_transform: it mixes all images of a sample alike, but they have the sizes "
+                f"{sorted(shapes)}"
+            )
+        for name in self._images_of:
+            made[name], made["label"] = mix(
+                self._mixing, made[name], labels, seed=self._seed, epoch=epoch,
+                step=step, channels_last=self._channels_last,
+            )  # fmt: skip
+
+    def _transformed(self, batch: Any, occasion: Occasion) -> Any:
+        return batch if self._batch_transform is None else self._batch_transform(batch, occasion)
+
+    def _named(self, values: list[Any]) -> Any:
+        if self._names is None:
+            return tuple(values)
+        return dict(zip(self._names, values, strict=True))
+
+    def _value(
+        self,
+        field: str,
+        batch: Any,
+        kept: NDArray[np.int64] | None,
+        numbers: NDArray[np.int64],
+        stop: threading.Event | None,
+    ) -> Any:
+        if field in self._images_of:
+            images = self._images(batch, kept, self._images_of[field])
+            # The functions are not called without images, because their results are not known.
+            applies = self._functions and len(images) > 0
+            if not applies:
+                return images
+            return self._apply(self._functions, "transform", images, batch, kept, stop)
+        if field == "file":
+            files = batch.files
+            return files if kept is None else [files[i] for i in kept]
+        if field == "label":
+            labels = batch.labels if kept is None else batch.labels[kept]
+            if self._target_transform is None or len(labels) == 0:
+                return self._array(labels.astype(np.int64))
+            own = [self._target_transform]
+            return self._apply(own, "target_transform", labels.tolist(), batch, kept, stop)
+        column = numbers if field == "index" else self._dataset.column(field)[numbers]
+        if column.dtype.kind == "u":  # PyTorch can do next to nothing with unsigned types
+            column = column.astype(np.int64)
+        return column.tolist() if column.dtype == object else self._array(column)
+
+    def _moved(self, batch: Any, kept: NDArray[np.int64] | None) -> dict[str, Any]:
+        """The fields that moved with the images, as tensors."""
+        if self._targets is None:
+            return {}
+        places = np.arange(len(batch.samples)) if kept is None else kept
+        if self._whole:
+            shapes = [batch.whole_sizes[place] for place in places]
+            sizes = np.array(shapes, np.int64).reshape(-1, 2)
+        else:
+            sizes = np.tile(np.array(batch.image_size, np.int64), (len(places), 1))
+        values = self._targets.values(self._target_fields, batch, places, sizes)
+        out = {name: self._tensors(value) for name, value in values.items()}
+        if self._types is not None:
+            out = self._types.moved(out, sizes)
+        if "target" in self._target_fields:
+            out["target"] = self._targets_of(out, len(places))
+        if not self._whole and "mask" in self._target_fields:
+            none = self._array(np.zeros((0, *batch.image_size), np.uint8))
+            out["mask"] = _stacked(out["mask"]) if out["mask"] else none
+            if self._types is not None:
+                out["mask"] = self._types.maps(out["mask"])
+        return {name: out[name] for name in self._target_fields if name in out}
+
+    def _targets_of(self, fields: dict[str, Any], count: int) -> list[dict[str, Any]]:
+        """The field "target": with torchvision's types an image_id is an int, like there."""
+        if self._types is not None and "image_id" in fields:
+            fields = {**fields, "image_id": fields["image_id"].tolist()}
+        return of_each(fields, count)
+
+    def _tensors(self, value: Any) -> Any:
+        """An array, or each array of a list, as a tensor; anything else as it is."""
+        if isinstance(value, list):
+            return [self._tensors(one) for one in value]
+        return self._array(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
+
+    def _images(self, batch: Any, kept: NDArray[np.int64] | None, number: int) -> Any:
+        """The images with a number among each sample's own one, 0, and its further ones."""
+        images: Any
+        if self._whole:
+            images = [
+                self._whole_image(image) for image in batch.whole(number) if image is not None
+            ]
+        else:
+            images = self._tensor(batch.images(number))
+            if kept is not None:
+                ragged = len(kept) == 0 or kept[-1] == len(kept) - 1  # at an epoch's end
+                images = images[: len(kept)] if ragged else images[kept]
+        return images
+
+    def _apply(
+        self,
+        functions: list[UserFunction],
+        name: str,
+        values: Any,
+        batch: Any,
+        kept: NDArray[np.int64] | None,
+        stop: threading.Event | None,
+    ) -> "_Made":
+        """Returns what the functions make of each image, or label, of a batch."""
+        drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
+        made = _Made()
+        for place, value in enumerate(values):
+            if stop is not None and stop.is_set():
+                raise CancelledError
+            occasion = Occasion(self._seed, batch.epoch, drawn_for[place : place + 1])
+            for own in functions:
+                value = own(value, occasion)
+                if value is None and name == "transform":
+                    raise ValueError(f"transform: {own.own!r} returned None for an image")
+            made.append(value)
+        return made
+
+    def _whole_image(self, image: Any) -> Any:
+        own = self._tensor(image)
+        if self._made:  # in the batch's layout
+            return own
+        if self._channels_last:
+            return own
+        return own.permute(2, 0, 1) if self._as_tensors else own.transpose(2, 0, 1)
+
+    def _tensor(self, images: Any) -> Any:
+        if self._as_tensors:
+            import torch
+
+            return torch.from_dlpack(images)
+        return np.from_dlpack(images)
+
+    def _array(self, values: NDArray[Any]) -> Any:
+        if self._as_tensors:
+            import torch
+
+            return torch.from_numpy(values)
+        return values
+
+
+class _Made(list[Any]):
+    """What a user's functions made: one value for each image or label."""
+
+
+def _stack(made: list[Any]) -> Any:
+    """All images in one array, like PyTorch's default_collate; else the list of them."""
+    if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
+        return list(made)
+    shapes = sorted({tuple(one.shape) for one in made})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"transform: its functions gave images of sizes {shapes[0]} and {shapes[1]} in one "
+            "batch; make them of one size, or give a collate_fn"
+        )
+    return _stacked(made)
+
+
+def _collate(made: list[Any]) -> Any:
+    """One array of all labels where they are numbers or arrays of one shape; else the list."""
+    if all(isinstance(one, int | float) for one in made):
+        kinds = {type(one) for one in made}
+        dtype = np.float64 if float in kinds else bool if kinds == {bool} else np.int64
+        return _stacked([np.array(one, dtype) for one in made])
+    shapes = {tuple(one.shape) if _is_array(one) else None for one in made}
+    return list(made) if None in shapes or len(shapes) > 1 else _stacked(made)
+
+
+def _shape(images: Any) -> tuple[int, ...]:
+    """The shape of a batch's images; () where they are a list."""
+    return tuple(getattr(images, "shape", ()))
+
+
+def _is_array(one: Any) -> bool:
+    """Whether it is an array, tensor or scalar of numbers."""
+    is_array = hasattr(one, "shape") and hasattr(one, "dtype")
+    return is_array and getattr(one.dtype, "kind", "f") in "biufc"
+
+
+def _stacked(made: list[Any]) -> Any:
+    torch = load_torch()
+    if torch is None:
+        return np.stack(made)
+    return torch.stack([torch.as_tensor(one) for one in made])

@@ -1,0 +1,139 @@
+"""One epoch on its way from the feed to the loop."""
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from forebay import _core
+from forebay.loading.assembler import Assembler
+from forebay.loading.mover import Mover
+from forebay.loading.position import Stand
+from forebay.loading.prefetch import Ahead, Deadline, InTurn, LateError, Ready
+from forebay.loading.samplers import Chosen
+
+_MS_MAX = 2**31 - 1
+
+
+class Epoch:
+    """What one iter() of a Loader gives, until something newer ends it.
+
+    Args:
+        feed: Makes the batches. Its turn for this epoch begins here.
+        begun: The state at which the epoch begins.
+        chosen: The samples; None: each of the dataset's once.
+        listed: The same for the core; None: the core knows them.
+        is_empty: Whether the epoch has no batches.
+    """
+
+    def __init__(
+        self,
+        feed: _core.Feed,
+        begun: dict[str, Any],
+        chosen: Chosen | None,
+        listed: _core.SampleList | None,
+        *,
+        is_empty: bool,
+    ) -> None:
+        self.begun = begun
+        self.is_empty = is_empty
+        self.feed: _core.Feed | None = feed  # None when the epoch was ended
+        self._turn = feed.start(Stand.at(begun, chosen).state, listed)
+        self._chosen = chosen
+
+    def end(self) -> None:
+        """There are no further batches; a thread that waits for one gets the error at once."""
+        feed, self.feed = self.feed, None
+        if feed is not None and feed.is_here:
+            feed.end(self._turn)
+
+    def go_on(
+        self, state: dict[str, Any], following: Chosen, listed: _core.SampleList | None
+    ) -> None:
+        """The feed goes on at a state, with the samples that follow those chosen so far.
+
+        Raises:
+            RuntimeError: The epoch was ended.
+        """
+        self._turn = self.current_feed().start(json.dumps(state), listed)
+        self._chosen = following
+
+    def current_feed(self) -> _core.Feed:
+        """The feed that makes the epoch's batches.
+
+        Raises:
+            RuntimeError: The epoch was ended.
+        """
+        feed = self.feed
+        if feed is None or feed.is_over(self._turn):
+            raise RuntimeError(
+                "forebay.Loader: this epoch was ended by a newer iter(), set_epoch(), "
+                "load_state_dict() or close(), or by a fork; call iter() again"
+            )
+        return feed
+
+    def batches(
+        self,
+        assemble: Assembler,
+        mover: Mover | None,
+        depth: int,
+        go_on: Callable[["Epoch", dict[str, Any], Chosen], None],
+    ) -> Ahead | InTurn:
+        """The batches in their order; threads ahead of the loop do what takes time in Python.
+
+        Args:
+            assemble: Makes the user's batches of the core's.
+            mover: Takes batches to page-locked memory or a device; the loop calls its receive().
+            depth: How many further batches are in work or ready after each.
+            go_on: Calls go_on() for a state and the samples that follow those chosen so far, while
+                nothing can end the epoch; raises RuntimeError where it was ended.
+        """
+
+        def finish(pulled: Ready, stop: threading.Event | None) -> Any:
+            chosen = pulled.stand.chosen
+            steps_before = 0 if chosen is None else chosen.steps_before
+            if mover is None:
+                return assemble(pulled.batch, steps_before, stop)
+            with mover.working():
+                made = assemble(pulled.batch, steps_before, stop)
+            return mover.send(made)
+
+        def pull(deadline: Deadline) -> Ready | None:
+            return self._pull(deadline, go_on)
+
+        if mover is None and not assemble.runs_python:
+            return InTurn(pull, finish)
+        return Ahead(pull, self._is_ready, finish, depth)
+
+    def _pull(
+        self, deadline: Deadline, go_on: Callable[["Epoch", dict[str, Any], Chosen], None]
+    ) -> Ready | None:
+        """The feed's next batch; None at the epoch's end."""
+        while True:
+            feed, turn = self.current_feed(), self._turn
+            try:
+                while not feed.wait_ms(turn, _milliseconds(deadline)):
+                    if deadline.is_over:
+                        raise LateError
+                batch, state, bad = feed.next(turn)
+            except RuntimeError:
+                self.current_feed()  # says so where the epoch was ended meanwhile
+                raise
+            stand = Stand(state, bad, self._chosen)
+            if batch is not None:
+                return Ready(batch, stand)
+            if self._chosen is None or not self._chosen.has_following:
+                return None
+            go_on(self, {**json.loads(state), "position": 0}, self._chosen.following())
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.current_feed().wait_ms(self._turn, 0)
+        except RuntimeError:  # the epoch was ended; the next pull will say so
+            return True
+
+
+def _milliseconds(deadline: Deadline) -> int:
+    left = deadline.left()
+    return _MS_MAX if left is None else min(_MS_MAX, math.ceil(left * 1000))

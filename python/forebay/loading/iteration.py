@@ -1,0 +1,189 @@
+"""What iter() of a Loader returns."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from forebay.data.cache import Cache
+from forebay.loading import states
+from forebay.loading.epoch import Epoch
+from forebay.loading.monitor import BottleneckWarning, Monitor
+from forebay.loading.mover import Mover
+from forebay.loading.position import Stand
+from forebay.loading.prefetch import Ahead, Deadline, InTurn, LateError, Ready
+from forebay.loading.samplers import Chosen
+from forebay.locks import ProcessLock
+
+# The stack level of warnings.warn() that names the line of the loop, seen from _tell().
+_LOOP = 3
+
+
+class Batches(Iterator[Any]):
+    """One epoch's batches. Threads may share them: each batch goes to one.
+
+    Args:
+        epoch: Gives the batches.
+        source: Calls `epoch.batches()`; called by the first next().
+        take: Is told where the epoch stands after each batch that the loop gets.
+        finish: Is told of the epoch's end, and where it stands after batches that failed last.
+        mover: Takes batches to a device or into page-locked memory; None: they stay.
+        bar: Makes the progress bar, or None; called by the first next().
+        monitor: Counts the loop's waits.
+        cache: What the progress bar tells of, too; None: nothing.
+        timeout: Seconds that the loop waits for a batch; 0: without limit.
+        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
+    """
+
+    def __init__(
+        self,
+        epoch: Epoch,
+        source: Callable[[], Ahead | InTurn],
+        *,
+        take: Callable[[Stand], None],
+        finish: Callable[[Stand | None], None],
+        mover: Mover | None,
+        bar: Callable[[], Any],
+        monitor: Monitor,
+        cache: Cache | None,
+        timeout: float,
+        length: Callable[[], int],
+    ) -> None:
+        self._length = length
+        self._epoch = epoch
+        self._make_source = source
+        self._take = take
+        self._finish = finish
+        self._mover = mover
+        self._make_bar = bar
+        self._monitor = monitor
+        self._cache = cache
+        self._timeout = timeout
+        self._lock = ProcessLock()
+        self._source: Ahead | InTurn | None = None
+        self._bar: Any = None
+        self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
+        # A batch that was not given to the loop yet, because a filter made an error of a warning.
+        self._next: Ready | None = None
+        # Where the epoch stands after a batch for which a function of the user's failed.
+        self._failed: Stand | None = None
+        self._is_done = False
+
+    def __iter__(self) -> "Batches":
+        return self
+
+    def __len__(self) -> int:
+        """Batches of the whole epoch, like DataLoader's iterators."""
+        return self._length()
+
+    def __next__(self) -> Any:
+        """The next batch.
+
+        Raises:
+            RuntimeError: Something newer ended the epoch, or no batch came within `timeout`.
+            DataError, OSError: The core met it while it read or decoded; the epoch is over.
+            MemoryError: The caller holds too many batches; later the same batch is tried again.
+            Exception: What a function of the user's raised for this batch; the next call goes on
+                with the batch after it.
+        """
+        with self._lock.here():
+            if self._is_done:
+                raise StopIteration
+            if self._next is None:
+                self._next = self._pull()
+            if self._next is None:
+                # Batches that failed since the last good one are over with the epoch.
+                self._finish(self._failed)
+                self.close()
+                raise StopIteration
+            self._tell(self._next)
+            one, self._next = self._next, None
+            self._failed = one.stand if one.error is not None else None
+            if isinstance(one.error, StopIteration):  # which would end the loop silently
+                raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
+            if one.error is not None:
+                raise one.error
+            self._take(one.stand)
+            if self._bar is not None:
+                self._show_progress(self._bar)
+            return one.batch if self._mover is None else self._mover.receive(one.batch)
+
+    def close(self) -> None:
+        """Ends the threads that are ahead of the loop. There are no further batches."""
+        self._is_done = True
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):  # where __init__ did not come to its end
+            self.close()
+
+    def _pull(self) -> Ready | None:
+        try:
+            feed = self._epoch.current_feed()
+            if self._source is None:
+                self._source, self._bar = self._make_source(), self._make_bar()
+                self._monitor.begin(feed)
+            with self._monitor.waiting():
+                return self._source.next(Deadline(self._timeout))
+        except LateError:
+            raise RuntimeError(
+                f"forebay.Loader: no batch came within {self._timeout} s, its timeout"
+            ) from None
+        except MemoryError:
+            raise
+        except Exception:
+            self.close()
+            raise
+
+    def _show_progress(self, bar: Any) -> None:
+        feed = self._epoch.feed
+        if feed is not None:
+            told = (feed.stats().describe_link(), self._cache.describe() if self._cache else "")
+            bar.set_postfix_str("; ".join(filter(None, told)), refresh=False)
+        bar.update()
+
+    def _tell(self, one: Ready) -> None:
+        """Warns of what came to light with this batch."""
+        feed = self._epoch.feed
+        if feed is not None and (message := self._monitor.bottleneck(feed)) is not None:
+            warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
+        if one.stand.bad <= self._told:
+            return
+        for bad in one.stand.as_state()["bad"][self._told :]:
+            self._told += 1  # counted even if a filter turns the warning into an error
+            warnings.warn(
+                f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
+            )
+
+
+def progress_bar(
+    begun: dict[str, Any], chosen: Chosen | None, length: Callable[[], int], batch: int
+) -> Any:
+    """A bar of the package tqdm that begins where the epoch does.
+
+    Args:
+        begun: The state at which the epoch begins.
+        chosen: Its samples; None: each of the dataset's once.
+        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
+        batch: Samples of a batch over all ranks, where all batches have as many.
+    """
+    from tqdm.auto import tqdm
+
+    try:
+        total = length()
+    except TypeError:  # the sampler has no length
+        total = None
+    done = begun["position"] // batch
+    done += sum(-(-(end - first) // batch) for first, end in begun.get(states.OVER, []))
+    if chosen is not None:
+        if chosen.ends is not None:
+            done = int(np.searchsorted(chosen.ends, begun["position"], side="right"))
+        done += chosen.steps_before
+    return tqdm(total=total, initial=done, desc=f"epoch {begun['epoch']}", unit="batch")

@@ -1,0 +1,1 @@
+"""From transforms to what the core runs."""

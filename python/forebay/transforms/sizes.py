@@ -1,0 +1,120 @@
+"""Steps that give images another size than they had; forebay.transforms exports them.
+
+They have the names, parameters and distributions of torchvision.transforms.v2. After a step that
+draws a size, a Loader gives each image at its own size, unless a later transform brings all to one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forebay.transforms.augmentations import Step
+
+
+@dataclass(frozen=True)
+class Pad(Step):
+    """Puts a border around the image.
+
+    Args:
+        padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
+            right, bottom.
+        fill: A constant border's colour: from 0 to 255, or three such numbers.
+        padding_mode: The same as RandomCrop's.
+    """
+
+    padding: int | Sequence[int]
+    fill: float | Sequence[float] = 0
+    padding_mode: str = "constant"
+
+
+@dataclass(frozen=True)
+class RandomZoomOut(Step):
+    """Puts the image somewhere on a larger one of one colour (SSD, Liu et al., 2016).
+
+    Args:
+        fill: The colour: from 0 to 255, or three such numbers. Masks get 0.
+        side_range: The least and the largest factor of the sides, at least 1.
+        p: The probability, from 0 to 1.
+    """
+
+    fill: float | Sequence[float] = 0
+    side_range: Sequence[float] = (1.0, 4.0)
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomIoUCrop(Step):
+    """A crop that keeps the middle of a box and overlaps with it (SSD, Liu et al., 2016).
+
+    An overlap is drawn from `sampler_options`, and crops until one has, with a box whose middle it
+    contains, an intersection over union of at least that; with 1 or more the image stays as it is.
+    Boxes whose middle is outside become empty: SanitizeBoundingBoxes leaves them out. Images
+    without boxes stay as they are.
+
+    Args:
+        min_scale: The least share of each side, from 0 to 1, and
+        max_scale: the largest.
+        min_aspect_ratio: The least ratio of width to height, and
+        max_aspect_ratio: the largest.
+        sampler_options: The overlaps, equally likely; None: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+        trials: How many crops are tried for each overlap.
+    """
+
+    min_scale: float = 0.3
+    max_scale: float = 1.0
+    min_aspect_ratio: float = 0.5
+    max_aspect_ratio: float = 2.0
+    sampler_options: Sequence[float] | None = None
+    trials: int = 40
+
+
+@dataclass(frozen=True)
+class ScaleJitter(Step):
+    """Resizes the image to fit a size, times a random factor (Ghiasi et al., CVPR 2021).
+
+    Args:
+        target_size: (height, width) in pixels. Like torchvision, the image's height is compared
+            with the second number and its width with the first.
+        scale_range: The least and the largest factor.
+        interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
+        antialias: True.
+    """
+
+    target_size: Sequence[int]
+    scale_range: Sequence[float] = (0.1, 2.0)
+    interpolation: Any = "bilinear"
+    antialias: bool = True
+
+
+@dataclass(frozen=True)
+class RandomShortestSize(Step):
+    """Resizes the image so that its short side has one of some lengths.
+
+    Args:
+        min_size: The lengths in pixels, equally likely, or one.
+        max_size: The most pixels of the long side, for which the short side may become shorter.
+        interpolation: The same as ScaleJitter's.
+        antialias: True.
+    """
+
+    min_size: int | Sequence[int]
+    max_size: int | None = None
+    interpolation: Any = "bilinear"
+    antialias: bool = True
+
+
+@dataclass(frozen=True)
+class RandomResize(Step):
+    """Resizes the image so that its short side has a random length.
+
+    Args:
+        min_size: The least length in pixels.
+        max_size: One more than the largest.
+        interpolation: The same as ScaleJitter's.
+        antialias: True.
+    """
+
+    min_size: int
+    max_size: int
+    interpolation: Any = "bilinear"
+    antialias: bool = True

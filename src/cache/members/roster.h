@@ -1,0 +1,85 @@
+// Who is a member now: the membership of one machine, with a socket, a clock and a thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "cache/members/membership.h"
+#include "io/datagrams.h"
+
+namespace forebay::cache {
+
+// Drops messages that came before, or long after later ones: a datagram that somebody recorded and
+// sends again says nothing new. One thread uses it.
+class Replays {
+ public:
+  // Whether the message is new.
+  bool take(const Message& message);
+
+ private:
+  struct Seen {
+    uint64_t incarnation = 0;
+    uint64_t highest = 0;  // sequence number
+    uint64_t before = 0;   // which of the 64 before that have come
+    uint64_t older = 0;    // the highest of a process that was replaced
+  };
+  std::map<std::string, Seen> seen_;  // by the senders' ids
+};
+
+class Roster {
+ public:
+  // Called in the roster's thread whenever there are other members than before, or this machine has
+  // another incarnation.
+  using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
+  // Other members reach this one at the port of `datagrams`, which is that of its server, too.
+  // `listed`: machines that are looked for again and again while they are not there. Errors:
+  // kNoMemory, where the system gives no more threads.
+  static base::Result<std::unique_ptr<Roster>> open(const Member& self,
+                                                    std::unique_ptr<io::Datagrams> datagrams,
+                                                    std::vector<Member> listed, Changed changed);
+  // From then on it listens and tells; called once.
+  void start();
+  // Tells nobody; they notice, unless another process of this machine says that it is there.
+  ~Roster();
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  // Members that were learned of in another way. Any thread may call it.
+  void add(std::vector<Member> members) EXCLUDES(mutex_);
+  // Whether another process serves the same part of the cache, so that this one takes no part any
+  // more. Any thread may call it.
+  bool is_replaced() const { return is_replaced_; }
+  // Tells the others that this machine leaves. Any thread may call it.
+  void leave() EXCLUDES(mutex_);
+
+ private:
+  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, std::vector<Member> listed,
+         Changed changed);
+  void run();
+  void step(const Membership::Event& event);
+  void look_for_listed();
+  void tell(Membership::Event event) EXCLUDES(mutex_);
+
+  const std::unique_ptr<io::Datagrams> datagrams_;
+  const std::vector<Member> listed_;
+  const Changed changed_;
+  Membership membership_;
+  Replays replays_;
+  Member told_self_;  // what changed_ was told last
+  std::vector<Member> told_members_;
+  int64_t next_tick_ns_ = 0;
+  int64_t next_look_ns_ = 0;  // for those that are listed
+  std::atomic<bool> is_replaced_ = false;
+  base::Mutex mutex_;
+  std::vector<Membership::Event> events_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  base::Crew crew_;
+};
+
+}  // namespace forebay::cache

@@ -1,0 +1,50 @@
+// Which bytes of this machine's share other members hold in its place, because it had no room for
+// them: plain logic.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cache/held/extent_list.h"
+#include "io/origin.h"
+
+namespace forebay::cache {
+
+// One thread at a time may use it.
+class HandedOver {
+ public:
+  // Part of a range, and the id of the member that holds it; empty where none is known.
+  struct Part {
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    std::string member;
+  };
+  // The parts of a range, in ascending order.
+  std::vector<Part> find(const FileId& file, uint64_t offset, uint64_t length) const;
+  // About 100 bytes each.
+  static constexpr size_t kRangesMost = 1u << 18;
+  // The member, which has an id, holds this range. False where there are kRangesMost.
+  bool add(const FileId& file, uint64_t offset, uint64_t length, const std::string& member);
+  // Nobody is known to hold this range any more.
+  void remove(const FileId& file, uint64_t offset, uint64_t length);
+  // Forgets what other members than these hold.
+  void keep_only(const std::set<std::string>& members);
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Span {
+    uint64_t end = 0;
+    std::string member;
+  };
+  using Spans = std::map<uint64_t, Span>;  // by their offsets; they do not overlap
+
+  void cut(Spans& spans, uint64_t offset, uint64_t end);
+
+  std::map<FileId, Spans> files_;
+  size_t spans_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace forebay::cache

@@ -1,0 +1,309 @@
+#include "cache/peers/peers.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/checksum.h"
+#include "base/limits.h"
+#include "cache/peers/joint.h"
+#include "io/http/range_answer.h"
+#include "io/machine.h"
+#include "io/serve/ahead_answer.h"
+#include "io/serve/needed_again.h"
+
+namespace forebay::cache {
+
+using base::Code;
+using base::MutexLock;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+// Members that are gone are known within a second (membership.h). These limits are for those that
+// hang, and must not hit those that are only busy.
+constexpr int64_t kConnectNs = 2000 * kMs;
+// For a whole answer: this long, and as long as its bytes take on a slow link. The owner may have
+// to read it from the origin first.
+constexpr int64_t kAnswerNs = 5000 * kMs;
+constexpr int64_t kHeldNs = 1000 * kMs;
+constexpr int64_t kHoldNs = 3000 * kMs;  // less than kAnswerNs: somebody waits who asked for all
+constexpr int64_t kNsPerByte = 100;      // 10 MB/s
+// Connections are expensive to begin, and a member answers with one thread.
+constexpr uint32_t kConnections = 16;
+constexpr uint32_t kHeldConnections = 2;
+constexpr uint32_t kHoldConnections = 4;
+constexpr uint64_t kConnectionsMost = 256;  // to all members
+constexpr uint64_t kFilesShare = 16;        // of those that the process may open, for each client
+constexpr int kPartialContent = 206;
+constexpr int kNotFound = 404;
+
+constexpr std::string_view kChecksums = "forebay-crc32c";  // io::serve::kChecksumsHeader
+
+io::serve::RangeClientOptions options_for(
+    uint32_t connections, const std::shared_ptr<const io::serve::JobCertificate>& certificate) {
+  // Connections to the origin and files need descriptors, too.
+  const uint64_t share = std::max<uint64_t>(1, io::open_files_max() / kFilesShare);
+  return {.connections_max = static_cast<uint32_t>(std::min(kConnectionsMost, share)),
+          .connections_to_one_max = connections,
+          .connect_ns = kConnectNs,
+          .job = certificate};
+}
+
+// A name of the process that serves the member now.
+std::string name_of(const Member& member) { return fmt::format("{} {}", member.id, member.port); }
+
+// Whether the bytes have the checksums that the answer names, where it names any.
+bool has_checksums(const std::vector<io::Range>& ranges, const io::http::Head& head) {
+  const std::string_view said = head.header(kChecksums);
+  if (said.empty()) return true;
+  std::string expected;
+  for (const io::Range& range : ranges) {
+    expected += fmt::format("{}{:08x}", expected.empty() ? "" : ",", base::crc32c(range.out));
+  }
+  return said == expected;
+}
+
+}  // namespace
+
+struct Peers::Flight {
+  std::string member;
+  std::string host;
+  uint16_t port = 0;
+  What what = What::kAll;
+  std::string target;
+  uint64_t size = 0;  // of the file
+  std::vector<io::Range> ranges;
+  std::string again;  // io::serve::kAgainHeader
+  io::ReadOptions options;
+  Done done;
+  std::optional<io::http::RangeAnswer> answer = {};
+  bool is_local = false;              // of this machine, and asked without TLS
+  bool is_doubted = false;            // an earlier answer was damaged
+  std::atomic<bool> is_gone = false;  // the member
+};
+
+Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
+    : client_(options_for(kConnections, certificate)),
+      held_client_(options_for(kHeldConnections, certificate)),
+      hold_client_(options_for(kHoldConnections, certificate)),
+      local_client_(options_for(kConnections, nullptr)) {}
+Peers::~Peers() = default;
+
+io::serve::RangeClient& Peers::client_for(What what) {
+  return what == What::kAll ? client_ : what == What::kHold ? hold_client_ : held_client_;
+}
+
+bool Peers::may_ask(const Member& member) const {
+  MutexLock lock(mutex_);
+  return standings_.may_ask(name_of(member), io::monotonic_ns());
+}
+
+void Peers::keep_only(const std::vector<Member>& members, bool local) {
+  std::set<std::string> names;
+  for (const Member& member : members) names.insert(name_of(member));
+  {
+    MutexLock lock(mutex_);
+    is_local_ = local;
+    for (Flight* const flight : flights_) {
+      if (!names.contains(flight->member)) flight->is_gone = true;
+    }
+    standings_.keep_only(names);
+  }
+  client_.drop_unwanted();
+  held_client_.drop_unwanted();
+  local_client_.drop_unwanted();
+  hold_client_.drop_unwanted();
+}
+
+// Servers take so many ranges in a request.
+void Peers::read(const Member& member, What what, const std::string& target, uint64_t size,
+                 std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
+  constexpr size_t kMost = base::kHttpRangesMax;
+  const size_t count = (ranges.size() + kMost - 1) / kMost;
+  if (count <= 1) return ask(member, what, target, size, std::move(ranges), options, done);
+  const auto joint = std::make_shared<Joint>(count, std::move(done));
+  for (size_t at = 0; at < ranges.size(); at += kMost) {
+    const auto begin = ranges.begin() + static_cast<int64_t>(at);
+    ask(member, what, target, size,
+        {begin, begin + static_cast<int64_t>(std::min(kMost, ranges.size() - at))}, options,
+        [joint](Status status, const std::vector<io::Range>& rest) {
+          joint->finish(std::move(status), rest);
+        });
+  }
+}
+
+void Peers::ask(const Member& member, What what, const std::string& target, uint64_t size,
+                std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
+  auto flight = std::make_shared<Flight>();
+  flight->member = name_of(member);
+  flight->what = what;
+  flight->host = member.host;
+  flight->port = member.port;
+  flight->target = target;
+  flight->size = size;
+  flight->again = io::serve::again_text(ranges);
+  flight->ranges = io::joined(std::move(ranges));
+  flight->options = options;
+  flight->done = std::move(done);
+  {
+    MutexLock lock(mutex_);
+    flight->is_local = is_local_;
+    flights_.insert(flight.get());
+  }
+  start(std::move(flight));
+}
+
+void Peers::start(std::shared_ptr<Flight> flight) {
+  io::serve::RangeRequest request{
+      .host = flight->host, .port = flight->port, .target = flight->target};
+  request.headers = {"Range: " + io::http::range_header(flight->ranges)};
+  if (flight->what == What::kHeld) {
+    request.headers.push_back(fmt::format("{}: 1", io::serve::kHeldHeader));
+  }
+  if (flight->what == What::kHold) {
+    request.headers.push_back(fmt::format("{}: 1", io::serve::kHoldHeader));
+  }
+  if (flight->what == What::kWrong) {
+    request.headers.push_back(fmt::format("{}: 1", io::serve::kWrongHeader));
+  }
+  if (!flight->again.empty()) {
+    request.headers.push_back(fmt::format("{}: {}", io::serve::kAgainHeader, flight->again));
+  }
+  if (flight->is_doubted) request.headers.push_back(fmt::format("{}: 1", io::serve::kDoubtHeader));
+  request.options = flight->options;
+  const int64_t least_ns = flight->what == What::kAll    ? kAnswerNs
+                           : flight->what == What::kHold ? kHoldNs
+                                                         : kHeldNs;
+  request.answer_ns = least_ns + static_cast<int64_t>(io::bytes_of(flight->ranges)) * kNsPerByte;
+  // What waits behind requests that failed is not asked for any more.
+  request.may_send = [this, own = flight.get()] {
+    MutexLock lock(mutex_);
+    if (own->what != What::kWrong && !standings_.may_ask(own->member, io::monotonic_ns()))
+      own->is_gone = true;
+    return !own->is_gone;
+  };
+  request.wanted = [own = flight.get()] { return !own->is_gone; };
+  io::http::Sink& sink = flight->answer.emplace(flight->ranges, io::Identity{.size = flight->size});
+  auto& client = flight->is_local ? local_client_ : client_for(flight->what);
+  client.start(std::move(request), sink,
+               [this, flight = std::move(flight)](io::serve::RangeOutcome outcome) {
+                 finish(flight, std::move(outcome));
+               });
+}
+
+void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome) {
+  std::vector<io::Range> rest = flight->answer->rest();
+  Status status = std::move(outcome.status);
+  const bool is_good = !rest.empty() || has_checksums(flight->ranges, outcome.head);
+  // Whoever sends what is held, unread, and cannot read it, can only hang up.
+  const bool is_cut = status.code() == Code::kTruncated && outcome.head.code == kPartialContent &&
+                      !outcome.head.header(kChecksums).empty();
+  if ((!is_good || is_cut) && !flight->is_doubted) {
+    {
+      MutexLock lock(mutex_);
+      if (!is_good) ++stats_.damaged;
+    }
+    flight->is_doubted = true;
+    return start(flight);
+  }
+  if (!is_good) rest = flight->ranges;
+  if (status.code() == Code::kCancelled && flight->is_gone) status = {};
+  const bool is_not_there = !rest.empty() && outcome.head.code == kNotFound;
+  if (is_not_there || (status.ok() && !rest.empty())) {
+    status = Status(is_not_there ? Code::kNotFound : Code::kUnavailable,
+                    fmt::format("a member of the cache answered {}", outcome.head.code));
+  }
+  {
+    MutexLock lock(mutex_);
+    flights_.erase(flight.get());
+    ++stats_.requests;
+    stats_.hit_bytes += io::bytes_of(flight->ranges) - io::bytes_of(rest);
+    if (status.code() != Code::kCancelled) judge(*flight, rest.empty(), status.code(), outcome);
+  }
+  flight->done(std::move(status), std::move(rest));
+}
+
+// Whoever answers that it has no such file, or does not hold it, is there.
+void Peers::judge(const Flight& flight, bool is_good, Code why,
+                  const io::serve::RangeOutcome& outcome) {
+  const int code = outcome.head.code;
+  if (outcome.sent_ns == 0) return;  // so it says nothing of the member
+  const Standings::Request request{.member = flight.member,
+                                   .begin_ns = outcome.sent_ns,
+                                   .end_ns = io::monotonic_ns(),
+                                   .bytes = io::bytes_of(flight.ranges)};
+  const bool is_there = is_good || code == kNotFound;
+  if (!is_good && (!is_there || flight.what == What::kAll)) ++stats_.failures;
+  if (is_there) return standings_.succeed(request);
+  // The head of what must be read first comes at once, without checksums: the member is there, and
+  // the origin is slow.
+  const bool waits_for_origin =
+      why == Code::kTimedOut && code == kPartialContent && outcome.head.header(kChecksums).empty();
+  if (flight.is_gone || waits_for_origin) return standings_.spend(request);
+  standings_.fail(request);
+}
+
+void Peers::report_wrong(const Member& member, const std::string& target, uint64_t size,
+                         const std::vector<WantedRange>& ranges) {
+  {
+    MutexLock lock(mutex_);
+    standings_.distrust(name_of(member), io::monotonic_ns());
+  }
+  // Whatever it answers goes into memory that nobody uses.
+  const auto memory = std::make_shared<base::ByteVector>(io::serve::bytes_of(ranges));
+  std::vector<io::Range> told;
+  size_t at = 0;
+  for (const WantedRange& range : ranges) {
+    told.push_back({range.offset, base::MutableBytes(*memory).subspan(at, range.length)});
+    at += range.length;
+  }
+  read(member, What::kWrong, target, size, std::move(told), {},
+       [memory](const Status&, const std::vector<io::Range>&) {});
+}
+
+void Peers::note_origin(uint64_t bytes, int64_t begin_ns) {
+  MutexLock lock(mutex_);
+  standings_.note_origin(bytes, begin_ns, io::monotonic_ns());
+}
+
+void Peers::fetch_ahead(const Member& member, const std::string& target,
+                        const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
+                        std::function<void(io::Ahead)> done) {
+  struct NoBody final : io::http::Sink {
+    Status begin(const io::http::Head&) override { return {}; }
+    Status append(base::Bytes) override { return {}; }
+    Status end() override { return {}; }
+  };
+  io::serve::RangeRequest request{.host = member.host, .port = member.port, .target = target};
+  request.headers = {"Range: bytes=", fmt::format("{}: 1", io::serve::kAheadHeader)};
+  std::string& text = request.headers.front();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const auto& [offset, length, again] = ranges[i];
+    text += fmt::format("{}{}-{}", i == 0 ? "" : ",", offset, offset + length - 1);
+  }
+  request.options = options;
+  request.answer_ns = kHeldNs;
+  bool is_local = false;
+  {
+    MutexLock lock(mutex_);
+    is_local = is_local_;
+  }
+  const auto sink = std::make_shared<NoBody>();
+  (is_local ? local_client_ : held_client_)
+      .start(
+          std::move(request), *sink,
+          [this, sink, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+            {
+              MutexLock lock(mutex_);
+              ++stats_.requests;
+            }
+            done(outcome.status.ok() ? io::serve::ahead_of(outcome.head.code) : io::Ahead::kFull);
+          });
+}
+
+PeerStats Peers::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace forebay::cache

@@ -1,0 +1,119 @@
+#include "feed/batch/targets.h"
+
+#include <algorithm>
+
+#include "feed/batch/further_images.h"
+
+namespace forebay::feed {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+// Whether `first` says for each of `count` things where its part of `total` others begins.
+bool divides(const std::vector<uint64_t>& first, uint64_t count, uint64_t total) {
+  return first.size() == count + 1 && first.front() == 0 && first.back() == total &&
+         std::ranges::is_sorted(first);
+}
+
+bool fit(const Outlines& outlines, uint64_t objects) {
+  const uint64_t parts = outlines.is_runs.size();
+  if (!divides(outlines.first_part, objects, parts)) return false;
+  if (!divides(outlines.first_number, parts, outlines.numbers.size())) return false;
+  for (uint64_t part = 0; part < parts; ++part) {
+    const uint64_t numbers = outlines.first_number[part + 1] - outlines.first_number[part];
+    if (outlines.is_runs[part] == 0 && numbers % 2 != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<store::Location> Targets::map_at(uint64_t sample, const io::ReadOptions& read) const {
+  return file_at(*maps, map_of[sample], read);
+}
+
+// Chunks with equal ids have equal bytes, wherever they lie; data in place has no ids.
+std::optional<store::Location> Targets::map_beside(const store::Dataset& dataset, uint32_t chunk,
+                                                   uint64_t sample,
+                                                   const io::ReadOptions& read) const {
+  if (maps == nullptr) return std::nullopt;
+  const base::Sha256& id = dataset.chunk(chunk).id;
+  if (id == base::Sha256{} || maps->chunk(maps->chunk_of(map_of[sample])).id != id) {
+    return std::nullopt;
+  }
+  const auto location = map_at(sample, read);  // whoever moves the map says what is wrong
+  return location ? std::optional(*location) : std::nullopt;
+}
+
+image::Objects Targets::objects(uint64_t sample) const {
+  image::Objects out;
+  if (first.empty()) return out;
+  const auto part_of = [&](const auto& all, uint64_t each) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(first[sample] * each);
+    return std::vector(begin, begin + static_cast<ptrdiff_t>(count(sample) * each));
+  };
+  out.boxes = part_of(boxes, 1);
+  out.points = part_of(points, points_each);
+  return out;
+}
+
+Result<image::Orientation> Targets::orientation(uint64_t sample,
+                                                const image::Encoded& image) const {
+  const image::Size stored = turned(image.size, image.orientation);
+  const image::Size own = sizes.empty() ? image::Size{} : sizes[sample];
+  if (own == image::Size{} || own == stored) return image.orientation;
+  if (own == image.size) return image::Orientation{};
+  return fail(
+      Code::kInvalid,
+      "its annotations are for an image of {} x {} pixels, but it has {} x {}; was it resized "
+      "after it was annotated?",
+      own.width, own.height, stored.width, stored.height);
+}
+
+Result<image::Objects> Targets::shown_objects(uint64_t sample, const image::Encoded& image) const {
+  ASSIGN_OR_RETURN(const image::Orientation own, orientation(sample, image));
+  image::Objects out = objects(sample);
+  if (own != image::Orientation{}) move(own, turned(image.size, own), &out);
+  return out;
+}
+
+Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t sample,
+                                                                      image::Size size) const {
+  std::vector<std::vector<image::Changes>> out(count(sample));
+  for (uint64_t i = 0; i < out.size(); ++i) {
+    const uint64_t object = first[sample] + i;
+    for (uint64_t part = outlines->first_part[object]; part < outlines->first_part[object + 1];
+         ++part) {
+      const uint64_t begin = outlines->first_number[part];
+      const uint64_t count = outlines->first_number[part + 1] - begin;
+      const int32_t* const numbers = outlines->numbers.data() + begin;
+      if (outlines->is_runs[part] != 0) {
+        const std::vector<uint32_t> runs(numbers, numbers + count);
+        ASSIGN_OR_RETURN(out[i].emplace_back(), image::run_changes(runs, size));
+        continue;
+      }
+      std::vector<image::Corner> corners;
+      for (uint64_t at = 0; at < count; at += 2) corners.push_back({numbers[at], numbers[at + 1]});
+      ASSIGN_OR_RETURN(out[i].emplace_back(), image::polygon_changes(corners, size));
+    }
+  }
+  return out;
+}
+
+Status check_targets(const Targets& targets, uint64_t samples) {
+  const uint64_t objects = targets.boxes.size();
+  const bool has_objects = !targets.first.empty() || objects > 0;
+  const bool fits = (!has_objects || divides(targets.first, samples, objects)) &&
+                    targets.points.size() == targets.points_each * objects &&
+                    (!targets.outlines || fit(*targets.outlines, objects)) &&
+                    (targets.sizes.empty() || targets.sizes.size() == samples) &&
+                    (targets.maps == nullptr || targets.map_of.size() == samples);
+  const auto is_map = [&](uint64_t map) { return map < targets.maps->sample_count(); };
+  if (fits && (targets.maps == nullptr || std::ranges::all_of(targets.map_of, is_map))) return {};
+  return fail(Code::kInvalid,
+              "targets: their tables do not fit each other, or a dataset of {} samples", samples);
+}
+
+}  // namespace forebay::feed

@@ -1,0 +1,149 @@
+// Prepares the batches of a walk, a few ahead of the consumer. To continue elsewhere, destroy the
+// pipeline and open another with the same threads.
+#pragma once
+
+#include "feed/batch/prepared.h"
+#include "feed/make/batch_pool.h"
+#include "feed/make/sample_maker.h"
+#include "feed/make/share_gpu.h"
+#include "io/clock.h"
+
+namespace forebay::feed {
+
+// Threads that work for one pipeline after another.
+struct Crews {
+  base::Crew decoders;
+  ReadingCrews reading;
+};
+
+// One consumer thread calls everything but stop(). What open() is given outlives the pipeline.
+class Pipeline {
+ public:
+  // Begins with the run `first`, which is not empty, and goes on with those after it in the walk.
+  // `stop` ends the wait for what the first plan needs over a network. Errors: kNoMemory when the
+  // options cannot work within memory_bytes_max; those of Planner::plan().
+  static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
+                                                const FeedOptions& options, const Planner& planner,
+                                                Walk& walk, const StepRun& first,
+                                                ChunkIndexes& indexes, Crews& crews, Trace& trace,
+                                                const io::Clock& clock,
+                                                const std::stop_token& stop);
+  // Stops, and waits until no thread works for the pipeline.
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Waits at most `ms` milliseconds until next() would not wait; false when it still would.
+  bool wait_ms(int ms) EXCLUDES(mutex_);
+  // The next batch. An error is final and ends the pipeline (ended()), except kNoMemory because the
+  // batch does not fit beside others that somebody holds.
+  Result<Prepared> next() EXCLUDES(mutex_);
+  bool ended() const { return ended_; }
+  // Ends all work at once, also a wait of the consumer: next() gives kCancelled from now on. Any
+  // thread may call it.
+  void stop() EXCLUDES(mutex_);
+  // Adds what was done so far.
+  void add_to(FeedStats* stats) const;
+
+ private:
+  struct UnfinishedBatch {
+    std::shared_ptr<EpochData> epoch;
+    uint64_t step = 0;
+    std::shared_ptr<Batch> batch;  // null: there is nothing to do, and next() says so
+    uint32_t taken = 0;            // slots handed out
+    uint64_t blocks_end = 0;       // the number after those of its blocks
+    uint32_t finished = 0;         // slots filled
+    bool told = false;             // to the filter
+    std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
+    Status status;                                    // of the first slot that failed
+    uint32_t failed_slot = 0;
+  };
+  // Slots of a batch that one thread fills.
+  struct Block {
+    std::shared_ptr<UnfinishedBatch> of;
+    uint64_t number = 0;  // from 0 in the pipeline
+    uint32_t first = 0;
+    uint32_t count = 0;
+    std::vector<Task> tasks;
+    std::vector<std::pair<uint32_t, BadSample>> bad;
+    Status status;
+    uint32_t failed_slot = 0;
+  };
+
+  // The room in the pool's memory that a block reserves.
+  class BlockRoom final : public Room {
+   public:
+    BlockRoom(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
+    Status reserve(uint64_t bytes) override;
+    void end() override { pipeline_.end_block(block_.number); }
+    void add(uint64_t bytes) override;
+
+   private:
+    Pipeline& pipeline_;
+    const Block& block_;
+  };
+
+  Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
+           Walk& walk, const BatchPool::Shape& shape, const std::shared_ptr<const EpochPlan>& first,
+           uint64_t group_bytes_max, ChunkIndexes& indexes, Crews& crews, Trace& trace,
+           const io::Clock& clock);
+  void run(uint32_t thread) EXCLUDES(mutex_);
+  bool take(Block* block) EXCLUDES(mutex_);
+  void ask() REQUIRES(mutex_);
+  bool answered() const REQUIRES(mutex_);
+  bool front_is_ready() const REQUIRES(mutex_);
+  std::optional<BatchPool::Shortage> front_shortage() const REQUIRES(mutex_);
+  Status no_room(const BatchPool::Shortage& shortage) const;
+  void end_block(uint64_t number) EXCLUDES(mutex_);
+  bool has_room() const REQUIRES(mutex_);
+  void begin_batch() REQUIRES(mutex_);
+  bool go_to_next_step(EpochData& run, uint64_t* step);
+  void tell_what_is_made() REQUIRES(mutex_);
+  void fill(SampleMaker& maker, Block* block);
+  Status begin_tasks(SampleMaker& maker, Block* block) const;
+  void finish(Block* block) EXCLUDES(mutex_);
+
+  const store::Dataset& dataset_;
+  const FeedOptions& options_;
+  const Planner& planner_;
+  Walk& walk_;
+  Crews& crews_;
+  Trace& trace_;
+  const io::Clock& clock_;
+  const size_t sample_bytes_;
+  const bool varies_;  // whether batches have images in their own sizes, or files
+  const uint64_t batch_bytes_max_;
+  const uint32_t batch_size_;
+  uint32_t block_size_ = 1;
+  bool ended_ = false;
+  std::shared_ptr<BatchPool> pool_;
+  const Slicer slicer_;
+  ReadingStage reading_;
+
+  base::Mutex mutex_;
+  base::CondVar work_;  // for the threads
+  base::CondVar done_;  // for the consumer
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool beginning_ GUARDED_BY(mutex_) = false;  // a thread is making room for the next batch
+  bool no_memory_ GUARDED_BY(mutex_) = false;  // there was none for the next batch
+  bool complete_ GUARDED_BY(mutex_) = false;   // all batches have begun; no run follows
+  uint64_t asked_ GUARDED_BY(mutex_) = 0;      // how often the consumer asked for a batch
+  bool waited_ GUARDED_BY(mutex_) = false;     // the consumer has waited for the next batch
+  Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
+  // The step that begins next in the run that reading_ gives; unset: the run's first one.
+  std::optional<uint64_t> next_step_ GUARDED_BY(mutex_);
+  bool next_is_taken_ GUARDED_BY(mutex_) = false;  // the filter has let next_step_ pass
+  uint64_t next_block_ GUARDED_BY(mutex_) = 0;
+  std::deque<std::shared_ptr<UnfinishedBatch>> unfinished_ GUARDED_BY(mutex_);
+  std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // with slots to hand out
+
+  GpuShare gpu_share_;
+  // What was read for single samples, beside the reading stage.
+  std::atomic<uint64_t> bytes_read_ = 0;
+  std::atomic<uint64_t> reads_ = 0;
+  std::atomic<uint64_t> made_on_gpu_ = 0;
+  std::atomic<int64_t> prepare_ns_ = 0;
+  std::atomic<int64_t> idle_ns_ = 0;
+};
+
+}  // namespace forebay::feed

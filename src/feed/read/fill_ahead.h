@@ -1,0 +1,78 @@
+// Fills a job's cache (io::FetchesAhead) with what this rank needs of its epoch later
+// than what the reading stage reads ahead, in the order of need. Nothing is asked for while the
+// stage itself waits for bytes.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "feed/read/plan.h"
+#include "feed/read/slicer.h"
+#include "io/serve/fetch_ahead.h"
+
+namespace forebay::feed {
+
+// Any thread may call anything.
+class FillAhead {
+ public:
+  // Begins a thread of the crew where somebody keeps copies of the dataset's bytes. The arguments
+  // outlive the object.
+  FillAhead(const store::Dataset& dataset, const Slicer& slicer, store::Caching caching,
+            base::Crew& crew);
+  // Waits for the question that is being asked.
+  ~FillAhead();
+  FillAhead(const FillAhead&) = delete;
+  FillAhead& operator=(const FillAhead&) = delete;
+
+  // The stage has started the loads of this plan before `next`. `may_ask`: none of them waits for
+  // bytes.
+  void note(const std::shared_ptr<const EpochPlan>& plan, size_t next, bool may_ask)
+      EXCLUDES(mutex_);
+  void stop() EXCLUDES(mutex_);
+
+ private:
+  // What one question asks for.
+  struct Wanted {
+    uint32_t chunk = 0;
+    std::vector<io::serve::WantedRange> ranges;
+  };
+
+  void run() EXCLUDES(mutex_);
+  std::shared_ptr<const EpochPlan> wait_for_turn(size_t* load) EXCLUDES(mutex_);
+  Result<std::deque<Wanted>> wanted_of(const EpochPlan& plan, size_t load);
+  Result<std::deque<Wanted>> wanted_of_slice(const EpochPlan& plan, const Load& load);
+  std::deque<Wanted> wanted_of_group(const EpochPlan& plan, const Load& load) const;
+  Result<io::Ahead> ask(const Wanted& wanted) const;
+  void note_answer(const EpochPlan& plan, io::Ahead answer) EXCLUDES(mutex_);
+
+  const store::Dataset& dataset_;
+  const Slicer& slicer_;
+  const store::Caching caching_;
+  base::Crew& crew_;
+  std::stop_source stop_;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const EpochPlan> plan_ GUARDED_BY(mutex_);
+  bool may_ask_ GUARDED_BY(mutex_) = false;
+  size_t next_ GUARDED_BY(mutex_) = 0;      // the load that is asked for next
+  int64_t from_ns_ GUARDED_BY(mutex_) = 0;  // nothing is asked for before
+  int64_t wait_ns_ GUARDED_BY(mutex_) = 0;
+  uint32_t kept_in_a_row_ GUARDED_BY(mutex_) = 0;  // answers
+  uint32_t full_chunks_ GUARDED_BY(mutex_) = 0;    // without room, in a row
+  uint32_t full_chunk_ GUARDED_BY(mutex_) = 0;     // the last one of them
+
+  // The thread's own: the plan and the load of what is asked for, and what slices share.
+  std::shared_ptr<const EpochPlan> of_;
+  size_t load_ = 0;
+  std::deque<Wanted> wanted_;
+  std::map<size_t, std::shared_ptr<SlicedGroup>> groups_;  // those with loads that are left
+  std::vector<size_t> last_loads_;                         // of each group
+};
+
+}  // namespace forebay::feed

@@ -1,0 +1,28 @@
+// Which of the bytes that an epoch reads the next one needs, for caches that have too little room
+// (io::Again): plain logic without files and threads.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "feed/read/region_plan.h"
+#include "io/origin.h"
+
+namespace forebay::feed {
+
+// Part of a run of a slice.
+struct RunPart {
+  size_t run = 0;
+  FileRange range;
+  io::Again again = io::Again::kSoon;
+};
+
+// Caches hold blocks of this size: where only a part of one is needed, it is not worth its room.
+inline constexpr uint64_t kKeptBlockBytes = 4096;
+
+// Cuts the runs of a slice, which ascend and do not overlap, where the bytes that the next epoch
+// needs of the same samples begin and end. Blocks of which it
+// needs only a part are kLater. Empty where it needs all bytes.
+std::vector<RunPart> cut_runs(std::span<const ChunkRun> runs, std::vector<WantedBytes> needed_next);
+
+}  // namespace forebay::feed

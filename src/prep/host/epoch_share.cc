@@ -1,0 +1,434 @@
+#include "prep/host/epoch_share.h"
+
+#include <algorithm>
+
+#include "io/machine.h"
+#include "prep/wire/job.h"
+
+namespace forebay::prep {
+
+using base::MutexLock;
+
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+
+Expected expected_of(const EpochShareSetup& setup) {
+  const feed::FeedOptions wire = wire_options(setup.options);
+  Expected out = expected_batches(wire);
+  if (wire.tensor.dtype != setup.options.tensor.dtype) {
+    out.from_bytes = std::make_shared<FromBytes>(setup.options, std::make_shared<ReceivedMemory>());
+  }
+  out.job = job_name(setup.job);
+  out.dataset_samples = setup.dataset->sample_count();
+  return out;
+}
+
+}  // namespace
+
+EpochShare::EpochShare(EpochShareSetup setup, std::unique_ptr<PrepClient> client,
+                       const io::Clock& clock)
+    : setup_(std::move(setup)),
+      expected_(expected_of(setup_)),
+      clock_(clock),
+      random_(static_cast<uint64_t>(clock.now_ns()), base::Purpose::kRetry),
+      steps_each_(setup_.policy.steps_each),
+      client_(std::move(client)) {
+  MutexLock lock(mutex_);
+  for (const ServerPlace& place : setup_.places) {
+    servers_.emplace_back().place = place;
+    before_.servers.emplace_back();
+  }
+  maker_crew_.reserve(1);  // so that ask_maker() finds it
+  watcher_.start(1, [this](uint32_t) { watch(); });
+}
+
+EpochShare::~EpochShare() {
+  pause();
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+    watched_.notify_all();
+  }
+  watcher_.wait();
+  if (maker_ != nullptr) maker_->stop();
+  maker_crew_.wait();
+}
+
+void EpochShare::begin(Start start) {
+  pause();
+  Table list = start.list == nullptr ? Table() : table_of(*start.list);
+  std::vector<PolicyAction> actions;
+  std::vector<uint32_t> to_tell;
+  {
+    MutexLock lock(mutex_);
+    PolicyOptions options = setup_.policy;
+    const StepNumber first = start.epoch * start.steps_each + start.step;
+    options.first = first;
+    options.over = std::move(start.over);
+    options.steps_each = start.steps_each;
+    list_epoch_ = start.epoch;
+    if (start.list != nullptr) options.end = (start.epoch + 1) * start.steps_each;
+    has_listed_ |= start.list != nullptr;
+    // What was seen before.
+    options.host_step_ns = before_.host_step_s * 1e9;
+    for (const ServerStats& server : before_.servers)
+      options.server_steps_ns.push_back(server.step_s * 1e9);
+    steps_each_ = start.steps_each;
+    samples_ = std::move(start.list);
+    list_ = std::move(list);
+    policy_ = Policy::make(options);
+    next_asked_ = first;
+    for (uint32_t server = 0; server < servers_.size(); ++server) {
+      Server& of = servers_[server];
+      if (!of.has_job || of.is_banned) continue;
+      of.is_up = of.list == list_id();
+      if (!of.is_up) {
+        of.list.reset();
+        if (!std::exchange(of.is_asked, true)) to_tell.push_back(server);
+        continue;
+      }
+      const auto more = tell(PolicyEvent::Kind::kServerUp, 0, server);
+      actions.insert(actions.end(), more.begin(), more.end());
+    }
+  }
+  act(actions);
+  for (const uint32_t server : to_tell) send_list(server);
+}
+
+void EpochShare::pause() {
+  std::vector<std::pair<uint32_t, StepPath>> kept;
+  {
+    MutexLock lock(mutex_);
+    before_ = stats_now();
+    policy_ = nullptr;
+    for (const auto& [key, unwanted] : fetches_) unwanted->store(true);
+    fetches_.clear();
+    for (const auto& [server, step] : kept_) kept.emplace_back(server, path_of(step, Asked::kOver));
+    kept_.clear();
+    here_.clear();
+    remade_.clear();
+    to_remake_.clear();
+    answered_.clear();
+    consumer_asks_ = false;
+    delay_.rests();
+    next_.reset();
+    failed_ = {};
+  }
+  client_->drop_unwanted();
+  for (const auto& [server, path] : kept) client_->tell_over(setup_.places[server], path);
+}
+
+std::vector<PolicyAction> EpochShare::tell(PolicyEvent::Kind kind, StepNumber step,
+                                           uint32_t server) {
+  if (policy_ == nullptr) return {};
+  const uint32_t keeps = kind == PolicyEvent::Kind::kServerUp ? servers_[server].keeps : 0;
+  auto actions = policy_->step({.kind = kind,
+                                .now_ns = clock_.now_ns(),
+                                .step = step,
+                                .server = server,
+                                .keeps = keeps,
+                                .is_host_short = delay_.is_long()});
+  for (const PolicyAction& action : actions) {
+    if (action.kind == PolicyAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
+    if (action.kind != PolicyAction::Kind::kGive) continue;
+    next_ = action.step;
+    // A copy from elsewhere may be here too, which came when the host had begun already.
+    const auto answer = answered_.find(action.step);
+    next_is_hosts_ = answer != answered_.end() && answer->second;
+    given_.notify_all();
+  }
+  watched_.notify_all();
+  return actions;
+}
+
+void EpochShare::act(const std::vector<PolicyAction>& actions) {
+  for (const PolicyAction& action : actions) {
+    switch (action.kind) {
+      case PolicyAction::Kind::kFetch:
+        ask(action.step, action.server);
+        break;
+      case PolicyAction::Kind::kForget:
+        forget(action.step, action.server);
+        break;
+      case PolicyAction::Kind::kMake:
+        ask_to_keep(action.step, action.server);
+        break;
+      case PolicyAction::Kind::kRescue:  // tell() has done it
+      case PolicyAction::Kind::kHostMakes:
+      case PolicyAction::Kind::kHostSkips:
+      case PolicyAction::Kind::kGive:
+        break;
+    }
+  }
+}
+
+// A feed that begins again asks for the same steps again. One that is about to begin elsewhere may
+// still ask for later ones.
+bool EpochShare::takes(uint64_t epoch, uint64_t step) {
+  std::vector<PolicyAction> actions;
+  bool takes = true;
+  {
+    MutexLock lock(mutex_);
+    if (policy_ == nullptr) return true;
+    const StepNumber wanted = number(epoch, step);
+    if (wanted != next_asked_) {
+      const auto before = answered_.find(wanted);
+      return before != answered_.end() && before->second;
+    }
+    ++next_asked_;
+    actions = tell(PolicyEvent::Kind::kHostAsks, wanted);
+    for (const PolicyAction& action : actions) {
+      if (action.kind == PolicyAction::Kind::kHostSkips && action.step == wanted) takes = false;
+    }
+    answered_[wanted] = takes;
+    if (takes) before_.host_at = step;
+  }
+  act(actions);
+  return takes;
+}
+
+void EpochShare::made(uint64_t epoch, uint64_t step) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    actions = tell(PolicyEvent::Kind::kHostMade, number(epoch, step));
+  }
+  act(actions);
+}
+
+bool EpochShare::wait_ms(int ms) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (!next_ && !std::exchange(consumer_asks_, true)) {
+      delay_.asks();
+      actions = tell(PolicyEvent::Kind::kConsumerAsks);
+    }
+  }
+  act(actions);
+  MutexLock lock(mutex_);
+  const int64_t deadline_ns = clock_.now_ns() + ms * int64_t{1'000'000};
+  while (!next_ && failed_.ok() && clock_.wait_until(mutex_, given_, deadline_ns)) {
+  }
+  return next_ || !failed_.ok();
+}
+
+Result<GivenStep> EpochShare::next() {
+  constexpr int kLongMs = 1'000'000;
+  while (!wait_ms(kLongMs)) {
+  }
+  MutexLock lock(mutex_);
+  if (!failed_.ok()) {
+    remake(failed_step_, {.is_rescue = true});  // the same step can be asked for again
+    return tl::unexpected(std::exchange(failed_, {}));
+  }
+  GivenStep out{.step = *next_};
+  if (!next_is_hosts_) out.batch = here_.at(*next_);
+  return out;
+}
+
+void EpochShare::took() {
+  MutexLock lock(mutex_);
+  here_.erase(*next_);
+  // What came twice is dropped too.
+  if (policy_ != nullptr) {
+    const StepNumber over = policy_->position();
+    here_.erase(here_.begin(), here_.lower_bound(over));
+    answered_.erase(answered_.begin(), answered_.lower_bound(over));
+  }
+  next_.reset();
+  consumer_asks_ = false;
+  delay_.works();
+}
+
+StepNumber EpochShare::position() const {
+  MutexLock lock(mutex_);
+  return policy_ == nullptr ? 0 : policy_->position();
+}
+
+std::vector<StepNumber> EpochShare::over() const {
+  MutexLock lock(mutex_);
+  return policy_ == nullptr ? std::vector<StepNumber>() : policy_->over();
+}
+
+// Notes a request that begins.
+EpochShare::Request EpochShare::begin_request(StepNumber step, uint32_t server, Asked asked) {
+  const auto unwanted = std::make_shared<std::atomic<bool>>(false);
+  MutexLock lock(mutex_);
+  fetches_[{server, step}] = unwanted;
+  if (asked != Asked::kSend) kept_.insert({server, step});
+  before_.servers_at = step % steps_each_;
+  return {.unwanted = unwanted, .path = path_of(step, asked), .list = list_.name};
+}
+
+// Notes that a request has ended. False where nobody waits for it any more; the same step may have
+// been asked for again since.
+bool EpochShare::end_request(StepNumber step, uint32_t server, const Unwanted& unwanted) {
+  const auto found = fetches_.find({server, step});
+  if (found == fetches_.end() || found->second != unwanted) return false;
+  fetches_.erase(found);
+  return true;
+}
+
+void EpochShare::ask(StepNumber step, uint32_t server) {
+  const Request request = begin_request(step, server, Asked::kSend);
+  Expected expected = expected_;
+  expected.epoch = request.path.epoch;
+  expected.step = request.path.step;
+  expected.list = request.list;
+  client_->fetch(
+      setup_.places[server], expected, request.unwanted,
+      [this, unwanted = request.unwanted, step, server](Result<PrepClient::Fetched> fetched) {
+        take_fetched(unwanted, step, server, std::move(fetched));
+      });
+}
+
+StepPath EpochShare::path_of(StepNumber step, Asked asked) const {
+  return {.job = expected_.job,
+          .epoch = step / steps_each_,
+          .step = step % steps_each_,
+          .asked = asked};
+}
+
+void EpochShare::ask_to_keep(StepNumber step, uint32_t server) {
+  const ServerPlace& place = setup_.places[server];
+  const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
+  const Request request = begin_request(step, server, asked);
+  client_->tell(place, text_of(request.path), request.unwanted,
+                [this, unwanted = request.unwanted, step, server](const Status& status) {
+                  take_kept(unwanted, step, server, status);
+                });
+}
+
+void EpochShare::take_kept(const Unwanted& unwanted, StepNumber step, uint32_t server,
+                           const Status& status) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (!end_request(step, server, unwanted)) return;
+    if (status.ok()) {
+      actions = tell(PolicyEvent::Kind::kServerKeeps, step, server);
+    } else {
+      kept_.erase({server, step});
+      actions = note_failure(step, server, status);
+    }
+  }
+  act(actions);
+}
+
+void EpochShare::forget(StepNumber step, uint32_t server) {
+  bool is_fetched = false;
+  std::optional<StepPath> kept;
+  {
+    MutexLock lock(mutex_);
+    if (kept_.erase({server, step}) > 0) kept = path_of(step, Asked::kOver);
+    const auto found = fetches_.find({server, step});
+    is_fetched = found != fetches_.end();
+    if (is_fetched) {
+      found->second->store(true);
+      fetches_.erase(found);
+    }
+  }
+  if (is_fetched) client_->drop_unwanted();
+  if (kept) client_->tell_over(setup_.places[server], *kept);
+}
+
+void EpochShare::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_t server,
+                              Result<PrepClient::Fetched> fetched) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (!end_request(step, server, unwanted)) return;
+    kept_.erase({server, step});  // what is sent is not kept any more
+    if (!fetched) {
+      actions = note_failure(step, server, fetched.error());
+    } else {
+      servers_[server].bytes += fetched->bytes;
+      servers_[server].files += fetched->is_file ? 1 : 0;
+      feed::Prepared batch{.batch = std::move(fetched->batch.batch),
+                           .bad = std::move(fetched->batch.bad)};
+      if (is_to_check(server)) {
+        remake(step, {.checks = server, .received = std::move(batch)});
+        actions = tell(PolicyEvent::Kind::kServerChecked, step, server);
+      } else {
+        here_[step] = std::move(batch);
+        actions = tell(PolicyEvent::Kind::kServerGave, step, server);
+      }
+    }
+  }
+  act(actions);
+}
+
+int64_t EpochShare::next_ns() const {
+  int64_t next = policy_ == nullptr ? INT64_MAX : policy_->wake_ns();
+  for (const Server& server : servers_) {
+    if (!server.is_up && !server.is_asked && !server.is_banned)
+      next = std::min(next, server.retry_ns);
+  }
+  return next;
+}
+
+// Tells the policy that its time has come, and asks servers that were gone.
+void EpochShare::watch() {
+  io::work_in_background();
+  for (;;) {
+    std::vector<PolicyAction> actions;
+    std::vector<uint32_t> to_ask;
+    bool is_to_remake = false;
+    {
+      MutexLock lock(mutex_);
+      while (!ended_ && to_remake_.empty() && next_ns() > clock_.now_ns()) {
+        const int64_t until = std::min(next_ns(), clock_.now_ns() + 3600 * kSecondNs);
+        clock_.wait_until(mutex_, watched_, until);
+      }
+      if (ended_) return;
+      is_to_remake = !to_remake_.empty();
+      if (policy_ != nullptr && policy_->wake_ns() <= clock_.now_ns()) {
+        actions = tell(PolicyEvent::Kind::kTick);
+      }
+      for (uint32_t server = 0; server < servers_.size(); ++server) {
+        Server& of = servers_[server];
+        if (of.is_up || of.is_asked || of.is_banned || of.retry_ns > clock_.now_ns()) continue;
+        of.is_asked = true;
+        to_ask.push_back(server);
+      }
+    }
+    act(actions);
+    if (is_to_remake) ask_maker();
+    for (const uint32_t server : to_ask) send_job(server);
+  }
+}
+
+PrepStats EpochShare::stats() const {
+  MutexLock lock(mutex_);
+  return stats_now();
+}
+
+// Counts also what was done before the last begin() or pause().
+PrepStats EpochShare::stats_now() const {
+  PrepStats out = before_;
+  if (policy_ != nullptr) {
+    const PolicyShare host = policy_->host();
+    out.host_steps += host.steps;
+    out.host_step_s = host.step_ns / 1e9;
+  }
+  for (uint32_t number = 0; number < servers_.size(); ++number) {
+    const Server& server = servers_[number];
+    ServerStats& of = out.servers[number];
+    of.name = server.place.name;
+    of.is_up = server.is_up;
+    of.trouble = server.trouble;
+    of.checked = server.checked;
+    of.bytes = server.bytes;
+    of.files = server.files;
+    if (policy_ == nullptr) continue;
+    const PolicyShare share = policy_->server(number);
+    of.steps += share.steps;
+    of.late += share.late;
+    of.step_s = share.step_ns / 1e9;
+  }
+  return out;
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,122 @@
+// A host's requests to its prep servers.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/crew.h"
+#include "base/queue.h"
+#include "io/secret.h"
+#include "io/serve/range_client.h"
+#include "prep/wire/answers.h"
+#include "prep/wire/batch_bytes.h"
+#include "prep/wire/paths.h"
+#include "prep/wire/received_memory.h"
+#include "prep/wire/tables.h"
+
+namespace forebay::prep {
+
+// Where a prep server serves.
+struct ServerPlace {
+  std::string name;  // as the user gave it
+  std::string host;  // an IP address
+  uint16_t port = 0;
+  bool is_tls = false;
+};
+// Reads "http://HOST:PORT" or "https://HOST:PORT"; a host's name is looked up. Errors: kInvalid for
+// other texts, and for http:// to another machine, because only TLS says who answers; kUnavailable
+// where the name is not known.
+Result<ServerPlace> parse_server(const std::string& url);
+
+// Any thread may call anything.
+class PrepClient {
+ public:
+  // For so many servers. The secret is for places with TLS. Errors: kInvalid when it is too short.
+  static Result<std::unique_ptr<PrepClient>> open(const io::Secret& secret, uint32_t servers);
+  // Ends what is under way; each request is done before this returns.
+  ~PrepClient();
+
+  // Sends a job's text, and the tables that it needs where the server has not got them, so that its
+  // steps can be fetched. Where the server leaves batches as files
+  // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
+  // before this returns: with how many finished steps the server can keep. Errors: those that the
+  // server tells; kUnavailable; kCorrupt where the answer is none of a prep server.
+  void send_job(const ServerPlace& place, const std::string& text, const std::vector<Table>& tables,
+                std::function<void(Result<uint32_t>)> done) EXCLUDES(mutex_);
+  // Says which list the next epoch's samples are, and sends it where the server has not got it.
+  // Calls `done` once, as above.
+  void send_list(const ServerPlace& place, const ListPath& path, const Table& list,
+                 std::function<void(Status)> done);
+  // Whether batches of this server come as files.
+  bool sees_files(const ServerPlace& place) EXCLUDES(mutex_) {
+    return !folder_of(place.name).empty();
+  }
+
+  struct Fetched {
+    ReceivedBatch batch;
+    uint64_t bytes = 0;
+    bool is_file = false;  // it came as a file
+  };
+  // Fetches a step's batch; the prep server prepares it first. Calls `done` once, as above. The
+  // fetch ends with kCancelled when `unwanted` is set and drop_unwanted() was called. Errors: those
+  // that the server tells (kNotFound: it does not have the job); kUnavailable; kIo where its file
+  // cannot be read; kCorrupt where the bytes are not the expected batch.
+  void fetch(const ServerPlace& place, const Expected& expected,
+             std::shared_ptr<const std::atomic<bool>> unwanted,
+             std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
+  void drop_unwanted();
+
+  // Asks for a small answer: stay_path(), or text_of() a step that is to be kept. It ends like
+  // fetch(), and may take as long as it likes.
+  void tell(const ServerPlace& place, const std::string& path,
+            std::shared_ptr<const std::atomic<bool>> unwanted, std::function<void(Status)> done);
+  // Tells that a step is over (Asked::kOver). Nobody learns whether the server has heard it.
+  void tell_over(const ServerPlace& place, const StepPath& step);
+
+ private:
+  class Taker;
+  // Where a server's files are seen.
+  struct Folder {
+    std::string path;
+    uint32_t failures = 0;  // to read one, in a row
+  };
+  PrepClient();
+  io::serve::RangeClient& client_for(const ServerPlace& place) {
+    return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
+  }
+
+  using Done = std::function<void(Result<std::string>)>;  // gets the text of an answer
+  // A request whose answer is short.
+  struct Small {
+    std::string path;
+    std::optional<std::string> body = {};                    // set: it is sent with POST
+    int64_t answer_ns = 0;                                   // how long the answer may take
+    std::shared_ptr<const std::atomic<bool>> unwanted = {};  // null: it is wanted
+  };
+  void ask_small(const ServerPlace& place, const Small& small, Done done);
+  void ask_with_tables(const ServerPlace& place, const Small& small, std::vector<Table> tables,
+                       Done done);
+  void send_table(const ServerPlace& place, const Table& table, uint64_t offset,
+                  std::function<void(Status)> done);
+  uint32_t note_answer(const std::string& server, const JobAnswer& answer) EXCLUDES(mutex_);
+  std::string folder_of(const std::string& server) EXCLUDES(mutex_);
+  void note_reading(const std::string& server, const Status& status) EXCLUDES(mutex_);
+  Result<Fetched> read_file(const std::string& path, uint64_t bytes, const Expected& expected);
+  void fetch_file(const ServerPlace& place, const Expected& expected, const std::string& folder,
+                  const Taker& taker, std::shared_ptr<const std::atomic<bool>> unwanted,
+                  const std::function<void(Result<Fetched>)>& done);
+
+  const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
+  base::Mutex mutex_;
+  std::map<std::string, Folder> folders_ GUARDED_BY(mutex_);  // by the server's name
+  // What waits for a file system. The clients' own threads must not wait.
+  base::Queue<std::function<void()>> to_read_;
+  base::Crew readers_;
+  std::unique_ptr<io::serve::RangeClient> plain_;
+  std::unique_ptr<io::serve::RangeClient> tls_;  // null without a secret
+};
+
+}  // namespace forebay::prep

@@ -1,0 +1,261 @@
+// What the engine expects of the steps that were begun, and what it does about those that are late
+// or lost.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "prep/policy/step_policy.h"
+
+namespace forebay::prep {
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// What a prep server is assumed to need for its first step, in steps of the host: it is the smaller
+// machine. If this is too little, the host takes the step back, and more is assumed.
+constexpr double kFirstGuess = 8;
+// A step that is late by as many periods of its server is taken back (DDLP's storage devices have
+// the same deadline).
+constexpr double kLatePeriods = 3;
+
+// When something is ready that began at `start_ns` and should take `step_ns`. What is late already
+// will probably take as long again as it is late.
+double expected_ns(double start_ns, double step_ns, double now_ns) {
+  const double due_ns = start_ns + step_ns;
+  return std::max(due_ns, 2 * now_ns - due_ns);
+}
+
+}  // namespace
+
+double StepPolicy::host_step_ns() const {
+  return host_period_.step().is_known() ? host_period_.step().ns() : kInfinite;
+}
+
+double StepPolicy::server_step_ns(uint32_t number) const {
+  const Period& step = servers_[number].period.step();
+  return step.is_known() ? step.ns() : kFirstGuess * host_step_ns();
+}
+
+double StepPolicy::transfer_ns(uint32_t number) const {
+  // Until one was seen: certainly no longer than it takes to prepare a step and to send it.
+  const Period& step = servers_[number].transfer.step();
+  return step.is_known() ? step.ns() : server_step_ns(number);
+}
+
+double StepPolicy::sending_since_ns(uint32_t number) const {
+  const Server& server = servers_[number];
+  return server.transfer.start_ns(table_.at(server.sending.front()).asked_ns);
+}
+
+// How long the step that a server is sending may take. Preparing it again takes one of the host's
+// periods, and the host's work makes receiving slow.
+double StepPolicy::transfer_most_ns(uint32_t number) const {
+  const double host_ns = host_period_.step().ns();  // 0: not known
+  return (1 + kLatePeriods) * std::max(transfer_ns(number), host_ns);
+}
+
+double StepPolicy::rescue_ns() const {
+  // It shares the processors with the step that the host is at and with other rescues.
+  const size_t sharing = 1 + (host_queue_.empty() ? 0 : 1) + rescuing_.size();
+  return static_cast<double>(sharing) * host_step_ns();
+}
+
+double StepPolicy::host_free_ns() const {
+  const double rescues_ns =
+      rescuing_.empty() ? 0 : host_step_ns() * static_cast<double>(rescuing_.size());
+  if (host_queue_.empty()) return now_ns_ + rescues_ns;
+  const double start_ns = host_period_.start_ns(table_.at(host_queue_.front()).asked_ns);
+  const double more = static_cast<double>(host_queue_.size() - 1);
+  const double more_ns = more > 0 ? more * host_step_ns() : 0;
+  return expected_ns(start_ns, host_step_ns(), now_ns_) + more_ns + rescues_ns;
+}
+
+double StepPolicy::queue_ns(uint32_t number, size_t place) const {
+  const Server& server = servers_[number];
+  const double first_ns = expected_ns(server.begun_ns, server_step_ns(number), now_ns_);
+  // If the first step takes longer than usual, the others probably do as well.
+  return place == 0 ? first_ns
+                    : first_ns + static_cast<double>(place) * (first_ns - server.begun_ns);
+}
+
+double StepPolicy::server_free_ns(uint32_t number) const {
+  const Server& server = servers_[number];
+  const double free_ns = server.queue.empty() ? now_ns_ : queue_ns(number, server.queue.size() - 1);
+  return std::max(free_ns, server.rest_until_ns);
+}
+
+double StepPolicy::arrival_ns(StepNumber step) const {
+  const Entry& entry = table_.at(step);
+  if (entry.place == Place::kServer) {
+    const std::vector<StepNumber>& queue = servers_[entry.server].queue;
+    const auto place = std::find(queue.begin(), queue.end(), step) - queue.begin();
+    return queue_ns(entry.server, static_cast<size_t>(place));
+  }
+  if (entry.place == Place::kSent) {
+    const Server& server = servers_[entry.server];
+    const auto place = std::find(server.sending.begin(), server.sending.end(), step);
+    const double start_ns = sending_since_ns(entry.server);
+    const double first_ns = expected_ns(start_ns, transfer_ns(entry.server), now_ns_);
+    return first_ns + static_cast<double>(place - server.sending.begin()) * (first_ns - start_ns);
+  }
+  if (entry.place == Place::kRescue) return expected_ns(entry.asked_ns, rescue_ns(), now_ns_);
+  if (entry.place == Place::kHost) {
+    const auto place = std::find(host_queue_.begin(), host_queue_.end(), step);
+    return host_free_ns() - static_cast<double>(host_queue_.end() - place - 1) * host_step_ns();
+  }
+  return now_ns_;
+}
+
+double StepPolicy::consumer_ns() const {
+  if (is_waiting_ || !given_ns_) return now_ns_;
+  return std::max(now_ns_, *given_ns_ + consumer_step_.ns());
+}
+
+// A host that has no room for more steps asks for none, and finishes none of those in its queue. So
+// it seems to be at work only while the first of them is not much later than usual; and where it
+// has none, for a moment after the last one, in which it begins the next.
+double StepPolicy::waits_free_until_ns() const {
+  constexpr double kCatchingUp = 0.6;
+  constexpr double kUsual = 1.5;
+  constexpr double kToBegin = 0.1;
+  const double step_ns = host_step_ns();
+  if (!(consumer_step_.ns() < kCatchingUp * step_ns) || std::isinf(step_ns)) return now_ns_;
+  if (host_queue_.empty()) return host_period_.start_ns(0) + kToBegin * step_ns;
+  return host_period_.start_ns(table_.at(host_queue_.front()).asked_ns) + kUsual * step_ns;
+}
+
+bool StepPolicy::is_too_late(StepNumber step, double need_ns) const {
+  // If the host made it, it would lose the time for one step of its own.
+  const double made_ns = host_free_ns() + host_step_ns();
+  return arrival_ns(step) > std::max(made_ns, need_ns) + host_step_ns();
+}
+
+bool StepPolicy::has_host_part() const {
+  return table_.host_next() < table_.end_of(epoch()) ||
+         std::any_of(
+             host_queue_.begin(), host_queue_.end(),
+             [&](StepNumber step) { return table_.epoch_of(step) == epoch(); });
+}
+
+std::optional<StepPolicy::Needed> StepPolicy::last_of_servers() const {
+  if (!is_waiting_ || has_host_part()) return {};
+  std::optional<StepNumber> last;
+  for (const Server& server : servers_) {
+    for (const StepNumber step : server.queue) {
+      const bool is_later = !last || arrival_ns(step) > arrival_ns(*last);
+      if (table_.epoch_of(step) == epoch() && is_later) last = step;
+    }
+  }
+  return last ? std::optional<Needed>({*last, now_ns_}) : std::nullopt;
+}
+
+void StepPolicy::take_back_late() {
+  for (uint32_t number = 0; number < servers_.size(); ++number) {
+    Server& server = servers_[number];
+    const double wait_ns = (1 + kLatePeriods) * server_step_ns(number);
+    std::vector<StepNumber> late;
+    const bool is_sending_late =
+        !server.sending.empty() && now_ns_ >= sending_since_ns(number) + transfer_most_ns(number);
+    if (is_sending_late) late = server.sending;
+    // Those after it are as late as the first one.
+    const bool is_first_late = !server.queue.empty() && now_ns_ >= server.begun_ns + wait_ns;
+    if (is_first_late) late.insert(late.end(), server.queue.begin(), server.queue.end());
+    for (const StepNumber step : late) take_back(step);
+    server.late += late.size();
+    if (!late.empty()) rest(server);
+  }
+  const std::optional<Needed> next = waits_for();
+  if (!next || next->from_ns > now_ns_ + rescue_ns() || now_ns_ < waits_free_until_ns()) return;
+  if (arrival_ns(next->step) - std::max(next->from_ns, now_ns_) <= rescue_ns()) return;
+  ++servers_[table_.at(next->step).server].late;
+  take_back(next->step);
+}
+
+StepNumber StepPolicy::first_needed(const std::set<StepNumber>& lost) const {
+  return *lost.begin();
+}
+
+void StepPolicy::rescue_lost() {
+  while (!table_.lost().empty()) {
+    const StepNumber step = first_needed(table_.lost());
+    // What is rescued takes memory as well. But what the consumer waits for cannot wait.
+    const bool is_urgent = is_waiting_ && rescuing_.empty() && is_needed_now(step);
+    if (!may_rescue_ahead() && !is_urgent) return;
+    const std::optional<uint32_t> other = sooner_server(step);
+    if (other) {
+      ask(*other, step, true);
+      table_.change(step).is_for_host = true;  // if that server is late as well
+    } else {
+      rescue(step);
+    }
+  }
+}
+
+std::optional<uint32_t> StepPolicy::sooner_server(StepNumber step) const {
+  const Entry& entry = table_.at(step);
+  if (entry.is_for_host) return {};
+  std::optional<uint32_t> best;
+  double best_ns = now_ns_ + rescue_ns();
+  for (uint32_t number = 0; number < servers_.size(); ++number) {
+    const Server& server = servers_[number];
+    const bool had_it = entry.maker == Maker::kServer && entry.server == number;
+    const bool is_able =
+        !had_it && server.is_up && server.rest_until_ns <= now_ns_ && has_room_here(number);
+    if (!is_able) continue;
+    const double ready_ns = server_free_ns(number) + server_step_ns(number);
+    if (ready_ns < best_ns) {
+      best = number;
+      best_ns = ready_ns;
+    }
+  }
+  return best;
+}
+
+void StepPolicy::rescue(StepNumber step) {
+  Entry& entry = table_.change(step);
+  entry.place = Place::kRescue;
+  entry.maker = Maker::kRescue;
+  entry.asked_ns = now_ns_;
+  table_.find(step);
+  rescuing_.push_back(step);
+  ++rescues_;
+  act(PolicyAction::Kind::kRescue, step);
+}
+
+double StepPolicy::next_wake_ns() {
+  double wake_ns = kInfinite;
+  for (uint32_t number = 0; number < servers_.size(); ++number) {
+    const Server& server = servers_[number];
+    const double wait_ns = (1 + kLatePeriods) * server_step_ns(number);
+    if (server.is_up && server.rest_until_ns > now_ns_)
+      wake_ns = std::min(wake_ns, server.rest_until_ns);
+    if (!server.sending.empty()) {
+      wake_ns = std::min(wake_ns, sending_since_ns(number) + transfer_most_ns(number));
+    }
+    if (!server.queue.empty()) wake_ns = std::min(wake_ns, server.begun_ns + wait_ns);
+  }
+  const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
+  if (next && table_.at(next->step).place == Place::kSent) {
+    // arrival_ns() of the first step that is sent is then further away than rescue_ns().
+    const uint32_t number = table_.at(next->step).server;
+    const double late_ns = sending_since_ns(number) + transfer_ns(number) + rescue_ns();
+    wake_ns = std::min(wake_ns, std::max({late_ns, next->from_ns, waits_free_until_ns()}) + 1);
+  }
+  if (next && table_.at(next->step).place == Place::kServer) {
+    const StepNumber step = next->step;
+    // arrival_ns() is then further away than rescue_ns(): it grows by twice the time that the first
+    // step of the queue is late, for each step before and including this one.
+    const Server& server = servers_[table_.at(step).server];
+    const auto place =
+        std::find(server.queue.begin(), server.queue.end(), step) - server.queue.begin();
+    const double step_ns = server_step_ns(table_.at(step).server);
+    const double spare_ns = rescue_ns() - static_cast<double>(place) * step_ns;
+    const double late_ns = std::max(0.0, spare_ns) / static_cast<double>(1 + 2 * place);
+    wake_ns = std::min(
+        wake_ns,
+        std::max({server.begun_ns + step_ns + late_ns, next->from_ns, waits_free_until_ns()}) + 1);
+  }
+  return wake_ns;
+}
+
+}  // namespace forebay::prep

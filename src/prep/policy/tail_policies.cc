@@ -1,0 +1,351 @@
+#include "prep/policy/tail_policies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace forebay::prep {
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// The host's rate is known well enough after as many of its steps (DDLP). Period itself leaves out
+// the first ones, which are slow.
+constexpr uint64_t kMeasuredSteps = 20;
+
+// One who prepares steps: when the first of them is begun, and how long each takes.
+struct Pace {
+  double free_ns = 0;
+  double step_ns = 0;
+};
+
+// When all of them together have prepared `steps`, as if steps could be divided.
+double ready_ns(std::vector<Pace> paces, double steps) {
+  std::sort(paces.begin(), paces.end(),
+            [](const Pace& a, const Pace& b) { return a.free_ns < b.free_ns; });
+  double rate = 0;
+  double before = 0;  // steps that would be ready at time 0, times -1
+  double end_ns = kInfinite;
+  for (const Pace& pace : paces) {
+    if (pace.free_ns >= end_ns || std::isinf(pace.step_ns)) break;
+    rate += 1 / pace.step_ns;
+    before += pace.free_ns / pace.step_ns;
+    end_ns = (steps + before) / rate;
+  }
+  return end_ns;
+}
+
+}  // namespace
+
+TailPolicy::Tail& TailPolicy::tail(uint64_t number) {
+  const StepNumber end = table().end_of(number);
+  return tails_
+      .try_emplace(number, Tail{.begin = table().begin_of(number), .next = end, .drained = end})
+      .first->second;
+}
+
+void TailPolicy::plan() {
+  tails_.erase(tails_.begin(), tails_.lower_bound(epoch()));
+  if (is_mte()) {
+    // It was fixed in the epoch before, by what was known then.
+    if (std::exchange(refixed_epoch_, epoch()) != epoch()) tail(epoch()).is_fixed = false;
+    fix(epoch());
+    give_up_promises();
+    give_up_kept();
+  }
+  // The server that is ready first takes the next step. A server that would delay the end of this
+  // epoch begins with the next one.
+  std::vector<uint32_t> order(servers().size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const double a_ns = server_free_ns(a) + server_step_ns(a);
+    const double b_ns = server_free_ns(b) + server_step_ns(b);
+    return std::tie(a_ns, a) < std::tie(b_ns, b);
+  });
+  for (bool any = true; any;) {
+    any = false;
+    for (const uint32_t server : order) any = ask_next(server) || any;
+  }
+  if (!is_mte()) return;
+  send_ahead();
+  // What the consumer waits for and no server has begun now, the host makes.
+  const std::optional<StepNumber> next = next_of_tail();
+  const bool is_needed = is_waiting() && next && !has_host_part();
+  if (is_needed && table().at(*next).place == Place::kPromised) break_promise(*next);
+}
+
+bool TailPolicy::may_ask_for_more(uint32_t number) const {
+  if (!may_ask(number)) return false;
+  if (!is_mte()) return has_room_here(number);
+  const Server& server = servers()[number];
+  return server.kept + server.queue.size() < server.kept_max;
+}
+
+bool TailPolicy::ask_next(uint32_t server) {
+  if (!may_ask_for_more(server)) return false;
+  for (const uint64_t one : {epoch(), epoch() + 1}) {
+    if (table().begin_of(one) >= options().end) break;
+    if (is_mte()) fix(one);
+    // Steps that take as long to drain as to make here hide nothing.
+    if (is_mte() && !tail(one).is_fixed && drain_step_ns() >= host_step_ns()) continue;
+    const std::optional<StepNumber> step = next_of(one);
+    if (!step || delays_end(server, *step, tail(one))) continue;
+    ask(server, *step, !is_mte());
+    tail(one).next = *step;
+    return true;
+  }
+  return false;
+}
+
+// The highest step of an epoch's tail that no server was asked for.
+std::optional<StepNumber> TailPolicy::next_of(uint64_t number) {
+  Tail& part = tail(number);
+  while (part.next > part.begin) {
+    const StepNumber step = part.next - 1;
+    if (is_free(step)) return step;
+    // The fronts have met: everything below is the host's.
+    if (!is_mte() && table().is_passed(step)) part.next = part.begin + 1;
+    --part.next;
+  }
+  return {};
+}
+
+// Whether all others would have prepared what is left before this server had prepared one step of
+// it.
+bool TailPolicy::delays_end(uint32_t server, StepNumber step, const Tail& part) const {
+  const bool with_host = !part.is_fixed;
+  if (with_host && std::isinf(host_step_ns())) return false;
+  const StepNumber begin = with_host ? std::max(part.begin, table().host_next()) : part.begin;
+  const StepNumber left = step + 1 - std::min(begin, step);
+  const double consumed_ns =
+      consumer_ns() + consumer_step_ns() * static_cast<double>(left + host_queue().size());
+  return server_free_ns(server) + server_step_ns(server) >
+         std::max(others_ready_ns(server, with_host, left), with_host ? consumed_ns : 0.0);
+}
+
+double TailPolicy::others_ready_ns(uint32_t server, bool with_host, StepNumber steps) const {
+  std::vector<Pace> paces;
+  if (with_host) paces.push_back({host_free_ns(), host_step_ns()});
+  for (uint32_t i = 0; i < servers().size(); ++i) {
+    // A server that can keep no more may not make anything for long.
+    const bool is_full = is_mte() && servers()[i].kept >= servers()[i].kept_max;
+    if (i != server && servers()[i].is_up && !is_full)
+      paces.push_back({server_free_ns(i), server_step_ns(i)});
+  }
+  return ready_ns(std::move(paces), static_cast<double>(steps));
+}
+
+bool TailPolicy::host_shall_make(StepNumber step) {
+  const Entry& entry = table().at(step);
+  if (!is_mte()) return entry.place == Place::kNobody || is_too_late(step, 0);
+  if (entry.place != Place::kNobody) return false;
+  const Tail& part = tail(table().epoch_of(step));
+  const bool is_promised = part.is_fixed && is_server_up() && step >= part.begin &&
+                           step < part.next && !entry.is_for_host && !is_behind(part);
+  if (is_promised) promise(step);
+  return !is_promised;
+}
+
+// What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent
+// ahead, so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of
+// several servers the one decides whose part takes the longest to send. The host's work delays
+// sending until the tail is drained, so that what sending takes then is the least of the last
+// times.
+double TailPolicy::drain_step_ns() const {
+  double drain_ns = consumer_step_ns();
+  for (const Server& server : servers()) {
+    const Period& step = server.period.step();
+    if (!server.is_up || !step.is_sure()) continue;
+    const double share = servers_step_ns() / step.ns();
+    drain_ns = std::max(drain_ns, share * server.transfer.step().least_ns());
+  }
+  return drain_ns;
+}
+
+// What all servers together need for a step.
+double TailPolicy::servers_step_ns() const {
+  double rate = 0;
+  for (const Server& server : servers()) {
+    if (server.is_up && server.period.step().is_sure()) rate += 1 / server.period.step().ns();
+  }
+  return rate > 0 ? 1 / rate : kInfinite;
+}
+
+// How many steps the servers could make in the time in which they finish what they have begun.
+double TailPolicy::servers_begun_steps() const {
+  double steps = 0;
+  for (uint32_t i = 0; i < servers().size(); ++i) {
+    const Period& step = servers()[i].period.step();
+    if (servers()[i].is_up && step.is_sure()) steps += (server_free_ns(i) - now()) / step.ns();
+  }
+  return steps;
+}
+
+// Decides how many of the steps that are left the servers make, x. Of `left` steps the host makes
+// the others, in (left - x) a, once it has finished what it has begun, in h. Then the consumer
+// takes the `kept` steps that the servers had before, and the x, in (kept + x) s. The servers
+// finish what they have begun, in f, and need x b for the x. They are to be ready at the same time:
+//
+//   x = (h + left a + kept s - f) / (a + b - s)      where all but left = N are 0 at first
+//
+// No more than fits: when the host is done, the servers keep at most K steps. While these and
+// further n - K steps are drained, in n s, the servers make the n - K. So n <= K / (1 - s / b).
+void TailPolicy::fix(uint64_t number) {
+  Tail& part = tail(number);
+  const double a = std::max(host_step_ns(), consumer_step_ns());
+  const double b = servers_step_ns();
+  const double s = drain_step_ns();
+  if (part.is_fixed || host().steps < kMeasuredSteps || std::isinf(a) || std::isinf(b)) return;
+  part.is_fixed = true;
+  double left = 0;
+  double kept = 0;
+  StepNumber lowest_promised = part.next;
+  const StepNumber end = table().end_of(number);
+  for (StepNumber step = std::max(table().begin_of(number), table().position()); step < end;
+       ++step) {
+    const Entry& entry = table().at(step);
+    if (step < part.next && is_free(step)) ++left;
+    if (step < part.next && entry.place == Place::kPromised) {
+      lowest_promised = std::min(lowest_promised, step);
+    }
+    const bool is_claimed = entry.place == Place::kServer || entry.place == Place::kKept ||
+                            entry.place == Place::kSent || entry.place == Place::kHere;
+    if (is_claimed && entry.maker == Maker::kServer) ++kept;
+  }
+  double room = options().here_max;
+  for (const Server& server : servers()) room += server.is_up ? server.kept_max : 0;
+  const double begun_ns = host_free_ns() - now() - b * servers_begun_steps();
+  double x = a > s ? (left * a + kept * s + begun_ns) / (a + b - s) : 0;
+  if (s < b) x = std::min(x, room / (1 - s / b) - kept);
+  x = std::floor(std::clamp(x, 0.0, left));
+  part.begin = part.next;
+  while (x > 0 && part.begin > table().begin_of(number)) {
+    --part.begin;
+    if (is_free(part.begin)) --x;
+  }
+  part.begin = std::min(part.begin, lowest_promised);
+}
+
+// Whether the servers will be late with their part by more than what rounding and steps in work
+// explain.
+bool TailPolicy::is_behind(const Tail& part) const {
+  double open = static_cast<double>(part.next - std::min(part.begin, part.next));
+  double drained = open;
+  std::vector<Pace> paces;
+  double rate = 0;
+  for (uint32_t i = 0; i < servers().size(); ++i) {
+    const Server& server = servers()[i];
+    drained += static_cast<double>(server.kept + server.here + server.queue.size() +
+                                   server.sending.size());
+    if (!server.is_up) continue;
+    paces.push_back({server_free_ns(i), server_step_ns(i)});
+    rate += 1 / server_step_ns(i);
+  }
+  const double ready = ready_ns(std::move(paces), open);
+  const double needed = std::max(host_free_ns(), consumer_ns()) + drained * consumer_step_ns();
+  return !(ready <= needed + 2 / rate + rescue_ns());
+}
+
+// The host helps when it has no other step of the epoch left and the servers are behind.
+void TailPolicy::give_up_promises() {
+  Tail& part = tail(epoch());
+  if (!part.is_fixed || table().host_next() < table().end_of(epoch())) return;
+  const std::optional<StepNumber> step = next_of(epoch());
+  if (!step || table().at(*step).place != Place::kPromised) return;
+  if (may_rescue_ahead() && is_behind(part)) break_promise(*step);
+}
+
+// The host also helps when sending takes longer than preparing a step again.
+void TailPolicy::give_up_kept() {
+  if (has_host_part() || !may_rescue_ahead()) return;
+  const Tail& part = tail(epoch());
+  uint32_t before = 0;
+  for (StepNumber step = part.drained; step > std::max(part.next, table().position()); --step) {
+    const Entry& entry = table().at(step - 1);
+    if (entry.place == Place::kSent || entry.place == Place::kHere) ++before;
+    if (entry.place != Place::kKept) continue;
+    const auto sent = static_cast<double>(servers()[entry.server].sending.size() + 1);
+    const double sent_ns = now() + sent * servers()[entry.server].transfer.step().least_ns();
+    const double needed_ns = consumer_ns() + before * consumer_step_ns();
+    if (sent_ns > std::max(needed_ns, now() + rescue_ns())) take_back(step - 1);
+    return;
+  }
+}
+
+void TailPolicy::on_servers_changed() {
+  for (auto& [number, part] : tails_) {
+    part.is_fixed = false;
+    if (is_server_up()) continue;
+    const StepNumber end = std::min(part.next, table().host_next());
+    for (StepNumber step = std::max(part.begin, table().position()); step < end; ++step) {
+      if (table().at(step).place == Place::kPromised) break_promise(step);
+    }
+  }
+}
+
+// The highest step that was not given: the tail is consumed in the order in which it is made.
+std::optional<StepNumber> TailPolicy::next_of_tail() {
+  Tail& part = tail(epoch());
+  const StepNumber begin = std::max(table().begin_of(epoch()), table().position());
+  while (part.drained > begin && table().is_given(part.drained - 1)) --part.drained;
+  return part.drained > begin ? std::optional(part.drained - 1) : std::nullopt;
+}
+
+std::optional<StepNumber> TailPolicy::next_to_give() {
+  std::optional<StepNumber> of_host;     // the first
+  std::optional<StepNumber> of_servers;  // the last, because servers begin at the end
+  for (const StepNumber step : table().here()) {
+    if (table().epoch_of(step) != epoch()) break;
+    if (table().at(step).maker != Maker::kHost) {
+      of_servers = step;
+    } else if (!of_host) {
+      of_host = step;
+    }
+  }
+  if (!is_mte()) return of_servers ? of_servers : of_host;
+  if (of_host || has_host_part()) return of_host;
+  const std::optional<StepNumber> next = next_of_tail();
+  return next && table().at(*next).place == Place::kHere ? next : std::nullopt;
+}
+
+std::optional<StepPolicy::Needed> TailPolicy::waits_for() {
+  if (!is_mte()) return last_of_servers();
+  if (!is_waiting() || has_host_part()) return {};
+  const std::optional<StepNumber> next = next_of_tail();
+  if (!next) return {};
+  const Place place = table().at(*next).place;
+  const bool is_coming = place == Place::kServer || place == Place::kSent;
+  return is_coming ? std::optional<Needed>({*next, now()}) : std::nullopt;
+}
+
+bool TailPolicy::is_needed_now(StepNumber lost) {
+  if (has_host_part()) return false;
+  return is_mte() ? next_of_tail() == lost : table().epoch_of(lost) == epoch();
+}
+
+StepNumber TailPolicy::first_needed(const std::set<StepNumber>& lost) const {
+  if (!is_mte()) return *lost.begin();
+  const StepNumber end = table().end_of(table().epoch_of(*lost.begin()));
+  return *std::prev(lost.lower_bound(end));
+}
+
+// Fetches what the consumer drains next, in its order, as far as there is room.
+void TailPolicy::send_ahead() {
+  const std::optional<StepNumber> next = next_of_tail();
+  for (const uint64_t one : {epoch(), epoch() + 1}) {
+    const Tail& part = tail(one);
+    for (StepNumber step = part.drained; step > std::max(part.next, table().position());) {
+      --step;
+      const Entry& entry = table().at(step);
+      if (entry.place == Place::kServer) return;
+      if (entry.place != Place::kKept) continue;
+      if (!has_room_here(entry.server) && step != next) return;
+      send(step);
+    }
+    if (part.next > part.begin) return;
+  }
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,125 @@
+// A job on the prep server: its steps are prepared in the order in which they are asked for.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "base/crew.h"
+#include "base/mutex.h"
+#include "feed/step_maker.h"
+#include "io/serve/range_server.h"
+#include "prep/server/kept_steps.h"
+#include "prep/server/left_files.h"
+#include "prep/wire/paths.h"
+
+namespace forebay::prep {
+
+using base::Result;
+using base::Status;
+
+io::serve::MadeAnswer text_answer(std::string text);
+
+// What all jobs of a prep server count together.
+struct WorkCounts {
+  std::atomic<uint64_t> steps = 0;
+  std::atomic<uint64_t> bytes = 0;
+};
+
+// Any thread may call anything.
+class Work {
+ public:
+  using Done = std::function<void(Result<io::serve::MadeAnswer>)>;
+
+  // `options` are the maker's. `folder` is where batches are left as files; null: there is none.
+  Work(std::string name, const feed::FeedOptions& options, std::unique_ptr<feed::StepMaker> maker,
+       std::shared_ptr<BatchFolder> folder, WorkCounts& counts);
+  // Ends what is in work; whoever waits gets kCancelled.
+  ~Work();
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  const std::string& name() const { return name_; }
+  // How many finished steps can be kept in memory, and in a folder with room for so many bytes.
+  uint32_t keeps() const { return kept_steps_in(kept_bytes_max_, step_bytes_); }
+  uint32_t keeps_in(uint64_t bytes) const { return kept_steps_in(bytes, step_bytes_); }
+  // From now on steps are those of one epoch, whose samples are the path's list; or, where it is
+  // null, those of the job's own epochs. Whoever waits for a step gets kCancelled, and what is kept
+  // is dropped. Errors: those of feed::check_list(), kInvalid where batches differ in size, and
+  // then nothing changes.
+  Status use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list)
+      EXCLUDES(mutex_);
+  // Does what is asked with a step, and calls `done` once: with the batch, its file or an empty
+  // answer, an error, or kCancelled when it is unwanted before. What is neither kept nor over is
+  // prepared first.
+  void ask(const StepPath& path, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
+  // The host is there until this is unwanted; then `left` is called, once. It must not wait for
+  // this work's end.
+  void stay(const std::stop_token& unwanted, Done done, std::function<void()> left)
+      EXCLUDES(mutex_);
+  // The host has lost track of what is kept for it.
+  void drop_kept() EXCLUDES(mutex_);
+  bool has_host() const EXCLUDES(mutex_);
+  // Whether nobody waits for anything, and no host stays.
+  bool is_idle() const EXCLUDES(mutex_);
+  // When somebody asked for something last (io::monotonic_ns()).
+  int64_t asked_ns() const { return asked_ns_; }
+
+ private:
+  using Step = KeptSteps::Step;
+  // Hosts that stay wait for a step that never comes.
+  static constexpr Step kStay{UINT64_MAX, 0};
+  struct Waiting {
+    Waiting(Asked what, Done then) : asked(what), done(std::move(then)) {}
+    const Asked asked;
+    const Done done;
+    std::function<void()> left = {};  // of kStay
+    std::optional<std::stop_callback<std::function<void()>>> on_unwanted;
+  };
+  using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
+
+  Status check(const Step& step) const REQUIRES(mutex_);
+  std::optional<io::serve::MadeAnswer> answer_at_once(const Step& step, Asked asked)
+      EXCLUDES(mutex_);
+  void wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
+                const std::stop_token& unwanted) EXCLUDES(mutex_);
+  void run() EXCLUDES(mutex_);
+  bool has_dropped_oldest() EXCLUDES(mutex_);
+  io::serve::MadeAnswer answer_of(const feed::Prepared& made, BatchBytes bytes) const;
+  void give(const feed::MadeStep& made) EXCLUDES(mutex_);
+  Result<io::serve::MadeAnswer> answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
+                                          const io::serve::MadeAnswer& whole) EXCLUDES(mutex_);
+  void drop(const Step& step, const Waiting* who) EXCLUDES(mutex_);
+  // Those who wait for a step that was made.
+  struct Asking {
+    std::vector<std::shared_ptr<Waiting>> all;
+    std::string list;  // whose samples the step has; empty: the job's own
+  };
+  Asking take(const feed::MadeStep& made) EXCLUDES(mutex_);
+
+  // Told when the memory of a batch is given back, also after the work's end.
+  struct Room {
+    base::Mutex mutex;
+    base::CondVar changed;
+    uint64_t given_back GUARDED_BY(mutex) = 0;  // batches
+    bool ended GUARDED_BY(mutex) = false;
+  };
+
+  const std::string name_;
+  const uint64_t kept_bytes_max_;
+  const uint64_t step_bytes_;
+  const std::unique_ptr<feed::StepMaker> maker_;
+  WorkCounts& counts_;
+  const std::shared_ptr<Room> room_ = std::make_shared<Room>();
+  std::atomic<int64_t> asked_ns_;
+  mutable base::Mutex mutex_;
+  LeftFiles files_;
+  Waiters waiting_ GUARDED_BY(mutex_);
+  ListPath list_ GUARDED_BY(mutex_);       // without a table: the epochs are the job's own
+  uint64_t begun_ GUARDED_BY(mutex_) = 0;  // what the maker's begin() gave for it
+  KeptSteps kept_ GUARDED_BY(mutex_);
+  base::Crew crew_;
+};
+
+}  // namespace forebay::prep

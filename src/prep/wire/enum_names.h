@@ -1,0 +1,156 @@
+// The names of enumerators in a job's text. The compiler demands a name for each, since no switch
+// has a default.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "feed/batch/options.h"
+
+namespace forebay::prep {
+
+// Null where the value is none of the enumerators.
+constexpr const char* name_of(feed::Images value) {
+  switch (value) {
+    using enum feed::Images;
+    case kNone:
+      return "none";
+    case kTensor:
+      return "tensor";
+    case kOwnSize:
+      return "own_size";
+    case kWhole:
+      return "whole";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::Damaged value) {
+  switch (value) {
+    using enum image::Damaged;
+    case kRefuse:
+      return "refuse";
+    case kDecode:
+      return "decode";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::DType value) {
+  switch (value) {
+    using enum image::DType;
+    case kUint8:
+      return "uint8";
+    case kFloat32:
+      return "float32";
+    case kBfloat16:
+      return "bfloat16";
+    case kFloat16:
+      return "float16";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::Layout value) {
+  switch (value) {
+    using enum image::Layout;
+    case kNchw:
+      return "nchw";
+    case kNhwc:
+      return "nhwc";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::Interpolation value) {
+  switch (value) {
+    using enum image::Interpolation;
+    case kBilinear:
+      return "bilinear";
+    case kBicubic:
+      return "bicubic";
+    case kNearest:
+      return "nearest";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::BorderKind value) {
+  switch (value) {
+    using enum image::BorderKind;
+    case kConstant:
+      return "constant";
+    case kEdge:
+      return "edge";
+    case kReflect:
+      return "reflect";
+    case kSymmetric:
+      return "symmetric";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::Policy value) {
+  switch (value) {
+    using enum image::Policy;
+    case kImageNet:
+      return "image_net";
+    case kCifar10:
+      return "cifar10";
+    case kSvhn:
+      return "svhn";
+  }
+  return nullptr;
+}
+constexpr const char* name_of(image::Operation value) {
+  switch (value) {
+    using enum image::Operation;
+    case kAutocontrast:
+      return "autocontrast";
+    case kEqualize:
+      return "equalize";
+    case kInvert:
+      return "invert";
+    case kRotate:
+      return "rotate";
+    case kPosterize:
+      return "posterize";
+    case kSolarize:
+      return "solarize";
+    case kSolarizeAdd:
+      return "solarize_add";
+    case kColour:
+      return "colour";
+    case kContrast:
+      return "contrast";
+    case kBrightness:
+      return "brightness";
+    case kSharpness:
+      return "sharpness";
+    case kShearX:
+      return "shear_x";
+    case kShearY:
+      return "shear_y";
+    case kTranslateX:
+      return "translate_x";
+    case kTranslateY:
+      return "translate_y";
+    case kTranslateXShare:
+      return "translate_x_share";
+    case kTranslateYShare:
+      return "translate_y_share";
+    case kBlur:
+      return "blur";
+    case kBlurUpTo:
+      return "blur_up_to";
+  }
+  return nullptr;
+}
+
+// The enumerator with a name, if there is one.
+template <class Enum>
+constexpr std::optional<Enum> enumerator(std::string_view name) {
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto found = static_cast<Enum>(value);
+    const char* const its = name_of(found);
+    if (its == nullptr) break;
+    if (its == name) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace forebay::prep

@@ -1,0 +1,127 @@
+#include "train/learner/learner.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, at::Reduction::Reduction how,
+                   double smoothing) {
+  return at::cross_entropy_loss(logits, labels, {}, how, kNoLabel, smoothing);
+}
+
+// Gives the number of correct predictions.
+at::Tensor count_of(const at::Tensor& logits, const at::Tensor& labels) {
+  return logits.argmax(1).eq(labels).sum();
+}
+
+}  // namespace
+
+Learner::Learner(Model& model, const Options& options)
+    : model_(model),
+      options_(options),
+      intake_(model.device(), options.precision),
+      sgd_(model, options.sgd) {}
+
+std::vector<Named> Learner::state() const {
+  std::vector<Named> all = model_.state();
+  all.insert(all.end(), sgd_.state().begin(), sgd_.state().end());
+  return all;
+}
+
+FlatNumbers Learner::flatten() {
+  FOREBAY_CHECK(model_.device().is_cpu());
+  const c10::NoGradGuard no_grad;
+  FlatNumbers out;
+  int64_t total = 0;
+  for (const at::Tensor& weight : sgd_.weights()) {
+    out.sizes.push_back(static_cast<uint64_t>(weight.numel()));
+    total += weight.numel();
+  }
+  flat_weights_ = at::empty(total, at::kFloat);
+  flat_gradient_ = at::zeros(total, at::kFloat);
+  int64_t begin = 0;
+  for (const at::Tensor& weight : sgd_.weights()) {
+    const at::Tensor part = flat_weights_.as_strided(weight.sizes(), weight.strides(), begin);
+    part.copy_(weight);
+    weight.set_data(part);
+    weight.mutable_grad() = flat_gradient_.as_strided(weight.sizes(), weight.strides(), begin);
+    begin += weight.numel();
+  }
+  const auto floats = static_cast<size_t>(total);
+  out.weights = {flat_weights_.mutable_data_ptr<float>(), floats};
+  out.gradient = {flat_gradient_.mutable_data_ptr<float>(), floats};
+  out.memory = std::make_shared<std::pair<at::Tensor, at::Tensor>>(flat_weights_, flat_gradient_);
+  return out;
+}
+
+Result<BatchResult> Learner::gradients(const Samples& samples,
+                                       const std::function<void()>& meanwhile) {
+  const bool is_flat = flat_gradient_.defined();
+  has_gradients_ = is_flat;
+  if (is_flat) {
+    flat_gradient_.zero_();
+  } else {
+    sgd_.clear();
+  }
+  BatchResult result;
+  result.samples = samples.labelled;
+  // The mean over no samples would not be a number.
+  if (result.samples == 0) return result;
+  const at::Tensor logits = model_.forward(samples.images, true);
+  const at::Tensor loss =
+      loss_of(logits, samples.labels, at::Reduction::Mean, options_.label_smoothing);
+  loss.backward();
+  const at::Tensor correct = count_of(logits.detach(), samples.labels);
+  if (meanwhile) meanwhile();
+  // A GPU is waited for here, when it has all its work.
+  result.loss = loss.item<double>();
+  result.correct = static_cast<uint64_t>(correct.item<int64_t>());
+  if (!std::isfinite(result.loss)) {
+    return fail(Code::kInvalid, "the loss is {} at epoch {}, step {}", result.loss, samples.epoch,
+                samples.step);
+  }
+  has_gradients_ = true;
+  return result;
+}
+
+void Learner::apply(double rate) {
+  FOREBAY_CHECK(has_gradients_);
+  has_gradients_ = false;
+  sgd_.step(rate);
+}
+
+at::Tensor Learner::predict(const at::Tensor& images) const {
+  constexpr int64_t kAcross = 3;
+  const at::Tensor logits = model_.forward(images, false);
+  if (!options_.evaluate_flipped) return logits;
+  return (logits + model_.forward(images.flip(kAcross), false)) / 2;
+}
+
+Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
+  const c10::NoGradGuard no_grad;
+  EvalResult result;
+  RETURN_IF_ERROR(feed.start({epoch, 0, {}}));
+  ASSIGN_OR_RETURN(auto batch, feed.next());
+  while (batch) {
+    const Samples samples = take(batch);
+    const at::Tensor logits = predict(samples.images);
+    const at::Tensor loss = loss_of(logits, samples.labels, at::Reduction::Sum, 0);
+    const at::Tensor correct = count_of(logits, samples.labels);
+    ASSIGN_OR_RETURN(batch, feed.next());
+    result.samples += samples.labelled;
+    result.correct += static_cast<uint64_t>(correct.item<int64_t>());
+    result.loss += loss.item<double>();
+  }
+  if (result.samples > 0) result.loss /= static_cast<double>(result.samples);
+  return result;
+}
+
+}  // namespace forebay::train

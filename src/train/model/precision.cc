@@ -1,0 +1,34 @@
+#include "train/model/precision.h"
+
+#include <fmt/format.h>
+
+namespace forebay::train {
+
+bool has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+base::Result<Choice> choose_precision(const std::string& option, const c10::Device& device) {
+  const char* const name = device.is_cpu() ? "this processor" : "the GPU";
+  const bool bf16 = !device.is_cpu() || has_bf16();
+  if (option == "auto" && bf16)
+    return Choice{Precision::kBf16, fmt::format("bf16: {} has it", name)};
+  if (option == "auto") return Choice{Precision::kFp32, fmt::format("fp32: {} has no bf16", name)};
+  if (option == "fp32" && bf16) {
+    return Choice{Precision::kFp32,
+                  fmt::format("fp32, as asked; bf16 would be faster on {}", name)};
+  }
+  if (option == "fp32") return Choice{Precision::kFp32, "fp32, as asked"};
+  if (option != "bf16") {
+    return base::fail(base::Code::kInvalid, "--precision {}: use auto, bf16 or fp32", option);
+  }
+  return Choice{
+      Precision::kBf16,
+      bf16 ? "bf16, as asked" : "bf16, as asked; this processor has none and emulates it slowly"};
+}
+
+}  // namespace forebay::train

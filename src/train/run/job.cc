@@ -1,0 +1,208 @@
+#include "train/run/job.h"
+
+#include <ATen/Parallel.h>
+
+#include "image/transform/tensor.h"
+#include "io/machine.h"
+#include "prep/host/assisted_feed.h"
+#include "train/model/device.h"
+#include "train/run/classes.h"
+#include "train/run/sources.h"
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+
+namespace {
+
+struct Feeds {
+  std::unique_ptr<feed::Feed> training;
+  std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
+  // The training feed where prep servers help; else null.
+  const prep::AssistedFeed* assisted = nullptr;
+  uint64_t sample_bytes = 0;  // of a training sample's tensor
+};
+
+// How many threads a process takes that was not told so.
+int own_cores(const Job& job) {
+  const uint32_t here = job.together == nullptr ? 1 : job.together->processes_here();
+  return std::max(1, io::usable_cores() / static_cast<int>(here));
+}
+
+Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options& options,
+                         Precision precision, int64_t classes,
+                         const std::shared_ptr<const store::Dataset>& dataset) {
+  Feeds feeds;
+  feed::FeedOptions training = training_feed(options, job.loading, precision);
+  if (job.together != nullptr) {
+    training.rank = static_cast<int>(job.together->rank());
+    training.world_size = static_cast<int>(job.together->processes());
+    training.global_batch *= job.together->processes();
+    if (training.threads == 0) training.threads = own_cores(job);
+  }
+  feeds.sample_bytes = image::TensorWriter(training.tensor).sample_bytes(training.transform.size);
+  if (job.prep.sides.empty()) {
+    ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
+  } else {
+    ASSIGN_OR_RETURN(auto both, prep::AssistedFeed::open(dataset, training, job.prep));
+    feeds.assisted = both.get();
+    feeds.training = std::move(both);
+  }
+  if (job.validation.empty() || !is_first(job.together)) return feeds;
+  ASSIGN_OR_RETURN(const auto validation,
+                   store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
+  RETURN_IF_ERROR(check_same_classes(*dataset, *validation, classes));
+  ASSIGN_OR_RETURN(feeds.validation,
+                   feed::Feed::open(validation, validation_feed(options, job.loading, precision)));
+  return feeds;
+}
+
+// Fills in the options that depend on the dataset, and checks all of them.
+Result<Options> settle(const Job& job, const store::Dataset& dataset, int64_t classes) {
+  uint32_t side = 0;
+  if (job.options.size == 0) {
+    ASSIGN_OR_RETURN(side, first_image_side(dataset));
+  }
+  Options options = settled(job.options, side);
+  if (classes == 0) {
+    return fail(Code::kInvalid,
+                "{}: no sample has a class to learn; pack images in folders by class (also inside "
+                "tar shards), or shards with .cls files",
+                dataset.path());
+  }
+  RETURN_IF_ERROR(check_options(options));
+  if (options.target_accuracy > 0 && job.validation.empty()) {
+    return fail(Code::kInvalid, "--target-accuracy needs --val");
+  }
+  return options;
+}
+
+// Processes that learn together exchange numbers that are in the processor's memory.
+Result<c10::Device> device_of(const Job& job) {
+  if (job.together == nullptr) return choose_device(job.device);
+  if (job.device == "cuda") {
+    return fail(Code::kUnsupported, "--device cuda: with --sync models are on the processor");
+  }
+  return choose_device("cpu");
+}
+
+Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classes,
+                                          const c10::Device& device) {
+  ASSIGN_OR_RETURN(auto model, make_model({.name = options.model,
+                                           .width = options.width,
+                                           .classes = classes,
+                                           .seed = options.seed}));
+  if (int64_t{options.size} < model->size_min()) {
+    return fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", options.size,
+                options.model, model->size_min());
+  }
+  model->to(device);
+  return model;
+}
+
+RunOptions run_options(const Job& job, const Options& options) {
+  RunOptions run;
+  run.epochs = options.epochs;
+  run.together = job.together;
+  run.is_measured = !job.validation.empty();
+  run.global_batch = options.batch * (run.together == nullptr ? 1 : run.together->processes());
+  run.out = job.out;
+  run.resume = job.resume;
+  run.checkpoint_steps = job.checkpoint_steps;
+  run.log_steps = job.log_steps;
+  run.price = job.price;
+  run.validation_epochs = options.val_epochs;
+  if (options.target_accuracy > 0) run.target_accuracy = options.target_accuracy;
+  run.stop = job.stop;
+  return run;
+}
+
+Status report_first_batch(Log& log, int64_t ns, int64_t torch_ns) {
+  const double first_ms = static_cast<double>(ns) / 1e6;
+  const double torch_ms = static_cast<double>(torch_ns) / 1e6;
+  log.say(fmt::format("first batch after {:.0f} ms, apart from PyTorch's own start of {:.0f} ms",
+                      first_ms, torch_ms));
+  return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
+}
+
+Status report(Log& log, const Summary& summary, const PrepReport& prep, uint64_t memory_bytes) {
+  nlohmann::json fields = {{"steps", summary.steps},
+                           {"epochs", summary.epochs},
+                           {"seconds", summary.seconds},
+                           {"wait_share", summary.wait_share},
+                           {"cpu_s", summary.energy.cpu_s},
+                           {"energy_j", summary.energy.joules},
+                           {"energy_is_model", summary.energy.is_model},
+                           {"memory_bytes", memory_bytes},
+                           {"bad_samples", summary.bad_samples},
+                           {"reached_target", summary.reached_target}};
+  std::string top1 = "no --val given";
+  if (summary.validation) {
+    fields["top1"] = summary.validation->accuracy();
+    fields["val_loss"] = summary.validation->loss;
+    fields["val_samples"] = summary.validation->samples;
+    top1 = fmt::format("top-1 {:.2f} % of {} validation samples",
+                       100 * summary.validation->accuracy(), summary.validation->samples);
+  }
+  if (summary.bad_samples > 0) top1 += fmt::format("; {} bad samples", summary.bad_samples);
+  prep.add_to(&fields);
+  log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}{}",
+                      summary.epochs, summary.steps, summary.seconds, 100 * summary.wait_share,
+                      top1, prep.text()));
+  return log.event("summary", fields);
+}
+
+}  // namespace
+
+Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
+  ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
+  if (!is_first(job.together)) log.warn_only(job.together->rank());
+  ASSIGN_OR_RETURN(const c10::Device device, device_of(job));
+  ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision, device));
+  ASSIGN_OR_RETURN(const auto dataset,
+                   store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
+  const int64_t classes = class_count(*dataset);
+  ASSIGN_OR_RETURN(const Options options, settle(job, *dataset, classes));
+
+  const int64_t torch_ns = io::monotonic_ns();
+  at::set_num_threads(job.torch_threads > 0 ? job.torch_threads : own_cores(job));
+  ASSIGN_OR_RETURN(const auto model, open_model(options, classes, device));
+  const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
+  ASSIGN_OR_RETURN(const Feeds feeds,
+                   open_feeds(fs, job, options, choice.precision, classes, dataset));
+  Learner learner(*model, learner_options(options, choice.precision, feeds.training->steps()));
+
+  log.say(fmt::format(
+      "{} of {} classes on {} samples of {} pixels, {}, {}", options.model, classes,
+      dataset->sample_count(), options.size,
+      device.is_cpu() ? fmt::format("{} threads", at::get_num_threads()) : "on a GPU", choice.why));
+  std::optional<uint32_t> init;
+  if (!job.init.empty()) {
+    ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
+  }
+  RunOptions run = run_options(job, options);
+  run.takes_ahead = !device.is_cpu();
+  if (feeds.assisted != nullptr) run.prep_stats = [&feeds] { return feeds.assisted->prep_stats(); };
+  // The processes' results differ by what they exchange and when, so their threads may, too.
+  const int threads = job.together == nullptr ? at::get_num_threads() : 0;
+  run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
+                                                 .classes = classes,
+                                                 .device = device,
+                                                 .precision = choice.precision,
+                                                 .init = init,
+                                                 .torch_threads = threads});
+  RETURN_IF_ERROR(log.event("start", {{"options", nlohmann::json::parse(run.fingerprint)}}));
+  run.on_first_batch = [&] {
+    return report_first_batch(log, io::monotonic_ns() - job.start_ns - torch_start_ns,
+                              torch_start_ns);
+  };
+  ASSIGN_OR_RETURN(const Summary summary,
+                   train(learner, *model, *feeds.training, feeds.validation.get(), fs, log, run));
+  const PrepReport prep(run.prep_stats);
+  RETURN_IF_ERROR(
+      report(log, summary, prep, prep.memory_bytes(feeds.training->stats(), feeds.sample_bytes)));
+  return summary;
+}
+
+}  // namespace forebay::train

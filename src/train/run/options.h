@@ -1,0 +1,80 @@
+// All options of a training run that do not depend on the machine or on where its files lie: model,
+// optimiser, schedule, augmentation, precision, batch and measuring. They are one plain struct, so
+// that a run can be described, compared and enumerated; a command line or a JSON object fills it
+// in.
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "feed/feed.h"
+#include "train/learner/sgd.h"
+
+namespace forebay::train {
+
+// In JSON each option has the name of its argument on the command line without the dashes.
+struct Options {
+  // Model and its arithmetic.
+  std::string model = ModelOptions{}.name;  // "resnet9" or "resnet18"
+  int64_t width = ModelOptions{}.width;  // of resnet9: half the channels of its first learned layer
+  std::string precision = "auto";        // "auto", "bf16" or "fp32"
+  uint64_t seed = feed::FeedOptions{}.seed;
+
+  // Steps and their order.
+  uint64_t epochs = 8;
+  uint32_t batch = feed::FeedOptions{}.global_batch;
+  uint32_t lanes = feed::FeedOptions{}.lanes;
+  uint64_t group_bytes = feed::FeedOptions{}.group_bytes;
+
+  // Optimiser, schedule and loss.
+  double lr = Schedule{}.peak;  // after the warm-up; above 0
+  double warmup_epochs = 1.5;
+  double momentum = Sgd::Options{}.momentum;
+  bool nesterov = Sgd::Options{}.nesterov;
+  double weight_decay = Sgd::Options{}.weight_decay;
+  double label_smoothing = 0.1;
+
+  // Images. settled() replaces size 0, resize 0 and crop "auto" by values that suit the dataset.
+  uint32_t size = 0;                       // pixels on each side
+  std::string interpolation = "bilinear";  // "bilinear", "bicubic" or "nearest"
+  bool scaled_decode = image::Transform{}.scaled_decode;
+  std::array<double, 3> mean = {0.485, 0.456, 0.406};  // by channel, on a scale of 0 to 1
+  std::array<double, 3> std = {0.229, 0.224, 0.225};
+
+  // Augmentation of training images.
+  std::string crop = "auto";                                     // "auto", "padded" or "resized"
+  uint32_t crop_padding = 4;                                     // pixels on each side
+  double crop_scale_min = image::RandomResizedCrop{}.scale_min;  // share of the image's area
+  bool flip = true;
+  double erase = 0;  // probability
+
+  // Measuring, which the weights do not depend on.
+  uint32_t resize = 0;  // short side in pixels before the centre crop
+  bool val_flip = false;
+  uint64_t val_epochs = 1;     // epochs between validations
+  double target_accuracy = 0;  // accuracy that ends the run early, from 0 to 1; 0 means never
+
+  bool operator==(const Options&) const = default;
+};
+
+// Gives every option by its name; options_from_json() of the result gives the same options.
+nlohmann::json to_json(const Options& options);
+
+// Gives only the options that the weights depend on.
+nlohmann::json learning_to_json(const Options& options);
+
+// Reads options from an object; those that are not in it keep their defaults. Errors: kInvalid,
+// naming the option, for an unknown name or a value of the wrong type or out of its type's range.
+// Whether the values make sense is for check_options() to say.
+Result<Options> options_from_json(const nlohmann::json& object);
+
+// Fills in size, resize and crop where they are left open, for a dataset whose images are about
+// `image_side` pixels (the shorter side) large.
+Options settled(Options options, uint32_t image_side);
+
+// Returns kInvalid, naming the option, when a value or a combination of values makes no sense.
+// Options may be checked before and after settled() has filled them in.
+Status check_options(const Options& options);
+
+}  // namespace forebay::train
