@@ -46,7 +46,7 @@ constexpr std::pair<jpeg::EntropyKernel, const char*> kKernels[] = {
     {jpeg::EntropyKernel::kAvx2, "_avx2"},
     {jpeg::EntropyKernel::kPortable, "_portable"}};
 
-ByteVector pack(const ByteVector& file, jpeg::TableChoice tables) {
+ByteVector pack(const ByteVector& file, jpeg::TableMode tables) {
   const auto rewritten = jpeg::rewrite(file, {.tables = tables, .restart_interval = {}});
   return rewritten ? rewritten->file : file;
 }
@@ -55,11 +55,11 @@ JpegWork read_work(const char* photos, const char* small) {
   JpegWork work;
   work.originals = bench::read_files(photos, 500);
   for (const ByteVector& file : work.originals) {
-    work.packed.push_back(pack(file, jpeg::TableChoice::kShared));
-    work.packed_private.push_back(pack(file, jpeg::TableChoice::kPrivate));
+    work.packed.push_back(pack(file, jpeg::TableMode::kShared));
+    work.packed_private.push_back(pack(file, jpeg::TableMode::kPrivate));
   }
   for (const ByteVector& file : bench::read_files(small, 2048)) {
-    work.small.push_back(pack(file, jpeg::TableChoice::kCheapest));
+    work.small.push_back(pack(file, jpeg::TableMode::kCheapest));
   }
   return work;
 }

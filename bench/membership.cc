@@ -123,7 +123,7 @@ double metadata_bytes() {
   });
 }
 
-// What cache::Store keeps of so many bytes that were read together.
+// What cache::HeldRanges keeps of so many bytes that were read together.
 double extent_bytes(uint64_t bytes) {
   struct Extent {
     uint32_t length = 0;

@@ -108,7 +108,7 @@ FleetModel model_of(base::Random& random, const Case& what) {
     model.servers.push_back({.speed = draw(what.b), .transfer_ns = 0.02 * kA});
   }
   for (const auto& servers : draw_servers(random, what.trainers, what.servers, what.each)) {
-    model.trainers.push_back({.host = draw(1), .consumer = draw(0.1), .sides = servers});
+    model.trainers.push_back({.host = draw(1), .consumer = draw(0.1), .servers = servers});
     model.trainers.back().start_ns = 10 * kA * random.uniform();
   }
   return model;
@@ -164,12 +164,12 @@ int main() {
              "trainers", "servers", "each", "fairness", "of_bound", "worst", "used", "events",
              "messages", "us", "bytes");
   const Case cases[] = {
-      {.name = "alone", .trainers = 1, .sides = 16},
-      {.name = "few", .trainers = 8, .sides = 125},
-      {.name = "many", .trainers = 64, .sides = 1000},
+      {.name = "alone", .trainers = 1, .servers = 16},
+      {.name = "few", .trainers = 8, .servers = 125},
+      {.name = "many", .trainers = 64, .servers = 1000},
       {.name = "shared", .each = 125, .steps = 20},
-      {.name = "crowded", .sides = 4, .each = 4, .b = 0.25, .steps = 400},
-      {.name = "uneven", .sides = 4, .each = 4, .b = 0.25, .steps = 400, .uneven = 2}};
+      {.name = "crowded", .servers = 4, .each = 4, .b = 0.25, .steps = 400},
+      {.name = "uneven", .servers = 4, .each = 4, .b = 0.25, .steps = 400, .uneven = 2}};
   for (const Case& what : cases) {
     const nlohmann::json row = run(what);
     fmt::print(

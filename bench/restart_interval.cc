@@ -33,7 +33,7 @@ using bench::stop;
 constexpr uint64_t kIndexBytesEach = 4;
 constexpr uint32_t kSmallMcus = 64;  // smaller images have no restart markers by default
 constexpr std::array<const char*, 6> kIntervals = {"2", "4", "8", "16", "row", "none"};
-constexpr std::array kTables = {jpeg::TableChoice::kShared, jpeg::TableChoice::kPrivate};
+constexpr std::array kTables = {jpeg::TableMode::kShared, jpeg::TableMode::kPrivate};
 
 uint32_t interval_mcus(size_t interval, const jpeg::Header& header) {
   if (interval == 4) return header.mcus_across();

@@ -102,7 +102,7 @@ base::Status measure(const std::string& path, const Plan& plan) {
   ASSIGN_OR_RETURN(const uint32_t side, train::first_image_side(*dataset));
   const train::Options options = train::settled(plan.options, side);
   ASSIGN_OR_RETURN(const c10::Device device, train::choose_device("auto"));
-  ASSIGN_OR_RETURN(const train::Choice choice, train::choose_precision("auto", device));
+  ASSIGN_OR_RETURN(const train::ResolvedPrecision choice, train::resolve_precision("auto", device));
   ASSIGN_OR_RETURN(const auto feed,
                    feed::Feed::open(dataset, train::training_feed(options, {}, choice.precision)));
   at::set_num_threads(io::usable_cores());

@@ -45,7 +45,7 @@ bool bench_crop_is_quiet() {
 size_t bench_crop_pack(const uint8_t* file, size_t size, uint64_t index, uint8_t* packed,
                        size_t room, uint32_t* geometry) {
   const auto rewritten =
-      jpeg::rewrite({file, size}, {.tables = jpeg::TableChoice::kShared, .restart_interval = {}});
+      jpeg::rewrite({file, size}, {.tables = jpeg::TableMode::kShared, .restart_interval = {}});
   const base::Bytes bytes = rewritten ? base::Bytes(rewritten->file) : base::Bytes(file, size);
   const auto header = jpeg::parse_header(bytes);
   if (!header || bytes.size() > room) return 0;

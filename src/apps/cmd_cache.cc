@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "cache/cached_origin.h"
-#include "cache/machine_places.h"
+#include "cache/machine_locations.h"
 #include "cache/member_list.h"
 #include "cache/overview.h"
 #include "cache_page.h"
@@ -85,7 +85,7 @@ Status check(const Args& args) {
 }
 
 Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
-  const cache::MachinePlaces places = cache::places_in(args.folder);
+  const cache::MachineLocations places = cache::locations_in(args.folder);
   cache::CacheOptions options{.folder = places.folder,
                               .disk_bytes_max = args.disk_bytes,
                               .memory_folder = places.memory.folder,

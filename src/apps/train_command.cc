@@ -25,7 +25,7 @@ std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 // --help shows the options in the order of the lists below.
-void add_learning(CLI::App& app, train::Job& job) {
+void add_learning(CLI::App& app, train::TrainingJob& job) {
   train::Options& o = job.options;
   app.add_option("dataset", job.dataset, "Packed dataset to learn from")->required();
   app.add_option("--val", job.validation, "Packed dataset to measure on after each epoch");
@@ -100,7 +100,7 @@ void add_images(CLI::App& app, train::Options& o) {
       ->type_name("R G B");
 }
 
-void add_process(CLI::App& app, train::Job& job) {
+void add_process(CLI::App& app, train::TrainingJob& job) {
   train::Options& o = job.options;
   app.add_option("--seed", o.seed, "Seed of the first weights, the order and the augmentation")
       ->capture_default_str()
@@ -184,7 +184,7 @@ base::Result<io::Secret> secret_of_prep_servers(const std::string& file) {
   return secret;
 }
 
-int run(const train::Job& job, const StorageArguments& storage) {
+int run(const train::TrainingJob& job, const StorageArguments& storage) {
   io::AnyOrigin everywhere = origin_of(storage);
   const auto summary = train::run_job(everywhere, job);
   if (!summary) {
@@ -198,7 +198,7 @@ int run(const train::Job& job, const StorageArguments& storage) {
 }  // namespace
 
 int apps::train_command(int argc, char** argv, train::Together* together) {
-  train::Job job;
+  train::TrainingJob job;
   job.start_ns = io::monotonic_ns();
   job.stop = &stop_asked;
   job.together = together;

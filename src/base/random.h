@@ -42,12 +42,12 @@ class Random {
   double uniform();
 
   // What philox() makes the stream's blocks from.
-  struct Place {
+  struct BlockInput {
     std::array<uint32_t, 4> counter;  // the first word counts the blocks
     std::array<uint32_t, 2> key;
   };
   // The place of the next block of which no number was drawn.
-  Place next_block() const { return {counter_, key_}; }
+  BlockInput next_block() const { return {counter_, key_}; }
 
  private:
   std::array<uint32_t, 4> counter_;

@@ -6,7 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
-#include "cache/machine_places.h"
+#include "cache/machine_locations.h"
 #include "cache/member_list.h"
 
 namespace forebay::bind {
@@ -79,16 +79,16 @@ void bind_cache(nb::module_& m) {
       .def_ro("room_bytes", &Member::room_bytes)
       .def_ro("incarnation", &Member::incarnation);
   m.def(
-      "memory_place",
+      "memory_location",
       [](const nb::str& common) {
-        const auto place = cache::memory_place(name_of(common));
+        const auto place = cache::memory_location(name_of(common));
         return std::pair(place.folder, place.prefix);
       },
       nb::arg("common"), "The folder in memory, and what the names of all such begin with.");
   m.def(
       "cache_places",
       [](const nb::str& folder) {
-        const auto places = cache::places_in(name_of(folder));
+        const auto places = cache::locations_in(name_of(folder));
         return std::tuple(name(places.folder), places.memory.folder, places.memory.prefix);
       },
       nb::arg("folder"),

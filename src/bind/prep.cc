@@ -12,7 +12,7 @@ void bind_prep(nb::module_& m) {
           "__init__",
           [](prep::PrepOptions* self, std::vector<std::string> servers, std::string secret,
              const std::string& policy, bool any_order) {
-            new (self) prep::PrepOptions{.sides = std::move(servers),
+            new (self) prep::PrepOptions{.servers = std::move(servers),
                                          .secret = io::Secret::take(secret),
                                          .policy = unwrap(prep::parse_policy(policy)),
                                          .any_order = any_order};

@@ -231,7 +231,7 @@ void bind_steps(nb::module_& m) {
          uint64_t sample, const std::vector<std::array<float, 4>>& boxes) {
         check(check_steps(steps, size));
         base::Random random(seed, base::Purpose::kAugment, epoch, sample);
-        Objects objects;
+        Annotations objects;
         for (const auto& [left, top, right, bottom] : boxes) {
           objects.boxes.push_back({left, top, right, bottom});
         }

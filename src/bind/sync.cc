@@ -31,7 +31,7 @@ Buffer view(base::Bytes memory, const nb::handle owner) {
 }
 
 // The options are those of python/forebay/sync/strategies.py.
-struct Chosen {
+struct StrategyOptions {
   const nb::dict& options;
   uint32_t rank = 0;
   uint32_t processes = 1;
@@ -52,7 +52,7 @@ std::optional<train::Encoding> encoding_of(const std::string& name) {
   return std::nullopt;
 }
 
-std::unique_ptr<train::Strategy> Chosen::make() const {
+std::unique_ptr<train::Strategy> StrategyOptions::make() const {
   const auto name = option<std::string>("name");
   if (name == "ako") {
     const bool of_updates = option<std::string>("of") == "updates";
@@ -95,7 +95,7 @@ std::unique_ptr<train::Strategy> Chosen::make() const {
 
 void make(Exchange* self, const nb::dict& options, uint32_t rank, uint32_t processes,
           const Floats& gradient, const Floats& weights, const std::optional<Floats>& first) {
-  const Chosen chosen{options, rank, processes, span(first.value_or(weights))};
+  const StrategyOptions chosen{options, rank, processes, span(first.value_or(weights))};
   new (self) Exchange(
       chosen.make(), io::monotonic_clock(),
       {.rank = rank, .processes = processes, .wait_s_max = nb::cast<double>(options["wait_s"])},

@@ -10,13 +10,13 @@
 
 #include "base/crew.h"
 #include "base/mutex.h"
+#include "cache/dataset_origins.h"
 #include "cache/figures.h"
 #include "cache/members/machine_folder.h"
 #include "cache/members/members.h"
 #include "cache/members/roster.h"
 #include "cache/peers/peers.h"
 #include "cache/share.h"
-#include "cache/sources.h"
 #include "io/machine.h"
 #include "io/secret.h"
 
@@ -53,7 +53,7 @@ struct CacheOptions {
 struct CacheStats {
   bool serves = false;  // whether this process holds the machine's share
   size_t members = 0;   // machines that hold the cache together
-  StoreStats store = {};
+  HeldStats store = {};
   TierBytes hits = {};         // what this process read from its own share
   TierBytes served_hits = {};  // what others had from it
   PeerStats peers = {};        // what it had from other processes
@@ -81,7 +81,7 @@ class Cache {
   // The job's other machines, as the launcher knows them, where there is a secret. At first this
   // machine is alone; from then on the members find out by themselves who comes and goes.
   void join(std::vector<Member> members) EXCLUDES(mutex_);
-  Sources& sources() { return sources_; }
+  DatasetOrigins& sources() { return sources_; }
 
   using File = Share::File;
   using Ranges = Share::Ranges;
@@ -93,9 +93,9 @@ class Cache {
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
 
-  // Like FetchesAhead::fetch_ahead() of the file.
-  void fetch_ahead(const CachedFile& file, const std::vector<WantedRange>& ranges,
-                   const io::ReadOptions& options, std::function<void(io::Ahead)> done)
+  // Like Prefetchable::prefetch() of the file.
+  void prefetch(const CachedFile& file, const std::vector<WantedRange>& ranges,
+                const io::ReadOptions& options, std::function<void(io::PrefetchOutcome)> done)
       EXCLUDES(mutex_);
   // The machines that hold the cache together, with this one, as it knows them.
   std::vector<Member> members() const EXCLUDES(mutex_);
@@ -138,7 +138,7 @@ class Cache {
   std::atomic<bool> stays_;
   const int64_t begin_ns_ = io::monotonic_ns();
   std::shared_ptr<const io::serve::JobCertificate> certificate_;  // null without a secret
-  Sources sources_;
+  DatasetOrigins sources_;
   // Used by open(), then by the watcher, then by the roster, and by the destructor.
   std::unique_ptr<MachineFolder> folder_;
   std::atomic<uint64_t> origin_bytes_ = 0;

@@ -7,7 +7,7 @@ namespace forebay::cache {
 
 namespace {
 
-class FileOfCache final : public io::ReadableFile, public io::FetchesAhead {
+class FileOfCache final : public io::ReadableFile, public io::Prefetchable {
  public:
   FileOfCache(std::shared_ptr<const CachedFile> file, Cache& cache, bool anew)
       : file_(std::move(file)), cache_(cache), anew_(anew) {}
@@ -22,9 +22,9 @@ class FileOfCache final : public io::ReadableFile, public io::FetchesAhead {
              std::function<void(Status)> done) const override {
     cache_.read(file_, std::move(ranges), options, anew_, std::move(done));
   }
-  void fetch_ahead(const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
-                   std::function<void(io::Ahead)> done) const override {
-    cache_.fetch_ahead(*file_, ranges, options, std::move(done));
+  void prefetch(const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
+                std::function<void(io::PrefetchOutcome)> done) const override {
+    cache_.prefetch(*file_, ranges, options, std::move(done));
   }
 
  private:

@@ -155,7 +155,7 @@ Span soon_of(const Span& read, const Span& needed) {
 uint64_t bytes_fetched(const Crops& crops, uint64_t room, Says says) {
   const std::string folder =
       ::testing::TempDir() + "/least_bytes_test_" + std::to_string(::getpid());
-  const auto store = Store::open({}, {folder, room}, io::Found::kRemove).value();
+  const auto store = HeldRanges::open({}, {folder, room}, io::Found::kRemove).value();
   base::ByteVector memory(200'000);
   uint64_t fetched = 0;
   for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {

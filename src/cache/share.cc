@@ -19,9 +19,9 @@ constexpr size_t kNames = 4096;
 
 }  // namespace
 
-Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options, const Sources& sources,
-                                           Peers& peers) {
-  ASSIGN_OR_RETURN(auto store, Store::open(options.memory, options.disk, options.found));
+Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options,
+                                           const DatasetOrigins& sources, Peers& peers) {
+  ASSIGN_OR_RETURN(auto store, HeldRanges::open(options.memory, options.disk, options.found));
   std::unique_ptr<Share> share(new Share(options, sources, peers, std::move(store)));
   try {
     share->keepers_.reserve(1);
@@ -175,13 +175,13 @@ Share::Plan Share::plan_fetch(For whom, const Ranges& ranges) {
   uint64_t left = free - std::min(free, coming_bytes_);
   for (const io::Range& range : ranges) {
     uint64_t length = range.out.size();
-    if (whom != For::kFullMember && Store::room_for(length) > left) {
-      const uint64_t end =
-          (range.offset + length * left / Store::room_for(length)) / kExtentBytes * kExtentBytes;
+    if (whom != For::kFullMember && HeldRanges::room_for(length) > left) {
+      const uint64_t end = (range.offset + length * left / HeldRanges::room_for(length)) /
+                           kExtentBytes * kExtentBytes;
       length = end > range.offset ? end - range.offset : 0;
     }
     if (length > 0) {
-      const uint64_t room = Store::room_for(length);
+      const uint64_t room = HeldRanges::room_for(length);
       plan.here.push_back({range.offset, range.out.first(length), range.again});
       plan.room += room;
       left -= std::min(left, room);
@@ -317,7 +317,7 @@ bool Share::may_hold(const std::string& target, const std::vector<WantedRange>& 
   const uint64_t missing = io::serve::bytes_of(store_->missing(name->id, ranges));
   if (missing <= io::serve::bytes_of(ranges) / 2) return true;
   MutexLock lock(mutex_);
-  return coming_bytes_ + Store::room_for(missing) <= store_->free_bytes();
+  return coming_bytes_ + HeldRanges::room_for(missing) <= store_->free_bytes();
 }
 
 void Share::Local::read(const std::string& target, Ranges ranges, Done done) const {

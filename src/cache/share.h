@@ -12,10 +12,10 @@
 #include "base/crew.h"
 #include "base/mutex.h"
 #include "base/queue.h"
+#include "cache/dataset_origins.h"
 #include "cache/held/held_ranges.h"
 #include "cache/peers/cached_file.h"
 #include "cache/peers/others.h"
-#include "cache/sources.h"
 #include "io/serve/range_server.h"
 
 namespace forebay::cache {
@@ -42,7 +42,7 @@ struct ShareOptions {
 };
 
 struct ShareStats {
-  StoreStats store = {};
+  HeldStats store = {};
   TierBytes hits = {};             // what this process read from its own share
   TierBytes served_hits = {};      // what others had from it
   uint64_t origin_bytes = 0;       // read from the origin for the share
@@ -55,10 +55,10 @@ struct ShareStats {
 // Any thread may call anything.
 class Share final : private io::serve::ServedFiles {
  public:
-  // `sources` and `peers` outlive the share. Errors: those of Store::open() and
+  // `sources` and `peers` outlive the share. Errors: those of HeldRanges::open() and
   // RangeServer::start().
-  static Result<std::unique_ptr<Share>> open(const ShareOptions& options, const Sources& sources,
-                                             Peers& peers);
+  static Result<std::unique_ptr<Share>> open(const ShareOptions& options,
+                                             const DatasetOrigins& sources, Peers& peers);
   // Whoever reads has ended before.
   ~Share() override;
   Share(const Share&) = delete;
@@ -74,9 +74,10 @@ class Share final : private io::serve::ServedFiles {
   // comes from other members, because what was held was wrong. Calls `done` once, in any thread.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
-  // ServedFiles::fetch_ahead(), where nobody waits for the origin, and only while there is room.
-  io::Ahead fetch_ahead(const std::string& target,
-                        const std::vector<WantedRange>& ranges) const override EXCLUDES(mutex_);
+  // ServedFiles::prefetch(), where nobody waits for the origin, and only while there is room.
+  io::PrefetchOutcome prefetch(const std::string& target,
+                               const std::vector<WantedRange>& ranges) const override
+      EXCLUDES(mutex_);
   // These are the members from now on.
   void note_members(const std::vector<Member>& members) { others_.note_members(members); }
   // These bytes turned out to be wrong, whether they are held here or for this machine.
@@ -108,15 +109,15 @@ class Share final : private io::serve::ServedFiles {
     uint64_t room = 0;  // that was taken for the first ones
   };
 
-  Share(const ShareOptions& options, const Sources& sources, Peers& peers,
-        std::unique_ptr<Store> store)
+  Share(const ShareOptions& options, const DatasetOrigins& sources, Peers& peers,
+        std::unique_ptr<HeldRanges> store)
       : sources_(sources),
         figures_(options.figures),
         store_(std::move(store)),
         others_(peers, options.others, store_->stats().found_bytes > 0) {}
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                 Done done) EXCLUDES(mutex_);
-  io::Ahead begin_ahead(uint64_t room, uint32_t most) EXCLUDES(mutex_);
+  io::PrefetchOutcome begin_ahead(uint64_t room, uint32_t most) EXCLUDES(mutex_);
   void read_ahead(const std::string& target, const std::vector<WantedRange>& ranges)
       EXCLUDES(mutex_);
   void end_ahead(const Status& status) EXCLUDES(mutex_);
@@ -171,9 +172,9 @@ class Share final : private io::serve::ServedFiles {
   Status serve(const ShareOptions& options);
   io::serve::Served served() const;
 
-  const Sources& sources_;
+  const DatasetOrigins& sources_;
   const std::function<std::string()> figures_;
-  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<HeldRanges> store_;
   mutable Others others_;
   std::stop_source stop_;
   struct Hits {

@@ -20,7 +20,7 @@ namespace {
 constexpr Trace::Track kLoop{.name = "loop"};
 
 // An epoch, and those after it as far as the planner goes on.
-class WholeEpochs final : public Walk {
+class WholeEpochs final : public StepSchedule {
  public:
   explicit WholeEpochs(std::shared_ptr<const Planner> planner) : planner_(std::move(planner)) {}
   bool goes_on(const StepRun& run) const override { return planner_->goes_on(run.epoch); }
@@ -81,8 +81,8 @@ class FeedImpl final : public Feed {
   const TrafficSince traffic_;
   ChunkIndexes indexes_;  // kept from one pipeline to the next
   Crews crews_;
-  std::optional<WholeEpochs> walk_;     // the pipeline's
-  std::unique_ptr<Pipeline> pipeline_;  // replaced under mutex_; ends before what it works with
+  std::optional<WholeEpochs> schedule_;  // the pipeline's
+  std::unique_ptr<Pipeline> pipeline_;   // replaced under mutex_; ends before what it works with
 };
 
 Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
@@ -146,8 +146,8 @@ void FeedImpl::go_after(uint64_t step) {
 Status FeedImpl::begin(const std::stop_token& stop) {
   const StepRun first = next_batch();
   if (steps() == 0 || first.epoch >> 32 != 0) return {};
-  walk_.emplace(planner_);
-  ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, *walk_, first,
+  schedule_.emplace(planner_);
+  ASSIGN_OR_RETURN(auto pipeline, Pipeline::open(*dataset_, options_, *planner_, *schedule_, first,
                                                  indexes_, crews_, trace_, clock_, stop));
   base::MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);

@@ -38,7 +38,7 @@ class StepMakerImpl final : public StepMaker {
 
  private:
   // The walk of one pipeline, whose steps have one order.
-  class Turn final : public Walk {
+  class Turn final : public StepSchedule {
    public:
     Turn(StepMakerImpl& maker, std::shared_ptr<const Planner> planner, uint64_t begun)
         : maker_(maker), planner_(std::move(planner)), begun_(begun) {}

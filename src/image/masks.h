@@ -24,7 +24,7 @@ class MaskMaker {
   void move(const Orientation& orientation, const Draw& drawn);
 
   base::PixelRows from_;
-  ShownRows shown_;
+  OrientedRows shown_;
   Picture picture_;  // what the sample shows of `from_`
   Cutter cutter_;
   Performer performer_;

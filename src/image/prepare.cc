@@ -106,7 +106,7 @@ Box box_in_scaled(const Rect& region, uint32_t scale) {
 }  // namespace
 
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
-                  const std::optional<FixedCrop>& crop, Objects* objects) {
+                  const std::optional<FixedCrop>& crop, Annotations* objects) {
   const Size cropped = transform.crop_size.value_or(transform.size);
   ASSIGN_OR_RETURN(
       Cut cut, crop ? fixed_cut(*crop, image) : draw_cut(transform.crop, cropped, image, random));
@@ -151,7 +151,7 @@ uint32_t decode_scale(const Transform& transform, const Encoded& source, const D
 
 Result<Draw> draw_for(const Transform& transform, Size image, const PrepareRequest& request) {
   if (request.objects == nullptr) return draw(transform, image, request.random, request.crop);
-  Objects moved = *request.objects;
+  Annotations moved = *request.objects;
   return draw(transform, image, request.random, request.crop, &moved);
 }
 

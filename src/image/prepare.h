@@ -59,7 +59,7 @@ struct FixedCrop {
 // when the image does not fit the transform (transform/crop.h, augment/steps.h), or the sample
 // would not have the transform's size; kInvalid when the crop is not inside the image.
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
-                  const std::optional<FixedCrop>& crop = {}, Objects* objects = nullptr);
+                  const std::optional<FixedCrop>& crop = {}, Annotations* objects = nullptr);
 
 // Returns by how much an image is made smaller while it is decoded (DecodeRequest::scale).
 uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn);
@@ -79,7 +79,7 @@ struct PrepareRequest {
   std::optional<FixedCrop> crop = {};  // same as for draw()
   // What the sample's steps draw by, in pixels of the image as it is shown; it is not moved. Null:
   // the sample has no objects.
-  const Objects* objects = nullptr;
+  const Annotations* objects = nullptr;
   // For GpuPreparer only: a JPEG in the GPU's memory, in place of `file`.
   const jpeg::gpu::ResidentJpeg* stored = nullptr;
   Status status = {};  // the outcome; on an error, `out` must not be used

@@ -10,7 +10,7 @@ constexpr size_t kAlignment = 256;
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <class T>
-struct Place {
+struct ArrayOffset {
   size_t at;
   T* in(uint8_t* memory) const { return reinterpret_cast<T*>(memory + at); }
 };
@@ -20,8 +20,8 @@ class Layer {
  public:
   explicit Layer(size_t used = 0) : end_(aligned(used)) {}
   template <class T>
-  Place<T> take(size_t count) {
-    const Place<T> place{end_};
+  ArrayOffset<T> take(size_t count) {
+    const ArrayOffset<T> place{end_};
     end_ = aligned(end_ + count * sizeof(T));
     return place;
   }
@@ -34,20 +34,20 @@ class Layer {
 }  // namespace
 
 struct Round::Places {
-  Place<jpeg::gpu::Region> regions;
-  Place<Sample> samples;
-  Place<jpeg::gpu::SegmentTask> segments;
-  Place<jpeg::gpu::HuffmanLookup> lookups;
-  Place<int32_t> numbers;
-  Place<int16_t> weights;
-  Place<uint8_t> patches;
-  Place<uint32_t> values;
-  Place<uint32_t> bad;
+  ArrayOffset<jpeg::gpu::Region> regions;
+  ArrayOffset<Sample> samples;
+  ArrayOffset<jpeg::gpu::SegmentTask> segments;
+  ArrayOffset<jpeg::gpu::HuffmanLookup> lookups;
+  ArrayOffset<int32_t> numbers;
+  ArrayOffset<int16_t> weights;
+  ArrayOffset<uint8_t> patches;
+  ArrayOffset<uint32_t> values;
+  ArrayOffset<uint32_t> bad;
   size_t sent_end;
-  Place<int16_t> coefficients;
-  Place<uint8_t> planes;
-  Place<uint8_t> pixels;
-  Place<uint8_t> between;
+  ArrayOffset<int16_t> coefficients;
+  ArrayOffset<uint8_t> planes;
+  ArrayOffset<uint8_t> pixels;
+  ArrayOffset<uint8_t> between;
   size_t work_end;
 };
 
@@ -71,19 +71,19 @@ void Round::begin() {
   between_bytes_ = 0;
 }
 
-std::optional<Round::Room> Round::lay_out(const Encoded& source, const Draw& drawn) {
+std::optional<Round::MemoryBytes> Round::lay_out(const Encoded& source, const Draw& drawn) {
   const size_t bits_bytes = plan_.lay_out(source.file, source.jpeg, drawn.cut.region);
   if (bits_bytes == 0) return {};
   return room_with_next(drawn, bits_bytes);
 }
 
-std::optional<Round::Room> Round::lay_out(const jpeg::gpu::ResidentJpeg& stored,
-                                          const Draw& drawn) {
+std::optional<Round::MemoryBytes> Round::lay_out(const jpeg::gpu::ResidentJpeg& stored,
+                                                 const Draw& drawn) {
   if (!plan_.lay_out(stored, drawn.cut.region)) return {};
   return room_with_next(drawn, 0);
 }
 
-Round::Room Round::room_with_next(const Draw& drawn, uint64_t bits_bytes) const {
+Round::MemoryBytes Round::room_with_next(const Draw& drawn, uint64_t bits_bytes) const {
   const auto sizes = plan_.sizes_with_next();
   const uint64_t between = uint64_t{drawn.cut.kept.width} * drawn.cut.region.height * 3;
   return {.sent = sizes.bits_bytes + bits_bytes,
@@ -238,7 +238,7 @@ Round::Places Round::places() const {
   return out;
 }
 
-Round::Room Round::room() const {
+Round::MemoryBytes Round::room() const {
   const Places all = places();
   return {all.sent_end, all.work_end};
 }

@@ -21,14 +21,14 @@ class Round {
   void begin();
 
   // Sizes in bytes: memory that is sent, and memory for intermediate results on the GPU.
-  struct Room {
+  struct MemoryBytes {
     uint64_t sent = 0;
     uint64_t work = 0;
   };
   // Prepares adding a JPEG, and returns what the round then needs at most; nothing when the host
   // should decode the JPEG (jpeg/plan_gpu.h).
-  std::optional<Room> lay_out(const Encoded& source, const Draw& drawn);
-  std::optional<Room> lay_out(const jpeg::gpu::ResidentJpeg& stored, const Draw& drawn);
+  std::optional<MemoryBytes> lay_out(const Encoded& source, const Draw& drawn);
+  std::optional<MemoryBytes> lay_out(const jpeg::gpu::ResidentJpeg& stored, const Draw& drawn);
   // Adds the JPEG of the last call to lay_out(). `bits` is the beginning of the memory of the
   // round, with the returned room. Returns false, and adds nothing, when the JPEG is malformed.
   bool add(const Encoded& source, const Draw& drawn, uint8_t* bits, uint8_t* out);
@@ -49,7 +49,7 @@ class Round {
   size_t samples() const { return samples_.size(); }
   size_t regions() const { return plan_.regions().size(); }
   // The room that everything added so far needs.
-  Room room() const;
+  MemoryBytes room() const;
   // Writes the description for the kernels after the JPEGs and the host's bytes. `memory` has the
   // room of room(); its sent part begins at the beginning of the round.
   KernelArguments write(const Queue::Memory& memory);
@@ -58,7 +58,7 @@ class Round {
   struct Places;
   Places places() const;
   uint64_t made_begin() const;
-  Room room_with_next(const Draw& drawn, uint64_t bits_bytes) const;
+  MemoryBytes room_with_next(const Draw& drawn, uint64_t bits_bytes) const;
   void add_decoded(const Draw& drawn, uint8_t* out);
   Sample make_sample(const Draw& drawn, uint8_t* out);
   Axis add_axis(const AxisSpec& spec);

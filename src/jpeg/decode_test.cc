@@ -72,7 +72,7 @@ TEST(DecodeKernels, EqualTurboOnRewrittenImages) {
                         .progressive = i % 3 == 0};
     SCOPED_TRACE(sample.name());
     RewriteOptions options;
-    options.tables = static_cast<TableChoice>(i % 3);
+    options.tables = static_cast<TableMode>(i % 3);
     if (i % 4 == 0) options.restart_interval = static_cast<uint32_t>(random.below(40));
     const auto file = rewrite(make_jpeg(sample, random.next_u64()), options);
     ASSERT_TRUE(file);

@@ -212,7 +212,7 @@ void Plan::add(const ResidentJpeg& stored) {
   for (uint32_t number = 0; number < layout_.needed_segments(); ++number) {
     const NeededSegment needed = layout_.segment(number);
     if (needed.first_mcu == needed.end_mcu) continue;
-    const ResidentJpeg::SegmentPlace& segment = stored.segments[number];
+    const ResidentJpeg::SegmentExtent& segment = stored.segments[number];
     add_segment(needed, words, segment.begin, segment.bytes);
   }
   add_region();

@@ -14,14 +14,14 @@ namespace forebay::jpeg::gpu {
 // A JPEG that lies in a GPU's memory, with the information that the host needs to find its segments
 // there.
 struct ResidentJpeg {
-  struct SegmentPlace {
+  struct SegmentExtent {
     uint64_t begin;  // bytes
     uint32_t bytes;  // without stuffing
   };
   base::ByteVector head;  // the file without the entropy-coded data of its scan
   Header header;
   size_t scan_bytes = 0;  // bytes of the file after its header
-  std::vector<SegmentPlace> segments;
+  std::vector<SegmentExtent> segments;
   uint64_t bits_bytes = 0;
   const uint8_t* bits = nullptr;  // the address of the data, a multiple of 4 bytes
 };

@@ -111,21 +111,21 @@ Stream* RegionBatch::next(Stream* done) {
   size_t lane = started_;
   if (done != nullptr) {
     lane = static_cast<size_t>(done - streams_.data());
-    if (finish(*done, places_[lane])) return done;
+    if (finish(*done, running_[lane])) return done;
   }
   while (next_ < order_.size() && !images_[order_[next_].image]->good) ++next_;
   if (next_ == order_.size()) return nullptr;
   if (done == nullptr) ++started_;
-  places_[lane] = order_[next_++];
-  RegionDecoder& region = images_[places_[lane].image]->region;
-  region.begin_range(region.ranges()[places_[lane].range], slice(lane), &streams_[lane]);
+  running_[lane] = order_[next_++];
+  RegionDecoder& region = images_[running_[lane].image]->region;
+  region.begin_range(region.ranges()[running_[lane].range], slice(lane), &streams_[lane]);
   return &streams_[lane];
 }
 
 // Takes a decoded slice. Returns true when another slice of the range follows.
-bool RegionBatch::finish(Stream& stream, const Place& place) {
-  Image& image = *images_[place.image];
-  auto& range = image.region.ranges()[place.range];
+bool RegionBatch::finish(Stream& stream, const RangeOfImage& at) {
+  Image& image = *images_[at.image];
+  auto& range = image.region.ranges()[at.range];
   if (!image.good || !image.region.take(range, stream)) {
     image.good = false;
     std::fill_n(stream.out, kSliceStride, int16_t{0});

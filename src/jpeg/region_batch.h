@@ -45,13 +45,13 @@ class RegionBatch : private StreamSource {
     bool split = false;
     bool good = true;
   };
-  struct Place {
+  struct RangeOfImage {
     uint32_t image = 0;
     uint32_t range = 0;
   };
 
   Stream* next(Stream* done) override;
-  bool finish(Stream& stream, const Place& place);
+  bool finish(Stream& stream, const RangeOfImage& at);
   bool are_few(size_t ranges) const;
   void split_some();
   void split(Image& image);
@@ -62,7 +62,7 @@ class RegionBatch : private StreamSource {
   int16_t* coefficients() const { return reinterpret_cast<int16_t*>(slices_.data()); }
   int16_t* slice(size_t lane) const { return coefficients() + kSlicePadding + lane * kSliceStride; }
 
-  const KernelChoice kernel_;
+  const KernelSelection kernel_;
   LookupCache cache_;
   SegmentSplitter splitter_;
   std::vector<std::unique_ptr<Image>> images_;
@@ -70,11 +70,11 @@ class RegionBatch : private StreamSource {
   size_t memory_used_ = 0;
   size_t count_ = 0;
   size_t ranges_ = 0;
-  std::vector<Place> order_;
+  std::vector<RangeOfImage> order_;
   size_t next_ = 0;  // the next place in order_ to begin
   // The streams that are being decoded.
   std::array<Stream, kStreamSlots> streams_;
-  std::array<Place, kStreamSlots> places_;
+  std::array<RangeOfImage, kStreamSlots> running_;
   size_t started_ = 0;      // used entries of streams_
   io::LargeBuffer slices_;  // the coefficients of streams_; all zero between images
 };

@@ -74,7 +74,7 @@ class SegmentSplitter : private StreamSource {
   uint64_t begin_of(size_t ahead) const;
   void add(const Point& point);
 
-  const KernelChoice kernel_;
+  const KernelSelection kernel_;
   Input input_;
   std::vector<Point> found_;
   Point course_;  // the end of the known true course

@@ -52,7 +52,7 @@ class WholeScan : private StreamSource {
     if (!course_.empty()) return course_;
     coefficients_.resize(kSlicePadding + size_t{kSliceBlocks} * 64 + kSlicePadding);
     course_.emplace_back();
-    decode_slices(KernelChoice(EntropyKernel::kPortable), {.count = 1}, arena(),
+    decode_slices(KernelSelection(EntropyKernel::kPortable), {.count = 1}, arena(),
                   coefficients_.data(), *this);
     return course_;
   }

@@ -78,10 +78,11 @@ class Exporter {
     return {};
   }
 
-  using Place = std::pair<uint64_t, uint64_t>;  // the numbers of a chunk and of a sample in it
+  using SampleNumber =
+      std::pair<uint64_t, uint64_t>;  // the numbers of a chunk and of a sample in it
 
   // Damage costs what it hit and no more.
-  Status or_lost(const Status& status, const Place& at) EXCLUDES(mutex_) {
+  Status or_lost(const Status& status, const SampleNumber& at) EXCLUDES(mutex_) {
     if (status.code() != Code::kCorrupt && status.code() != Code::kNotFound) return status;
     base::MutexLock lock(mutex_);
     lost_.emplace(at, status.message());
@@ -115,7 +116,7 @@ class Exporter {
   }
 
   Status write_sample(const io::ReadableFile& chunk, const Schema& schema,
-                      const IndexedSample& sample, const Place& at) {
+                      const IndexedSample& sample, const SampleNumber& at) {
     if (options_.stop != nullptr && *options_.stop) {
       return fail(Code::kCancelled,
                   "stopped; {} is not complete: remove it, and run the command again", folder_);
@@ -170,7 +171,7 @@ class Exporter {
   }
 
   Status write_file(const io::ReadableFile& chunk, const StoredFile& file, const std::string& path,
-                    const Place& at) {
+                    const SampleNumber& at) {
     ByteVector data(file.length);
     Status status = chunk.read(file.offset, data);
     if (status.ok() && base::crc32c(data) != file.crc32c) {
@@ -206,7 +207,7 @@ class Exporter {
   std::array<base::Mutex, 64> turns_;  // by the hash of a path
   base::Mutex mutex_;
   ExportReport report_ GUARDED_BY(mutex_);
-  std::multimap<Place, std::string> lost_ GUARDED_BY(mutex_);  // the report's, in order
+  std::multimap<SampleNumber, std::string> lost_ GUARDED_BY(mutex_);  // the report's, in order
 };
 
 }  // namespace

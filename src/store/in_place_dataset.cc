@@ -23,7 +23,7 @@ constexpr uint64_t kPieceBytes = 64'000'000;
 class InPlaceDataset final : public Dataset {
  public:
   InPlaceDataset(const io::Origin& origin, InPlaceIndex index, bool is_stored, std::string path,
-                 SourcePlaces places)
+                 ResolvedSource places)
       : origin_(origin),
         path_(std::move(path)),
         places_(std::move(places)),
@@ -94,7 +94,7 @@ class InPlaceDataset final : public Dataset {
 
   const io::Origin& origin_;
   const std::string path_;
-  const SourcePlaces places_;
+  const ResolvedSource places_;
   const bool is_stored_;  // whether the index was stored by `forebay index`
   const InPlaceIndex index_;
   std::vector<ChunkInfo> chunks_;
@@ -199,7 +199,7 @@ Status InPlaceDataset::check_unchanged(const io::ReadableFile& file, uint32_t ch
 
 std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIndex index,
                                              bool is_stored, std::string path,
-                                             SourcePlaces places) {
+                                             ResolvedSource places) {
   return std::make_shared<InPlaceDataset>(origin, std::move(index), is_stored, std::move(path),
                                           std::move(places));
 }
@@ -215,7 +215,7 @@ Status explain(const io::Origin& origin, const std::string& path, const Status& 
 
 Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
                                                      const std::string& path) {
-  ASSIGN_OR_RETURN(SourcePlaces places, find_source(origin, path));
+  ASSIGN_OR_RETURN(ResolvedSource places, resolve_source(origin, path));
   auto index = read_index(origin, places);
   const bool is_stored = index.has_value();
   if (!is_stored) {

@@ -24,6 +24,7 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
 // The images that `index` names, of the source `path` at `places`. `is_stored` says that the index
 // was made by `forebay index`. The index must have at least one sample.
 std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIndex index,
-                                             bool is_stored, std::string path, SourcePlaces places);
+                                             bool is_stored, std::string path,
+                                             ResolvedSource places);
 
 }  // namespace forebay::store

@@ -160,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   base::Random random(in.take<uint64_t>(), base::Purpose::kTest);
-  Objects objects;
+  Annotations objects;
   for (uint32_t count = in.below(4); count > 0; --count) {
     objects.boxes.push_back({in.take<float>(), in.take<float>(), in.take<float>(), 30});
     objects.points.push_back({in.take<float>(), in.take<float>()});

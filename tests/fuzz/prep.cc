@@ -29,7 +29,7 @@ void decode_job(const std::string& text) {
   const auto job = prep::decode_job(text);
   if (!job) return;
   FOREBAY_CHECK(prep::encode_job(*job).value().text == text);
-  image::Objects objects{.boxes = {{1, 2, 30, 40}}, .points = {{5, 6}}};
+  image::Annotations objects{.boxes = {{1, 2, 30, 40}}, .points = {{5, 6}}};
   static_cast<void>(image::draw(job->options.transform, {50, 60},
                                 base::Random(1, base::Purpose::kTest), {}, &objects));
 }

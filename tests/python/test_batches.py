@@ -19,8 +19,8 @@ import forebay
 from conftest import pack
 from forebay import transforms as T
 from forebay.loading.epoch import Epoch
-from forebay.loading.position import Stand
-from forebay.loading.prefetch import Ahead, Deadline, Ready
+from forebay.loading.position import EpochPosition
+from forebay.loading.prefetch import Deadline, Prefetcher, Ready
 from forebay.transforms.mixing import CutMix, MixUp, mix
 
 
@@ -221,9 +221,9 @@ def test_the_loop_waits_for_its_own_batch_and_the_next():
 
     def pull(_: Deadline) -> Ready:
         pulled.append(len(pulled))
-        return Ready(pulled[-1], Stand("", 0, None))
+        return Ready(pulled[-1], EpochPosition("", 0, None))
 
-    batches = Ahead(pull, lambda: False, lambda ready, _: ready.batch, 8)
+    batches = Prefetcher(pull, lambda: False, lambda ready, _: ready.batch, 8)
     for number in range(3):
         made = batches.next(Deadline(0))
         assert made is not None and made.batch == number
@@ -351,9 +351,9 @@ def test_batches_without_samples_have_their_kind(images: dict[str, bytes], tmp_p
     (tmp_path / "images/a/1.jpg").write_bytes(good[:100])
     collate = torch.utils.data.default_collate
     for options in ({"collate_fn": collate}, {"transform": [*T.evaluate(24), lambda image: image]}):
-        chosen: dict[str, Any] = {"transform": T.evaluate(24), **options}
-        empty_rank = forebay.Loader(path, 1, rank=2, world_size=3, **chosen)
-        bad = forebay.Loader(tmp_path / "images", 1, **chosen)
+        selected: dict[str, Any] = {"transform": T.evaluate(24), **options}
+        empty_rank = forebay.Loader(path, 1, rank=2, world_size=3, **selected)
+        bad = forebay.Loader(tmp_path / "images", 1, **selected)
         with pytest.warns(UserWarning, match="cannot be used"):
             batches = [*empty_rank, *bad]
         assert [len(labels) for _, labels in batches] == [0, 1, 0]

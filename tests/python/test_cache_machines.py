@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import forebay
-from forebay.data import cache_rendezvous as meeting
+from forebay.data import cache_rendezvous
 from places import Place, epoch, on_web
 from servers.nginx import Nginx
 
@@ -142,10 +142,10 @@ def test_a_job_of_several_machines_needs_a_way_to_meet(
 
 def test_the_own_address_is_found_by_the_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASTER_ADDR", "localhost")
-    assert meeting.own_address() in ("127.0.0.1", "::1")
+    assert cache_rendezvous.own_address() in ("127.0.0.1", "::1")
     monkeypatch.setenv("MASTER_ADDR", "no such host")
     with pytest.raises(ValueError, match="give the cache its address"):
-        meeting.own_address()
+        cache_rendezvous.own_address()
     # A machine's name may stand for an address that others cannot reach.
     monkeypatch.setenv("MASTER_ADDR", socket.gethostname())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -153,4 +153,4 @@ def test_the_own_address_is_found_by_the_masters(monkeypatch: pytest.MonkeyPatch
             probe.connect(("192.0.2.1", 9))
         except OSError:
             pytest.skip("this machine has no network, and no address but its own")
-    assert not meeting.own_address().startswith("127.")
+    assert not cache_rendezvous.own_address().startswith("127.")

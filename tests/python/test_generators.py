@@ -12,7 +12,7 @@ import torch
 
 import forebay
 from forebay import transforms as T
-from forebay.transforms.user_functions import Occasion, UserFunction
+from forebay.transforms.user_functions import DrawContext, UserFunction
 
 CROP = T.RandomResizedCrop(8)
 
@@ -166,29 +166,29 @@ def test_functions_of_batches_draw_by_step_and_samples(packed: Path):
 
 def test_only_parameters_that_are_free_get_a_generator(packed: Path):
     own = torch.Generator().manual_seed(3)
-    occasion = Occasion(0, 0, np.zeros(1, np.uint64))
+    context = DrawContext(0, 0, np.zeros(1, np.uint64))
 
     def named(generator: Any) -> Any:  # its parameter happens to have this name
         return generator
 
-    assert UserFunction(named, "transform")(7, occasion) == 7
+    assert UserFunction(named, "transform")(7, context) == 7
     bound = functools.partial(lambda image, generator: generator, generator=own)
-    assert UserFunction(bound, "transform")(7, occasion) is own
+    assert UserFunction(bound, "transform")(7, context) is own
     keywords = UserFunction(lambda image, **more: more, "transform")
-    assert keywords(7, occasion) == {}
-    assert UserFunction(abs, "transform")(-7, occasion) == 7
+    assert keywords(7, context) == {}
+    assert UserFunction(abs, "transform")(-7, context) == 7
     curried = functools.partial(lambda scale, image, rng: (scale, image, rng), 2)
-    scale, image, rng = UserFunction(curried, "transform")(7, occasion)
+    scale, image, rng = UserFunction(curried, "transform")(7, context)
     assert (scale, image) == (2, 7) and isinstance(rng, np.random.Generator)
 
 
 def test_the_numbers_never_change():
     """The numbers are part of a run's results: every version of Forebay must draw the same."""
-    occasion = Occasion(2**64 - 1, 7, np.array([2**40 + 3], np.uint64))
+    context = DrawContext(2**64 - 1, 7, np.array([2**40 + 3], np.uint64))
     torch_own = UserFunction(lambda image, generator: generator.initial_seed(), "transform", 1)
     numpy_own = UserFunction(lambda image, rng: int(rng.bit_generator.random_raw()), "transform", 1)
-    batch = Occasion(1, 0, np.arange(3, dtype=np.uint64), step=4)
-    assert [own(None, at) for own in (torch_own, numpy_own) for at in (occasion, batch)] == [
+    batch = DrawContext(1, 0, np.arange(3, dtype=np.uint64), step=4)
+    assert [own(None, at) for own in (torch_own, numpy_own) for at in (context, batch)] == [
         18291010439749782023,
         15226812721108089596,
         11978201735191523417,

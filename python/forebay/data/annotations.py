@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from forebay import _core
 
 # The fields of a batch that samples with objects can have, besides their columns.
-OF_OBJECTS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
+OF_ANNOTATIONS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
 # All fields that move with an image, or come with what moves.
-MOVING = (*OF_OBJECTS, "image_id", "captions", "mask", "target")
+MOVING = (*OF_ANNOTATIONS, "image_id", "captions", "mask", "target")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Outlines:
 
 
 @dataclass(frozen=True)
-class Objects:
+class Annotations:
     """Annotations of all samples of a dataset, in its order.
 
     Attributes:
@@ -114,7 +114,7 @@ class Objects:
             map_of.astype(np.uint64),
         )
 
-    def take(self, samples: NDArray[np.int64]) -> "Objects":
+    def take(self, samples: NDArray[np.int64]) -> "Annotations":
         """The annotations of these samples, in this order."""
         objects = _ranges(_firsts(self.counts), samples)
         return replace(
@@ -146,7 +146,7 @@ def _ranges(firsts: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.
     return np.arange(total) + np.repeat(begins - (ends - counts), counts)
 
 
-def joined(parts: Sequence[Objects | None]) -> Objects:
+def joined(parts: Sequence[Annotations | None]) -> Annotations:
     """The annotations of several datasets, one after the other, without their maps of labels.
 
     The numbers of maps are those in all parts' maps, one after the other.
@@ -181,7 +181,7 @@ def joined(parts: Sequence[Objects | None]) -> Objects:
             )
         )
     firsts = _firsts(np.array([0 if part.maps is None else len(part.maps) for part in known]))
-    return Objects(
+    return Annotations(
         counts=all_of("counts"),
         boxes=all_of("boxes"),
         columns={

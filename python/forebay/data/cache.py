@@ -14,7 +14,7 @@ from typing import Any
 
 from forebay import _core
 from forebay.checks import whole
-from forebay.data.cache_rendezvous import Machine, meet
+from forebay.data.cache_rendezvous import Machine, join_rendezvous
 
 MEMORY = "memory"
 _SHM = "/dev/shm"  # a tmpfs
@@ -40,8 +40,8 @@ class Cache:
     the launcher started again.
 
     Machines of a job hold one cache together: each piece of a file is held by one of them, which
-    serves it to the others. They meet through the store of torch.distributed or of torchrun, so
-    every rank must make the same caches in the same order. What they say to each other goes by
+    serves it to the others. They find each other through the store of torch.distributed or of
+    torchrun, so every rank must make the same caches in the same order. What they say to each other goes by
     TLS, with keys from a secret that rank 0 makes. They notice by themselves who comes and goes.
 
     Args:
@@ -54,13 +54,14 @@ class Cache:
             which this machine reaches MASTER_ADDR. With `members`, it says which of them this
             machine is, as its address or as it stands in the list; None: its addresses tell.
         members: "ADDRESS:PORT" of every machine that holds the cache, this one too, where no
-            launcher lets them meet; the same list on all of them. Those that are not there are
-            looked for, and nobody waits for them.
+            launcher lets them find each other; the same list on all of them. Those that are not
+            there are looked for, and nobody waits for them.
         secret: What all machines of the list know and nobody else does: at least 16 characters.
 
     Raises:
         ValueError: No size is given, or more memory than the system gives to /dev/shm; or the job
-            has several machines, and no way to meet; or the list or the secret makes no sense.
+            has several machines, and no store by which they find each other; or the list or the
+            secret makes no sense.
         OSError: The folder cannot be made or written; the other machines did not come in time.
     """
 
@@ -94,17 +95,19 @@ class Cache:
             return
         if secret:
             raise ValueError("a secret goes with members; without them rank 0 makes one")
-        meeting = meet(address)
-        if meeting is None:
+        rendezvous = join_rendezvous(address)
+        if rendezvous is None:
             self._open((folder, disk, memory, bool(keep)), Machine())
             return
-        self._open((folder, disk, memory, bool(keep)), Machine(meeting.address, meeting.secret))
-        self._join(replace(self._machine, members=meeting.members(self.core.machine)))
+        self._open(
+            (folder, disk, memory, bool(keep)), Machine(rendezvous.address, rendezvous.secret)
+        )
+        self._join(replace(self._machine, members=rendezvous.members(self.core.machine)))
 
     def _open(self, arguments: _Arguments, machine: Machine) -> None:
         folder, disk, memory, keep = arguments
         if folder is None:
-            held, prefix = _core.memory_place(_common())
+            held, prefix = _core.memory_location(_common())
             place = os.path.join(tempfile.gettempdir(), os.path.basename(held))
         else:
             place, held, prefix = _core.cache_places(os.path.join(os.getcwd(), os.fsdecode(folder)))

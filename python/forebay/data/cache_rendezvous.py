@@ -19,7 +19,7 @@ from forebay.ranks import own_world
 _WAIT = timedelta(seconds=120)
 _LOOPBACK = "127.0.0.1"
 _ELSEWHERE = "192.0.2.1"  # an address of RFC 5737 that no machine has
-_numbers = itertools.count()  # of the meetings of this process
+_numbers = itertools.count()  # of the rendezvous of this process
 
 
 Member = tuple[str, str, int, int, int]  # id, host, port, room_bytes, incarnation
@@ -36,10 +36,10 @@ class Machine:
     listed: tuple[str, ...] = ()
 
 
-class Meeting:
+class Rendezvous:
     """Where the ranks of a job meet: the store of torch.distributed, or that of torchrun.
 
-    Every rank makes the same meetings in the same order.
+    Every rank makes the same rendezvous in the same order.
     """
 
     def __init__(self, store: Any, rank: int, world_size: int, address: str | None) -> None:
@@ -69,17 +69,17 @@ class Meeting:
         return tuple(sorted(found))
 
 
-def meet(address: str | None) -> Meeting | None:
-    """A meeting of all ranks; None where this machine has all of them.
+def join_rendezvous(address: str | None) -> Rendezvous | None:
+    """A rendezvous of all ranks; None where this machine has all of them.
 
     Raises:
-        ValueError: The job has several machines, and no way to meet.
+        ValueError: The job has several machines, and no store to find each other by.
         OSError: Rank 0 did not come in time.
     """
     rank, world_size = own_world()
     if world_size <= int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
         return None
-    return Meeting(_store(), rank, world_size, address)
+    return Rendezvous(_store(), rank, world_size, address)
 
 
 def _store() -> Any:
@@ -93,7 +93,7 @@ def _store() -> Any:
             with _in_time("the store of torchrun"):
                 return distributed.TCPStore(host, port, None, False, _WAIT)
     raise ValueError(
-        "a cache of several machines needs a way to meet: call "
+        "a cache of several machines needs a store to find each other by: call "
         "torch.distributed.init_process_group() before, or start the job with torchrun"
     )
 

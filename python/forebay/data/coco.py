@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from forebay import _core
-from forebay.data.annotations import Objects, Outlines
+from forebay.data.annotations import Annotations, Outlines
 
 
-def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
+def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Annotations:
     """The annotations of the samples with these keys.
 
     An image of the annotations is the sample whose key is its file's name without the suffix. One
@@ -38,10 +38,10 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Objects:
     except _AnnotationError as error:
         raise ValueError(f"{name}: {error}") from None
     made["categories"] = _categories(found.get("categories"))
-    return Objects(**made)
+    return Annotations(**made)
 
 
-def read_packed(texts: Sequence[str | None], path: str) -> Objects:
+def read_packed(texts: Sequence[str | None], path: str) -> Annotations:
     """The annotations of a packed dataset's samples.
 
     Args:
@@ -73,7 +73,7 @@ def read_packed(texts: Sequence[str | None], path: str) -> Objects:
         made["categories"] = categories
     except _AnnotationError as error:
         raise ValueError(f"{at}: {error}") from None
-    return Objects(**made)
+    return Annotations(**made)
 
 
 Found = list[Mapping[str, Any]]
@@ -143,7 +143,7 @@ def _document(text: str) -> dict[str, Any]:
 def _made(
     image_of: Sequence[Any], of_sample: Sequence[Found], captions: list[list[str]]
 ) -> dict[str, Any]:
-    """The arguments of Objects, for what is known of each sample."""
+    """The arguments of Annotations, for what is known of each sample."""
     made = _objects(
         [one for some in of_sample for one in some],
         np.array([len(some) for some in of_sample], np.int64),
@@ -206,7 +206,7 @@ def _whole(what: str, value: Any) -> int:
 
 
 def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
-    """The arguments of Objects for annotations in the samples' order."""
+    """The arguments of Annotations for annotations in the samples' order."""
     sides = np.array([_box(one) for one in found], np.float32).reshape(-1, 4)
     boxes = sides.copy()
     boxes[:, 2:] += boxes[:, :2]

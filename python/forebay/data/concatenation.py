@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import _core
-from forebay.data.annotations import Objects, joined
+from forebay.data.annotations import Annotations, joined
 from forebay.data.dataset import Dataset
 from forebay.data.further_images import FurtherImages
 
@@ -23,7 +23,7 @@ class _Concatenation(Dataset):
         self._parts = parts
 
     @cached_property
-    def objects(self) -> Objects | None:
+    def objects(self) -> Annotations | None:
         known = [part.objects for part in self._parts]
         if all(one is None for one in known):
             return None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
 from forebay.checks import whole
-from forebay.data.annotations import MOVING, Objects
+from forebay.data.annotations import MOVING, Annotations
 from forebay.data.cache import Cache, shared_cache
 from forebay.data.coco import read_coco, read_packed
 from forebay.data.decoding import Pixels, decode
@@ -81,7 +81,7 @@ class Dataset:
     """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
 
     # What was given at opening: annotations; masks, and which one each sample has.
-    _given: Objects | None = None
+    _given: Annotations | None = None
     _masks: "Dataset | None" = None
     _mask_of: NDArray[np.int64] | None = None
     # What was given as `images`.
@@ -153,7 +153,7 @@ class Dataset:
         return self.core.path
 
     @cached_property
-    def objects(self) -> Objects | None:
+    def objects(self) -> Annotations | None:
         """What moves with the images: boxes, outlines, keypoints, masks; None: nothing.
 
         What was packed with the images is read when this is first used.
@@ -169,7 +169,7 @@ class Dataset:
             masks, mask_of = _Packed(self), np.arange(len(self))
         if masks is None:
             return known
-        known = known or Objects(np.zeros(len(self), np.int64))
+        known = known or Annotations(np.zeros(len(self), np.int64))
         return replace(known, maps=masks, map_of=mask_of)
 
     @cached_property
@@ -380,7 +380,7 @@ class _Selection(Dataset):
             self.weights = base.weights[numbers]
 
     @cached_property
-    def objects(self) -> Objects | None:
+    def objects(self) -> Annotations | None:
         known = self._base.objects
         return None if known is None else known.take(self._numbers)
 

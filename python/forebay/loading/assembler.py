@@ -12,7 +12,7 @@ from forebay.loading.target_fields import TargetFields, of_each
 from forebay.loading.tv_types import TvTypes
 from forebay.pytorch import load_torch
 from forebay.transforms.mixing import mix, no_labels
-from forebay.transforms.user_functions import Occasion, UserFunction
+from forebay.transforms.user_functions import DrawContext, UserFunction
 
 
 class Assembler:
@@ -75,21 +75,21 @@ class Assembler:
             for name in names
         }
         drawn_for = batch.drawn_for if kept is None else batch.drawn_for[kept]
-        occasion = Occasion(self._seed, batch.epoch, drawn_for, step)
+        context = DrawContext(self._seed, batch.epoch, drawn_for, step)
         if self._collate_fn is not None:
             self._set_image_types(made)
             values = [made[field] for field in self._fields]
             if len(numbers) == 0:
                 return self._named(values)
             samples = [self._named(list(sample)) for sample in zip(*values, strict=True)]
-            return self._transformed(self._collate_fn(samples, occasion), occasion)
+            return self._transformed(self._collate_fn(samples, context), context)
         for name, value in made.items():
             if isinstance(value, _Made):
                 made[name] = _stack(value) if name in self._images_of else _collate(value)
         if self._mixing is not None:
             self._mix(made, batch.epoch, step, len(numbers))
         self._set_image_types(made)
-        return self._transformed(self._named([made[field] for field in self._fields]), occasion)
+        return self._transformed(self._named([made[field] for field in self._fields]), context)
 
     def _set_image_types(self, made: dict[str, Any]) -> None:
         """Gives the images torchvision's type, if that is wanted."""
@@ -120,8 +120,8 @@ class Assembler:
                 step=step, channels_last=self._channels_last,
             )  # fmt: skip
 
-    def _transformed(self, batch: Any, occasion: Occasion) -> Any:
-        return batch if self._batch_transform is None else self._batch_transform(batch, occasion)
+    def _transformed(self, batch: Any, context: DrawContext) -> Any:
+        return batch if self._batch_transform is None else self._batch_transform(batch, context)
 
     def _named(self, values: list[Any]) -> Any:
         if self._names is None:
@@ -221,9 +221,9 @@ class Assembler:
         for place, value in enumerate(values):
             if stop is not None and stop.is_set():
                 raise CancelledError
-            occasion = Occasion(self._seed, batch.epoch, drawn_for[place : place + 1])
+            context = DrawContext(self._seed, batch.epoch, drawn_for[place : place + 1])
             for own in functions:
-                value = own(value, occasion)
+                value = own(value, context)
                 if value is None and name == "transform":
                     raise ValueError(f"transform: {own.own!r} returned None for an image")
             made.append(value)

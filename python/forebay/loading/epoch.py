@@ -9,9 +9,9 @@ from typing import Any
 from forebay import _core
 from forebay.loading.assembler import Assembler
 from forebay.loading.mover import Mover
-from forebay.loading.position import Stand
-from forebay.loading.prefetch import Ahead, Deadline, InTurn, LateError, Ready
-from forebay.loading.samplers import Chosen
+from forebay.loading.position import EpochPosition
+from forebay.loading.prefetch import Deadline, InTurn, LateError, Prefetcher, Ready
+from forebay.loading.samplers import EpochSamples
 
 _MS_MAX = 2**31 - 1
 
@@ -22,7 +22,7 @@ class Epoch:
     Args:
         feed: Makes the batches. Its turn for this epoch begins here.
         begun: The state at which the epoch begins.
-        chosen: The samples; None: each of the dataset's once.
+        selected: The samples; None: each of the dataset's once.
         listed: The same for the core; None: the core knows them.
         is_empty: Whether the epoch has no batches.
     """
@@ -31,7 +31,7 @@ class Epoch:
         self,
         feed: _core.Feed,
         begun: dict[str, Any],
-        chosen: Chosen | None,
+        selected: EpochSamples | None,
         listed: _core.SampleList | None,
         *,
         is_empty: bool,
@@ -39,8 +39,8 @@ class Epoch:
         self.begun = begun
         self.is_empty = is_empty
         self.feed: _core.Feed | None = feed  # None when the epoch was ended
-        self._turn = feed.start(Stand.at(begun, chosen).state, listed)
-        self._chosen = chosen
+        self._turn = feed.start(EpochPosition.at(begun, selected).state, listed)
+        self._selected = selected
 
     def end(self) -> None:
         """There are no further batches; a thread that waits for one gets the error at once."""
@@ -49,7 +49,7 @@ class Epoch:
             feed.end(self._turn)
 
     def go_on(
-        self, state: dict[str, Any], following: Chosen, listed: _core.SampleList | None
+        self, state: dict[str, Any], following: EpochSamples, listed: _core.SampleList | None
     ) -> None:
         """The feed goes on at a state, with the samples that follow those chosen so far.
 
@@ -57,7 +57,7 @@ class Epoch:
             RuntimeError: The epoch was ended.
         """
         self._turn = self.current_feed().start(json.dumps(state), listed)
-        self._chosen = following
+        self._selected = following
 
     def current_feed(self) -> _core.Feed:
         """The feed that makes the epoch's batches.
@@ -78,8 +78,8 @@ class Epoch:
         assemble: Assembler,
         mover: Mover | None,
         depth: int,
-        go_on: Callable[["Epoch", dict[str, Any], Chosen], None],
-    ) -> Ahead | InTurn:
+        go_on: Callable[["Epoch", dict[str, Any], EpochSamples], None],
+    ) -> Prefetcher | InTurn:
         """The batches in their order; threads ahead of the loop do what takes time in Python.
 
         Args:
@@ -91,8 +91,8 @@ class Epoch:
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
-            chosen = pulled.stand.chosen
-            steps_before = 0 if chosen is None else chosen.steps_before
+            selected = pulled.epoch_position.selected
+            steps_before = 0 if selected is None else selected.steps_before
             if mover is None:
                 return assemble(pulled.batch, steps_before, stop)
             with mover.working():
@@ -104,10 +104,10 @@ class Epoch:
 
         if mover is None and not assemble.runs_python:
             return InTurn(pull, finish)
-        return Ahead(pull, self._is_ready, finish, depth)
+        return Prefetcher(pull, self._is_ready, finish, depth)
 
     def _pull(
-        self, deadline: Deadline, go_on: Callable[["Epoch", dict[str, Any], Chosen], None]
+        self, deadline: Deadline, go_on: Callable[["Epoch", dict[str, Any], EpochSamples], None]
     ) -> Ready | None:
         """The feed's next batch; None at the epoch's end."""
         while True:
@@ -120,12 +120,12 @@ class Epoch:
             except RuntimeError:
                 self.current_feed()  # says so where the epoch was ended meanwhile
                 raise
-            stand = Stand(state, bad, self._chosen)
+            epoch_position = EpochPosition(state, bad, self._selected)
             if batch is not None:
-                return Ready(batch, stand)
-            if self._chosen is None or not self._chosen.has_following:
+                return Ready(batch, epoch_position)
+            if self._selected is None or not self._selected.has_following:
                 return None
-            go_on(self, {**json.loads(state), "position": 0}, self._chosen.following())
+            go_on(self, {**json.loads(state), "position": 0}, self._selected.following())
 
     def _is_ready(self) -> bool:
         try:

@@ -6,13 +6,13 @@ from typing import Any
 from forebay import _core
 from forebay.loading import states
 from forebay.loading.options import Options
-from forebay.loading.position import Place, beginning
-from forebay.loading.samplers import Chosen, Repeats, Sampler, Weights, make_chooser
+from forebay.loading.position import Position, beginning
+from forebay.loading.samplers import EpochSamples, Repeats, Sampler, Weights, make_epoch_sampler
 from forebay.ranks import own_world
 
 
 class EpochSource:
-    """Chooses epochs' samples and opens feeds for them. One thread at a time, but for choose().
+    """Chooses epochs' samples and opens feeds for them. One thread at a time, but for select().
 
     Args:
         options: The Loader's.
@@ -24,7 +24,7 @@ class EpochSource:
         self._options = options
         self._core_options = core_options
         self.rank, self.world_size = options.world
-        self.chooser = make_chooser(options, self.global_batch)
+        self.epoch_sampler = make_epoch_sampler(options, self.global_batch)
         self._samples = len(self._dataset) if options.draws is None else options.draws
         self._set_world(options.world)
 
@@ -35,7 +35,7 @@ class EpochSource:
 
     def __len__(self) -> int:
         """Batches of an epoch; TypeError where a sampler does not say how many it gives."""
-        samples = self._samples if self.chooser is None else len(self.chooser)
+        samples = self._samples if self.epoch_sampler is None else len(self.epoch_sampler)
         if self._options.batch_sampler is not None:
             return samples
         return -(-self._end(samples) // self.global_batch)
@@ -45,9 +45,9 @@ class EpochSource:
         batch = self.global_batch
         return samples // batch * batch if self._options.drop_last else samples
 
-    def is_empty(self, chosen: Chosen | None) -> bool:
+    def is_empty(self, selected: EpochSamples | None) -> bool:
         """Whether an epoch of these samples, of all where they are None, has no batches."""
-        return self._end(self._samples if chosen is None else chosen.count) == 0
+        return self._end(self._samples if selected is None else selected.count) == 0
 
     def is_over(self, state: Mapping[str, Any]) -> bool:
         """Whether a state is its epoch's end; an epoch without batches has none."""
@@ -57,9 +57,9 @@ class EpochSource:
     def identity(self) -> dict[str, Any]:
         """Returns what a state must agree with to be this loader's."""
         order = "shuffled" if self._options.shuffle else "stored"
-        if self.chooser is not None:
+        if self.epoch_sampler is not None:
             names = {Sampler: "sampler", Repeats: f"repeats {self._options.repeats}"}
-            order = names.get(type(self.chooser), "weights")
+            order = names.get(type(self.epoch_sampler), "weights")
         return {
             "version": states.VERSION,
             "seed": self._options.seed,
@@ -76,7 +76,7 @@ class EpochSource:
         state = states.checked(state, self.identity())
         samples, position = state.get("samples", self._samples), state["position"]
         # Where ranks are evened out, an epoch ends some positions after its last sample.
-        if self.chooser is None and position >= samples + _core.WORLD_SIZE_MAX:
+        if self.epoch_sampler is None and position >= samples + _core.WORLD_SIZE_MAX:
             raise ValueError(
                 f"load_state_dict: the state's position is {position}, after the end of an epoch "
                 f"({samples})"
@@ -93,7 +93,7 @@ class EpochSource:
     def _check_over(self, over: list[list[int]]) -> None:
         """Checks the batches of a state that came before their turn."""
         batch, end = self.global_batch, self._end(self._samples)
-        if over and self.chooser is not None:
+        if over and self.epoch_sampler is not None:
             raise ValueError(
                 "load_state_dict: the state says that batches came before their turn, which cannot "
                 "be where a sampler, weights or repeats choose the samples"
@@ -122,16 +122,16 @@ class EpochSource:
 
     def _order(self) -> _core.Shuffled | _core.Stored | _core.Weighted:
         """Returns the core's order; the lists of a sampler come later, one at a time."""
-        if isinstance(self.chooser, Weights):
-            return self.chooser.order(self._end(self._samples))
+        if isinstance(self.epoch_sampler, Weights):
+            return self.epoch_sampler.order(self._end(self._samples))
         return _core.Shuffled() if self._options.shuffle else _core.Stored()
 
     def forget(self) -> None:
         """Ignores an epoch that was set on the sampler, because one was set on the loader later."""
-        if self.chooser is not None:
-            self.chooser.forget()
+        if self.epoch_sampler is not None:
+            self.epoch_sampler.forget()
 
-    def choose(self, place: Place) -> tuple[dict[str, Any], Chosen | None]:
+    def select(self, place: Position) -> tuple[dict[str, Any], EpochSamples | None]:
         """The state at which the next epoch begins, and its samples; None: each of all once.
 
         Runs the user's sampler.
@@ -143,33 +143,33 @@ class EpochSource:
         """
         begun = place.next()
         # Lightning calls iter() only to see whether it works; that must not cost an epoch.
-        kept = None if place.is_taken else place.chosen
-        if self.chooser is None or (kept is not None and not self.chooser.is_set()):
+        kept = None if place.is_taken else place.selected
+        if self.epoch_sampler is None or (kept is not None and not self.epoch_sampler.is_set()):
             return begun, kept
         count = begun["samples"] if begun.get("more") else None
-        epoch, chosen = self.chooser.choose(begun["epoch"], begun.get("before", 0), count)
+        epoch, selected = self.epoch_sampler.select(begun["epoch"], begun.get("before", 0), count)
         if epoch != begun["epoch"]:  # the sampler's user has set another one
             begun = beginning(epoch, begun["bad"])
-        if "sampled" in begun and begun["sampled"] != chosen.digest:
+        if "sampled" in begun and begun["sampled"] != selected.digest:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
                 "state was made; give it the same seed, and set_epoch() where its order is to "
                 "depend on the epoch"
-                if isinstance(self.chooser, Sampler)
+                if isinstance(self.epoch_sampler, Sampler)
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "
                 "was made; give the dataset the same weights, and the same samples_per_epoch (if "
                 "an earlier version of Forebay made the state, it drew other samples: begin an "
                 "epoch anew by set_epoch())"
             )
-        return begun, chosen
+        return begun, selected
 
-    def listed(self, chosen: Chosen | None) -> _core.SampleList | None:
+    def listed(self, selected: EpochSamples | None) -> _core.SampleList | None:
         """The chosen samples for the core, without those that are dropped at an epoch's end.
 
         Returns:
             None: the core knows the samples.
         """
-        return None if chosen is None else chosen.listed(self._end(chosen.count))
+        return None if selected is None else selected.listed(self._end(selected.count))
 
     def open(self) -> _core.Feed:
         """An idle feed, for any of the epochs."""

@@ -12,9 +12,9 @@ from forebay.loading import states
 from forebay.loading.epoch import Epoch
 from forebay.loading.monitor import BottleneckWarning, Monitor
 from forebay.loading.mover import Mover
-from forebay.loading.position import Stand
-from forebay.loading.prefetch import Ahead, Deadline, InTurn, LateError, Ready
-from forebay.loading.samplers import Chosen
+from forebay.loading.position import EpochPosition
+from forebay.loading.prefetch import Deadline, InTurn, LateError, Prefetcher, Ready
+from forebay.loading.samplers import EpochSamples
 from forebay.locks import ProcessLock
 
 # The stack level of warnings.warn() that names the line of the loop, seen from _tell().
@@ -40,10 +40,10 @@ class Batches(Iterator[Any]):
     def __init__(
         self,
         epoch: Epoch,
-        source: Callable[[], Ahead | InTurn],
+        source: Callable[[], Prefetcher | InTurn],
         *,
-        take: Callable[[Stand], None],
-        finish: Callable[[Stand | None], None],
+        take: Callable[[EpochPosition], None],
+        finish: Callable[[EpochPosition | None], None],
         mover: Mover | None,
         bar: Callable[[], Any],
         monitor: Monitor,
@@ -62,13 +62,13 @@ class Batches(Iterator[Any]):
         self._cache = cache
         self._timeout = timeout
         self._lock = ProcessLock()
-        self._source: Ahead | InTurn | None = None
+        self._source: Prefetcher | InTurn | None = None
         self._bar: Any = None
         self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
         # A batch that was not given to the loop yet, because a filter made an error of a warning.
         self._next: Ready | None = None
         # Where the epoch stands after a batch for which a function of the user's failed.
-        self._failed: Stand | None = None
+        self._failed: EpochPosition | None = None
         self._is_done = False
 
     def __iter__(self) -> "Batches":
@@ -100,12 +100,12 @@ class Batches(Iterator[Any]):
                 raise StopIteration
             self._tell(self._next)
             one, self._next = self._next, None
-            self._failed = one.stand if one.error is not None else None
+            self._failed = one.epoch_position if one.error is not None else None
             if isinstance(one.error, StopIteration):  # which would end the loop silently
                 raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
             if one.error is not None:
                 raise one.error
-            self._take(one.stand)
+            self._take(one.epoch_position)
             if self._bar is not None:
                 self._show_progress(self._bar)
             return one.batch if self._mover is None else self._mover.receive(one.batch)
@@ -145,8 +145,8 @@ class Batches(Iterator[Any]):
     def _show_progress(self, bar: Any) -> None:
         feed = self._epoch.feed
         if feed is not None:
-            told = (feed.stats().describe_link(), self._cache.describe() if self._cache else "")
-            bar.set_postfix_str("; ".join(filter(None, told)), refresh=False)
+            figures = (feed.stats().describe_link(), self._cache.describe() if self._cache else "")
+            bar.set_postfix_str("; ".join(filter(None, figures)), refresh=False)
         bar.update()
 
     def _tell(self, one: Ready) -> None:
@@ -154,9 +154,9 @@ class Batches(Iterator[Any]):
         feed = self._epoch.feed
         if feed is not None and (message := self._monitor.bottleneck(feed)) is not None:
             warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
-        if one.stand.bad <= self._told:
+        if one.epoch_position.bad <= self._told:
             return
-        for bad in one.stand.as_state()["bad"][self._told :]:
+        for bad in one.epoch_position.as_state()["bad"][self._told :]:
             self._told += 1  # counted even if a filter turns the warning into an error
             warnings.warn(
                 f"forebay: {bad['key']} cannot be used: {bad['reason']}", stacklevel=_LOOP
@@ -164,13 +164,13 @@ class Batches(Iterator[Any]):
 
 
 def progress_bar(
-    begun: dict[str, Any], chosen: Chosen | None, length: Callable[[], int], batch: int
+    begun: dict[str, Any], selected: EpochSamples | None, length: Callable[[], int], batch: int
 ) -> Any:
     """A bar of the package tqdm that begins where the epoch does.
 
     Args:
         begun: The state at which the epoch begins.
-        chosen: Its samples; None: each of the dataset's once.
+        selected: Its samples; None: each of the dataset's once.
         length: Gives how many batches the whole epoch has; TypeError where nobody knows.
         batch: Samples of a batch over all ranks, where all batches have as many.
     """
@@ -182,8 +182,8 @@ def progress_bar(
         total = None
     done = begun["position"] // batch
     done += sum(-(-(end - first) // batch) for first, end in begun.get(states.OVER, []))
-    if chosen is not None:
-        if chosen.ends is not None:
-            done = int(np.searchsorted(chosen.ends, begun["position"], side="right"))
-        done += chosen.steps_before
+    if selected is not None:
+        if selected.ends is not None:
+            done = int(np.searchsorted(selected.ends, begun["position"], side="right"))
+        done += selected.steps_before
     return tqdm(total=total, initial=done, desc=f"epoch {begun['epoch']}", unit="batch")

@@ -20,9 +20,9 @@ from forebay.loading.iteration import Batches, progress_bar
 from forebay.loading.monitor import Monitor
 from forebay.loading.mover import Mover
 from forebay.loading.options import NOT_COPIED, check
-from forebay.loading.position import Place, Stand
+from forebay.loading.position import EpochPosition, Position
 from forebay.loading.prep import Prep, server_figures
-from forebay.loading.samplers import Chosen
+from forebay.loading.samplers import EpochSamples
 from forebay.locks import ProcessLock
 from forebay.transforms.kinds import Transforms
 from forebay.transforms.mixing import Mixing
@@ -214,7 +214,7 @@ class Loader(LoaderAttributes):
         in_order: bool = True,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
-        for message in (options := check(arguments)).told:
+        for message in (options := check(arguments)).warnings:
             warnings.warn(message, stacklevel=2)
         self._arguments = {**arguments, **dict.fromkeys(NOT_COPIED), "seed": options.seed}
         self._show(options, arguments)
@@ -226,7 +226,7 @@ class Loader(LoaderAttributes):
         self._mover: Mover | None = None  # made by the first iter()
         # Held while the place or the feed changes, and never while functions of the user run.
         self._lock = ProcessLock()
-        self._place = Place()
+        self._place = Position()
         self._running: Epoch | None = None  # what the last iter() began, until something ends it
         self._feed = self._source.open()
         self._names = {"_names", *self.__dict__}  # attributes that a copy makes for itself
@@ -250,15 +250,15 @@ class Loader(LoaderAttributes):
         self._follow_world()
         with self._lock.here():
             place = self._place
-        begun, chosen = self._source.choose(place)
+        begun, selected = self._source.select(place)
         if self._mover is None and (self.device is not None or self.pin_memory):
             self._mover = Mover(self.device, self._normalizing)
         with self._lock.here():
             if not self._feed.is_here:  # in a forked child
                 self._feed = self._source.open()
-            is_empty, listed = self._source.is_empty(chosen), self._source.listed(chosen)
-            epoch = Epoch(self._feed, begun, chosen, listed, is_empty=is_empty)
-            self._go_to(self._place.iterate(begun, chosen), running=epoch)
+            is_empty, listed = self._source.is_empty(selected), self._source.listed(selected)
+            epoch = Epoch(self._feed, begun, selected, listed, is_empty=is_empty)
+            self._go_to(self._place.iterate(begun, selected), running=epoch)
         ahead = self.prefetch_factor
         return Batches(
             epoch,
@@ -266,7 +266,7 @@ class Loader(LoaderAttributes):
             take=partial(self._take, epoch),
             finish=partial(self._finish, epoch),
             mover=self._mover,
-            bar=partial(self._bar, begun, chosen),
+            bar=partial(self._bar, begun, selected),
             monitor=self._monitor,
             cache=self.dataset.cache,
             timeout=self.timeout,
@@ -406,23 +406,23 @@ class Loader(LoaderAttributes):
         with self._lock.here():
             return self._place.now()
 
-    def _go_to(self, place: Place, running: Epoch | None = None) -> None:
+    def _go_to(self, place: Position, running: Epoch | None = None) -> None:
         """Ends the epoch that runs; the loader stands at `place`, and `running` runs."""
         if self._running is not None:
             self._running.end()
         self._place, self._running = place, running
 
-    def _take(self, epoch: Epoch, stand: Stand) -> None:
+    def _take(self, epoch: Epoch, epoch_position: EpochPosition) -> None:
         """The loop got a batch of this epoch."""
         with self._lock.here():
             if epoch is self._running:
-                self._place = self._place.take(stand)
+                self._place = self._place.take(epoch_position)
 
-    def _finish(self, epoch: Epoch, stand: Stand | None) -> None:
+    def _finish(self, epoch: Epoch, epoch_position: EpochPosition | None) -> None:
         """The loop saw the end of this epoch."""
         with self._lock.here():
             if epoch is self._running:
-                self._place = self._place.finish(stand, is_empty=epoch.is_empty)
+                self._place = self._place.finish(epoch_position, is_empty=epoch.is_empty)
 
     def _follow_world(self) -> None:
         """Between epochs, takes the rank that torch.distributed has got since the loader was made.
@@ -433,13 +433,13 @@ class Loader(LoaderAttributes):
             if self._running is None and self._source.follow_world():
                 self._feed = self._source.open()
 
-    def _go_on(self, epoch: Epoch, state: dict[str, Any], following: Chosen) -> None:
+    def _go_on(self, epoch: Epoch, state: dict[str, Any], following: EpochSamples) -> None:
         """A running epoch goes on at a state, with the samples that follow."""
         with self._lock.here():
             epoch.go_on(state, following, self._source.listed(following))
 
-    def _bar(self, begun: dict[str, Any], chosen: Chosen | None) -> Any:
+    def _bar(self, begun: dict[str, Any], selected: EpochSamples | None) -> Any:
         """The epoch's progress bar; None where none is wanted."""
         if not self._progress:
             return None
-        return progress_bar(begun, chosen, partial(len, self), self._source.global_batch)
+        return progress_bar(begun, selected, partial(len, self), self._source.global_batch)

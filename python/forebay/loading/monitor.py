@@ -115,25 +115,25 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
     lost = stats["wait_seconds"]
     if lost < _LOST_SECONDS_MIN or lost < _LOST_SHARE_MIN * seconds:
         return None
-    told = f"forebay: the loop waited {lost / seconds:.0%} of the last {seconds:.0f} s for batches"
+    head = f"forebay: the loop waited {lost / seconds:.0%} of the last {seconds:.0f} s for batches"
     python = (lost - stats["core_wait_seconds"]) / lost
     if python >= _PYTHON_SHARE_MIN:
         return (
-            f"{told}: Python is the bottleneck ({python:.0%} of the wait was for functions of "
+            f"{head}: Python is the bottleneck ({python:.0%} of the wait was for functions of "
             "yours, collate_fn, batch_transform or copies). forebay.transforms run without Python"
         )
     starved = stats["starved_seconds"] / (threads * seconds)
     if starved >= _STARVED_SHARE_MIN:
         speed = stats["bytes_read"] / 1e6 / seconds
         if stats["http_requests"] > 0:
-            return f"{told}: {_link(stats, seconds, starved)}"
+            return f"{head}: {_link(stats, seconds, starved)}"
         return (
-            f"{told}: reading is the bottleneck ({speed:.0f} MB/s; the threads that decode waited "
+            f"{head}: reading is the bottleneck ({speed:.0f} MB/s; the threads that decode waited "
             f"{starved:.0%} of their time for it). A packed dataset (forebay pack), a faster disk "
             "or more memory for the page cache would help"
         )
     return (
-        f"{told}: decoding is the bottleneck ({stats['samples'] / seconds:.0f} images/s on "
+        f"{head}: decoding is the bottleneck ({stats['samples'] / seconds:.0f} images/s on "
         f"{threads} threads). More cores (num_workers), or packing the images smaller, would help"
     )
 

@@ -57,7 +57,7 @@ class Options:
         device: A torch.device; None: batches stay in this machine's memory.
         gpu: The device, where the core's images may go there at once; else None.
         oriented: Whether images are turned as their orientation tags say.
-        told: What the user is to be warned of.
+        warnings: Messages of which the user is warned.
     """
 
     dataset: Dataset
@@ -98,7 +98,7 @@ class Options:
     prep: Prep | None
     pad_targets: bool
     tv_tensors: bool
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def wants(self, field: str) -> bool:
         """Whether batches have this field."""
@@ -152,16 +152,16 @@ def check(arguments: Mapping[str, Any]) -> Options:
     """
     given = SimpleNamespace(**arguments)
     dataset = _dataset(given)
-    told: list[str] = []
+    warnings: list[str] = []
     made = (
         {"dataset": dataset}
-        | _order(given, dataset, told)
-        | _running(given, told)
-        | _content(given, dataset, told)
+        | _order(given, dataset, warnings)
+        | _running(given, warnings)
+        | _content(given, dataset, warnings)
     )
     on_bad = _on_bad(given.on_bad)
     made["replace_bad"] = made["shuffle"] if on_bad is None else on_bad == "replace"
-    return Options(**made, told=(*unused(arguments), *told))
+    return Options(**made, warnings=(*unused(arguments), *warnings))
 
 
 def _dataset(given: SimpleNamespace) -> Dataset:
@@ -174,7 +174,7 @@ def _dataset(given: SimpleNamespace) -> Dataset:
     return given.dataset
 
 
-def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:
+def _order(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> dict[str, Any]:
     """The options that say which samples a rank gets, and in which batches."""
     shuffle = flag("shuffle", bool(given.shuffle) if given.shuffle is None else given.shuffle)
     drop_last = flag("drop_last", given.drop_last)
@@ -189,7 +189,7 @@ def _order(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[st
         if one is not None and not hasattr(one, "__iter__"):
             raise ValueError(f"{name} is {one!r}, but must be an iterable of numbers")
     if drop_last and not chooses and draws is None and 0 < len(dataset) < batch:
-        told.append(
+        warnings.append(
             f"forebay.Loader: {dataset.path} has {len(dataset)} samples, fewer than one batch of "
             f"all ranks ({batch}), and drop_last leaves them out: epochs have no batches"
         )
@@ -277,7 +277,7 @@ def _regions(regions: Any) -> _core.Regions:
     return _core.Regions.AUTO if regions == "auto" else _core.Regions.NEVER
 
 
-def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
+def _running(given: SimpleNamespace, warnings: list[str]) -> dict[str, Any]:
     """The options that say how the work is done."""
     prefetch = 2 if given.prefetch_factor is None else given.prefetch_factor
     if flag("progress", given.progress) and find_spec("tqdm") is None:
@@ -285,7 +285,7 @@ def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
     pin_memory = flag("pin_memory", given.pin_memory)
     if pin_memory and not can_pin():
         pin_memory = False
-        told.append(NO_GPU_TO_PIN_FOR)
+        warnings.append(NO_GPU_TO_PIN_FOR)
     return {
         "num_workers": threads_of(given.num_workers),
         "prefetch_factor": whole("prefetch_factor", prefetch, 1, _core.PREFETCH_MAX),
@@ -301,12 +301,12 @@ def _running(given: SimpleNamespace, told: list[str]) -> dict[str, Any]:
     }
 
 
-def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[str, Any]:
+def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> dict[str, Any]:
     """The options that say what a batch consists of, and where it goes."""
     channels_last = flag("channels_last", given.channels_last)
     pipeline = split(given.transform, channels_last=channels_last)
     if pipeline.in_python is not None:
-        told.append(f"forebay.Loader: transform: {pipeline.in_python}")
+        warnings.append(f"forebay.Loader: transform: {pipeline.in_python}")
     fields, names = _fields(given.fields, dataset)
     pad_targets = flag("pad_targets", given.pad_targets)
     types = check_tv_tensors(given.tv_tensors, pads=pad_targets, channels_last=channels_last)
@@ -324,7 +324,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, told: list[str]) -> dict[
         _check_mixing(mixing, fields, is_whole=is_whole, collates=given.collate_fn is not None)
     _check_target(given.target_transform, fields)
     if "label" in fields and (message := without_labels(dataset)) is not None:
-        told.append(message)
+        warnings.append(message)
     recipe = recipe_of(pipeline.core, given.dtype, channels_last=channels_last)
     device = check_device(given.device)
     uses_images = pipeline.functions or given.collate_fn or given.batch_transform

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forebay.loading import states
-from forebay.loading.samplers import Chosen
+from forebay.loading.samplers import EpochSamples
 
 
 def beginning(epoch: int, bad: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -19,58 +19,58 @@ def beginning(epoch: int, bad: list[dict[str, Any]] | None = None) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Stand:
+class EpochPosition:
     """Where a running epoch stands: at its beginning, or after one of its batches.
 
     Attributes:
         state: The feed's state, JSON.
         bad: How many bad samples the state lists.
-        chosen: The samples that the feed goes through; None: each of the dataset's once.
+        selected: The samples that the feed goes through; None: each of the dataset's once.
     """
 
     state: str
     bad: int
-    chosen: Chosen | None
+    selected: EpochSamples | None
 
     @staticmethod
-    def at(begun: dict[str, Any], chosen: Chosen | None) -> "Stand":
-        """The stand of an epoch that begins at a state, before its first batch."""
+    def at(begun: dict[str, Any], selected: EpochSamples | None) -> "EpochPosition":
+        """The position of an epoch that begins at a state, before its first batch."""
         names = (*states.POSITION, states.OVER)
         state = json.dumps({name: begun[name] for name in names if name in begun})
-        return Stand(state, len(begun["bad"]), chosen)
+        return EpochPosition(state, len(begun["bad"]), selected)
 
     def as_state(self) -> dict[str, Any]:
         """The same as in a Loader's state."""
         now: dict[str, Any] = json.loads(self.state)
-        return now if self.chosen is None else now | self.chosen.identity()
+        return now if self.selected is None else now | self.selected.identity()
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """Where a Loader stands. Each transition returns the next place and changes nothing.
 
-    There are three kinds of places: no epoch runs (`stand` is None); one runs, and the loop has
+    There are three kinds: no epoch runs (`epoch_position` is None); one runs, and the loop has
     taken nothing of it, so that the next iter() begins it anew; one runs and was taken from.
 
     Attributes:
         begin: The state at which the epoch that runs began; or the next one will, where none runs.
-        chosen: The samples of that epoch, where Python chooses them and has done so.
+        selected: The samples of that epoch, where Python chooses them and has done so.
         resumes: Whether `begin` was loaded or left by close(), so that a set_epoch() of the same
             epoch leaves it.
-        stand: Where the running epoch stands, after the batch that was given last.
+        epoch_position: Where the running epoch stands, after the batch that was given last.
         is_taken: Whether the loop got a batch of the running epoch, or saw its end.
     """
 
     begin: dict[str, Any] = field(default_factory=lambda: beginning(0))
-    chosen: Chosen | None = None
+    selected: EpochSamples | None = None
     resumes: bool = False
-    stand: Stand | None = None
+    epoch_position: EpochPosition | None = None
     is_taken: bool = False
 
     def now(self) -> dict[str, Any]:
         """The state after the batch that was given last; the caller may change it."""
-        if self.stand is not None:
-            return self.stand.as_state()
+        if self.epoch_position is not None:
+            return self.epoch_position.as_state()
         return {**self.begin, "bad": [dict(bad) for bad in self.begin["bad"]]}
 
     def next(self) -> dict[str, Any]:
@@ -80,55 +80,55 @@ class Place:
             return beginning(self.begin["epoch"] + 1, bad)
         return {**self.begin, "bad": bad}
 
-    def iterate(self, begun: dict[str, Any], chosen: Chosen | None) -> "Place":
+    def iterate(self, begun: dict[str, Any], selected: EpochSamples | None) -> "Position":
         """iter() began an epoch at this state, with these samples."""
         resumes = self.resumes and not self.is_taken
-        return Place(begun, chosen, resumes, Stand.at(begun, chosen))
+        return Position(begun, selected, resumes, EpochPosition.at(begun, selected))
 
-    def take(self, stand: Stand) -> "Place":
+    def take(self, epoch_position: EpochPosition) -> "Position":
         """The loop got a batch of the running epoch, which stands there after it."""
-        assert self.stand is not None, "no epoch runs"
-        return replace(self, stand=stand, is_taken=True)
+        assert self.epoch_position is not None, "no epoch runs"
+        return replace(self, epoch_position=epoch_position, is_taken=True)
 
-    def finish(self, stand: Stand | None, *, is_empty: bool) -> "Place":
+    def finish(self, epoch_position: EpochPosition | None, *, is_empty: bool) -> "Position":
         """The loop saw the end of the running epoch.
 
         Args:
-            stand: After the epoch's last batches, where those failed and were not given.
+            epoch_position: After the epoch's last batches, where those failed and were not given.
             is_empty: Whether the epoch has no batches: no position tells the end of such a one.
         """
-        assert self.stand is not None, "no epoch runs"
+        assert self.epoch_position is not None, "no epoch runs"
         if is_empty:
-            return Place(beginning(self.begin["epoch"] + 1, self.now()["bad"]))
-        return self.take(stand or self.stand)
+            return Position(beginning(self.begin["epoch"] + 1, self.now()["bad"]))
+        return self.take(epoch_position or self.epoch_position)
 
-    def set_epoch(self, epoch: int) -> "Place":
+    def set_epoch(self, epoch: int) -> "Position":
         """The user set the epoch, from 0; nothing changes where the next iter() resumes in it."""
         if self.resumes and not self.is_taken and self.next()["epoch"] == epoch:
             return self
-        return Place(beginning(epoch, self.now()["bad"]))
+        return Position(beginning(epoch, self.now()["bad"]))
 
     def load(
-        self, state: dict[str, Any], *, is_over: bool, chosen: Chosen | None = None
-    ) -> "Place":
+        self, state: dict[str, Any], *, is_over: bool, selected: EpochSamples | None = None
+    ) -> "Position":
         """The next iter() goes on at a Loader's state, or with the next epoch after its end.
 
         Args:
             state: Checked (states.checked).
             is_over: Whether the state is its epoch's end.
-            chosen: The samples of its epoch, where they are known.
+            selected: The samples of its epoch, where they are known.
         """
         if is_over:
-            return Place(beginning(state["epoch"] + 1, state["bad"]), resumes=True)
+            return Position(beginning(state["epoch"] + 1, state["bad"]), resumes=True)
         names = (*states.POSITION, states.OVER, *states.CHOSEN)
         begin = {name: state[name] for name in names if name in state}
-        return Place(begin, chosen, resumes=True)
+        return Position(begin, selected, resumes=True)
 
-    def close(self, *, is_over: bool) -> "Place":
+    def close(self, *, is_over: bool) -> "Position":
         """The Loader was closed: the next iter() goes on after the batch that was given last.
 
         Args:
             is_over: Whether now() is its epoch's end.
         """
-        chosen = self.chosen if self.stand is None else self.stand.chosen
-        return self.load(self.now(), is_over=is_over, chosen=chosen)
+        selected = self.selected if self.epoch_position is None else self.epoch_position.selected
+        return self.load(self.now(), is_over=is_over, selected=selected)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from forebay.loading.position import Stand
+from forebay.loading.position import EpochPosition
 
 # While the loop waits for a batch in work, it looks for further ones each time this has passed.
 _LOOK_SECONDS = 0.005
@@ -19,7 +19,7 @@ class Ready:
     """A batch, and where its epoch stands after it."""
 
     batch: Any
-    stand: Stand
+    epoch_position: EpochPosition
     # What a function of the user's raised instead of making the batch.
     error: BaseException | None = None
 
@@ -77,7 +77,7 @@ class InTurn:
         """Does nothing, because there are no threads to end."""
 
 
-class Ahead:
+class Prefetcher:
     """Batches in the feed's order; up to `depth` batches after the loop's are in work or ready.
 
     Args:

@@ -18,7 +18,7 @@ _END = object()  # stands for an item where there are no more
 _BLOCK_SAMPLES = 2**16
 
 
-class Chosen:
+class EpochSamples:
     """The next samples of an epoch, or all of them, by their numbers in the dataset.
 
     Args:
@@ -38,7 +38,7 @@ class Chosen:
         ends: NDArray[np.uint64] | None = None,
         before: int = 0,
         steps_before: int = 0,
-        following: "Callable[[], Chosen] | None" = None,
+        following: "Callable[[], EpochSamples] | None" = None,
     ) -> None:
         self.count = len(samples)
         self._samples = samples
@@ -46,8 +46,8 @@ class Chosen:
         self.ends = ends
         self.before = before
         self.steps_before = steps_before
-        self._choose_following = following
-        self._following: Chosen | None = None
+        self._select_following = following
+        self._following: EpochSamples | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -62,13 +62,13 @@ class Chosen:
     @property
     def has_following(self) -> bool:
         """Whether the epoch has samples after these."""
-        return self._choose_following is not None
+        return self._select_following is not None
 
-    def following(self) -> "Chosen":
+    def following(self) -> "EpochSamples":
         """The samples after these; the same at each call."""
         if self._following is None:
-            assert self._choose_following is not None
-            self._following = self._choose_following()
+            assert self._select_following is not None
+            self._following = self._select_following()
         return self._following
 
     def identity(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Chosen:
         }
 
 
-class Drawn(Chosen):
+class WeightedSamples(EpochSamples):
     """An epoch's samples that the core draws by weights.
 
     Args:
@@ -118,21 +118,21 @@ class _Draws:
         self._samples = samples
         self._came: NDArray[np.int64] | None = None  # how often each sample came, once some did
 
-    def number(self, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def number(self, selected: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The numbers that the augmentation of an epoch's next samples is drawn for."""
-        order = np.argsort(chosen, kind="stable")
-        ordered = chosen[order]
-        at = np.arange(len(chosen))
+        order = np.argsort(selected, kind="stable")
+        ordered = selected[order]
+        at = np.arange(len(selected))
         first = np.where(np.diff(ordered, prepend=-1) != 0, at, 0)
-        times = np.empty_like(chosen)
+        times = np.empty_like(selected)
         times[order] = at - np.maximum.accumulate(first)
         if self._came is not None:
-            times += self._came[chosen]
-        return ((chosen + times * self._samples) & _core.DRAWN_FOR_MAX).astype(np.uint64)
+            times += self._came[selected]
+        return ((selected + times * self._samples) & _core.DRAWN_FOR_MAX).astype(np.uint64)
 
-    def count(self, chosen: NDArray[np.int64]) -> None:
+    def count(self, selected: NDArray[np.int64]) -> None:
         """Counts samples that came, where others follow."""
-        now = np.bincount(chosen, minlength=self._samples)
+        now = np.bincount(selected, minlength=self._samples)
         self._came = now if self._came is None else self._came + now
 
 
@@ -165,7 +165,9 @@ class Repeats:
     def forget(self) -> None:
         """Does nothing, because nobody can have set an epoch."""
 
-    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+    def select(
+        self, epoch: int, before: int = 0, count: int | None = None
+    ) -> tuple[int, EpochSamples]:
         """The epoch and its samples: all of them, whatever came before."""
         order = np.arange(self._samples)
         if self._shuffle:  # NumPy promises to give the same raw numbers for ever
@@ -174,7 +176,7 @@ class Repeats:
         samples = np.repeat(order, self._repeats)[: self._samples]
         times = np.tile(np.arange(self._repeats), len(order))[: self._samples]
         draws = (samples + times * self._samples) & _core.DRAWN_FOR_MAX
-        return epoch, Chosen(samples, draws.astype(np.uint64))
+        return epoch, EpochSamples(samples, draws.astype(np.uint64))
 
 
 class Weights:
@@ -202,10 +204,12 @@ class Weights:
     def forget(self) -> None:
         """Does nothing, because nobody can have set an epoch."""
 
-    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+    def select(
+        self, epoch: int, before: int = 0, count: int | None = None
+    ) -> tuple[int, EpochSamples]:
         """The epoch and its samples: all of them, whatever came before."""
         draw = partial(self._weights.draw, self._seed, epoch, self._samples)
-        return epoch, Drawn(self._samples, draw)
+        return epoch, WeightedSamples(self._samples, draw)
 
     def order(self, samples: int) -> _core.Weighted:
         """Returns the core's order, whose epochs draw this number of samples."""
@@ -239,7 +243,7 @@ class Sampler:
         return len(self._sampler)
 
     def is_set(self) -> bool:
-        """Whether the sampler's user has set its epoch since the last epoch was chosen."""
+        """Whether the sampler's user has set its epoch since the last epoch was selected."""
         own = getattr(self._sampler, "epoch", None)
         return own is not None and not isinstance(own, _Ours) and own != self._unset
 
@@ -247,7 +251,9 @@ class Sampler:
         """Ignores an epoch that was set on the sampler, because one was set on the loader later."""
         self._unset = getattr(self._sampler, "epoch", None)
 
-    def choose(self, epoch: int, before: int = 0, count: int | None = None) -> tuple[int, Chosen]:
+    def select(
+        self, epoch: int, before: int = 0, count: int | None = None
+    ) -> tuple[int, EpochSamples]:
         """Returns the epoch (the loader's, unless another was set on the sampler) and its samples.
 
         Args:
@@ -300,7 +306,7 @@ class _Stream:
             self._came += len(numbers)
             self._draws.count(numbers)
 
-    def take(self, count: int | None = None) -> Chosen:
+    def take(self, count: int | None = None) -> EpochSamples:
         """The next `count` samples; where it is None, a block of them."""
         before = self._came
         steps = self._batches_came if self._batch is None else before // self._batch
@@ -311,7 +317,7 @@ class _Stream:
         if more:
             self._draws.count(numbers)
         following = self.take if more else None
-        return Chosen(
+        return EpochSamples(
             numbers, draws, ends=ends, before=before, steps_before=steps, following=following
         )
 
@@ -376,7 +382,7 @@ class _Stream:
         return numbers.astype(np.int64)
 
 
-def make_chooser(options: Options, batch: int) -> Weights | Sampler | Repeats | None:
+def make_epoch_sampler(options: Options, batch: int) -> Weights | Sampler | Repeats | None:
     """What chooses the samples by a Loader's options; None: the core takes each sample once.
 
     Args:

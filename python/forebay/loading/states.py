@@ -10,8 +10,8 @@ VERSION = 0
 # Fields that say where an epoch stands: its number, how many samples all ranks have consumed, and
 # the bad samples so far.
 POSITION = ("epoch", "position", "bad")
-# Further fields where Python chooses the samples: which samples they are (Chosen.digest), how many,
-# how many samples of the epoch came before them, and whether others follow.
+# Further fields where Python chooses the samples: which samples they are (EpochSamples.digest), how
+# many, how many samples of the epoch came before them, and whether others follow.
 CHOSEN = ("sampled", "samples", "before", "more")
 # Batches that came before their turn, as pairs of positions (src/feed/batch/state.h). Absent if
 # there are none.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.data.annotations import OF_OBJECTS, Objects
+from forebay.data.annotations import OF_ANNOTATIONS, Annotations
 from forebay.transforms.core.boxes import BoxOptions
 
 Arrays = list[NDArray[Any]]
@@ -31,7 +31,7 @@ class TargetFields:
             most objects needs: boxes, keypoints and masks are then filled with 0, labels with -1.
     """
 
-    def __init__(self, objects: Objects, boxes: BoxOptions, *, pads: bool) -> None:
+    def __init__(self, objects: Annotations, boxes: BoxOptions, *, pads: bool) -> None:
         self._objects = objects
         self._boxes = boxes
         self._pads = pads
@@ -129,5 +129,5 @@ def of_each(fields: dict[str, Any], count: int) -> list[dict[str, Any]]:
         fields: By name, each with a value for each sample.
         count: How many samples there are.
     """
-    names = [name for name in (*OF_OBJECTS, "image_id", "mask", "captions") if name in fields]
+    names = [name for name in (*OF_ANNOTATIONS, "image_id", "mask", "captions") if name in fields]
     return [{name: fields[name][i] for name in names} for i in range(count)]

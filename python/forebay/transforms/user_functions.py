@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forebay.pytorch import load_torch
 
 
-class Occasion:
+class DrawContext:
     """What a function is called for; its random numbers depend on this alone.
 
     Args:
@@ -34,7 +34,7 @@ class Occasion:
         self._seed, self._epoch, self._numbers, self._step = seed, epoch, numbers, step
 
     def digest(self, name: str) -> bytes:
-        """32 bytes for the function of this name, unrelated to the bytes of any other occasion."""
+        """32 bytes for the function of this name, unrelated to the bytes of any other context."""
         text = f"forebay {name}, seed {self._seed}, epoch {self._epoch}, step {self._step}:"
         return hashlib.sha256(text.encode() + self._numbers.astype("<u8").tobytes()).digest()
 
@@ -64,10 +64,10 @@ class UserFunction:
                 "PyTorch is not installed; `rng` gets NumPy's"
             )
 
-    def __call__(self, value: Any, occasion: Occasion) -> Any:
+    def __call__(self, value: Any, context: DrawContext) -> Any:
         if not self._takes:
             return self.own(value)
-        digest = occasion.digest(self._name)
+        digest = context.digest(self._name)
         generators = {name: _MAKERS[name](digest) for name in self._takes}
         return self.own(value, **generators)
 
@@ -75,13 +75,13 @@ class UserFunction:
 class TorchvisionFunction(UserFunction):
     """A transform of torchvision, which would draw from PyTorch's global generator.
 
-    Here it draws from a generator of the occasion, and the global one stays as it is.
+    Here it draws from a generator of the context, and the global one stays as it is.
     """
 
-    def __call__(self, value: Any, occasion: Occasion) -> Any:
+    def __call__(self, value: Any, context: DrawContext) -> Any:
         from forebay.transforms.generators import Drawing  # where torchvision is, PyTorch is too
 
-        with Drawing(_torch_generator(occasion.digest(self._name))):
+        with Drawing(_torch_generator(context.digest(self._name))):
             return self.own(value)
 
 

@@ -31,15 +31,15 @@ std::vector<uint32_t> checks(uint64_t offset, Bytes bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::open(const TierOptions& memory, const TierOptions& disk,
-                                           io::Found found) {
-  std::unique_ptr<Store> store(new Store);
+Result<std::unique_ptr<HeldRanges>> HeldRanges::open(const TierOptions& memory,
+                                                     const TierOptions& disk, io::Found found) {
+  std::unique_ptr<HeldRanges> store(new HeldRanges);
   RETURN_IF_ERROR(store->open_tier(0, memory, found));
   RETURN_IF_ERROR(store->open_tier(1, disk, found));
   return store;
 }
 
-Status Store::open_tier(uint8_t number, const TierOptions& options, io::Found found) {
+Status HeldRanges::open_tier(uint8_t number, const TierOptions& options, io::Found found) {
   if (options.bytes_max == 0) return {};
   MutexLock lock(mutex_);
   Tier& tier = tiers_[number];
@@ -56,7 +56,7 @@ Status Store::open_tier(uint8_t number, const TierOptions& options, io::Found fo
 }
 
 // Entries that contradict what is known already are left out.
-void Store::use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) {
+void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) {
   Tier& tier = tiers_[number];
   for (const ExtentList::Entry& entry : entries) {
     Extents& extents = files_[entry.file];
@@ -86,7 +86,7 @@ void Store::use_found(uint8_t number, const std::vector<ExtentList::Entry>& entr
 }
 
 // Gives back the blocks that no entry of the list speaks of, and what is more than there may be.
-void Store::remove_unlisted(uint8_t number, const std::vector<std::string>& names) {
+void HeldRanges::remove_unlisted(uint8_t number, const std::vector<std::string>& names) {
   Tier& tier = tiers_[number];
   for (const std::string& name : names) {
     const auto id = base::sha256_from_hex(name);
@@ -116,8 +116,8 @@ void Store::remove_unlisted(uint8_t number, const std::vector<std::string>& name
 }
 
 // The good extents that have bytes of the range, in ascending order.
-std::vector<Store::Placed> Store::placed_in(const FileId& file, uint64_t offset,
-                                            uint64_t length) const {
+std::vector<HeldRanges::Placed> HeldRanges::placed_in(const FileId& file, uint64_t offset,
+                                                      uint64_t length) const {
   std::vector<Placed> placed;
   MutexLock lock(mutex_);
   const auto found = files_.find(file);
@@ -132,8 +132,8 @@ std::vector<Store::Placed> Store::placed_in(const FileId& file, uint64_t offset,
   return placed;
 }
 
-std::vector<io::Range> Store::read(const FileId& file, const std::vector<io::Range>& ranges,
-                                   TierBytes* hits) {
+std::vector<io::Range> HeldRanges::read(const FileId& file, const std::vector<io::Range>& ranges,
+                                        TierBytes* hits) {
   std::vector<WantedRange> wanted;
   for (const io::Range& range : ranges) {
     wanted.push_back({range.offset, range.out.size(), range.again});
@@ -142,8 +142,9 @@ std::vector<io::Range> Store::read(const FileId& file, const std::vector<io::Ran
   return read_marked(file, ranges, hits);
 }
 
-std::vector<io::Range> Store::read_marked(const FileId& file, const std::vector<io::Range>& ranges,
-                                          TierBytes* hits) {
+std::vector<io::Range> HeldRanges::read_marked(const FileId& file,
+                                               const std::vector<io::Range>& ranges,
+                                               TierBytes* hits) {
   std::vector<io::Range> missing;
   const auto miss = [&](const io::Range& range, uint64_t begin, uint64_t end) {
     if (begin < end) {
@@ -163,8 +164,8 @@ std::vector<io::Range> Store::read_marked(const FileId& file, const std::vector<
 }
 
 // Reads the extent's bytes that are wanted. False where they are not what was written.
-bool Store::read_extent(const FileId& file, const Placed& placed, const io::Range& wanted,
-                        TierBytes* hits) {
+bool HeldRanges::read_extent(const FileId& file, const Placed& placed, const io::Range& wanted,
+                             TierBytes* hits) {
   static thread_local base::ByteVector buffer;
   const uint64_t extent_end = placed.offset + placed.extent.length;
   const uint64_t begin = std::max(placed.offset, wanted.offset);
@@ -181,8 +182,8 @@ bool Store::read_extent(const FileId& file, const Placed& placed, const io::Rang
 }
 
 // Reads whole parts of the extent, and checks them.
-bool Store::read_checked(const FileId& file, const Placed& placed, uint64_t offset,
-                         base::MutableBytes out) {
+bool HeldRanges::read_checked(const FileId& file, const Placed& placed, uint64_t offset,
+                              base::MutableBytes out) {
   const Extent& extent = placed.extent;
   const Status status = scratch_[extent.tier]->read(base::to_hex(file), offset, out);
   bool is_good = status.ok();
@@ -198,9 +199,8 @@ bool Store::read_checked(const FileId& file, const Placed& placed, uint64_t offs
   return is_good;
 }
 
-std::optional<std::vector<io::serve::HeldRange>> Store::find(const FileId& file,
-                                                             const std::vector<WantedRange>& ranges,
-                                                             TierBytes* hits) {
+std::optional<std::vector<io::serve::HeldRange>> HeldRanges::find(
+    const FileId& file, const std::vector<WantedRange>& ranges, TierBytes* hits) {
   std::vector<io::serve::HeldRange> found;
   *hits = {};
   mark(file, ranges);
@@ -230,8 +230,8 @@ std::optional<std::vector<io::serve::HeldRange>> Store::find(const FileId& file,
 
 // Adds the bytes [begin, end) of the extent, and their checksum: the parts at the ends may have to
 // be read for it.
-bool Store::find_piece(const FileId& file, const Placed& placed, uint64_t begin, uint64_t end,
-                       io::serve::HeldRange* held) {
+bool HeldRanges::find_piece(const FileId& file, const Placed& placed, uint64_t begin, uint64_t end,
+                            io::serve::HeldRange* held) {
   const auto opened = scratch_[placed.extent.tier]->file(base::to_hex(file));
   if (!opened) return false;
   auto& pieces = held->pieces;
@@ -262,7 +262,7 @@ bool Store::find_piece(const FileId& file, const Placed& placed, uint64_t begin,
 }
 
 // Nothing is wrong where the extent was dropped while it was read.
-void Store::note_damage(const FileId& file, const Placed& placed, const Status& status) {
+void HeldRanges::note_damage(const FileId& file, const Placed& placed, const Status& status) {
   MutexLock lock(mutex_);
   const auto found = files_.find(file);
   if (found == files_.end()) return;
@@ -276,7 +276,7 @@ void Store::note_damage(const FileId& file, const Placed& placed, const Status& 
   drop(found, at);
 }
 
-void Store::keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again again) {
+void HeldRanges::keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again again) {
   while (!bytes.empty()) {
     const size_t step = std::min<size_t>(bytes.size(), kExtentBytes - offset % kExtentBytes);
     for (const Gap& gap : gaps(file, offset, step)) {
@@ -287,7 +287,8 @@ void Store::keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again aga
   }
 }
 
-std::vector<Store::Gap> Store::gaps(const FileId& file, uint64_t offset, uint64_t length) const {
+std::vector<HeldRanges::Gap> HeldRanges::gaps(const FileId& file, uint64_t offset,
+                                              uint64_t length) const {
   std::vector<Gap> gaps;
   const uint64_t end = offset + length;
   MutexLock lock(mutex_);
@@ -305,7 +306,7 @@ std::vector<Store::Gap> Store::gaps(const FileId& file, uint64_t offset, uint64_
   return gaps;
 }
 
-void Store::fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again again) {
+void HeldRanges::fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again again) {
   const auto number = begin_extent(file, gap, again);
   if (!number) return;
   const Status status = scratch_[*number]->write(base::to_hex(file), gap.offset, bytes);
@@ -330,7 +331,8 @@ void Store::fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again agai
 }
 
 // Takes room for an extent, in memory first. Nothing where there is none, or somebody was faster.
-std::optional<uint8_t> Store::begin_extent(const FileId& file, const Gap& gap, io::Again again) {
+std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& gap,
+                                                io::Again again) {
   MutexLock lock(mutex_);
   for (const bool others_may_go : {false, true}) {
     for (uint8_t number = 0; number < tiers_.size(); ++number) {
@@ -358,7 +360,7 @@ std::optional<uint8_t> Store::begin_extent(const FileId& file, const Gap& gap, i
 }
 
 // The blocks are given back under the lock, because somebody may write beside them.
-void Store::drop(Files::iterator file, Extents::iterator extent) {
+void HeldRanges::drop(Files::iterator file, Extents::iterator extent) {
   const auto [offset, dropped] = *extent;
   Tier& tier = tiers_[dropped.tier];
   const Blocks own = own_blocks(file->second, dropped.tier, offset, dropped.length);
@@ -378,11 +380,11 @@ void Store::drop(Files::iterator file, Extents::iterator extent) {
   tier.held_bytes -= own.bytes();
 }
 
-void Store::write_down(Tier& tier, const ExtentList::Entry& entry) {
+void HeldRanges::write_down(Tier& tier, const ExtentList::Entry& entry) {
   if (const Status status = tier.list->add(entry); !status.ok()) give_up(tier, status);
 }
 
-void Store::shorten_list(uint8_t number) {
+void HeldRanges::shorten_list(uint8_t number) {
   Tier& tier = tiers_[number];
   std::vector<ExtentList::Entry> entries;
   for (const auto& [file, extents] : files_) {
@@ -399,12 +401,12 @@ void Store::shorten_list(uint8_t number) {
 }
 
 // A disk that is full keeps what it has; nothing more is written to it.
-void Store::give_up(Tier& tier, const Status& why) {
+void HeldRanges::give_up(Tier& tier, const Status& why) {
   tier.bytes_max = std::min(tier.bytes_max, tier.held_bytes);
   trouble_ = fmt::format("{}; nothing more is kept there", why.message());
 }
 
-void Store::forget(const FileId& file, uint64_t offset, uint64_t length) {
+void HeldRanges::forget(const FileId& file, uint64_t offset, uint64_t length) {
   MutexLock lock(mutex_);
   const auto found = files_.find(file);
   if (found == files_.end()) return;
@@ -419,24 +421,24 @@ void Store::forget(const FileId& file, uint64_t offset, uint64_t length) {
   }
 }
 
-void Store::stay() {
+void HeldRanges::stay() {
   for (io::ScratchFiles* const files : scratch_) {
     if (files != nullptr) files->stay();
   }
 }
 
-void Store::stay_on_disk() {
+void HeldRanges::stay_on_disk() {
   if (scratch_[1] != nullptr) scratch_[1]->stay();
 }
 
-StoreStats Store::stats() const {
+HeldStats HeldRanges::stats() const {
   MutexLock lock(mutex_);
-  StoreStats stats = stats_;
+  HeldStats stats = stats_;
   stats.held = {.memory = tiers_[0].held_bytes, .disk = tiers_[1].held_bytes};
   return stats;
 }
 
-std::string Store::trouble() const {
+std::string HeldRanges::trouble() const {
   MutexLock lock(mutex_);
   return trouble_;
 }

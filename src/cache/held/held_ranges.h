@@ -36,7 +36,7 @@ struct TierBytes {
   uint64_t disk = 0;
 };
 
-struct StoreStats {
+struct HeldStats {
   TierBytes held;              // in whole blocks of the file system
   uint64_t found_bytes = 0;    // that an earlier process left, when the store was opened
   uint64_t refused_bytes = 0;  // not kept, because nothing had room
@@ -45,12 +45,12 @@ struct StoreStats {
 };
 
 // Any thread may call anything; calls wait for the disk.
-class Store {
+class HeldRanges {
  public:
   // `found`: what an earlier process held is used, or removed. Errors: those of
   // ScratchFiles::open() and ExtentList::begin().
-  static Result<std::unique_ptr<Store>> open(const TierOptions& memory, const TierOptions& disk,
-                                             io::Found found);
+  static Result<std::unique_ptr<HeldRanges>> open(const TierOptions& memory,
+                                                  const TierOptions& disk, io::Found found);
 
   // Fills what is held of these ranges, checked, and returns the others, which ascend like the
   // given ones and are parts of them. Adds what was filled to `hits`.
@@ -80,7 +80,7 @@ class Store {
   // The most that a range of this length takes of it.
   static uint64_t room_for(uint64_t length);
 
-  StoreStats stats() const EXCLUDES(mutex_);
+  HeldStats stats() const EXCLUDES(mutex_);
   // Why less is kept than was asked for, in words; empty while all is well.
   std::string trouble() const EXCLUDES(mutex_);
 
@@ -114,7 +114,7 @@ class Store {
     std::set<std::pair<FileId, uint64_t>> later = {};
   };
 
-  Store() = default;
+  HeldRanges() = default;
   Status open_tier(uint8_t number, const TierOptions& options, io::Found found) EXCLUDES(mutex_);
   void use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) REQUIRES(mutex_);
   void remove_unlisted(uint8_t number, const std::vector<std::string>& names) REQUIRES(mutex_);
@@ -150,7 +150,7 @@ class Store {
   std::array<Tier, 2> tiers_ GUARDED_BY(mutex_);
   std::array<io::ScratchFiles*, 2> scratch_{};
   Files files_ GUARDED_BY(mutex_);
-  StoreStats stats_ GUARDED_BY(mutex_);  // but for `held`
+  HeldStats stats_ GUARDED_BY(mutex_);  // but for `held`
   uint64_t asked_bytes_ GUARDED_BY(mutex_) = 0;
   std::string trouble_ GUARDED_BY(mutex_);
 };

@@ -30,19 +30,19 @@ base::ByteVector bytes_of(int number, uint64_t offset, uint64_t length) {
   return bytes;
 }
 
-class StoreTest : public ::testing::Test {
+class HeldRangesTest : public ::testing::Test {
  protected:
-  StoreTest() : folder_(::testing::TempDir() + "/store_test_" + std::to_string(::getpid())) {
+  HeldRangesTest() : folder_(::testing::TempDir() + "/store_test_" + std::to_string(::getpid())) {
     open(0, 1u << 30);
   }
-  ~StoreTest() override {
+  ~HeldRangesTest() override {
     store_.reset();
     std::filesystem::remove_all(folder_);
   }
   void open(uint64_t memory, uint64_t disk, io::Found found = io::Found::kRemove) {
     store_.reset();
     store_ = std::move(
-        Store::open({folder_ + "/memory", memory}, {folder_ + "/disk", disk}, found).value());
+        HeldRanges::open({folder_ + "/memory", memory}, {folder_ + "/disk", disk}, found).value());
   }
   // Leaves the store as a process that is killed does, and opens it as another process does.
   void go_on(uint64_t memory, uint64_t disk) {
@@ -93,11 +93,11 @@ class StoreTest : public ::testing::Test {
   }
 
   const std::string folder_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<HeldRanges> store_;
   TierBytes hits_;
 };
 
-TEST_F(StoreTest, WhatIsKeptIsReadAndTheRestIsMissing) {
+TEST_F(HeldRangesTest, WhatIsKeptIsReadAndTheRestIsMissing) {
   EXPECT_EQ(missing(1, 0, 1000), 1000u);
   keep(1, 500, 1'000'000);
   EXPECT_EQ(missing(1, 0, 2'000'000), 1'000'000u);
@@ -107,7 +107,7 @@ TEST_F(StoreTest, WhatIsKeptIsReadAndTheRestIsMissing) {
   EXPECT_EQ(missing(1, 0, 2'000'000), 0u);
 }
 
-TEST_F(StoreTest, AnyRangesInAnyOrderAreHeldOnce) {
+TEST_F(HeldRangesTest, AnyRangesInAnyOrderAreHeldOnce) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     base::Random random(seed, base::Purpose::kTest);
@@ -122,7 +122,7 @@ TEST_F(StoreTest, AnyRangesInAnyOrderAreHeldOnce) {
     }
     const auto count = static_cast<uint64_t>(std::count(held.begin(), held.end(), true));
     EXPECT_EQ(missing(0, 0, held.size()), held.size() - count);
-    const StoreStats stats = store_->stats();
+    const HeldStats stats = store_->stats();
     EXPECT_GE(stats.held.memory + stats.held.disk, count);
     EXPECT_LE(stats.held.memory + stats.held.disk, count + 80u * 4096);
     EXPECT_LE(stats.held.memory, 300'000u);
@@ -130,17 +130,17 @@ TEST_F(StoreTest, AnyRangesInAnyOrderAreHeldOnce) {
   }
 }
 
-TEST_F(StoreTest, MemoryIsFilledBeforeTheDiskAndBothHaveHardLimits) {
+TEST_F(HeldRangesTest, MemoryIsFilledBeforeTheDiskAndBothHaveHardLimits) {
   open(1u << 20, 2u << 20);
   keep(1, 0, 5u << 20);
-  const StoreStats stats = store_->stats();
+  const HeldStats stats = store_->stats();
   EXPECT_EQ(stats.held.memory, 3u << 18);  // the list takes some bytes, too
   EXPECT_EQ(stats.held.disk, 7u << 18);
   EXPECT_EQ(stats.refused_bytes, 10u << 18);
   EXPECT_EQ(missing(1, 0, 5u << 20), 10u << 18);
 }
 
-TEST_F(StoreTest, DamageOnTheDiskIsFoundAndKeptAnew) {
+TEST_F(HeldRangesTest, DamageOnTheDiskIsFoundAndKeptAnew) {
   keep(1, 0, 1'000'000);
   const uint64_t held = store_->stats().held.disk;
   damage(folder_ + "/disk");
@@ -153,7 +153,7 @@ TEST_F(StoreTest, DamageOnTheDiskIsFoundAndKeptAnew) {
   EXPECT_EQ(store_->stats().held.disk, held);
 }
 
-TEST_F(StoreTest, WhatIsGoneFromAFileIsMissing) {
+TEST_F(HeldRangesTest, WhatIsGoneFromAFileIsMissing) {
   keep(1, 0, 1'000'000);
   for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/disk")) {
     if (entry.path().filename() != "list") std::filesystem::resize_file(entry.path(), 10'000);
@@ -162,7 +162,7 @@ TEST_F(StoreTest, WhatIsGoneFromAFileIsMissing) {
   EXPECT_THAT(store_->trouble(), HasSubstr("ends at byte"));
 }
 
-TEST_F(StoreTest, WhatIsSentFromFilesHasTheChecksumsOfItsBytes) {
+TEST_F(HeldRangesTest, WhatIsSentFromFilesHasTheChecksumsOfItsBytes) {
   open(500'000, kRoom);
   keep(1, 1000, 1'000'000);
   keep(1, 1'001'000, 7);
@@ -191,27 +191,27 @@ TEST_F(StoreTest, WhatIsSentFromFilesHasTheChecksumsOfItsBytes) {
   }
 }
 
-TEST_F(StoreTest, WhatWasForgottenIsNotReadAgain) {
+TEST_F(HeldRangesTest, WhatWasForgottenIsNotReadAgain) {
   keep(1, 0, 600'000);
   store_->forget(file(1), 300'000, 1);
   EXPECT_EQ(missing(1, 0, 600'000), 256u << 10);
 }
 
-TEST_F(StoreTest, NothingIsLeftAtTheEnd) {
+TEST_F(HeldRangesTest, NothingIsLeftAtTheEnd) {
   keep(1, 0, 600'000);
   store_.reset();
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/disk"));
 }
 
-TEST_F(StoreTest, AnotherProcessGoesOnWithWhatIsHeld) {
+TEST_F(HeldRangesTest, AnotherProcessGoesOnWithWhatIsHeld) {
   open(1u << 20, kRoom);
   keep(1, 100, 3'000'000);
   keep(2, 5'000'000, 10'000);
   missing(1, 500'000, 10);
   store_->forget(file(1), 1'000'000, 1);
-  const StoreStats before = store_->stats();
+  const HeldStats before = store_->stats();
   go_on(1u << 20, kRoom);
-  const StoreStats after = store_->stats();
+  const HeldStats after = store_->stats();
   EXPECT_EQ(after.held.memory, before.held.memory);
   EXPECT_EQ(after.held.disk, before.held.disk);
   EXPECT_EQ(after.found_bytes, 3'010'000u - (256u << 10));
@@ -220,7 +220,7 @@ TEST_F(StoreTest, AnotherProcessGoesOnWithWhatIsHeld) {
   EXPECT_EQ(after.damaged, 0u);
 }
 
-TEST_F(StoreTest, WhatWasFoundIsCutToTheRoomThatThereIs) {
+TEST_F(HeldRangesTest, WhatWasFoundIsCutToTheRoomThatThereIs) {
   keep(1, 0, 3'000'000);
   keep(2, 0, 3'000'000);
   go_on(0, 2'000'000);
@@ -229,7 +229,7 @@ TEST_F(StoreTest, WhatWasFoundIsCutToTheRoomThatThereIs) {
   EXPECT_LE(allocated(folder_ + "/disk"), 2'000'000u);
 }
 
-TEST_F(StoreTest, AListThatIsCutOrDamagedMisleadsNobody) {
+TEST_F(HeldRangesTest, AListThatIsCutOrDamagedMisleadsNobody) {
   keep(1, 0, 2'000'000);
   store_->stay();
   store_.reset();
@@ -255,7 +255,7 @@ TEST_F(StoreTest, AListThatIsCutOrDamagedMisleadsNobody) {
   }
 }
 
-TEST_F(StoreTest, WhatIsNeededLaterMakesRoomForWhatIsNeededSoon) {
+TEST_F(HeldRangesTest, WhatIsNeededLaterMakesRoomForWhatIsNeededSoon) {
   open(0, 1'100'000);
   keep(1, 0, 500'000, Again::kLater);
   keep(2, 0, 500'000);
@@ -272,7 +272,7 @@ TEST_F(StoreTest, WhatIsNeededLaterMakesRoomForWhatIsNeededSoon) {
   EXPECT_LE(allocated(folder_ + "/disk"), 1'100'000u);
 }
 
-TEST_F(StoreTest, OnlyTheBlocksThatAreNeededLaterMakeRoom) {
+TEST_F(HeldRangesTest, OnlyTheBlocksThatAreNeededLaterMakeRoom) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     base::Random random(seed, base::Purpose::kTest);
@@ -300,7 +300,7 @@ TEST_F(StoreTest, OnlyTheBlocksThatAreNeededLaterMakeRoom) {
   }
 }
 
-TEST_F(StoreTest, WhatNobodyAskedForSinceItWasFoundGoesInTheEnd) {
+TEST_F(HeldRangesTest, WhatNobodyAskedForSinceItWasFoundGoesInTheEnd) {
   keep(1, 0, 1'000'000);
   keep(2, 0, 1'000'000);
   go_on(0, 2'100'000);
@@ -313,7 +313,7 @@ TEST_F(StoreTest, WhatNobodyAskedForSinceItWasFoundGoesInTheEnd) {
   EXPECT_GT(missing(2, 0, 1'000'000), 900'000u);
 }
 
-TEST_F(StoreTest, TheListStaysShort) {
+TEST_F(HeldRangesTest, TheListStaysShort) {
   open(0, 200'000'000);
   for (int i = 0; i < 30'000; ++i) {
     keep(1, 0, 100);
@@ -322,17 +322,17 @@ TEST_F(StoreTest, TheListStaysShort) {
   EXPECT_LT(std::filesystem::file_size(folder_ + "/disk/list"), 300'000u);
 }
 
-TEST_F(StoreTest, AFolderWithOtherThingsIsRefused) {
+TEST_F(HeldRangesTest, AFolderWithOtherThingsIsRefused) {
   store_.reset();
   std::filesystem::create_directories(folder_ + "/disk");
   std::ofstream(folder_ + "/disk/thesis.tex") << "precious";
-  const auto store = Store::open({}, {folder_ + "/disk", 1000}, io::Found::kRemove);
+  const auto store = HeldRanges::open({}, {folder_ + "/disk", 1000}, io::Found::kRemove);
   ASSERT_FALSE(store.has_value());
   EXPECT_THAT(store.error().message(), HasSubstr("thesis.tex"));
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/disk/thesis.tex"));
 }
 
-TEST_F(StoreTest, ManyThreadsMayKeepReadAndDropTheSame) {
+TEST_F(HeldRangesTest, ManyThreadsMayKeepReadAndDropTheSame) {
   open(100'000, 300'000);
   std::vector<std::jthread> threads;
   for (uint64_t t = 0; t < 4; ++t) {
@@ -351,7 +351,7 @@ TEST_F(StoreTest, ManyThreadsMayKeepReadAndDropTheSame) {
     });
   }
   threads.clear();
-  const StoreStats stats = store_->stats();
+  const HeldStats stats = store_->stats();
   EXPECT_EQ(stats.damaged, 0u);
   EXPECT_GT(stats.dropped_bytes, 0u);
   EXPECT_LE(stats.held.memory, 100'000u);

@@ -5,9 +5,9 @@
 
 namespace forebay::cache {
 
-std::vector<HandedOver::Part> HandedOver::find(const FileId& file, uint64_t offset,
-                                               uint64_t length) const {
-  std::vector<Part> parts;
+std::vector<HandedOver::HeldPiece> HandedOver::find(const FileId& file, uint64_t offset,
+                                                    uint64_t length) const {
+  std::vector<HeldPiece> parts;
   const uint64_t end = offset + length;
   const auto add = [&](uint64_t until, const std::string& member) {
     if (offset >= until) return;
@@ -15,12 +15,12 @@ std::vector<HandedOver::Part> HandedOver::find(const FileId& file, uint64_t offs
     offset = until;
   };
   if (const auto found = files_.find(file); found != files_.end()) {
-    auto span = found->second.upper_bound(offset);
-    if (span != found->second.begin()) --span;
-    for (; span != found->second.end() && span->first < end; ++span) {
-      if (span->second.end <= offset) continue;
-      add(std::max(offset, span->first), {});
-      add(std::min(end, span->second.end), span->second.member);
+    auto holder = found->second.upper_bound(offset);
+    if (holder != found->second.begin()) --holder;
+    for (; holder != found->second.end() && holder->first < end; ++holder) {
+      if (holder->second.end <= offset) continue;
+      add(std::max(offset, holder->first), {});
+      add(std::min(end, holder->second.end), holder->second.member);
     }
   }
   add(end, {});
@@ -29,26 +29,26 @@ std::vector<HandedOver::Part> HandedOver::find(const FileId& file, uint64_t offs
 
 bool HandedOver::add(const FileId& file, uint64_t offset, uint64_t length,
                      const std::string& member) {
-  if (spans_ >= kRangesMost) return false;
-  Spans& spans = files_[file];
+  if (holders_ >= kRangesMost) return false;
+  Holders& holders = files_[file];
   uint64_t end = offset + length;
-  cut(spans, offset, end);
+  cut(holders, offset, end);
   bytes_ += length;
-  auto next = spans.lower_bound(offset);
-  if (next != spans.end() && next->first == end && next->second.member == member) {
+  auto next = holders.lower_bound(offset);
+  if (next != holders.end() && next->first == end && next->second.member == member) {
     end = next->second.end;
-    next = spans.erase(next);
-    --spans_;
+    next = holders.erase(next);
+    --holders_;
   }
-  if (next != spans.begin()) {
+  if (next != holders.begin()) {
     const auto before = std::prev(next);
     if (before->second.end == offset && before->second.member == member) {
       before->second.end = end;
       return true;
     }
   }
-  spans[offset] = {end, member};
-  ++spans_;
+  holders[offset] = {end, member};
+  ++holders_;
   return true;
 }
 
@@ -58,40 +58,40 @@ void HandedOver::remove(const FileId& file, uint64_t offset, uint64_t length) {
 }
 
 void HandedOver::keep_only(const std::set<std::string>& members) {
-  for (auto& [file, spans] : files_) {
-    for (auto at = spans.begin(); at != spans.end();) {
+  for (auto& [file, holders] : files_) {
+    for (auto at = holders.begin(); at != holders.end();) {
       if (members.contains(at->second.member)) {
         ++at;
         continue;
       }
       bytes_ -= at->second.end - at->first;
-      --spans_;
-      at = spans.erase(at);
+      --holders_;
+      at = holders.erase(at);
     }
   }
   std::erase_if(files_, [](const auto& one) { return one.second.empty(); });
 }
 
-// Takes [offset, end) out of all spans.
-void HandedOver::cut(Spans& spans, uint64_t offset, uint64_t end) {
-  auto at = spans.upper_bound(offset);
-  if (at != spans.begin()) --at;
-  while (at != spans.end() && at->first < end) {
-    const auto [begin, span] = *at;
-    if (span.end <= offset) {
+// Takes [offset, end) out of all holders.
+void HandedOver::cut(Holders& holders, uint64_t offset, uint64_t end) {
+  auto at = holders.upper_bound(offset);
+  if (at != holders.begin()) --at;
+  while (at != holders.end() && at->first < end) {
+    const auto [begin, holder] = *at;
+    if (holder.end <= offset) {
       ++at;
       continue;
     }
-    at = spans.erase(at);
-    --spans_;
-    bytes_ -= std::min(span.end, end) - std::max(begin, offset);
+    at = holders.erase(at);
+    --holders_;
+    bytes_ -= std::min(holder.end, end) - std::max(begin, offset);
     if (begin < offset) {
-      spans[begin] = {offset, span.member};
-      ++spans_;
+      holders[begin] = {offset, holder.member};
+      ++holders_;
     }
-    if (span.end > end) {
-      spans[end] = span;
-      ++spans_;
+    if (holder.end > end) {
+      holders[end] = holder;
+      ++holders_;
     }
   }
 }

@@ -15,14 +15,14 @@ namespace forebay::cache {
 // One thread at a time may use it.
 class HandedOver {
  public:
-  // Part of a range, and the id of the member that holds it; empty where none is known.
-  struct Part {
+  // A part of a range, and the id of the member that holds it; empty where none is known.
+  struct HeldPiece {
     uint64_t offset = 0;
     uint64_t length = 0;
     std::string member;
   };
   // The parts of a range, in ascending order.
-  std::vector<Part> find(const FileId& file, uint64_t offset, uint64_t length) const;
+  std::vector<HeldPiece> find(const FileId& file, uint64_t offset, uint64_t length) const;
   // About 100 bytes each.
   static constexpr size_t kRangesMost = 1u << 18;
   // The member, which has an id, holds this range. False where there are kRangesMost.
@@ -34,16 +34,16 @@ class HandedOver {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  struct Span {
+  struct Holder {
     uint64_t end = 0;
     std::string member;
   };
-  using Spans = std::map<uint64_t, Span>;  // by their offsets; they do not overlap
+  using Holders = std::map<uint64_t, Holder>;  // by their offsets; they do not overlap
 
-  void cut(Spans& spans, uint64_t offset, uint64_t end);
+  void cut(Holders& holders, uint64_t offset, uint64_t end);
 
-  std::map<FileId, Spans> files_;
-  size_t spans_ = 0;
+  std::map<FileId, Holders> files_;
+  size_t holders_ = 0;
   uint64_t bytes_ = 0;
 };
 

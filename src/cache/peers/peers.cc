@@ -8,7 +8,7 @@
 #include "cache/peers/joint.h"
 #include "io/http/range_answer.h"
 #include "io/machine.h"
-#include "io/serve/ahead_answer.h"
+#include "io/serve/prefetch_answer.h"
 #include "io/serve/needed_again.h"
 
 namespace forebay::cache {
@@ -266,16 +266,16 @@ void Peers::note_origin(uint64_t bytes, int64_t begin_ns) {
   standings_.note_origin(bytes, begin_ns, io::monotonic_ns());
 }
 
-void Peers::fetch_ahead(const Member& member, const std::string& target,
-                        const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
-                        std::function<void(io::Ahead)> done) {
+void Peers::prefetch(const Member& member, const std::string& target,
+                     const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
+                     std::function<void(io::PrefetchOutcome)> done) {
   struct NoBody final : io::http::Sink {
     Status begin(const io::http::Head&) override { return {}; }
     Status append(base::Bytes) override { return {}; }
     Status end() override { return {}; }
   };
   io::serve::RangeRequest request{.host = member.host, .port = member.port, .target = target};
-  request.headers = {"Range: bytes=", fmt::format("{}: 1", io::serve::kAheadHeader)};
+  request.headers = {"Range: bytes=", fmt::format("{}: 1", io::serve::kPrefetchHeader)};
   std::string& text = request.headers.front();
   for (size_t i = 0; i < ranges.size(); ++i) {
     const auto& [offset, length, again] = ranges[i];
@@ -290,15 +290,15 @@ void Peers::fetch_ahead(const Member& member, const std::string& target,
   }
   const auto sink = std::make_shared<NoBody>();
   (is_local ? local_client_ : held_client_)
-      .start(
-          std::move(request), *sink,
-          [this, sink, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
-            {
-              MutexLock lock(mutex_);
-              ++stats_.requests;
-            }
-            done(outcome.status.ok() ? io::serve::ahead_of(outcome.head.code) : io::Ahead::kFull);
-          });
+      .start(std::move(request), *sink,
+             [this, sink, done = std::move(done)](const io::serve::RangeOutcome& outcome) {
+               {
+                 MutexLock lock(mutex_);
+                 ++stats_.requests;
+               }
+               done(outcome.status.ok() ? io::serve::outcome_of(outcome.head.code)
+                                        : io::PrefetchOutcome::kFull);
+             });
 }
 
 PeerStats Peers::stats() const {

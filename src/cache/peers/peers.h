@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "cache/members/members.h"
 #include "cache/peers/standings.h"
-#include "io/serve/fetch_ahead.h"
+#include "io/serve/prefetch.h"
 #include "io/serve/range_client.h"
 
 namespace forebay::cache {
@@ -61,9 +61,9 @@ class Peers {
   void note_origin(uint64_t bytes, int64_t begin_ns) EXCLUDES(mutex_);
   // Asks the member to fetch these ranges of the file before somebody reads them. Calls `done`
   // once, in the client's thread.
-  void fetch_ahead(const Member& member, const std::string& target,
-                   const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
-                   std::function<void(io::Ahead)> done) EXCLUDES(mutex_);
+  void prefetch(const Member& member, const std::string& target,
+                const std::vector<WantedRange>& ranges, const io::ReadOptions& options,
+                std::function<void(io::PrefetchOutcome)> done) EXCLUDES(mutex_);
 
   PeerStats stats() const EXCLUDES(mutex_);
 

@@ -8,7 +8,7 @@
 #include "feed/batch/further_images.h"
 #include "feed/batch/targets.h"
 #include "feed/order/order_source.h"
-#include "feed/order/walk.h"
+#include "feed/order/step_schedule.h"
 #include "image/gpu/device_gpu.h"
 
 namespace forebay::feed {

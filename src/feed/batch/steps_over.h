@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "feed/batch/state.h"
+#include "feed/order/step_schedule.h"
 #include "feed/order/steps.h"
-#include "feed/order/walk.h"
 
 namespace forebay::feed {
 

@@ -47,8 +47,8 @@ std::optional<store::Location> Targets::map_beside(const store::Dataset& dataset
   return location ? std::optional(*location) : std::nullopt;
 }
 
-image::Objects Targets::objects(uint64_t sample) const {
-  image::Objects out;
+image::Annotations Targets::objects(uint64_t sample) const {
+  image::Annotations out;
   if (first.empty()) return out;
   const auto part_of = [&](const auto& all, uint64_t each) {
     const auto begin = all.begin() + static_cast<ptrdiff_t>(first[sample] * each);
@@ -72,9 +72,10 @@ Result<image::Orientation> Targets::orientation(uint64_t sample,
       own.width, own.height, stored.width, stored.height);
 }
 
-Result<image::Objects> Targets::shown_objects(uint64_t sample, const image::Encoded& image) const {
+Result<image::Annotations> Targets::shown_objects(uint64_t sample,
+                                                  const image::Encoded& image) const {
   ASSIGN_OR_RETURN(const image::Orientation own, orientation(sample, image));
-  image::Objects out = objects(sample);
+  image::Annotations out = objects(sample);
   if (own != image::Orientation{}) move(own, turned(image.size, own), &out);
   return out;
 }

@@ -50,13 +50,13 @@ struct Targets {
   std::optional<store::Location> map_beside(const store::Dataset& dataset, uint32_t chunk,
                                             uint64_t sample, const io::ReadOptions& read) const;
   // Boxes and keypoints of a sample, in pixels of the image that they were drawn on.
-  image::Objects objects(uint64_t sample) const;
+  image::Annotations objects(uint64_t sample) const;
   // What turns the image that a sample's objects were drawn on to the one that is shown: nothing
   // where that is the one. kInvalid when they were drawn on an image of another size.
   Result<image::Orientation> orientation(uint64_t sample, const image::Encoded& image) const;
   // Boxes and keypoints of a sample, in pixels of its image as it is shown. Errors: those of
   // orientation().
-  Result<image::Objects> shown_objects(uint64_t sample, const image::Encoded& image) const;
+  Result<image::Annotations> shown_objects(uint64_t sample, const image::Encoded& image) const;
   // The parts of the outlines of a sample's objects. kInvalid when they do not fit the image of
   // this size that they were drawn on.
   Result<std::vector<std::vector<image::Changes>>> outlines_of(uint64_t sample,
@@ -68,7 +68,7 @@ Status check_targets(const Targets& targets, uint64_t samples);
 // What a batch has of a sample's targets.
 struct SampleTargets {
   uint64_t first_object = 0;  // the number of its first object in Targets
-  image::Objects objects = {};
+  image::Annotations objects = {};
   image::OwnSize masks = {};   // of its objects (image::MaskMaker)
   image::OwnSize labels = {};  // its map of labels
 };

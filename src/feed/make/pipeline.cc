@@ -44,25 +44,25 @@ store::Caching caching_of(const FeedOptions& options, const EpochPlan& plan) {
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(const store::Dataset& dataset,
                                                  const FeedOptions& options, const Planner& planner,
-                                                 Walk& walk, const StepRun& first,
+                                                 StepSchedule& schedule, const StepRun& first,
                                                  ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                  const io::Clock& clock,
                                                  const std::stop_token& stop) {
   ASSIGN_OR_RETURN(auto plan, planner.plan(first, {.deadline_ns = {}, .stop = stop}));
   const BatchPool::Shape shape = shape_of(options, planner.steps());
   ASSIGN_OR_RETURN(const uint64_t bytes, divide_memory(options, *plan, shape));
-  return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, walk, shape, plan, bytes,
-                                                indexes, crews, trace, clock));
+  return std::unique_ptr<Pipeline>(new Pipeline(dataset, options, planner, schedule, shape, plan,
+                                                bytes, indexes, crews, trace, clock));
 }
 
 Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
-                   const Planner& planner, Walk& walk, const BatchPool::Shape& shape,
+                   const Planner& planner, StepSchedule& schedule, const BatchPool::Shape& shape,
                    const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
                    ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock)
     : dataset_(dataset),
       options_(options),
       planner_(planner),
-      walk_(walk),
+      schedule_(schedule),
       crews_(crews),
       trace_(trace),
       clock_(clock),
@@ -73,7 +73,7 @@ Pipeline::Pipeline(const store::Dataset& dataset, const FeedOptions& options,
       pool_(std::make_shared<BatchPool>(
           shape, static_cast<uint64_t>(options.prefetch) + kBatchesHeld, batch_bytes_max_)),
       slicer_(dataset, options, indexes),
-      reading_(dataset, planner, walk, slicer_, first,
+      reading_(dataset, planner, schedule, slicer_, first,
                {.memory_bytes_max = group_bytes_max,
                 .caching = caching_of(options, *first),
                 .first_batch_end = planner.steps().end_of(first->run.first)},
@@ -259,7 +259,7 @@ bool Pipeline::has_room() const {
   return may_begin && (!waits || pool_->blocks_ended(next_block_));
 }
 
-Status Pipeline::BlockRoom::reserve(uint64_t bytes) {
+Status Pipeline::BlockReservation::reserve(uint64_t bytes) {
   if (bytes == 0) return {};
   return pipeline_.pool_->reserve(*block_.of->batch, block_.number, bytes, [this] {
     MutexLock lock(pipeline_.mutex_);
@@ -267,7 +267,9 @@ Status Pipeline::BlockRoom::reserve(uint64_t bytes) {
   });
 }
 
-void Pipeline::BlockRoom::add(uint64_t bytes) { pipeline_.pool_->add(*block_.of->batch, bytes); }
+void Pipeline::BlockReservation::add(uint64_t bytes) {
+  pipeline_.pool_->add(*block_.of->batch, bytes);
+}
 
 void Pipeline::end_block(uint64_t number) {
   if (!varies_) return;
@@ -323,7 +325,7 @@ void Pipeline::begin_batch() {
     const StepRun of = (*run)->plan->run;
     next_step_ = last ? std::nullopt : std::optional(batch->step + 1);
     next_is_taken_ = false;
-    complete_ = last && !walk_.goes_on(of);
+    complete_ = last && !schedule_.goes_on(of);
     batch->epoch = std::move(*run);
     if (is_any) {
       batch->batch->epoch = of.epoch;
@@ -357,7 +359,7 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
     block->status = begin_tasks(maker, block);
     block->failed_slot = block->first;
     if (!block->status.ok()) return;
-    BlockRoom room(*this, *block);
+    BlockReservation room(*this, *block);
     maker.make(*block->of->epoch, reading_, tasks, gpu_share_.next_is_on_gpu(), room);
   } catch (const std::bad_alloc&) {
     block->status = fail(Code::kNoMemory, "feed: no memory to prepare a sample");

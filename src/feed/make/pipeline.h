@@ -1,5 +1,5 @@
-// Prepares the batches of a walk, a few ahead of the consumer. To continue elsewhere, destroy the
-// pipeline and open another with the same threads.
+// Prepares the batches of a schedule, a few ahead of the consumer. To continue elsewhere, destroy
+// the pipeline and open another with the same threads.
 #pragma once
 
 #include "feed/batch/prepared.h"
@@ -19,12 +19,12 @@ struct Crews {
 // One consumer thread calls everything but stop(). What open() is given outlives the pipeline.
 class Pipeline {
  public:
-  // Begins with the run `first`, which is not empty, and goes on with those after it in the walk.
-  // `stop` ends the wait for what the first plan needs over a network. Errors: kNoMemory when the
-  // options cannot work within memory_bytes_max; those of Planner::plan().
+  // Begins with the run `first`, which is not empty, and goes on with those after it in the
+  // schedule. `stop` ends the wait for what the first plan needs over a network. Errors: kNoMemory
+  // when the options cannot work within memory_bytes_max; those of Planner::plan().
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
-                                                Walk& walk, const StepRun& first,
+                                                StepSchedule& schedule, const StepRun& first,
                                                 ChunkIndexes& indexes, Crews& crews, Trace& trace,
                                                 const io::Clock& clock,
                                                 const std::stop_token& stop);
@@ -71,9 +71,9 @@ class Pipeline {
   };
 
   // The room in the pool's memory that a block reserves.
-  class BlockRoom final : public Room {
+  class BlockReservation final : public Reservation {
    public:
-    BlockRoom(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
+    BlockReservation(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
     Status reserve(uint64_t bytes) override;
     void end() override { pipeline_.end_block(block_.number); }
     void add(uint64_t bytes) override;
@@ -84,9 +84,9 @@ class Pipeline {
   };
 
   Pipeline(const store::Dataset& dataset, const FeedOptions& options, const Planner& planner,
-           Walk& walk, const BatchPool::Shape& shape, const std::shared_ptr<const EpochPlan>& first,
-           uint64_t group_bytes_max, ChunkIndexes& indexes, Crews& crews, Trace& trace,
-           const io::Clock& clock);
+           StepSchedule& schedule, const BatchPool::Shape& shape,
+           const std::shared_ptr<const EpochPlan>& first, uint64_t group_bytes_max,
+           ChunkIndexes& indexes, Crews& crews, Trace& trace, const io::Clock& clock);
   void run(uint32_t thread) EXCLUDES(mutex_);
   bool take(Block* block) EXCLUDES(mutex_);
   void ask() REQUIRES(mutex_);
@@ -106,7 +106,7 @@ class Pipeline {
   const store::Dataset& dataset_;
   const FeedOptions& options_;
   const Planner& planner_;
-  Walk& walk_;
+  StepSchedule& schedule_;
   Crews& crews_;
   Trace& trace_;
   const io::Clock& clock_;

@@ -60,7 +60,7 @@ SampleMaker::SampleMaker(const store::Dataset& dataset, const FeedOptions& optio
 }
 
 void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> tasks, bool on_gpu,
-                       Room& room) {
+                       Reservation& room) {
   const Order& order = *epoch.plan->order;
   read_options_ = reading.read_options();
   bool good = true;
@@ -104,8 +104,8 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
   const LoadedGroup& data = epoch.loads[load];
   const SlicedSample* sliced =
       of.is_slice ? &data.slice->samples[(at - of.first) / of.stride] : nullptr;
-  const Order::Place place =
-      sliced != nullptr ? Order::Place{.stretch = 0, .sample = sliced->sample}
+  const Order::GroupSample place =
+      sliced != nullptr ? Order::GroupSample{.stretch = 0, .sample = sliced->sample}
                         : plan.order->place(plan.order->groups()[of.group], data.permutation, at);
   const store::Location location = dataset_.location(place.sample);
   Begun begun{.task = task,
@@ -145,7 +145,7 @@ Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location
 Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sample,
                                 const store::Location& location, Begun* begun) {
   parts_.clear();
-  for (const SlicedSample::Place& place : sample.places) {
+  for (const SlicedSample::RunRange& place : sample.places) {
     const StretchBytes& run = data.stretches[place.run];
     if (run.loaded() == nullptr) return read(location, &begun->file);
     parts_.emplace_back(run.loaded() + (place.range.offset - run.range.offset), place.range.length);
@@ -186,7 +186,7 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 }
 
 // Waits for room for all that has begun.
-Status SampleMaker::reserve(Room& room) {
+Status SampleMaker::reserve(Reservation& room) {
   uint64_t bytes = 0;
   for (SlotRequest& request : requests_) {
     request.bytes = writer_.bytes_of(request);
@@ -197,7 +197,7 @@ Status SampleMaker::reserve(Room& room) {
 
 // Finishes what has begun and releases its groups. `last`: nothing else of the block will need
 // room. False when a task failed.
-bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Room& room,
+bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Reservation& room,
                          bool last) {
   const Status prepared = guarded([&] {
     Status reserved = reserve(room);
@@ -228,7 +228,8 @@ bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, R
 
 // Completes a task after its sample was prepared with the result `status`. A bad sample is replaced
 // by another one, or its slot is left empty.
-Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room) {
+Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status status,
+                           Reservation& room) {
   const Slot& slot = begun.task->slot;
   if (status.ok()) {
     *slot.label = begun.label;
@@ -245,7 +246,7 @@ Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status sta
 
 // Prepares the next good sample in the way in which the position's own would have been. It tries no
 // more samples than may be bad, because the run stops after that number of bad samples anyway.
-Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Room& room) {
+Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Reservation& room) {
   const Order& order = *plan.order;
   const Task& task = *begun.task;
   const uint64_t tries =

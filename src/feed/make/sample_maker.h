@@ -9,9 +9,9 @@
 namespace forebay::feed {
 
 // Counts the memory of files, and of images in their own sizes, before they are made.
-class Room {
+class Reservation {
  public:
-  virtual ~Room() = default;
+  virtual ~Reservation() = default;
   // Waits until there is room. kCancelled when it is time to stop.
   virtual Status reserve(uint64_t bytes) = 0;
   // There is nothing more to reserve. Calling it again changes nothing.
@@ -40,7 +40,7 @@ class SampleMaker {
   // Works on tasks of an epoch in order, several at once; with `on_gpu` the GPU decodes. After a
   // failure the remaining tasks only release their groups.
   void make(EpochData& epoch, ReadingStage& reading, std::span<Task> tasks, bool on_gpu,
-            Room& room);
+            Reservation& room);
   // Fills a slot that has no sample.
   Status leave_empty(const Slot& slot, uint64_t sample, uint64_t drawn_for) {
     return writer_.clear(slot, sample, drawn_for);
@@ -73,10 +73,11 @@ class SampleMaker {
   base::Bytes find_map(const StretchBytes& bytes, uint64_t sample, const store::Location& image);
   Result<base::Bytes> checked(base::Bytes file, const store::Location& location, Begun* begun);
   Result<base::Bytes> read(const store::Location& location, base::ByteVector* file);
-  bool finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Room& room, bool last = false);
-  Status reserve(Room& room);
-  Status settle(const EpochPlan& plan, const Begun& begun, Status status, Room& room);
-  Status replace(const EpochPlan& plan, const Begun& begun, Room& room);
+  bool finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Reservation& room,
+              bool last = false);
+  Status reserve(Reservation& room);
+  Status settle(const EpochPlan& plan, const Begun& begun, Status status, Reservation& room);
+  Status replace(const EpochPlan& plan, const Begun& begun, Reservation& room);
   base::Random random_of(const EpochPlan& plan, const Begun& begun) const {
     return augmentation(options_.seed, plan.epoch, begun.drawn_for);
   }

@@ -36,7 +36,7 @@ Result<image::Encoded> SlotWriter::read_header(const SlotRequest& request) const
 }
 
 Result<image::Draw> SlotWriter::draw(const SlotRequest& request, const image::Encoded& image,
-                                     image::Objects* objects) const {
+                                     image::Annotations* objects) const {
   if (targets_ != nullptr) {
     ASSIGN_OR_RETURN(*objects, targets_->shown_objects(request.sample, image));
   }
@@ -55,7 +55,7 @@ uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {
   if (images_ == Images::kWhole) {
     return bytes + images * source->size.width * source->size.height * 3;
   }
-  image::Objects objects;
+  image::Annotations objects;
   const auto drawn = draw(request, *source, &objects);
   if (!drawn) return bytes;
   if (images_ == Images::kOwnSize) bytes += images * preparer_->sample_bytes(drawn->size);
@@ -167,11 +167,11 @@ void SlotWriter::write_tensors(std::span<SlotRequest> requests, bool on_gpu) {
 }
 
 // What is wrong with the file or the objects is told where the sample is made of them.
-image::Objects SlotWriter::objects_to_draw_by(const SlotRequest& request) const {
+image::Annotations SlotWriter::objects_to_draw_by(const SlotRequest& request) const {
   if (!transform_.oriented) return targets_->objects(request.sample);
   const auto source = image::read_header(request.own.empty() ? request.file : request.own, true);
   if (!source) return {};
-  return targets_->shown_objects(request.sample, *source).value_or(image::Objects{});
+  return targets_->shown_objects(request.sample, *source).value_or(image::Annotations{});
 }
 
 void SlotWriter::write_whole(std::span<SlotRequest> requests) {

@@ -78,9 +78,9 @@ class SlotWriter {
                    const image::Draw& drawn, const io::ReadOptions& read);
   Status clear_image(uint8_t* image);
   Result<image::Encoded> read_header(const SlotRequest& request) const;
-  image::Objects objects_to_draw_by(const SlotRequest& request) const;
+  image::Annotations objects_to_draw_by(const SlotRequest& request) const;
   Result<image::Draw> draw(const SlotRequest& request, const image::Encoded& image,
-                           image::Objects* objects) const;
+                           image::Annotations* objects) const;
 
   const Images images_;
   const bool files_;
@@ -91,7 +91,7 @@ class SlotWriter {
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;
-  std::vector<image::Objects> objects_;  // of each entry of prepares_
+  std::vector<image::Annotations> objects_;  // of each entry of prepares_
   image::MaskMaker masks_;
   base::ByteVector map_;
   image::ImageDecoder decoder_;

@@ -104,7 +104,7 @@ class Order::Cutter {
  private:
   void repeat(const Group& source, std::span<const uint32_t> permutation, uint64_t at,
               Group* group) {
-    const Place place = out_.place(source, permutation, at);
+    const GroupSample place = out_.place(source, permutation, at);
     out_.stretches_.push_back({.chunk = out_.stretches(source)[place.stretch].chunk,
                                .first_sample = place.sample,
                                .last_sample = place.sample,
@@ -295,8 +295,8 @@ std::vector<uint32_t> Order::permutation(const Group& group) const {
   return out;
 }
 
-Order::Place Order::place(const Group& group, std::span<const uint32_t> permutation,
-                          uint64_t at) const {
+Order::GroupSample Order::place(const Group& group, std::span<const uint32_t> permutation,
+                                uint64_t at) const {
   const uint64_t ordinal = permutation.empty() ? at : permutation[at];
   const auto all = stretches(group);
   const auto after = std::ranges::upper_bound(all, ordinal, {}, &Stretch::before);

@@ -58,7 +58,7 @@ struct Group {
 class Order {
  public:
   // A sample of a group: the stretch that holds it, and its number in the dataset.
-  struct Place {
+  struct GroupSample {
     size_t stretch = 0;  // in stretches(group)
     uint64_t sample = 0;
   };
@@ -88,7 +88,7 @@ class Order {
   // How the group's samples are shuffled; empty when they are not. Costs a shuffle: keep it.
   std::vector<uint32_t> permutation(const Group& group) const;
   // The `at`-th sample of the group in its shuffled order.
-  Place place(const Group& group, std::span<const uint32_t> permutation, uint64_t at) const;
+  GroupSample place(const Group& group, std::span<const uint32_t> permutation, uint64_t at) const;
   // The sample at a position below size() + repeats. Shuffles the whole group at each call.
   uint64_t sample_at(uint64_t position) const;
   // The number below 2^48 that the augmentation of `sample` is drawn for, which stands at

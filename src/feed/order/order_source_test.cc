@@ -36,7 +36,7 @@ class OrderSourceTest : public FeedTest {
         ASSERT_EQ(stretch.before, in_stretches);
         uint64_t end_of_last = 0;
         for (uint32_t i = 0; i < stretch.count; ++i) {
-          const Order::Place place = order.place(group, {}, in_stretches + i);
+          const Order::GroupSample place = order.place(group, {}, in_stretches + i);
           ASSERT_EQ(place.stretch, number);
           ASSERT_EQ(place.sample, order.sample_at(index + in_stretches + i));
           const store::Location location = dataset_->location(place.sample);

@@ -55,7 +55,7 @@ std::deque<PieceRead> reads_of_slice(const LoadId& id, const Slice& slice) {
 std::vector<io::Range> ranges_of_parts(const LoadedGroup& group, const PieceRead& read) {
   std::vector<io::Range> ranges;
   const auto& parts = group.slice->parts;
-  auto part = std::ranges::lower_bound(parts, read.stretch, {}, &RunPart::run);
+  auto part = std::ranges::lower_bound(parts, read.stretch, {}, &RunPiece::run);
   for (; part != parts.end() && part->run < read.stretch + read.stretches; ++part) {
     const StretchBytes& run = group.stretches[part->run];
     ranges.push_back(

@@ -32,7 +32,7 @@ FileRange soon_of(const FileRange& read, const FileRange& needed) {
 }
 
 void add_part(size_t run, uint64_t begin, uint64_t end, io::Again again,
-              std::vector<RunPart>* parts) {
+              std::vector<RunPiece>* parts) {
   if (begin >= end) return;
   const bool goes_on = !parts->empty() && parts->back().run == run && parts->back().again == again;
   if (goes_on) {
@@ -44,10 +44,10 @@ void add_part(size_t run, uint64_t begin, uint64_t end, io::Again again,
 
 }  // namespace
 
-std::vector<RunPart> cut_runs(std::span<const ChunkRun> runs,
-                              std::vector<WantedBytes> needed_next) {
+std::vector<RunPiece> cut_runs(std::span<const ChunkRun> runs,
+                               std::vector<WantedBytes> needed_next) {
   const std::vector<ChunkRun> needed = join_runs(needed_next, kKeptBlockBytes);
-  std::vector<RunPart> parts;
+  std::vector<RunPiece> parts;
   bool are_all_needed = true;
   auto next = needed.begin();
   for (size_t run = 0; run < runs.size(); ++run) {

@@ -11,7 +11,7 @@
 namespace forebay::feed {
 
 // Part of a run of a slice.
-struct RunPart {
+struct RunPiece {
   size_t run = 0;
   FileRange range;
   io::Again again = io::Again::kSoon;
@@ -23,6 +23,7 @@ inline constexpr uint64_t kKeptBlockBytes = 4096;
 // Cuts the runs of a slice, which ascend and do not overlap, where the bytes that the next epoch
 // needs of the same samples begin and end. Blocks of which it
 // needs only a part are kLater. Empty where it needs all bytes.
-std::vector<RunPart> cut_runs(std::span<const ChunkRun> runs, std::vector<WantedBytes> needed_next);
+std::vector<RunPiece> cut_runs(std::span<const ChunkRun> runs,
+                               std::vector<WantedBytes> needed_next);
 
 }  // namespace forebay::feed

@@ -219,7 +219,7 @@ TEST_F(NeededNextTest, WhatIsNeededLaterIsNotReadInTheNextEpoch) {
     uint64_t soon_and_needed = 0;
     uint64_t later_and_needed = 0;
     for (const Slice& slice : slices(set(true, ranges_max), wanted, 4)) {
-      for (const RunPart& part : slice.parts) {
+      for (const RunPiece& part : slice.parts) {
         const bool is_soon = part.again == Again::kSoon;
         (is_soon ? soon : later) += part.range.length;
         const std::vector<bool>& bytes = needed[slice.runs[part.run].chunk];

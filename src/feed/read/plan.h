@@ -9,8 +9,8 @@
 #include "base/mutex.h"
 #include "feed/batch/options.h"
 #include "feed/order/order.h"
+#include "feed/order/step_schedule.h"
 #include "feed/order/steps.h"
-#include "feed/order/walk.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {

@@ -25,12 +25,13 @@ Status no_memory(uint64_t bytes) {
 
 }  // namespace
 
-ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner, Walk& walk,
-                           const Slicer& slicer, std::shared_ptr<const EpochPlan> first,
-                           const Options& options, ReadingCrews& crews, Trace& trace)
+ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner,
+                           StepSchedule& schedule, const Slicer& slicer,
+                           std::shared_ptr<const EpochPlan> first, const Options& options,
+                           ReadingCrews& crews, Trace& trace)
     : dataset_(dataset),
       planner_(planner),
-      walk_(walk),
+      schedule_(schedule),
       slicer_(slicer),
       options_(options),
       is_remote_(planner.is_remote()),
@@ -40,7 +41,7 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
               .reads = is_remote_ ? kRemoteReads : ReadAheadLimits{}.reads,
               .urgent_end = is_remote_ ? options.first_batch_end : 0}),
       to_slice_(std::numeric_limits<size_t>::max()),  // ReadAhead limits how many wait
-      fill_ahead_(dataset, slicer, options.caching, crews.fillers),
+      cache_prefetch_(dataset, slicer, options.caching, crews.fillers),
       queue_(crews.readers, {}, [this](const io::DoneRead& done) { finish_read(done); }) {
   {
     MutexLock lock(mutex_);
@@ -67,9 +68,9 @@ void ReadingStage::stop() {
     ready_.notify_all();
     may_plan_.notify_all();
   }
-  walk_.stop();
+  schedule_.stop();
   to_slice_.close();
-  fill_ahead_.stop();
+  cache_prefetch_.stop();
   stop_.request_stop();
   queue_.cancel();
 }
@@ -164,7 +165,7 @@ void ReadingStage::start_what_fits() {
 
 // What comes later in the epoch that is used at the moment may be fetched ahead.
 void ReadingStage::note_ahead() {
-  if (runs_.size() == 1) fill_ahead_.note(newest_->plan, ahead_.next(), loading_.empty());
+  if (runs_.size() == 1) cache_prefetch_.note(newest_->plan, ahead_.next(), loading_.empty());
 }
 
 void ReadingStage::begin_load(const LoadId& id) {
@@ -355,8 +356,8 @@ void ReadingStage::publish(EpochData& epoch, const LoadId& id) {
 }
 
 bool ReadingStage::may_plan() const {
-  return ahead_.wants_plan() && walk_.goes_on(newest_->plan->run) && runs_.size() < kRunsAhead &&
-         plan_status_.ok();
+  return ahead_.wants_plan() && schedule_.goes_on(newest_->plan->run) &&
+         runs_.size() < kRunsAhead && plan_status_.ok();
 }
 
 void ReadingStage::plan_runs() {
@@ -369,7 +370,7 @@ void ReadingStage::plan_runs() {
     }
     const StepRun before = newest_->plan->run;
     mutex_.unlock();
-    const auto next = walk_.next(before);
+    const auto next = schedule_.next(before);
     auto run = next ? plan_run(*next) : fail(Code::kCancelled, "feed: stopped");
     mutex_.lock();
     if (run) {

@@ -16,7 +16,7 @@
 #include "base/queue.h"
 #include "feed/batch/stats.h"
 #include "feed/batch/trace.h"
-#include "feed/read/fill_ahead.h"
+#include "feed/read/cache_prefetch.h"
 #include "feed/read/loaded.h"
 #include "feed/read/read_ahead.h"
 #include "feed/read/spare_buffers.h"
@@ -42,7 +42,7 @@ class ReadingStage {
   };
 
   // Begins to read what the plan `first` needs; `walk` says what comes after it.
-  ReadingStage(const store::Dataset& dataset, const Planner& planner, Walk& walk,
+  ReadingStage(const store::Dataset& dataset, const Planner& planner, StepSchedule& schedule,
                const Slicer& slicer, std::shared_ptr<const EpochPlan> first, const Options& options,
                ReadingCrews& crews, Trace& trace);
   // Waits for the pieces that are being read at the moment, each of a few milliseconds.
@@ -97,7 +97,7 @@ class ReadingStage {
 
   const store::Dataset& dataset_;
   const Planner& planner_;
-  Walk& walk_;
+  StepSchedule& schedule_;
   const Slicer& slicer_;
   const Options options_;
   const bool is_remote_;  // whether any chunk comes over a network
@@ -131,7 +131,7 @@ class ReadingStage {
   std::atomic<int64_t> reading_ns_ = 0;
   std::atomic<int64_t> starved_ns_ = 0;
 
-  FillAhead fill_ahead_;
+  CachePrefetch cache_prefetch_;
 
   io::ReadQueue queue_;  // ends first, because its threads use all of the above
 };

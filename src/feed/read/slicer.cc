@@ -40,10 +40,10 @@ uint64_t own_bytes(const Slice& slice) {
                    slice.runs.size() * (sizeof(ChunkRun) + sizeof(FileRange) + sizeof(uint8_t*)) +
                    slice.samples.size() * sizeof(SlicedSample);
   for (const SlicedSample& sample : slice.samples) {
-    bytes += sample.places.size() * sizeof(SlicedSample::Place) +
+    bytes += sample.places.size() * sizeof(SlicedSample::RunRange) +
              sample.segments.size() * sizeof(jpeg::SegmentRange);
   }
-  return bytes + slice.parts.size() * sizeof(RunPart);
+  return bytes + slice.parts.size() * sizeof(RunPiece);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
   const Group& of = plan.order->groups()[load.group];
   Slice out;
   out.samples.resize(load.uses);
-  std::vector<Order::Place> places;
+  std::vector<Order::GroupSample> places;
   std::vector<uint32_t> chunks;
   for (uint64_t use = 0; use < load.uses; ++use) {
     const uint64_t at = load.first + use * load.stride;
@@ -132,7 +132,7 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
   if (!wanted_next.empty()) out.parts = cut_runs(out.runs, std::move(wanted_next));
   out.reads = reads_of(out.runs, cost);
   for (SlicedSample& sample : out.samples) {
-    for (SlicedSample::Place& place : sample.places) place.run = wanted[place.run].run;
+    for (SlicedSample::RunRange& place : sample.places) place.run = wanted[place.run].run;
     if (sample.map_run) sample.map_run = wanted[*sample.map_run].run;
   }
   out.own_bytes = own_bytes(out);
@@ -218,7 +218,7 @@ std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const I
                                               uint64_t sample, const base::Random& random,
                                               const ReadCost& cost, base::Rect* region) const {
   const image::Size size{image.width, image.height};
-  image::Objects objects;
+  image::Annotations objects;
   if (options_.targets != nullptr) objects = options_.targets->objects(sample);
   const auto drawn = image::draw(options_.transform, size, random, {}, &objects);
   if (!drawn) return std::nullopt;  // whoever prepares the sample says why

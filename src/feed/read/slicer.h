@@ -15,13 +15,13 @@ namespace forebay::feed {
 
 // A sample of a slice, and where its bytes are among the slice's runs.
 struct SlicedSample {
-  struct Place {
+  struct RunRange {
     size_t run = 0;   // in Slice::runs
     FileRange range;  // in the chunk's file
   };
 
   uint64_t sample = 0;                 // in the dataset
-  std::vector<Place> places;           // empty: the sample is read on its own
+  std::vector<RunRange> places;        // empty: the sample is read on its own
   std::optional<size_t> map_run = {};  // the run that has the sample's map of labels, if one has
   // Where only a region is read: the image, and its region; the places are those of RegionPieces.
   const IndexedImage* image = nullptr;
@@ -44,7 +44,7 @@ struct Slice {
   std::vector<SliceRead> reads;
   // The runs, cut where the bytes that the next epoch needs begin and end; empty where nobody wants
   // to know that, or all are needed.
-  std::vector<RunPart> parts;
+  std::vector<RunPiece> parts;
   uint64_t sample_bytes = 0;  // bytes of the samples' whole files
   // Memory that all this and the runs' StretchBytes take, beside the bytes that are read.
   uint64_t own_bytes = 0;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "image/augment/annotations.h"
 #include "image/augment/geometry.h"
-#include "image/augment/objects.h"
 
 namespace forebay::image {
 namespace {

@@ -15,7 +15,7 @@ inline bool happens(double probability, base::Random& random) {
 // Draws the actions of each kind of step.
 class Drawer {
  public:
-  Drawer(Size size, base::Random& random, Objects* objects)
+  Drawer(Size size, base::Random& random, Annotations* objects)
       : size_(size), random_(random), objects_(objects) {}
 
   void draw_all(std::span<const Step> steps) {
@@ -67,7 +67,7 @@ class Drawer {
 
   Size size_;  // of the picture after the actions
   base::Random& random_;
-  Objects* const objects_;  // as they are after the actions; or null
+  Annotations* const objects_;  // as they are after the actions; or null
   std::vector<Action> actions_;
   Status status_ = {};
 };

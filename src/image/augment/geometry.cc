@@ -20,13 +20,13 @@ double cos_of(double x) {
   return 1 + sum;
 }
 
-struct Span {
+struct Interval {
   uint32_t begin;
   uint32_t count;
 };
 
 // The pixels of a side that lie around places from `least` to `most`.
-Span around(double least, double most, uint32_t side) {
+Interval around(double least, double most, uint32_t side) {
   // Beyond what PyTorch's places, in float32, may be off.
   const double margin = 0.02 + 1e-6 * side;
   const auto pixel = [&](double place) {
@@ -36,23 +36,23 @@ Span around(double least, double most, uint32_t side) {
   return {begin, pixel(most + margin + 1) - begin + 1};
 }
 
-// `place_of` gives what the middle of a pixel of the result shows, in pixels.
+// `coordinates_of` gives what the middle of a pixel of the result shows, in pixels.
 template <class PlaceOf>
-Rect around_corners(Size picture, const Rect& result, const PlaceOf& place_of) {
+Rect around_corners(Size picture, const Rect& result, const PlaceOf& coordinates_of) {
   const std::array<double, 2> columns{double{1} * result.x, result.x + result.width - 1.0};
   const std::array<double, 2> lines{double{1} * result.y, result.y + result.height - 1.0};
   std::array<double, 4> x{};
   std::array<double, 4> y{};
   for (size_t i = 0; i < 4; ++i) {
-    const auto place = place_of(columns[i % 2], lines[i / 2]);
+    const auto place = coordinates_of(columns[i % 2], lines[i / 2]);
     if (!std::isfinite(place[0]) || !std::isfinite(place[1])) return whole(picture);
     x[i] = place[0];
     y[i] = place[1];
   }
   const auto [left, right] = std::ranges::minmax(x);
   const auto [top, bottom] = std::ranges::minmax(y);
-  const Span across = around(left, right, picture.width);
-  const Span down = around(top, bottom, picture.height);
+  const Interval across = around(left, right, picture.width);
+  const Interval down = around(top, bottom, picture.height);
   return {across.begin, down.begin, across.count, down.count};
 }
 

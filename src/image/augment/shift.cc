@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "image/augment/place-inl.h"
+#include "image/augment/coordinates-inl.h"
 #include "image/augment/shift.h"
 #include "image/augment/turn.h"
 
@@ -36,17 +36,17 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr PlaceTag df;
-constexpr hn::RebindToSigned<PlaceTag> d32;
-constexpr hn::Rebind<uint8_t, PlaceTag> d8;
-using V = PlaceVec;
+constexpr CoordinateTag df;
+constexpr hn::RebindToSigned<CoordinateTag> d32;
+constexpr hn::Rebind<uint8_t, CoordinateTag> d8;
+using V = CoordinateVec;
 
 // How far the places of `count` pixels of a row lie beyond those that are `right` pixels further
 // right, from 0 to 1 but for errors of float32. Writes whole vectors.
 void find_shares(const WarpRow& row, uint32_t first, uint32_t count, int64_t right, float* to) {
   for (size_t i = 0; i < count; i += hn::Lanes(df)) {
     const V whole = hn::Iota(df, static_cast<float>(static_cast<int64_t>(first + i) + right));
-    hn::StoreU(hn::Sub(place_of(row, first + i).x, whole), df, to + i);
+    hn::StoreU(hn::Sub(coordinates_of(row, first + i).x, whole), df, to + i);
   }
 }
 

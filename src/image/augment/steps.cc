@@ -237,7 +237,7 @@ void add_rotation(double degrees, const Centre& centre, Size size, const WarpOpt
 }
 
 Result<std::vector<Action>> draw_actions(std::span<const Step> steps, Size size,
-                                         base::Random& random, Objects* objects) {
+                                         base::Random& random, Annotations* objects) {
   Drawer drawer(size, random, objects);
   drawer.draw_all(steps);
   return drawer.actions();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/random.h"
-#include "image/augment/objects.h"
+#include "image/augment/annotations.h"
 
 namespace forebay::image {
 
@@ -212,7 +212,7 @@ struct RandomOrder {
 // Draws what is done to a picture of this size, and moves its objects, if there are any. Errors:
 // kInvalid and kTooBig when a picture does not fit a step.
 Result<std::vector<Action>> draw_actions(std::span<const Step> steps, Size size,
-                                         base::Random& random, Objects* objects = nullptr);
+                                         base::Random& random, Annotations* objects = nullptr);
 
 // Appends a rotation by this angle, counter-clockwise; by whole quarters where that is the same.
 void add_rotation(double degrees, const Centre& centre, Size size, const WarpOptions& options,

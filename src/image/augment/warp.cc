@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "image/augment/place-inl.h"
+#include "image/augment/coordinates-inl.h"
 #include "image/augment/warp.h"
 
 namespace forebay::image {
@@ -30,7 +30,7 @@ struct WarpSource {
 
 // A row that is being made: `width` pixels from column `first` on. Each part has room for whole
 // vectors.
-struct WarpRoom {
+struct WarpBuffers {
   uint32_t first;
   uint32_t width;
   uint32_t* numbers;                 // of the upper left pixel of the four around each place
@@ -48,10 +48,10 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr PlaceTag df;
-constexpr hn::RebindToSigned<PlaceTag> d32;
-constexpr hn::RebindToUnsigned<PlaceTag> du32;
-using V = PlaceVec;
+constexpr CoordinateTag df;
+constexpr hn::RebindToSigned<CoordinateTag> d32;
+constexpr hn::RebindToUnsigned<CoordinateTag> du32;
+using V = CoordinateVec;
 
 HWY_INLINE V set(float value) { return hn::Set(df, value); }
 
@@ -61,7 +61,7 @@ HWY_INLINE V bordered(V place, uint32_t begin, uint32_t side) {
   return hn::Min(hn::IfThenElse(hn::Ge(place, least), place, least),
                  set(static_cast<float>(begin + side)));
 }
-HWY_INLINE Place bordered(const WarpSource& from, const Place& place) {
+HWY_INLINE Coordinates bordered(const WarpSource& from, const Coordinates& place) {
   return {bordered(place.x, from.part.x, from.part.width),
           bordered(place.y, from.part.y, from.part.height)};
 }
@@ -75,18 +75,18 @@ HWY_INLINE auto number_of(const WarpSource& from, V x, V y) {
   return hn::Add(hn::Mul(line, hn::Set(d32, static_cast<int32_t>(from.stride))), column);
 }
 
-void show_nearest(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+void show_nearest(const WarpRow& row, const WarpSource& from, const WarpBuffers& room) {
   for (size_t i = 0; i < room.width; i += hn::Lanes(df)) {
-    const Place place = place_of(row, room.first + i);
+    const Coordinates place = coordinates_of(row, room.first + i);
     const auto [x, y] = bordered(from, {hn::Round(place.x), hn::Round(place.y)});
     const auto pixels = hn::GatherIndex(du32, from.pixels, number_of(from, x, y));
     hn::StoreU(pixels, du32, room.pixels + i);
   }
 }
 
-void find_neighbours(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+void find_neighbours(const WarpRow& row, const WarpSource& from, const WarpBuffers& room) {
   for (size_t i = 0; i < room.width; i += hn::Lanes(df)) {
-    const auto [x, y] = bordered(from, place_of(row, room.first + i));
+    const auto [x, y] = bordered(from, coordinates_of(row, room.first + i));
     const V left = hn::Floor(x);
     const V top = hn::Floor(y);
     hn::StoreU(hn::BitCast(du32, number_of(from, left, top)), du32, room.numbers + i);
@@ -111,7 +111,7 @@ HWY_INLINE VP pixel_at(const uint32_t* pixel) {
 }
 
 template <bool kFilled>
-void interpolate(const WarpSource& from, const WarpRoom& room) {
+void interpolate(const WarpSource& from, const WarpBuffers& room) {
   alignas(16) const float fill_levels[4] = {from.fill[0], from.fill[1], from.fill[2], 0};
   const VP fill = hn::Load(dp, fill_levels);
   const std::array<size_t, 4> steps{0, 1, from.stride, from.stride + 1};
@@ -131,7 +131,7 @@ void interpolate(const WarpSource& from, const WarpRoom& room) {
   }
 }
 
-void show(const WarpRow& row, const WarpSource& from, const WarpRoom& room) {
+void show(const WarpRow& row, const WarpSource& from, const WarpBuffers& room) {
   if (from.nearest) {
     show_nearest(row, from, room);
   } else {
@@ -218,12 +218,12 @@ void Warper::warp_rows(const Picture& from, const WarpRow& map, const WarpOption
   source.pixels = pixels_.data();
   numbers_.resize(2 * to->stride());
   weights_.resize(4 * to->stride());
-  WarpRoom room{.first = made.x,
-                .width = made.width,
-                .numbers = numbers_.data(),
-                .weights = {},
-                .pixels = numbers_.data() + to->stride(),
-                .channels = {}};
+  WarpBuffers room{.first = made.x,
+                   .width = made.width,
+                   .numbers = numbers_.data(),
+                   .weights = {},
+                   .pixels = numbers_.data() + to->stride(),
+                   .channels = {}};
   for (size_t n = 0; n < 4; ++n) room.weights[n] = weights_.data() + n * to->stride();
   for (uint32_t y = 0; y < made.height; ++y) {
     room.channels = {to->row(0, y), to->row(1, y), to->row(2, y)};

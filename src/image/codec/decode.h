@@ -69,7 +69,7 @@ class ImageDecoder {
   std::vector<jpeg::RegionRequest> jpegs_;
   std::vector<size_t> numbers_;  // the request of each entry of jpegs_
   base::PixelRows other_;        // the pixels of an image of another format
-  ShownRows shown_;
+  OrientedRows shown_;
 };
 
 }  // namespace forebay::image

@@ -30,14 +30,14 @@ base::Rect stored_region(const base::Rect& shown, uint32_t width, uint32_t heigh
   return out;
 }
 
-void ShownRows::reset(uint32_t width, uint32_t height) {
+void OrientedRows::reset(uint32_t width, uint32_t height) {
   width_ = width;
   height_ = height;
   stride_ = padded(width);
   bytes_.resize(3 * stride_ * height + base::kPlanarPadding);
 }
 
-void ShownRows::turn(base::Rows& stored, const Orientation& orientation) {
+void OrientedRows::turn(base::Rows& stored, const Orientation& orientation) {
   if (orientation.transposed) {
     transpose(stored, orientation);
   } else {
@@ -45,7 +45,7 @@ void ShownRows::turn(base::Rows& stored, const Orientation& orientation) {
   }
 }
 
-void ShownRows::mirror(base::Rows& stored, const Orientation& orientation) {
+void OrientedRows::mirror(base::Rows& stored, const Orientation& orientation) {
   reset(stored.width(), stored.height());
   for (uint32_t y = 0; y < height_; ++y) {
     const base::PlanarRow from = stored.row(y);
@@ -56,7 +56,7 @@ void ShownRows::mirror(base::Rows& stored, const Orientation& orientation) {
   }
 }
 
-void ShownRows::transpose(base::Rows& stored, const Orientation& orientation) {
+void OrientedRows::transpose(base::Rows& stored, const Orientation& orientation) {
   const uint32_t width = stored.width();
   const uint32_t height = stored.height();
   reset(height, width);
@@ -80,7 +80,7 @@ void ShownRows::transpose(base::Rows& stored, const Orientation& orientation) {
 }
 
 // Writes the rows of band_ to the columns from `left` on.
-void ShownRows::transpose_band(uint32_t rows, uint32_t left, bool across) {
+void OrientedRows::transpose_band(uint32_t rows, uint32_t left, bool across) {
   const size_t stride = padded(height_);
   const auto store = [&](const Block& block, size_t channel, uint32_t x, uint32_t to) {
     const uint32_t count = std::min<uint32_t>(kBlockSide, height_ - x);

@@ -18,7 +18,7 @@ base::Rect stored_region(const base::Rect& shown, uint32_t width, uint32_t heigh
                          const Orientation& orientation);
 
 // The rows of an image as it is shown. Keeps its memory between images.
-class ShownRows final : public base::Rows {
+class OrientedRows final : public base::Rows {
  public:
   // Makes all rows at once.
   void turn(base::Rows& stored, const Orientation& orientation);

@@ -27,7 +27,7 @@ uint32_t load_be32(const uint8_t* from) {
 }
 
 // What libpng's callbacks see. It has no destructor, because longjmp may leave its scope.
-struct Source {
+struct PngInput {
   Bytes file;
   size_t position = 0;
   bool is_animated = false;
@@ -35,7 +35,7 @@ struct Source {
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp text) {
-  auto* const source = static_cast<Source*>(png_get_error_ptr(png));
+  auto* const source = static_cast<PngInput*>(png_get_error_ptr(png));
   const size_t length = std::min(std::strlen(text), source->message.size() - 1);
   std::memcpy(source->message.data(), text, length);
   source->message[length] = 0;
@@ -52,7 +52,7 @@ void on_warning(png_structp png, png_const_charp text) {
 }
 
 void on_read(png_structp png, png_bytep to, size_t length) {
-  auto* const source = static_cast<Source*>(png_get_io_ptr(png));
+  auto* const source = static_cast<PngInput*>(png_get_io_ptr(png));
   if (length > source->file.size() - source->position) png_error(png, "file is cut short");
   std::memcpy(to, source->file.data() + source->position, length);
   source->position += length;
@@ -111,12 +111,12 @@ class Reader {
     return {};
   }
 
-  Source source;
+  PngInput source;
   png_structp png = nullptr;
   png_infop info = nullptr;
 };
 
-void begin(png_structp png, Source* source) {
+void begin(png_structp png, PngInput* source) {
   png_set_user_limits(png, base::kImageSideMax, base::kImageSideMax);
   png_set_chunk_malloc_max(png, base::kImageBytesMax);
   png_set_read_fn(png, source, on_read);
@@ -125,7 +125,7 @@ void begin(png_structp png, Source* source) {
 enum class Wanted : uint8_t { kRgb, kLabels };
 
 // Everything that may call longjmp. Nothing here has a destructor. Returns false on an error.
-bool read_rows(png_structp png, png_infop info, Wanted wanted, Source* source, Pixels* out) {
+bool read_rows(png_structp png, png_infop info, Wanted wanted, PngInput* source, Pixels* out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   begin(png, source);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
@@ -171,14 +171,14 @@ Status decode(Bytes file, Wanted wanted, Pixels* out) {
 // Notes the chunk with which an animation begins. Such chunks are never kept.
 int on_unknown(png_structp png, png_unknown_chunkp chunk) {
   if (std::memcmp(chunk->name, "acTL", 5) == 0) {
-    static_cast<Source*>(png_get_user_chunk_ptr(png))->is_animated = true;
+    static_cast<PngInput*>(png_get_user_chunk_ptr(png))->is_animated = true;
   }
   return 1;
 }
 
 // Reads all chunks before the pixels' data. Nothing here has a destructor. Returns false on an
 // error.
-bool read_chunks(png_structp png, png_infop info, Source* source) {
+bool read_chunks(png_structp png, png_infop info, PngInput* source) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   begin(png, source);
   png_set_read_user_chunk_fn(png, source, on_unknown);

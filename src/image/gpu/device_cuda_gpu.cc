@@ -181,7 +181,7 @@ class CudaQueue final : public Queue {
 
  private:
   Status begin(const KernelArguments& arguments) {
-    const Job& job = arguments.job;
+    const RoundArrays& job = arguments.job;
     const size_t bad_bytes = job.region_count * sizeof(uint32_t);
     FOREBAY_CHECK(bad_bytes_ + bad_bytes <= bad_.size());
     RETURN_IF_ERROR(check(

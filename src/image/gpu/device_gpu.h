@@ -38,8 +38,8 @@ class Queue {
   virtual base::Status run(const KernelArguments& arguments) = 0;
   // Whether wait() would return at once.
   virtual bool is_done() = 0;
-  // Waits until all runs are done. `bad` receives Job::bad of each run since the last call, one
-  // after the other.
+  // Waits until all runs are done. `bad` receives RoundArrays::bad of each run since the last call,
+  // one after the other.
   virtual base::Status wait(uint32_t* bad) = 0;
   // These act on the GPU's memory and wait for the result: zeros, and copies from and to host
   // memory.

@@ -30,7 +30,7 @@ class HostQueue final : public Queue {
   Status order_before(void*) override { return {}; }
 
   Status run(const KernelArguments& arguments) override {
-    const Job& job = arguments.job;
+    const RoundArrays& job = arguments.job;
     std::fill_n(reinterpret_cast<uint8_t*>(job.coefficients), arguments.coefficients_bytes,
                 uint8_t{0});
     for (uint32_t item = 0; item < job.segment_count; ++item) {

@@ -15,16 +15,17 @@ struct Axis {
   uint32_t taps;
   int32_t precision;
   uint32_t last;     // the last source pixel; taps after it have no weight
-  uint64_t starts;   // the outputs' starts, in Job::numbers
-  uint64_t weights;  // the outputs' weights, in Job::weights
+  uint64_t starts;   // the outputs' starts, in RoundArrays::numbers
+  uint64_t weights;  // the outputs' weights, in RoundArrays::weights
 };
 
 struct Sample {
   uint32_t width;
   uint32_t height;
   uint64_t out;  // the address of the sample
-  // The erased part [left, right) x [top, bottom) of the sample. Its numbers are Job::erased or,
-  // when `patched`, those from `patch` on in Job::patches, laid out like a sample.
+  // The erased part [left, right) x [top, bottom) of the sample. Its numbers are
+  // RoundArrays::erased or, when `patched`, those from `patch` on in RoundArrays::patches, laid out
+  // like a sample.
   uint32_t erased_left;
   uint32_t erased_right;
   uint32_t erased_top;
@@ -32,22 +33,22 @@ struct Sample {
   bool patched;
   uint64_t patch;
   bool zero;  // the sample is all zeros, and other fields are not used
-  // Where the bytes of a sample that the host made begin in Job::made. Such a sample has no region,
-  // and the fields below are not used.
+  // Where the bytes of a sample that the host made begin in RoundArrays::made. Such a sample has no
+  // region, and the fields below are not used.
   uint64_t made;
   Axis across;
   Axis down;
   // Where the rows after the first pass begin: three planes of region.height rows.
   uint64_t between;
-  // Where in Job::numbers the list begins that says which output of the resize each column, or row,
-  // shows; -1 for the border.
+  // Where in RoundArrays::numbers the list begins that says which output of the resize each column,
+  // or row, shows; -1 for the border.
   uint64_t columns;
   uint64_t rows;
   uint8_t border[3];  // the colour of the border
 };
 
 // What the kernels read and write. All pointers point to GPU memory.
-struct Job {
+struct RoundArrays {
   uint32_t count;         // samples
   uint32_t region_count;  // the first region_count samples have a region each
   uint32_t segment_count;
@@ -75,7 +76,7 @@ struct Job {
 
 // The arguments of one run of all kernels: the job and its extent.
 struct KernelArguments {
-  Job job;
+  RoundArrays job;
   uint64_t sent_begin;  // where the job begins in the memory that is sent
   uint64_t sent_bytes;
   uint64_t coefficients_bytes;
@@ -89,7 +90,7 @@ struct KernelArguments {
 // An item is a segment. The kernel runs once for all regions. `ring` is memory of the thread for
 // jpeg::gpu::RingReader, with its words `stride` apart.
 struct DecodeSegments {
-  Job job;
+  RoundArrays job;
   FOREBAY_GPU void operator()(uint32_t item, uint32_t* ring, uint32_t stride) const {
     const jpeg::gpu::SegmentTask& segment = job.segments[item];
     const jpeg::gpu::Region& region = job.regions[segment.region];
@@ -105,7 +106,7 @@ struct DecodeSegments {
 
 // An item is a block.
 struct TransformBlocks {
-  Job job;
+  RoundArrays job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const jpeg::gpu::Region& region = job.regions[number];
     if (item >= region.needed_blocks()) return;
@@ -115,7 +116,7 @@ struct TransformBlocks {
 
 // An item is jpeg::gpu::kTogether neighbouring pixels of a row.
 struct MakePixels {
-  Job job;
+  RoundArrays job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const jpeg::gpu::Region& region = job.regions[number];
     const uint32_t quads = region.pixel_stride() / jpeg::gpu::kTogether;
@@ -130,7 +131,7 @@ struct Weights {
   uint32_t start;
   uint32_t taps;  // those that are inside of the source
 
-  FOREBAY_GPU Weights(const Axis& axis, const Job& job, uint32_t output)
+  FOREBAY_GPU Weights(const Axis& axis, const RoundArrays& job, uint32_t output)
       : values(job.weights + axis.weights + uint64_t{output} * axis.taps),
         start(static_cast<uint32_t>(job.numbers[axis.starts + output])),
         taps(axis.last + 1 - start < axis.taps ? axis.last + 1 - start : axis.taps) {}
@@ -144,7 +145,7 @@ FOREBAY_GPU inline uint8_t limited(int32_t sum, const Axis& axis) {
 // An item is an output of the first pass: a kept column in kRows neighbouring rows of the region.
 struct ResizeAcross {
   static constexpr uint32_t kRows = 4;
-  Job job;
+  RoundArrays job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const jpeg::gpu::Region& region = job.regions[number];
     const Sample& sample = job.samples[number];
@@ -182,7 +183,7 @@ struct ResizeAcross {
 // An item is a pixel of the sample: second pass, border, erasing and normalising. Writes zeros when
 // the region was bad.
 struct WriteSamples {
-  Job job;
+  RoundArrays job;
   FOREBAY_GPU void operator()(uint32_t number, uint32_t item) const {
     const Sample& sample = job.samples[number];
     if (item >= sample.width * sample.height) return;

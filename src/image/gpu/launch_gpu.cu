@@ -37,7 +37,7 @@ cudaError_t find_kernels() {
 }
 
 cudaError_t launch_kernels(const KernelArguments& arguments, cudaStream_t stream) {
-  const Job& job = arguments.job;
+  const RoundArrays& job = arguments.job;
   if (job.segment_count > 0) {
     const uint32_t blocks = (job.segment_count + kDecodeThreads - 1) / kDecodeThreads;
     run_decoding<<<blocks, kDecodeThreads, 0, stream>>>(DecodeSegments{job});

@@ -27,12 +27,12 @@ uint32_t shown_at(int64_t at, uint32_t side, BorderKind kind) {
   return static_cast<uint32_t>(at);
 }
 
-struct Span {
+struct Interval {
   uint32_t begin;
   uint32_t count;
 };
 
-Span shown_along(int64_t begin, uint32_t count, uint32_t side, BorderKind kind) {
+Interval shown_along(int64_t begin, uint32_t count, uint32_t side, BorderKind kind) {
   const int64_t end = begin + count;
   auto [first, last] = std::minmax({shown_at(begin, side, kind), shown_at(end - 1, side, kind)});
   // The shown pixels change in steps of one and turn around only at the sides.
@@ -44,8 +44,8 @@ Span shown_along(int64_t begin, uint32_t count, uint32_t side, BorderKind kind) 
 }  // namespace
 
 Rect part_shown(Size image, const Viewport& viewport, BorderKind border) {
-  const Span across = shown_along(viewport.x, viewport.size.width, image.width, border);
-  const Span down = shown_along(viewport.y, viewport.size.height, image.height, border);
+  const Interval across = shown_along(viewport.x, viewport.size.width, image.width, border);
+  const Interval down = shown_along(viewport.y, viewport.size.height, image.height, border);
   return {across.begin, down.begin, across.count, down.count};
 }
 

@@ -7,13 +7,13 @@
 namespace forebay::image {
 namespace {
 
-struct Span {
+struct Interval {
   uint32_t begin;
   uint32_t count;
 };
 
 // Where a viewport that begins at `begin` shows any of `side` pixels.
-Span shown_along(int64_t begin, uint32_t count, uint32_t side) {
+Interval shown_along(int64_t begin, uint32_t count, uint32_t side) {
   const auto within = [&](int64_t at) {
     return static_cast<uint32_t>(std::clamp(at - begin, int64_t{0}, int64_t{count}));
   };
@@ -21,7 +21,8 @@ Span shown_along(int64_t begin, uint32_t count, uint32_t side) {
 }
 
 // Which of the kept outputs of an axis may depend on the shown pixels.
-Span touched_along(const Span& shown, uint32_t side, uint32_t resized, const Span& kept) {
+Interval touched_along(const Interval& shown, uint32_t side, uint32_t resized,
+                       const Interval& kept) {
   const double scale = static_cast<double>(side) / resized;
   // No filter reaches further than two pixels of the smaller grid; one more is for rounding.
   const double reach = 3 * std::max(scale, 1.0);
@@ -42,8 +43,8 @@ std::optional<Framed> framed(const Cut& cut) {
     return std::nullopt;
   }
   const auto& [image, viewport, border] = *cut.outside;
-  const Span across = shown_along(viewport.x, viewport.size.width, image.width);
-  const Span down = shown_along(viewport.y, viewport.size.height, image.height);
+  const Interval across = shown_along(viewport.x, viewport.size.width, image.width);
+  const Interval down = shown_along(viewport.y, viewport.size.height, image.height);
   return Framed{
       .size = viewport.size,
       .shown = {across.begin, down.begin, across.count, down.count},
@@ -82,10 +83,10 @@ std::optional<Rect> part_with_picture(const Framed& frame, const Cut& resize) {
   const Rect& shown = frame.shown;
   if (shown.width == 0 || shown.height == 0) return std::nullopt;
   const Rect& kept = resize.kept;
-  const Span across = touched_along({shown.x, shown.width}, frame.size.width, resize.resized.width,
-                                    {kept.x, kept.width});
-  const Span down = touched_along({shown.y, shown.height}, frame.size.height, resize.resized.height,
-                                  {kept.y, kept.height});
+  const Interval across = touched_along({shown.x, shown.width}, frame.size.width,
+                                        resize.resized.width, {kept.x, kept.width});
+  const Interval down = touched_along({shown.y, shown.height}, frame.size.height,
+                                      resize.resized.height, {kept.y, kept.height});
   if (across.count == 0 || down.count == 0) return std::nullopt;
   return Rect{across.begin, down.begin, across.count, down.count};
 }

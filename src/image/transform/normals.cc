@@ -46,7 +46,7 @@ HWY_INLINE Product multiply(VU a, VU b) {
 }
 
 // base::philox() for a block in each lane, of which the first words of the counters differ.
-HWY_INLINE std::array<VU, 4> random_bits(VU first_words, const base::Random::Place& place) {
+HWY_INLINE std::array<VU, 4> random_bits(VU first_words, const base::Random::BlockInput& place) {
   std::array<VU, 4> words{first_words, hn::Set(du, place.counter[1]), hn::Set(du, place.counter[2]),
                           hn::Set(du, place.counter[3])};
   std::array<uint32_t, 2> key = place.key;
@@ -121,7 +121,7 @@ HWY_INLINE Circle normals_of(VU radius_bits, VU angle_bits) {
 }
 
 // Writes four numbers for each of `count` / 4 blocks.
-void fill_normals(const base::Random::Place& place, size_t count, float* to) {
+void fill_normals(const base::Random::BlockInput& place, size_t count, float* to) {
   for (size_t i = 0; i < count; i += 4 * hn::Lanes(du)) {
     const auto first = static_cast<uint32_t>(place.counter[0] + i / 4);
     const auto bits = random_bits(hn::Iota(du, first), place);

@@ -18,7 +18,7 @@ class Normals {
  private:
   void refill();
 
-  base::Random::Place place_;
+  base::Random::BlockInput place_;
   std::array<float, 256> numbers_;
   size_t at_ = numbers_.size();
 };

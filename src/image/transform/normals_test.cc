@@ -25,7 +25,7 @@ std::vector<float> drawn(Random random, size_t count) {
 
 TEST(Normals, FollowTheFormula) {
   Random random(7, Purpose::kTest, 1, 2);
-  Random::Place place = random.next_block();
+  Random::BlockInput place = random.next_block();
   const std::vector<float> numbers = drawn(random, 40'000);
   for (size_t i = 0; i < numbers.size(); i += 2) {
     const auto block = base::philox(place.counter, place.key);

@@ -139,7 +139,7 @@ HWY_INLINE void write_lanes_of_row(const PlanarRow& row, size_t width, const Con
 }
 
 template <Order kOrder, class Out, class Convert>
-HWY_INLINE void write_in_order(const PlanarRow& row, const TensorWriter::RowPlace& place,
+HWY_INLINE void write_in_order(const PlanarRow& row, const TensorWriter::RowTarget& place,
                                const Convert& convert, const std::array<Out*, 3>& out) {
   const size_t width = place.size.width;
   place.flip ? write_lanes_of_row<true, kOrder>(row, width, convert, out)
@@ -147,7 +147,7 @@ HWY_INLINE void write_in_order(const PlanarRow& row, const TensorWriter::RowPlac
 }
 
 template <class Out, class Convert>
-HWY_INLINE void write_as(const PlanarRow& row, const TensorWriter::RowPlace& place,
+HWY_INLINE void write_as(const PlanarRow& row, const TensorWriter::RowTarget& place,
                          const Convert& convert, uint8_t* sample) {
   const std::array<Out*, 3> out = place.in<Out>(sample);
   if (!place.planar) {
@@ -159,18 +159,18 @@ HWY_INLINE void write_as(const PlanarRow& row, const TensorWriter::RowPlace& pla
   }
 }
 
-void write_uint8(const PlanarRow& row, const TensorWriter::RowPlace& place, uint8_t* sample) {
+void write_uint8(const PlanarRow& row, const TensorWriter::RowTarget& place, uint8_t* sample) {
   write_as<uint8_t>(row, place, ToUint8{}, sample);
 }
-void write_float32(const PlanarRow& row, const TensorWriter::RowPlace& place,
+void write_float32(const PlanarRow& row, const TensorWriter::RowTarget& place,
                    const TensorWriter::Formulas& formulas, uint8_t* sample) {
   write_as<float>(row, place, ToFloat32{formulas}, sample);
 }
-void write_bfloat16(const PlanarRow& row, const TensorWriter::RowPlace& place,
+void write_bfloat16(const PlanarRow& row, const TensorWriter::RowTarget& place,
                     const TensorWriter::Formulas& formulas, uint8_t* sample) {
   write_as<uint16_t>(row, place, ToBfloat16{formulas}, sample);
 }
-void write_float16(const PlanarRow& row, const TensorWriter::RowPlace& place,
+void write_float16(const PlanarRow& row, const TensorWriter::RowTarget& place,
                    const TensorWriter::Formulas& formulas, uint8_t* sample) {
   write_as<uint16_t>(row, place, ToFloat16{formulas}, sample);
 }
@@ -211,7 +211,7 @@ TensorWriter::Formula make_formula(double mean, double std) {
 
 // Writes a row by tables, for when the formulas are not exact.
 template <class Out>
-void write_by_table(const PlanarRow& row, const TensorWriter::RowPlace& place,
+void write_by_table(const PlanarRow& row, const TensorWriter::RowTarget& place,
                     const std::array<std::array<Out, 256>, 3>& tables, uint8_t* sample) {
   const std::array<Out*, 3> out = place.in<Out>(sample);
   const size_t width = place.size.width;
@@ -273,7 +273,7 @@ size_t TensorWriter::sample_bytes(Size size) const {
 
 void TensorWriter::write_row(const PlanarRow& row, uint32_t y, Size size, bool flip,
                              uint8_t* out) const {
-  const RowPlace place{y, size, options_.layout == Layout::kNchw, flip};
+  const RowTarget place{y, size, options_.layout == Layout::kNchw, flip};
   switch (options_.dtype) {
     case DType::kUint8:
       return HWY_DYNAMIC_DISPATCH(write_uint8)(row, place, out);
@@ -303,7 +303,7 @@ void TensorWriter::write_part(const Rect& part, Size size, uint8_t* out, const M
   const bool planar = options_.layout == Layout::kNchw;
   const size_t step = planar ? 1 : 3;
   for (uint32_t y = part.y; y < part.y + part.height; ++y) {
-    const auto row = RowPlace{y, size, planar, false}.in<Out>(out);
+    const auto row = RowTarget{y, size, planar, false}.in<Out>(out);
     for (size_t c = 0; c < row.size(); ++c) {
       Out* to = row[c] + part.x * step;
       for (uint32_t x = 0; x < part.width; ++x, to += step) *to = make(c);

@@ -61,7 +61,7 @@ class TensorWriter {
   };
   using Formulas = std::array<Formula, 3>;
   // Where a row of a sample is written.
-  struct RowPlace {
+  struct RowTarget {
     uint32_t y;
     Size size;
     bool planar;

@@ -34,13 +34,13 @@ int64_t Budget::take_ahead(int64_t now_ns) {
 }
 
 // Requests that were sent before the last reduction bring no news.
-void Places::refused(int64_t sent_ns, int64_t now_ns) {
+void RequestLimit::refused(int64_t sent_ns, int64_t now_ns) {
   if (sent_ns < reduced_ns_) return;
   reduced_ns_ = now_ns;
   limit_ = std::max(std::min<double>(kLeastPlaces, most_), limit_ / 2);
 }
 
 // One place more for each round of answers.
-void Places::answered() { limit_ = std::min<double>(most_, limit_ + 1 / limit_); }
+void RequestLimit::answered() { limit_ = std::min<double>(most_, limit_ + 1 / limit_); }
 
 }  // namespace forebay::io::http

@@ -34,9 +34,9 @@ class Budget {
 
 // How many requests may run at once: fewer after a server said that there are too many, and then
 // slowly more again (additive increase, multiplicative decrease). One thread at a time.
-class Places {
+class RequestLimit {
  public:
-  explicit Places(uint32_t most) : most_(most), limit_(most) {}
+  explicit RequestLimit(uint32_t most) : most_(most), limit_(most) {}
 
   uint32_t limit() const { return static_cast<uint32_t>(limit_); }
   bool is_reduced() const { return limit() < most_; }

@@ -31,7 +31,7 @@ TEST(BudgetTest, TokensAreTakenAheadOfTheirTime) {
 }
 
 TEST(PlacesTest, ARefusalHalvesThemAndAnswersBringThemBack) {
-  Places places(64);
+  RequestLimit places(64);
   EXPECT_FALSE(places.is_reduced());
   places.refused(1, 10);
   EXPECT_EQ(places.limit(), 32u);
@@ -52,7 +52,7 @@ TEST(PlacesTest, ARefusalHalvesThemAndAnswersBringThemBack) {
 }
 
 TEST(PlacesTest, OneStaysOne) {
-  Places places(1);
+  RequestLimit places(1);
   places.refused(1, 2);
   EXPECT_EQ(places.limit(), 1u);
 }

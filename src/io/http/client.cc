@@ -37,7 +37,7 @@ constexpr long kUnavailable = 503;  // S3 calls it "Slow Down"
 class Client::Driver {
  public:
   explicit Driver(const ClientOptions& options)
-      : options_(options), multi_(curl_multi_init()), places_(options.requests_max) {
+      : options_(options), multi_(curl_multi_init()), request_limit_(options.requests_max) {
     if (multi_ == nullptr) throw std::bad_alloc();
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.requests_max));
   }
@@ -71,13 +71,13 @@ class Client::Driver {
   void look_for_slow(int64_t now_ns);
   void finish_done();
   void note_answer(CURL* handle, const Transfer& transfer);
-  bool has_place() const { return running_.size() < places_.limit(); }
+  bool may_send() const { return running_.size() < request_limit_.limit(); }
   int64_t next_event_ns(int64_t now_ns) const;
 
   const ClientOptions options_;
   CURLM* const multi_;
   Link link_;
-  Places places_;
+  RequestLimit request_limit_;
   Turns waiting_;
   Transfers running_;
   int64_t next_deadline_ns_ = 0;  // no request has an earlier one
@@ -154,7 +154,7 @@ bool Client::Driver::take_new() {
 }
 
 void Client::Driver::begin_waiting(int64_t now_ns) {
-  while (std::unique_ptr<Transfer> transfer = waiting_.pop(now_ns, has_place())) {
+  while (std::unique_ptr<Transfer> transfer = waiting_.pop(now_ns, may_send())) {
     if (std::optional<Status> why = transfer->given_up(now_ns)) {
       transfer->fail(std::move(*why));
     } else {
@@ -211,7 +211,7 @@ void Client::Driver::give_up(int64_t now_ns, bool ended) {
 
 void Client::Driver::look_for_slow(int64_t now_ns) {
   for (const auto& transfer : running_) {
-    if (transfer->is_slow(now_ns) && !places_.is_reduced()) transfer->request().on_slow();
+    if (transfer->is_slow(now_ns) && !request_limit_.is_reduced()) transfer->request().on_slow();
   }
 }
 
@@ -237,9 +237,9 @@ void Client::Driver::note_answer(CURL* handle, const Transfer& transfer) {
   long code = 0;
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);
   if (code == kTooManyRequests || code == kUnavailable) {
-    places_.refused(transfer.sent_ns(), monotonic_ns());
+    request_limit_.refused(transfer.sent_ns(), monotonic_ns());
   } else if (code >= 200 && code < 300) {
-    places_.answered();
+    request_limit_.answered();
   }
   long version = 0;
   curl_easy_getinfo(handle, CURLINFO_HTTP_VERSION, &version);
@@ -249,7 +249,7 @@ void Client::Driver::note_answer(CURL* handle, const Transfer& transfer) {
 // How long the thread may wait for the network; 0: not at all.
 int64_t Client::Driver::next_event_ns(int64_t now_ns) const {
   if (look_again_) return 0;
-  int64_t next = std::min({now_ns + kIdleNs, next_deadline_ns_, waiting_.next_ns(has_place())});
+  int64_t next = std::min({now_ns + kIdleNs, next_deadline_ns_, waiting_.next_ns(may_send())});
   for (const auto& transfer : running_) next = std::min(next, transfer->next_look_ns());
   return std::max<int64_t>(0, next - now_ns);
 }

@@ -17,8 +17,8 @@ using base::MutexLock;
 class RangeRead::Attempt final : public Sink {
  public:
   // The part and the client outlive the attempt's request.
-  Attempt(const Part& part, Client& client, std::vector<Range> ranges, const Identity& known,
-          Basis basis, Why why)
+  Attempt(const PartialRequest& part, Client& client, std::vector<Range> ranges,
+          const Identity& known, Basis basis, Why why)
       : part_(part),
         client_(client),
         ranges_(std::move(ranges), known),
@@ -59,7 +59,7 @@ class RangeRead::Attempt final : public Sink {
   Why why() const { return why_; }
 
  private:
-  const Part& part_;
+  const PartialRequest& part_;
   Client& client_;
   RangeAnswer ranges_;
   const Basis basis_;
@@ -101,7 +101,7 @@ void RangeRead::add(std::vector<Range> ranges) {
   for (size_t at = 0; at < ranges.size();) {
     const size_t count = std::min(most, ranges.size() - at);
     const auto first = ranges.begin() + static_cast<int64_t>(at);
-    const auto part = std::make_shared<Part>();
+    const auto part = std::make_shared<PartialRequest>();
     part->rest.assign(first, first + static_cast<int64_t>(count));
     part->tries.begin_ns = monotonic_ns();
     at += count;
@@ -123,7 +123,7 @@ Result<Request> RangeRead::request(const std::vector<Range>& ranges) const {
   return request;
 }
 
-void RangeRead::send(const std::shared_ptr<Part>& part, int64_t wait_ns) {
+void RangeRead::send(const std::shared_ptr<PartialRequest>& part, int64_t wait_ns) {
   if (failed_) return finish({});
   auto request = this->request(part->rest);
   if (!request) return finish(request.error());
@@ -135,7 +135,7 @@ void RangeRead::send(const std::shared_ptr<Part>& part, int64_t wait_ns) {
 }
 
 // Sends a request that is slow a second time, if the budget allows it.
-void RangeRead::hedge(const std::shared_ptr<Part>& part) {
+void RangeRead::hedge(const std::shared_ptr<PartialRequest>& part) {
   if (failed_ || part->in_flight.size() != 1) return;
   std::vector<Range> rest = part->in_flight.front()->ranges().rest();
   if (rest.empty() || !service_.may_hedge()) return;  // perhaps only the answer's end is missing
@@ -149,8 +149,8 @@ void RangeRead::hedge(const std::shared_ptr<Part>& part) {
   start(part, std::move(rest), std::move(*request), Why::kHedge);
 }
 
-void RangeRead::start(const std::shared_ptr<Part>& part, std::vector<Range> ranges, Request request,
-                      Why why) {
+void RangeRead::start(const std::shared_ptr<PartialRequest>& part, std::vector<Range> ranges,
+                      Request request, Why why) {
   Client& client = service_.client();
   const auto attempt =
       std::make_shared<Attempt>(*part, client, std::move(ranges), known_, basis_of(request), why);
@@ -162,8 +162,8 @@ void RangeRead::start(const std::shared_ptr<Part>& part, std::vector<Range> rang
   });
 }
 
-void RangeRead::take(const std::shared_ptr<Part>& part, const std::shared_ptr<Attempt>& attempt,
-                     const Outcome& outcome) {
+void RangeRead::take(const std::shared_ptr<PartialRequest>& part,
+                     const std::shared_ptr<Attempt>& attempt, const Outcome& outcome) {
   service_.count(outcome, attempt->why());
   std::erase(part->in_flight, attempt);
   if (attempt->is_cut()) return finish({});
@@ -175,7 +175,7 @@ void RangeRead::take(const std::shared_ptr<Part>& part, const std::shared_ptr<At
   take_last(part, *attempt, outcome);
 }
 
-void RangeRead::take_last(const std::shared_ptr<Part>& part, const Attempt& attempt,
+void RangeRead::take_last(const std::shared_ptr<PartialRequest>& part, const Attempt& attempt,
                           const Outcome& outcome) {
   const size_t ranges_before = part->rest.size();
   const uint64_t before = bytes_of(part->rest);

@@ -32,7 +32,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
  private:
   class Attempt;
   // Ranges that are asked for in one request, and again until all have come.
-  struct Part {
+  struct PartialRequest {
     std::vector<Range> rest;
     Tries tries;
     bool timed_out = false;  // the last try did
@@ -42,13 +42,14 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   };
 
   void add(std::vector<Range> ranges) EXCLUDES(mutex_);
-  void send(const std::shared_ptr<Part>& part, int64_t wait_ns);
-  void hedge(const std::shared_ptr<Part>& part);
-  void start(const std::shared_ptr<Part>& part, std::vector<Range> ranges, Request request,
-             Why why);
-  void take(const std::shared_ptr<Part>& part, const std::shared_ptr<Attempt>& attempt,
+  void send(const std::shared_ptr<PartialRequest>& part, int64_t wait_ns);
+  void hedge(const std::shared_ptr<PartialRequest>& part);
+  void start(const std::shared_ptr<PartialRequest>& part, std::vector<Range> ranges,
+             Request request, Why why);
+  void take(const std::shared_ptr<PartialRequest>& part, const std::shared_ptr<Attempt>& attempt,
             const Outcome& outcome);
-  void take_last(const std::shared_ptr<Part>& part, const Attempt& attempt, const Outcome& outcome);
+  void take_last(const std::shared_ptr<PartialRequest>& part, const Attempt& attempt,
+                 const Outcome& outcome);
   Result<Request> request(const std::vector<Range>& ranges) const;
   void finish(const Status& status) EXCLUDES(mutex_);
 

@@ -52,15 +52,15 @@ void Turns::wake(int64_t now_ns) {
   }
 }
 
-std::unique_ptr<Transfer> Turns::pop(int64_t now_ns, bool has_place) {
+std::unique_ptr<Transfer> Turns::pop(int64_t now_ns, bool may_send) {
   wake(now_ns);
   Queue* queue = nullptr;
   if (!hedges_.empty()) {
     queue = &hedges_;
-  } else if (has_place && !questions_.empty()) {
+  } else if (may_send && !questions_.empty()) {
     queue = &questions_;
   }
-  if (queue == nullptr) return has_place && !order_.empty() ? pop_of_read() : nullptr;
+  if (queue == nullptr) return may_send && !order_.empty() ? pop_of_read() : nullptr;
   std::unique_ptr<Transfer> transfer = std::move(queue->front());
   queue->pop_front();
   return transfer;
@@ -97,9 +97,9 @@ std::vector<std::unique_ptr<Transfer>> Turns::take_if(
   return taken;
 }
 
-int64_t Turns::next_ns(bool has_place) const {
-  if (!hedges_.empty() || (has_place && (!questions_.empty() || !order_.empty()))) return 0;
-  if (later_.empty() || !has_place) return std::numeric_limits<int64_t>::max();
+int64_t Turns::next_ns(bool may_send) const {
+  if (!hedges_.empty() || (may_send && (!questions_.empty() || !order_.empty()))) return 0;
+  if (later_.empty() || !may_send) return std::numeric_limits<int64_t>::max();
   return later_.begin()->first;
 }
 

@@ -18,12 +18,12 @@ class Turns {
   void push(std::unique_ptr<Transfer> transfer);
   // Takes the request that is to be sent now; null where there is none. Without a place among the
   // running ones only a hedge is sent, which takes over the place of the request that it repeats.
-  std::unique_ptr<Transfer> pop(int64_t now_ns, bool has_place);
+  std::unique_ptr<Transfer> pop(int64_t now_ns, bool may_send);
   // Takes out all requests that are over.
   std::vector<std::unique_ptr<Transfer>> take_if(
       const std::function<bool(const Transfer&)>& is_over);
   // When pop() can next give something: 0 for at once, INT64_MAX for never.
-  int64_t next_ns(bool has_place) const;
+  int64_t next_ns(bool may_send) const;
   bool empty() const;
 
  private:

@@ -20,8 +20,8 @@ class TurnsTest : public ::testing::Test {
         Request{.url = url, .begin_ns = begin_ns, .reader = reader, .is_hedge = is_hedge}, sink_,
         [](const Outcome&) {}));
   }
-  std::string pop(int64_t now_ns = 1, bool has_place = true) {
-    const auto transfer = turns_.pop(now_ns, has_place);
+  std::string pop(int64_t now_ns = 1, bool may_send = true) {
+    const auto transfer = turns_.pop(now_ns, may_send);
     return transfer == nullptr ? "" : transfer->request().url;
   }
 

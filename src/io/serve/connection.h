@@ -13,7 +13,7 @@
 
 #include "io/children.h"
 #include "io/machine.h"
-#include "io/serve/ahead_answer.h"
+#include "io/serve/prefetch_answer.h"
 #include "io/serve/needed_again.h"
 #include "io/serve/server_loop.h"
 
@@ -261,7 +261,7 @@ void Connection<Stream>::take_file(int64_t deadline_ns) {
   }
   // These questions are answered at once, because of an unknown file nothing is held.
   const bool may_wait =
-      header(kHeldHeader).empty() && header(kAheadHeader).empty() && header(kWrongHeader).empty();
+      header(kHeldHeader).empty() && header(kPrefetchHeader).empty() && header(kWrongHeader).empty();
   if (!may_wait || loop_.has_ended() || monotonic_ns() >= deadline_ns) {
     loop_.count_refused();
     return say("404 Not Found", "no such file");
@@ -288,8 +288,8 @@ void Connection<Stream>::take_ranges() {
     return say("404 Not Found", "it is not held any more");
   }
   whom_ = header(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
-  if (!header(kAheadHeader).empty()) {
-    return say(fmt::format("{} Ahead", code_of(loop_.files().fetch_ahead(path_, wanted_))), {});
+  if (!header(kPrefetchHeader).empty()) {
+    return say(fmt::format("{} Ahead", code_of(loop_.files().prefetch(path_, wanted_))), {});
   }
   if (header(kDoubtHeader).empty()) {
     auto held = loop_.files().find(path_, cuts_);

@@ -80,7 +80,7 @@ RangeServer::Loop::~Loop() {
     keep_in_children(acceptor_.native_handle());
     acceptor_.close(ignored);
     sweeper_.cancel();
-    for (Room& room : rooms_) room.waiting.clear();
+    for (MemoryBudget& room : budgets_) room.waiting.clear();
     pause_.cancel();
     for (const auto& weak : connections_) {
       if (const auto connection = weak.lock()) connection->close();
@@ -163,7 +163,7 @@ void RangeServer::Loop::take_room(For whom, uint64_t bytes, std::function<void()
 }
 
 void RangeServer::Loop::give_room(For whom, uint64_t bytes) {
-  Room& to = room(whom);
+  MemoryBudget& to = room(whom);
   to.bytes += bytes;
   while (!to.waiting.empty() && to.waiting.front().first <= to.bytes) {
     to.bytes -= to.waiting.front().first;

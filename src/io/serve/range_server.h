@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "io/origin.h"
-#include "io/serve/fetch_ahead.h"
 #include "io/serve/held_range.h"
 #include "io/serve/job_certificate.h"
+#include "io/serve/prefetch.h"
 #include "io/serve/ranges_wanted.h"
 
 namespace forebay::io::serve {
@@ -52,8 +52,8 @@ class ServedFiles {
                     std::function<void(Status)> done) const = 0;
   // Begins to fetch these ranges, which ascend, do not overlap and lie inside of the file, before
   // somebody reads them. Waits for nothing.
-  virtual Ahead fetch_ahead(const std::string&, const std::vector<WantedRange>&) const {
-    return Ahead::kFull;
+  virtual PrefetchOutcome prefetch(const std::string&, const std::vector<WantedRange>&) const {
+    return PrefetchOutcome::kFull;
   }
   // Whether these ranges are to be held here for another member.
   virtual bool may_hold(const std::string& /*path*/,

@@ -49,7 +49,7 @@ inline constexpr std::string_view kWrongHeader = "Forebay-Wrong";
 inline constexpr std::string_view kHoldHeader = "Forebay-Hold";
 // The header of a request for ranges that the server shall fetch before somebody reads them. The
 // answer has no bytes of them, and comes before they have; its code says what will
-// become of them (ahead_answer.h).
-inline constexpr std::string_view kAheadHeader = "Forebay-Ahead";
+// become of them (prefetch_answer.h).
+inline constexpr std::string_view kPrefetchHeader = "Forebay-Ahead";
 
 }  // namespace forebay::io::serve

@@ -81,7 +81,7 @@ class RangeServer::Loop {
   enum class For : uint8_t { kAnyone, kFullMember };
   // Takes room for an answer where there is some now.
   bool take_room_now(For whom, uint64_t bytes) {
-    Room& from = room(whom);
+    MemoryBudget& from = room(whom);
     if (!from.waiting.empty() || bytes > from.bytes) return false;
     from.bytes -= bytes;
     return true;
@@ -114,12 +114,13 @@ class RangeServer::Loop {
   std::list<std::weak_ptr<OpenConnection>> connections_;
   const size_t connections_max_;
   static constexpr uint64_t kHoldBytes = 64u << 20;
-  struct Room {
+  struct MemoryBudget {
     uint64_t bytes = 0;
     std::deque<std::pair<uint64_t, std::function<void()>>> waiting = {};
   };
-  Room& room(For whom) { return rooms_[static_cast<size_t>(whom)]; }
-  std::array<Room, 2> rooms_{Room{base::kServedBytesMax}, Room{kHoldBytes}};
+  MemoryBudget& room(For whom) { return budgets_[static_cast<size_t>(whom)]; }
+  std::array<MemoryBudget, 2> budgets_{MemoryBudget{base::kServedBytesMax},
+                                       MemoryBudget{kHoldBytes}};
   uint64_t reads_ = 0;  // in flight
   const int64_t begin_ns_;
   int64_t wait_ns_ = 0;

@@ -89,8 +89,9 @@ EntropyKernel best_entropy_kernel() {
   return EntropyKernel::kPortable;
 }
 
-void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
-                   [[maybe_unused]] int16_t* coefficients, StreamSource& source) {
+void decode_slices(const KernelSelection& choice, const NextStreams& ahead,
+                   const LookupArena& arena, [[maybe_unused]] int16_t* coefficients,
+                   StreamSource& source) {
   FOREBAY_CHECK(ahead.walked.empty() || (ahead.tables != nullptr && ahead.walked[0] == 0));
   const EntropyKernel kernel = choice.for_streams(ahead.count);
 #ifdef FOREBAY_X86_KERNELS

@@ -125,9 +125,9 @@ static_assert(streams_at_once(EntropyKernel::kAvx512) <= kStreamSlots &&
 
 // Decides which kernel decodes: always the same one, or the fastest for the number of streams,
 // because idle lanes cost as much as busy ones.
-class KernelChoice {
+class KernelSelection {
  public:
-  explicit KernelChoice(std::optional<EntropyKernel> always)
+  explicit KernelSelection(std::optional<EntropyKernel> always)
       : many_(always.value_or(best_entropy_kernel())),
         few_(always.value_or(std::min(many_, EntropyKernel::kAvx2))),
         two_(always.value_or(EntropyKernel::kPortable)) {}
@@ -144,7 +144,7 @@ class KernelChoice {
 };
 
 // Facts about the streams that make decoding faster when they are known in advance.
-struct StreamsAhead {
+struct NextStreams {
   size_t count = 0;  // streams at the same time, approximately
   // Tables with the same slots as those of all streams; null when streams differ.
   const StreamTables* tables = nullptr;
@@ -158,15 +158,15 @@ struct StreamsAhead {
 // multiples of 64 coefficients; it has fewer than 2^31 of them, and the first kSlicePadding belong
 // to no slice. While this runs, the data of every stream must stay readable, and no slice may be
 // given to another stream.
-void decode_slices(const KernelChoice& choice, const StreamsAhead& ahead, const LookupArena& arena,
-                   int16_t* coefficients, StreamSource& source);
+void decode_slices(const KernelSelection& choice, const NextStreams& ahead,
+                   const LookupArena& arena, int16_t* coefficients, StreamSource& source);
 
 // The kernels, between which decode_slices() chooses.
-void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source);
-void decode_slices_avx2(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
+void decode_slices_portable(const NextStreams& ahead, const Entry* arena, StreamSource& source);
+void decode_slices_avx2(const NextStreams& ahead, const Entry* arena, int16_t* coefficients,
                         StreamSource& source);
 // `slots` are StreamTables::slots of all streams, or null when streams differ. `walked` is
-// StreamsAhead::walked with `mcu_blocks` entries. Takes bare pointers, because entropy_avx512.cc
+// NextStreams::walked with `mcu_blocks` entries. Takes bare pointers, because entropy_avx512.cc
 // may not use inline functions.
 void decode_slices_avx512(const uint8_t* slots, const uint8_t* walked, size_t mcu_blocks,
                           const Entry* arena, int16_t* coefficients, StreamSource& source);

@@ -223,7 +223,7 @@ template <Mode kMode>
   g->slot = select(g->slot, next.slot, load(changed));
 }
 
-Constants make_constants(const StreamsAhead& ahead) {
+Constants make_constants(const NextStreams& ahead) {
   std::array<uint8_t, 32> reverse;
   for (size_t i = 0; i < reverse.size(); ++i) {
     reverse[i] = static_cast<uint8_t>((i & 8) + 7 - (i & 7));
@@ -289,7 +289,7 @@ void decode(const Constants& c, const Entry* arena, const Ends& ends) {
 }
 
 template <size_t kGroups>
-void decode_in_groups(const StreamsAhead& ahead, const Entry* arena, const Ends& ends) {
+void decode_in_groups(const NextStreams& ahead, const Entry* arena, const Ends& ends) {
   const Constants constants = make_constants(ahead);
   if (ahead.tables == nullptr) {
     decode<kMixed, kGroups>(constants, arena, ends);
@@ -302,7 +302,7 @@ void decode_in_groups(const StreamsAhead& ahead, const Entry* arena, const Ends&
 
 }  // namespace
 
-void decode_slices_avx2(const StreamsAhead& ahead, const Entry* arena, int16_t* coefficients,
+void decode_slices_avx2(const NextStreams& ahead, const Entry* arena, int16_t* coefficients,
                         StreamSource& source) {
   static_assert(2 * kLanes == streams_at_once(EntropyKernel::kAvx2));
   const Ends ends{coefficients, &source};

@@ -37,9 +37,9 @@ FOREBAY_GPU inline int32_t extend(uint32_t next, uint32_t size) {
 }
 
 // The block that a thread decodes, among those of its segment.
-class BlockPlace {
+class BlockPosition {
  public:
-  FOREBAY_GPU BlockPlace(const SegmentTask& segment, const Region& region, int16_t* coefficients)
+  FOREBAY_GPU BlockPosition(const SegmentTask& segment, const Region& region, int16_t* coefficients)
       : across_(region.across),
         left_(region.left),
         right_(region.right),
@@ -121,7 +121,7 @@ FOREBAY_GPU inline bool decode_segment(const SegmentTask& segment, const Region&
   constexpr uint32_t kLargestAcSize = 10;
   static_assert(16 + kLargestDcSize <= RingReader::kDropBits);
   if (segment.first_mcu == segment.end_mcu) return true;
-  BlockPlace place(segment, region, coefficients);
+  BlockPosition place(segment, region, coefficients);
   TableNumbers tables(region);
   uint32_t component = place.component();
   int32_t last_dc[3] = {0, 0, 0};

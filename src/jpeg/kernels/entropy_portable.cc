@@ -42,7 +42,7 @@ struct Lane {
 template <size_t kLanes>
 class Interleaved {
  public:
-  Interleaved(const StreamsAhead& ahead, const Entry* arena, StreamSource& source)
+  Interleaved(const NextStreams& ahead, const Entry* arena, StreamSource& source)
       : walked_(ahead.walked), arena_(arena), source_(source) {}
 
   void run() {
@@ -199,7 +199,7 @@ class Interleaved {
 
 }  // namespace
 
-void decode_slices_portable(const StreamsAhead& ahead, const Entry* arena, StreamSource& source) {
+void decode_slices_portable(const NextStreams& ahead, const Entry* arena, StreamSource& source) {
   constexpr size_t kLanes = streams_at_once(EntropyKernel::kPortable);
   if (ahead.count == 1) {
     Interleaved<1>(ahead, arena, source).run();

@@ -82,7 +82,7 @@ class Slices : private StreamSource {
       decoded_[i].out = coefficients_.data() + kSlicePadding + i * kSliceStride;
     }
     next_ = 0;
-    decode_slices(KernelChoice(kernel), {decoded_.size(), known ? &tables_ : nullptr}, arena_,
+    decode_slices(KernelSelection(kernel), {decoded_.size(), known ? &tables_ : nullptr}, arena_,
                   coefficients_.data(), *this);
     std::vector<Result> results;
     for (const Stream& stream : decoded_) results.push_back(result_of(stream));

@@ -38,17 +38,17 @@ HWY_INLINE void pass_to_four(const V16* pairs, V32* sums) {
 }
 
 // Where the rows of each block, of 32 bits each, go to become rows of all blocks.
-struct RowPlaces {
+struct RowOffsets {
   alignas(64) int32_t at[4 * kBlocks];
 };
-constexpr RowPlaces make_row_places() {
-  RowPlaces out{};
+constexpr RowOffsets make_row_offsets() {
+  RowOffsets out{};
   for (size_t i = 0; i < 4 * kBlocks; ++i) {
     out.at[i] = static_cast<int32_t>(i % kBlocks * 4 + i / kBlocks);
   }
   return out;
 }
-constexpr RowPlaces kRowPlaces = make_row_places();
+constexpr RowOffsets kRowOffsets = make_row_offsets();
 
 // Stores four columns: columns 0 and 1 next to each other, then columns 2 and 3.
 HWY_INLINE void store_four(const V16* columns, const Group& group) {
@@ -58,7 +58,7 @@ HWY_INLINE void store_four(const V16* columns, const Group& group) {
   const V8 samples = pack(columns[0], columns[1]);
   const V8 rows = hn::TableLookupBytes(samples, hn::LoadDup128(d8, kTransposed));
   const V32 all =
-      hn::TableLookupLanes(hn::BitCast(d32, rows), hn::SetTableIndices(d32, kRowPlaces.at));
+      hn::TableLookupLanes(hn::BitCast(d32, rows), hn::SetTableIndices(d32, kRowOffsets.at));
   alignas(64) uint8_t bytes[4 * kRowBytes];
   hn::Store(hn::BitCast(d8, all), d8, bytes);
   uint8_t* to = group.samples;

@@ -39,7 +39,7 @@ struct Workspace {
   }
 };
 
-struct ChosenTables {
+struct SelectedTables {
   std::array<HuffmanTable, kSlots> tables;
   TableCodes codes;
   int set = -1;
@@ -118,8 +118,8 @@ uint32_t restart_interval(const Header& header, const std::optional<uint32_t>& w
   return subsampled ? 4 : 8;
 }
 
-ChosenTables private_tables(const Symbols& symbols, size_t slots) {
-  ChosenTables chosen;
+SelectedTables private_tables(const Symbols& symbols, size_t slots) {
+  SelectedTables chosen;
   for (size_t slot = 0; slot < slots; ++slot) {
     chosen.tables[slot] = optimal_table(symbols.histograms[slot]);
     chosen.codes[slot] = codes_of(chosen.tables[slot]);
@@ -130,8 +130,8 @@ ChosenTables private_tables(const Symbols& symbols, size_t slots) {
 }
 
 // Chooses the best shared table for each slot separately: sets are lists of tables, not bundles.
-ChosenTables shared_tables(const Symbols& symbols, size_t slots) {
-  ChosenTables chosen;
+SelectedTables shared_tables(const Symbols& symbols, size_t slots) {
+  SelectedTables chosen;
   for (size_t slot = 0; slot < slots; ++slot) {
     const Histogram& histogram = symbols.histograms[slot];
     uint64_t best = UINT64_MAX;
@@ -166,13 +166,13 @@ uint64_t other_bits(const Symbols& symbols, size_t slots, size_t header_bytes) {
   return bits;
 }
 
-ChosenTables choose_tables(const Symbols& symbols, size_t slots, const Header& header,
-                           size_t header_bytes, TableChoice choice) {
-  if (choice == TableChoice::kPrivate) return private_tables(symbols, slots);
-  ChosenTables shared = shared_tables(symbols, slots);
+SelectedTables choose_tables(const Symbols& symbols, size_t slots, const Header& header,
+                             size_t header_bytes, TableMode choice) {
+  if (choice == TableMode::kPrivate) return private_tables(symbols, slots);
+  SelectedTables shared = shared_tables(symbols, slots);
   const bool small = header.mcu_count() < kSmallMcus;
-  if (choice == TableChoice::kShared || small) return shared;
-  ChosenTables own = private_tables(symbols, slots);
+  if (choice == TableMode::kShared || small) return shared;
+  SelectedTables own = private_tables(symbols, slots);
   const uint64_t whole = shared.bits + other_bits(symbols, slots, header_bytes);
   const bool worth =
       own.bits < shared.bits && (shared.bits - own.bits) * 100 > whole * kPrivateGainPercent;
@@ -247,7 +247,7 @@ Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOp
   const bool extended = write_quantisation(header, work.coefficients, &out.file);
   write_frame(header, extended, &out.file);
   const size_t slots = slots_of(header);
-  const ChosenTables chosen =
+  const SelectedTables chosen =
       choose_tables(work.symbols, slots, header, out.file.size(), options.tables);
   out.table_set = chosen.set;
   write_huffman({chosen.tables.data(), slots}, &out.file);

@@ -10,7 +10,7 @@
 
 namespace forebay::jpeg {
 
-enum class TableChoice : uint8_t {
+enum class TableMode : uint8_t {
   kCheapest,  // the best shared set, or private tables when these save more than 3 % of an image
               // of 64 MCUs or more
   kShared,    // the best shared set, always
@@ -18,7 +18,7 @@ enum class TableChoice : uint8_t {
 };
 
 struct RewriteOptions {
-  TableChoice tables = TableChoice::kCheapest;
+  TableMode tables = TableMode::kCheapest;
   // MCUs between restart markers; 0 means none. When unset: 8 for 4:4:4 and grey, 4 for subsampled
   // images, none for images with fewer than 64 MCUs.
   std::optional<uint32_t> restart_interval;

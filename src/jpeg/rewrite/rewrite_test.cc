@@ -92,7 +92,7 @@ TEST(Rewrite, KeepsCoefficientsPixelsAndMetadata) {
     const Sample sample = random_sample(random);
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, sample.name()));
     RewriteOptions options;
-    options.tables = static_cast<TableChoice>(random.below(3));
+    options.tables = static_cast<TableMode>(random.below(3));
     if (random.below(3) != 0) options.restart_interval = static_cast<uint32_t>(random.below(7));
     check_file(make_jpeg(sample, seed), options, random, 4);
     if (HasFatalFailure()) return;

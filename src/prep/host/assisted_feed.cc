@@ -271,7 +271,7 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
                 options.world_size);
   }
   EpochShareSetup setup{.dataset = dataset, .options = options};
-  Job job{.dataset = {}, .host = io::random_file_name(), .options = wire_options(options)};
+  PrepJob job{.dataset = {}, .host = io::random_file_name(), .options = wire_options(options)};
   set_dataset(*dataset, &job, &setup.tables);
   auto encoded = encode_job(job);
   if (!encoded) return tl::unexpected(encoded.error().at("prep"));

@@ -35,7 +35,7 @@ EpochShare::EpochShare(EpochShareSetup setup, std::unique_ptr<PrepClient> client
       steps_each_(setup_.policy.steps_each),
       client_(std::move(client)) {
   MutexLock lock(mutex_);
-  for (const ServerPlace& place : setup_.places) {
+  for (const ServerAddress& place : setup_.places) {
     servers_.emplace_back().place = place;
     before_.servers.emplace_back();
   }
@@ -292,7 +292,7 @@ StepPath EpochShare::path_of(StepNumber step, Asked asked) const {
 }
 
 void EpochShare::ask_to_keep(StepNumber step, uint32_t server) {
-  const ServerPlace& place = setup_.places[server];
+  const ServerAddress& place = setup_.places[server];
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
   const Request request = begin_request(step, server, asked);
   client_->tell(place, text_of(request.path), request.unwanted,

@@ -11,7 +11,7 @@
 
 #include "base/crew.h"
 #include "base/mutex.h"
-#include "feed/order/walk.h"
+#include "feed/order/step_schedule.h"
 #include "feed/step_maker.h"
 #include "io/clock.h"
 #include "prep/host/consumer_delay.h"
@@ -35,7 +35,7 @@ struct EpochShareSetup {
   feed::FeedOptions options;       // the host's
   std::string job = {};            // its text
   std::vector<Table> tables = {};  // that it needs
-  std::vector<ServerPlace> places = {};
+  std::vector<ServerAddress> places = {};
   PolicyOptions policy = {};
 };
 
@@ -85,7 +85,7 @@ class EpochShare final : public feed::StepFilter {
  private:
   using Key = std::pair<uint32_t, StepNumber>;  // a server and a step
   struct Server {
-    ServerPlace place;
+    ServerAddress place;
     bool is_up = false;
     bool is_asked = false;  // whether it was sent the job or a list, and has not answered yet
     bool has_job = false;

@@ -106,8 +106,8 @@ class PrepClient::Taker final : public io::http::Sink {
   uint64_t filled_ = 0;
 };
 
-Result<ServerPlace> parse_server(const std::string& url) {
-  ServerPlace out;
+Result<ServerAddress> parse_server(const std::string& url) {
+  ServerAddress out;
   out.name = url;
   std::string_view rest = url;
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -167,7 +167,7 @@ PrepClient::~PrepClient() {
   readers_.wait();
 }
 
-void PrepClient::send_job(const ServerPlace& place, const std::string& text,
+void PrepClient::send_job(const ServerAddress& place, const std::string& text,
                           const std::vector<Table>& tables,
                           std::function<void(Result<uint32_t>)> done) {
   const Small small{.path = std::string(kJobsPath), .body = text, .answer_ns = kShortNs};
@@ -184,7 +184,7 @@ void PrepClient::send_job(const ServerPlace& place, const std::string& text,
       });
 }
 
-void PrepClient::send_list(const ServerPlace& place, const ListPath& path, const Table& list,
+void PrepClient::send_list(const ServerAddress& place, const ListPath& path, const Table& list,
                            std::function<void(Status)> done) {
   std::vector<Table> tables;
   if (list.bytes != nullptr) tables.push_back(list);
@@ -194,7 +194,7 @@ void PrepClient::send_list(const ServerPlace& place, const ListPath& path, const
 }
 
 // Asks, and where the server names a table that is not there, sends it and asks again.
-void PrepClient::ask_with_tables(const ServerPlace& place, const Small& small,
+void PrepClient::ask_with_tables(const ServerAddress& place, const Small& small,
                                  std::vector<Table> tables, Done done) {
   ask_small(place, small, [this, place, small, tables, done = std::move(done)](auto text) {
     const auto missing = std::ranges::find_if(tables, [&](const Table& table) {
@@ -213,7 +213,7 @@ void PrepClient::ask_with_tables(const ServerPlace& place, const Small& small,
 }
 
 // Sends a table from a byte on.
-void PrepClient::send_table(const ServerPlace& place, const Table& table, uint64_t offset,
+void PrepClient::send_table(const ServerAddress& place, const Table& table, uint64_t offset,
                             std::function<void(Status)> done) {
   if (offset == table.bytes->size()) return done({});
   const Bytes rest = Bytes(*table.bytes).subspan(offset);
@@ -280,7 +280,7 @@ Result<PrepClient::Fetched> PrepClient::read_file(const std::string& path, uint6
   return Fetched{.batch = std::move(*batch), .bytes = bytes, .is_file = true};
 }
 
-void PrepClient::fetch_file(const ServerPlace& place, const Expected& expected,
+void PrepClient::fetch_file(const ServerAddress& place, const Expected& expected,
                             const std::string& folder, const Taker& taker,
                             std::shared_ptr<const std::atomic<bool>> unwanted,
                             const std::function<void(Result<Fetched>)>& done) {
@@ -299,7 +299,7 @@ void PrepClient::fetch_file(const ServerPlace& place, const Expected& expected,
     done(fail(Code::kUnavailable, "prep: too much waits for the prep servers' folders"));
 }
 
-void PrepClient::tell(const ServerPlace& place, const std::string& path,
+void PrepClient::tell(const ServerAddress& place, const std::string& path,
                       std::shared_ptr<const std::atomic<bool>> unwanted,
                       std::function<void(Status)> done) {
   ask_small(
@@ -307,14 +307,14 @@ void PrepClient::tell(const ServerPlace& place, const std::string& path,
       [done = std::move(done)](const Result<std::string>& text) { done(base::status_of(text)); });
 }
 
-void PrepClient::tell_over(const ServerPlace& place, const StepPath& step) {
+void PrepClient::tell_over(const ServerAddress& place, const StepPath& step) {
   StepPath over = step;
   over.asked = Asked::kOver;
   ask_small(place, {.path = text_of(over), .answer_ns = kShortNs},
             [](const Result<std::string>&) {});
 }
 
-void PrepClient::ask_small(const ServerPlace& place, const Small& small, Done done) {
+void PrepClient::ask_small(const ServerAddress& place, const Small& small, Done done) {
   const auto taker = std::make_shared<Taker>(base::kServedBodyBytesMax, received_);
   io::serve::RangeRequest request{.host = place.host,
                                   .port = place.port,
@@ -331,7 +331,7 @@ void PrepClient::ask_small(const ServerPlace& place, const Small& small, Done do
                           });
 }
 
-void PrepClient::fetch(const ServerPlace& place, const Expected& expected,
+void PrepClient::fetch(const ServerAddress& place, const Expected& expected,
                        std::shared_ptr<const std::atomic<bool>> unwanted,
                        std::function<void(Result<Fetched>)> done) {
   const auto taker = std::make_shared<Taker>(bytes_most(expected), received_);

@@ -20,7 +20,7 @@
 namespace forebay::prep {
 
 // Where a prep server serves.
-struct ServerPlace {
+struct ServerAddress {
   std::string name;  // as the user gave it
   std::string host;  // an IP address
   uint16_t port = 0;
@@ -29,7 +29,7 @@ struct ServerPlace {
 // Reads "http://HOST:PORT" or "https://HOST:PORT"; a host's name is looked up. Errors: kInvalid for
 // other texts, and for http:// to another machine, because only TLS says who answers; kUnavailable
 // where the name is not known.
-Result<ServerPlace> parse_server(const std::string& url);
+Result<ServerAddress> parse_server(const std::string& url);
 
 // Any thread may call anything.
 class PrepClient {
@@ -44,14 +44,15 @@ class PrepClient {
   // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
   // before this returns: with how many finished steps the server can keep. Errors: those that the
   // server tells; kUnavailable; kCorrupt where the answer is none of a prep server.
-  void send_job(const ServerPlace& place, const std::string& text, const std::vector<Table>& tables,
-                std::function<void(Result<uint32_t>)> done) EXCLUDES(mutex_);
+  void send_job(const ServerAddress& place, const std::string& text,
+                const std::vector<Table>& tables, std::function<void(Result<uint32_t>)> done)
+      EXCLUDES(mutex_);
   // Says which list the next epoch's samples are, and sends it where the server has not got it.
   // Calls `done` once, as above.
-  void send_list(const ServerPlace& place, const ListPath& path, const Table& list,
+  void send_list(const ServerAddress& place, const ListPath& path, const Table& list,
                  std::function<void(Status)> done);
   // Whether batches of this server come as files.
-  bool sees_files(const ServerPlace& place) EXCLUDES(mutex_) {
+  bool sees_files(const ServerAddress& place) EXCLUDES(mutex_) {
     return !folder_of(place.name).empty();
   }
 
@@ -64,17 +65,17 @@ class PrepClient {
   // fetch ends with kCancelled when `unwanted` is set and drop_unwanted() was called. Errors: those
   // that the server tells (kNotFound: it does not have the job); kUnavailable; kIo where its file
   // cannot be read; kCorrupt where the bytes are not the expected batch.
-  void fetch(const ServerPlace& place, const Expected& expected,
+  void fetch(const ServerAddress& place, const Expected& expected,
              std::shared_ptr<const std::atomic<bool>> unwanted,
              std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
   void drop_unwanted();
 
   // Asks for a small answer: stay_path(), or text_of() a step that is to be kept. It ends like
   // fetch(), and may take as long as it likes.
-  void tell(const ServerPlace& place, const std::string& path,
+  void tell(const ServerAddress& place, const std::string& path,
             std::shared_ptr<const std::atomic<bool>> unwanted, std::function<void(Status)> done);
   // Tells that a step is over (Asked::kOver). Nobody learns whether the server has heard it.
-  void tell_over(const ServerPlace& place, const StepPath& step);
+  void tell_over(const ServerAddress& place, const StepPath& step);
 
  private:
   class Taker;
@@ -84,7 +85,7 @@ class PrepClient {
     uint32_t failures = 0;  // to read one, in a row
   };
   PrepClient();
-  io::serve::RangeClient& client_for(const ServerPlace& place) {
+  io::serve::RangeClient& client_for(const ServerAddress& place) {
     return place.is_tls && tls_ != nullptr ? *tls_ : *plain_;
   }
 
@@ -96,16 +97,16 @@ class PrepClient {
     int64_t answer_ns = 0;                                   // how long the answer may take
     std::shared_ptr<const std::atomic<bool>> unwanted = {};  // null: it is wanted
   };
-  void ask_small(const ServerPlace& place, const Small& small, Done done);
-  void ask_with_tables(const ServerPlace& place, const Small& small, std::vector<Table> tables,
+  void ask_small(const ServerAddress& place, const Small& small, Done done);
+  void ask_with_tables(const ServerAddress& place, const Small& small, std::vector<Table> tables,
                        Done done);
-  void send_table(const ServerPlace& place, const Table& table, uint64_t offset,
+  void send_table(const ServerAddress& place, const Table& table, uint64_t offset,
                   std::function<void(Status)> done);
   uint32_t note_answer(const std::string& server, const JobAnswer& answer) EXCLUDES(mutex_);
   std::string folder_of(const std::string& server) EXCLUDES(mutex_);
   void note_reading(const std::string& server, const Status& status) EXCLUDES(mutex_);
   Result<Fetched> read_file(const std::string& path, uint64_t bytes, const Expected& expected);
-  void fetch_file(const ServerPlace& place, const Expected& expected, const std::string& folder,
+  void fetch_file(const ServerAddress& place, const Expected& expected, const std::string& folder,
                   const Taker& taker, std::shared_ptr<const std::atomic<bool>> unwanted,
                   const std::function<void(Result<Fetched>)>& done);
 

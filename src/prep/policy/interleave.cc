@@ -20,7 +20,7 @@ constexpr StepNumber kPromisedEach = 4;
 }  // namespace
 
 bool Interleave::host_shall_make(StepNumber step) {
-  if (table().at(step).place == Place::kNobody) {
+  if (table().at(step).state == StepState::kNobody) {
     const bool is_for_servers = is_host_short() && have_servers_in_time(step);
     if (is_for_servers) promise(step);
     return !is_for_servers;
@@ -43,10 +43,10 @@ std::optional<StepPolicy::Needed> Interleave::waits_for() {
   double consumer = consumer_ns();
   StepNumber step = table().position();
   for (;; ++step) {
-    const Place place = table().at(step).place;
-    if (place == Place::kServer) return Needed{step, consumer};
-    if (place == Place::kNobody) return {};
-    if (place != Place::kGiven) {
+    const StepState state = table().at(step).state;
+    if (state == StepState::kServer) return Needed{step, consumer};
+    if (state == StepState::kNobody) return {};
+    if (state != StepState::kGiven) {
       consumer = std::max(consumer, arrival_ns(step)) + consumer_step_ns();
     }
   }
@@ -74,15 +74,15 @@ bool Interleave::have_servers_in_time(StepNumber step) const {
   if (able.empty() || std::isinf(host_step_ns())) return false;
   double consumer = consumer_ns();
   for (StepNumber before = table().position();; ++before) {
-    const Place place = table().at(before).place;
-    if (place == Place::kGiven) continue;
+    const StepState state = table().at(before).state;
+    if (state == StepState::kGiven) continue;
     double ready_ns = 0;
     if (is_free(before)) {
       Planned& soonest = *std::ranges::min_element(able, {}, &Planned::surely_ns);
       if (before == step) return soonest.surely_ns() <= consumer;
       ready_ns = soonest.free_ns = soonest.ready_ns();
     } else {
-      ready_ns = place == Place::kNobody ? now() + rescue_ns() : arrival_ns(before);
+      ready_ns = state == StepState::kNobody ? now() + rescue_ns() : arrival_ns(before);
     }
     consumer = std::max(consumer, ready_ns) + consumer_step_ns();
   }
@@ -92,7 +92,7 @@ bool Interleave::have_servers_in_time(StepNumber step) const {
 void Interleave::on_servers_changed() {
   if (is_server_up()) return;
   for (StepNumber step = table().position(); step < table().host_next(); ++step) {
-    if (table().at(step).place == Place::kPromised) break_promise(step);
+    if (table().at(step).state == StepState::kPromised) break_promise(step);
   }
 }
 
@@ -178,15 +178,15 @@ void Interleave::plan() {
   Course course = begin();
   if (std::isinf(host_step_ns())) return;
   for (; goes_on(course); ++course.step) {
-    const Place place = table().at(course.step).place;
-    if (place == Place::kGiven) continue;
+    const StepState state = table().at(course.step).state;
+    if (state == StepState::kGiven) continue;
     double ready_ns = 0;
-    const bool is_open = place == Place::kNobody && !table().is_passed(course.step);
-    if (is_open || place == Place::kPromised) {
+    const bool is_open = state == StepState::kNobody && !table().is_passed(course.step);
+    if (is_open || state == StepState::kPromised) {
       if (!course.open_ns) course.open_ns = course.consumer_ns;
       ready_ns = is_open ? plan_open_step(course)
                          : plan_server(course, course.soonest.front().second);  // some server is up
-    } else if (place == Place::kNobody) {
+    } else if (state == StepState::kNobody) {
       ready_ns = now() + rescue_ns();
     } else {
       ready_ns = arrival_ns(course.step);
@@ -195,7 +195,7 @@ void Interleave::plan() {
   }
   // The consumer needs it now, and no server could be asked for it.
   const StepNumber next = table().position();
-  if (is_waiting() && table().at(next).place == Place::kPromised) break_promise(next);
+  if (is_waiting() && table().at(next).state == StepState::kPromised) break_promise(next);
 }
 
 }  // namespace forebay::prep

@@ -86,20 +86,20 @@ double StepPolicy::server_free_ns(uint32_t number) const {
 
 double StepPolicy::arrival_ns(StepNumber step) const {
   const Entry& entry = table_.at(step);
-  if (entry.place == Place::kServer) {
+  if (entry.state == StepState::kServer) {
     const std::vector<StepNumber>& queue = servers_[entry.server].queue;
     const auto place = std::find(queue.begin(), queue.end(), step) - queue.begin();
     return queue_ns(entry.server, static_cast<size_t>(place));
   }
-  if (entry.place == Place::kSent) {
+  if (entry.state == StepState::kSent) {
     const Server& server = servers_[entry.server];
     const auto place = std::find(server.sending.begin(), server.sending.end(), step);
     const double start_ns = sending_since_ns(entry.server);
     const double first_ns = expected_ns(start_ns, transfer_ns(entry.server), now_ns_);
     return first_ns + static_cast<double>(place - server.sending.begin()) * (first_ns - start_ns);
   }
-  if (entry.place == Place::kRescue) return expected_ns(entry.asked_ns, rescue_ns(), now_ns_);
-  if (entry.place == Place::kHost) {
+  if (entry.state == StepState::kRescue) return expected_ns(entry.asked_ns, rescue_ns(), now_ns_);
+  if (entry.state == StepState::kHost) {
     const auto place = std::find(host_queue_.begin(), host_queue_.end(), step);
     return host_free_ns() - static_cast<double>(host_queue_.end() - place - 1) * host_step_ns();
   }
@@ -213,10 +213,10 @@ std::optional<uint32_t> StepPolicy::sooner_server(StepNumber step) const {
 
 void StepPolicy::rescue(StepNumber step) {
   Entry& entry = table_.change(step);
-  entry.place = Place::kRescue;
+  entry.state = StepState::kRescue;
   entry.maker = Maker::kRescue;
   entry.asked_ns = now_ns_;
-  table_.find(step);
+  table_.mark_found(step);
   rescuing_.push_back(step);
   ++rescues_;
   act(PolicyAction::Kind::kRescue, step);
@@ -235,13 +235,13 @@ double StepPolicy::next_wake_ns() {
     if (!server.queue.empty()) wake_ns = std::min(wake_ns, server.begun_ns + wait_ns);
   }
   const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
-  if (next && table_.at(next->step).place == Place::kSent) {
+  if (next && table_.at(next->step).state == StepState::kSent) {
     // arrival_ns() of the first step that is sent is then further away than rescue_ns().
     const uint32_t number = table_.at(next->step).server;
     const double late_ns = sending_since_ns(number) + transfer_ns(number) + rescue_ns();
     wake_ns = std::min(wake_ns, std::max({late_ns, next->from_ns, waits_free_until_ns()}) + 1);
   }
-  if (next && table_.at(next->step).place == Place::kServer) {
+  if (next && table_.at(next->step).state == StepState::kServer) {
     const StepNumber step = next->step;
     // arrival_ns() is then further away than rescue_ns(): it grows by twice the time that the first
     // step of the queue is late, for each step before and including this one.

@@ -305,9 +305,9 @@ TEST(Policy, ASideKeepsNoMoreThanItCan) {
 }
 
 TEST(Policy, EventsThatCameTooLateChangeNothing) {
-  for (const PolicyKind policy : kPolicies) {
-    const auto policy =
-        Policy::make({.policy = policy, .any_order = true, .steps_each = 100, .kept_max = 10});
+  for (const PolicyKind kind_of_policy : kPolicies) {
+    const auto policy = Policy::make(
+        {.policy = kind_of_policy, .any_order = true, .steps_each = 100, .kept_max = 10});
     int64_t now_ns = 0;
     const auto tell = [&](Kind kind, StepNumber step) {
       now_ns += 1000;

@@ -82,18 +82,18 @@ void StepPolicy::act(PolicyAction::Kind kind, StepNumber step, uint32_t server) 
 
 void StepPolicy::on_host_asks(StepNumber step) {
   if (step != table_.host_next()) return act(PolicyAction::Kind::kHostSkips, step);
-  const Place place = table_.is_given(step) ? Place::kGiven : table_.at(step).place;
-  const bool is_open = place == Place::kNobody || place == Place::kServer ||
-                       place == Place::kKept || place == Place::kSent;
+  const StepState state = table_.is_given(step) ? StepState::kGiven : table_.at(step).state;
+  const bool is_open = state == StepState::kNobody || state == StepState::kServer ||
+                       state == StepState::kKept || state == StepState::kSent;
   const bool is_made = is_open && host_shall_make(step);
-  if (is_made && place != Place::kNobody) {
+  if (is_made && state != StepState::kNobody) {
     ++servers_[table_.at(step).server].late;
     take_back(step);
   }
   table_.pass();
   if (!is_made) return act(PolicyAction::Kind::kHostSkips, step);
   Entry& entry = table_.change(step);
-  entry.place = Place::kHost;
+  entry.state = StepState::kHost;
   entry.maker = Maker::kHost;
   entry.asked_ns = now_ns_;
   host_queue_.push_back(step);
@@ -102,7 +102,7 @@ void StepPolicy::on_host_asks(StepNumber step) {
 }
 
 void StepPolicy::on_host_made(StepNumber step) {
-  if (table_.at(step).place != Place::kHost) return;
+  if (table_.at(step).state != StepState::kHost) return;
   Entry& entry = table_.change(step);
   const bool is_alone =
       rescuing_.empty() && rescue_end_ns_ <= host_period_.start_ns(entry.asked_ns);
@@ -116,7 +116,7 @@ void StepPolicy::on_host_made(StepNumber step) {
 }
 
 void StepPolicy::on_rescued(StepNumber step) {
-  if (table_.at(step).place != Place::kRescue) return;
+  if (table_.at(step).state != StepState::kRescue) return;
   rescue_end_ns_ = now_ns_;
   table_.arrive(step);
   erase(rescuing_, step);
@@ -127,10 +127,10 @@ void StepPolicy::on_server_state(uint32_t number, bool is_up) {
   std::vector<StepNumber> lost;
   std::vector<StepNumber> compared;
   for (const auto& [step, entry] : table_.entries()) {
-    const bool has_it =
-        entry.place == Place::kServer || entry.place == Place::kKept || entry.place == Place::kSent;
+    const bool has_it = entry.state == StepState::kServer || entry.state == StepState::kKept ||
+                        entry.state == StepState::kSent;
     if (has_it && entry.server == number) lost.push_back(step);
-    const bool is_compared = entry.place == Place::kRescue && entry.maker == Maker::kServer;
+    const bool is_compared = entry.state == StepState::kRescue && entry.maker == Maker::kServer;
     if (is_compared && entry.server == number) compared.push_back(step);
   }
   // It may be down because what it made was wrong: only the host's counts.
@@ -153,9 +153,9 @@ void StepPolicy::on_server_state(uint32_t number, bool is_up) {
 
 void StepPolicy::on_kept(uint32_t number, StepNumber step) {
   const Entry& entry = table_.at(step);
-  if (entry.place != Place::kServer || entry.server != number || entry.is_sent) return;
+  if (entry.state != StepState::kServer || entry.server != number || entry.is_sent) return;
   finish(number, step);
-  table_.change(step).place = Place::kKept;
+  table_.change(step).state = StepState::kKept;
   ++servers_[number].kept;
 }
 
@@ -163,9 +163,9 @@ void StepPolicy::on_kept(uint32_t number, StepNumber step) {
 bool StepPolicy::on_came(uint32_t number, StepNumber step) {
   const Entry& entry = table_.at(step);
   if (entry.server != number) return false;
-  if (entry.place == Place::kServer && entry.is_sent) {
+  if (entry.state == StepState::kServer && entry.is_sent) {
     finish(number, step);
-  } else if (entry.place == Place::kSent) {
+  } else if (entry.state == StepState::kSent) {
     servers_[number].transfer.ready(entry.asked_ns, now_ns_);
     detach(step);
   } else {
@@ -184,7 +184,7 @@ void StepPolicy::on_gave(uint32_t number, StepNumber step) {
 void StepPolicy::on_checked(uint32_t number, StepNumber step) {
   if (!on_came(number, step)) return;
   Entry& entry = table_.change(step);
-  entry.place = Place::kRescue;
+  entry.state = StepState::kRescue;
   entry.asked_ns = now_ns_;
   rescuing_.push_back(step);
 }
@@ -202,8 +202,8 @@ void StepPolicy::finish(uint32_t number, StepNumber step) {
 
 void StepPolicy::on_failed(uint32_t number, StepNumber step) {
   const Entry& entry = table_.at(step);
-  const bool has_it =
-      entry.place == Place::kServer || entry.place == Place::kKept || entry.place == Place::kSent;
+  const bool has_it = entry.state == StepState::kServer || entry.state == StepState::kKept ||
+                      entry.state == StepState::kSent;
   if (!has_it || entry.server != number) return;
   detach(step);
   table_.change(step).is_for_host = true;
@@ -249,13 +249,13 @@ void StepPolicy::ask(uint32_t number, StepNumber step, bool is_sent) {
   Server& server = servers_[number];
   const double due_ns = server_free_ns(number) + server_step_ns(number);
   Entry& entry = table_.change(step);
-  entry = {.place = Place::kServer,
+  entry = {.state = StepState::kServer,
            .maker = Maker::kServer,
            .server = number,
            .is_sent = is_sent,
            .asked_ns = now_ns_,
            .due_ns = due_ns};
-  table_.find(step);
+  table_.mark_found(step);
   server.queue.push_back(step);
   see_queue(server);
   if (is_sent) set_held(server, server.held + 1);
@@ -266,7 +266,7 @@ void StepPolicy::ask(uint32_t number, StepNumber step, bool is_sent) {
 void StepPolicy::send(StepNumber step) {
   Entry& entry = table_.change(step);
   Server& server = servers_[entry.server];
-  entry.place = Place::kSent;
+  entry.state = StepState::kSent;
   entry.asked_ns = now_ns_;
   --server.kept;
   server.sending.push_back(step);
@@ -278,9 +278,9 @@ void StepPolicy::send(StepNumber step) {
 void StepPolicy::detach(StepNumber step) {
   const Entry& entry = table_.at(step);
   Server& server = servers_[entry.server];
-  if (entry.place == Place::kKept) --server.kept;
+  if (entry.state == StepState::kKept) --server.kept;
   const bool is_held =
-      entry.place == Place::kSent || (entry.place == Place::kServer && entry.is_sent);
+      entry.state == StepState::kSent || (entry.state == StepState::kServer && entry.is_sent);
   if (is_held) set_held(server, server.held - 1);
   erase(server.queue, step);
   erase(server.sending, step);

@@ -75,7 +75,7 @@ class StepPolicy : public Policy {
   // Nobody shall make the step any more. The host comes to it, or it is lost.
   void take_back(StepNumber step);
   // The host leaves out a step that a prep server will be asked for.
-  void promise(StepNumber step) { table_.change(step).place = Place::kPromised; }
+  void promise(StepNumber step) { table_.change(step).state = StepState::kPromised; }
   // A promise that will not be kept.
   void break_promise(StepNumber step) { table_.release(step); }
 

@@ -7,7 +7,7 @@ namespace forebay::prep {
 StepTable::StepTable(StepNumber first, const std::vector<StepNumber>& over, uint64_t steps_each)
     : steps_each_(std::max<uint64_t>(steps_each, 1)), position_(first), host_next_(first) {
   for (const StepNumber step : over) {
-    if (step >= first) entries_[step].place = Place::kGiven;
+    if (step >= first) entries_[step].state = StepState::kGiven;
   }
   advance();
 }
@@ -19,30 +19,30 @@ const Entry& StepTable::at(StepNumber step) const {
 }
 
 bool StepTable::is_given(StepNumber step) const {
-  return step < position_ || at(step).place == Place::kGiven;
+  return step < position_ || at(step).state == StepState::kGiven;
 }
 
 void StepTable::arrive(StepNumber step) {
-  entries_[step].place = Place::kHere;
+  entries_[step].state = StepState::kHere;
   here_.insert(step);
 }
 
 void StepTable::give(StepNumber step) {
   here_.erase(step);
-  entries_[step].place = Place::kGiven;
+  entries_[step].state = StepState::kGiven;
   advance();
 }
 
 void StepTable::advance() {
   while (!entries_.empty() && entries_.begin()->first == position_ &&
-         entries_.begin()->second.place == Place::kGiven) {
+         entries_.begin()->second.state == StepState::kGiven) {
     entries_.erase(entries_.begin());
     ++position_;
   }
 }
 
 void StepTable::release(StepNumber step) {
-  entries_[step].place = Place::kNobody;
+  entries_[step].state = StepState::kNobody;
   if (is_passed(step)) lost_.insert(step);
 }
 
@@ -50,13 +50,14 @@ bool StepTable::is_free(StepNumber step) const {
   if (step < position_) return false;
   const Entry& entry = at(step);
   if (entry.is_for_host) return false;
-  return entry.place == Place::kPromised || (entry.place == Place::kNobody && !is_passed(step));
+  return entry.state == StepState::kPromised ||
+         (entry.state == StepState::kNobody && !is_passed(step));
 }
 
 std::vector<StepNumber> StepTable::over() const {
   std::vector<StepNumber> over;
   for (const auto& [step, entry] : entries_) {
-    if (entry.place == Place::kGiven) over.push_back(step);
+    if (entry.state == StepState::kGiven) over.push_back(step);
   }
   return over;
 }

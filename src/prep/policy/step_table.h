@@ -11,7 +11,7 @@
 namespace forebay::prep {
 
 // Where a step is on its way from nobody to the consumer.
-enum class Place : uint8_t {
+enum class StepState : uint8_t {
   kNobody,    // nobody has been asked for it
   kPromised,  // the host has left it out, and a prep server will be asked for it
   kHost,      // the host has begun it
@@ -26,7 +26,7 @@ enum class Place : uint8_t {
 enum class Maker : uint8_t { kHost, kServer, kRescue };
 
 struct Entry {
-  Place place = Place::kNobody;
+  StepState state = StepState::kNobody;
   Maker maker = Maker::kHost;  // who has or had it last; means nothing at kNobody
   uint32_t server = 0;         // for Maker::kServer
   bool is_sent = false;        // at kServer: whether it shall be sent when it is prepared
@@ -55,7 +55,7 @@ class StepTable {
   void pass() { ++host_next_; }
   // Steps that the host has left out and that nobody makes.
   const std::set<StepNumber>& lost() const { return lost_; }
-  void find(StepNumber step) { lost_.erase(step); }
+  void mark_found(StepNumber step) { lost_.erase(step); }
   // A step that may be asked of a prep server.
   bool is_free(StepNumber step) const;
 

@@ -73,7 +73,7 @@ void TailPolicy::plan() {
   // What the consumer waits for and no server has begun now, the host makes.
   const std::optional<StepNumber> next = next_of_tail();
   const bool is_needed = is_waiting() && next && !has_host_part();
-  if (is_needed && table().at(*next).place == Place::kPromised) break_promise(*next);
+  if (is_needed && table().at(*next).state == StepState::kPromised) break_promise(*next);
 }
 
 bool TailPolicy::may_ask_for_more(uint32_t number) const {
@@ -139,8 +139,8 @@ double TailPolicy::others_ready_ns(uint32_t server, bool with_host, StepNumber s
 
 bool TailPolicy::host_shall_make(StepNumber step) {
   const Entry& entry = table().at(step);
-  if (!is_mte()) return entry.place == Place::kNobody || is_too_late(step, 0);
-  if (entry.place != Place::kNobody) return false;
+  if (!is_mte()) return entry.state == StepState::kNobody || is_too_late(step, 0);
+  if (entry.state != StepState::kNobody) return false;
   const Tail& part = tail(table().epoch_of(step));
   const bool is_promised = part.is_fixed && is_server_up() && step >= part.begin &&
                            step < part.next && !entry.is_for_host && !is_behind(part);
@@ -207,11 +207,11 @@ void TailPolicy::fix(uint64_t number) {
        ++step) {
     const Entry& entry = table().at(step);
     if (step < part.next && is_free(step)) ++left;
-    if (step < part.next && entry.place == Place::kPromised) {
+    if (step < part.next && entry.state == StepState::kPromised) {
       lowest_promised = std::min(lowest_promised, step);
     }
-    const bool is_claimed = entry.place == Place::kServer || entry.place == Place::kKept ||
-                            entry.place == Place::kSent || entry.place == Place::kHere;
+    const bool is_claimed = entry.state == StepState::kServer || entry.state == StepState::kKept ||
+                            entry.state == StepState::kSent || entry.state == StepState::kHere;
     if (is_claimed && entry.maker == Maker::kServer) ++kept;
   }
   double room = options().here_max;
@@ -253,7 +253,7 @@ void TailPolicy::give_up_promises() {
   Tail& part = tail(epoch());
   if (!part.is_fixed || table().host_next() < table().end_of(epoch())) return;
   const std::optional<StepNumber> step = next_of(epoch());
-  if (!step || table().at(*step).place != Place::kPromised) return;
+  if (!step || table().at(*step).state != StepState::kPromised) return;
   if (may_rescue_ahead() && is_behind(part)) break_promise(*step);
 }
 
@@ -264,8 +264,8 @@ void TailPolicy::give_up_kept() {
   uint32_t before = 0;
   for (StepNumber step = part.drained; step > std::max(part.next, table().position()); --step) {
     const Entry& entry = table().at(step - 1);
-    if (entry.place == Place::kSent || entry.place == Place::kHere) ++before;
-    if (entry.place != Place::kKept) continue;
+    if (entry.state == StepState::kSent || entry.state == StepState::kHere) ++before;
+    if (entry.state != StepState::kKept) continue;
     const auto sent = static_cast<double>(servers()[entry.server].sending.size() + 1);
     const double sent_ns = now() + sent * servers()[entry.server].transfer.step().least_ns();
     const double needed_ns = consumer_ns() + before * consumer_step_ns();
@@ -280,7 +280,7 @@ void TailPolicy::on_servers_changed() {
     if (is_server_up()) continue;
     const StepNumber end = std::min(part.next, table().host_next());
     for (StepNumber step = std::max(part.begin, table().position()); step < end; ++step) {
-      if (table().at(step).place == Place::kPromised) break_promise(step);
+      if (table().at(step).state == StepState::kPromised) break_promise(step);
     }
   }
 }
@@ -307,7 +307,7 @@ std::optional<StepNumber> TailPolicy::next_to_give() {
   if (!is_mte()) return of_servers ? of_servers : of_host;
   if (of_host || has_host_part()) return of_host;
   const std::optional<StepNumber> next = next_of_tail();
-  return next && table().at(*next).place == Place::kHere ? next : std::nullopt;
+  return next && table().at(*next).state == StepState::kHere ? next : std::nullopt;
 }
 
 std::optional<StepPolicy::Needed> TailPolicy::waits_for() {
@@ -315,8 +315,8 @@ std::optional<StepPolicy::Needed> TailPolicy::waits_for() {
   if (!is_waiting() || has_host_part()) return {};
   const std::optional<StepNumber> next = next_of_tail();
   if (!next) return {};
-  const Place place = table().at(*next).place;
-  const bool is_coming = place == Place::kServer || place == Place::kSent;
+  const StepState state = table().at(*next).state;
+  const bool is_coming = state == StepState::kServer || state == StepState::kSent;
   return is_coming ? std::optional<Needed>({*next, now()}) : std::nullopt;
 }
 
@@ -339,8 +339,8 @@ void TailPolicy::send_ahead() {
     for (StepNumber step = part.drained; step > std::max(part.next, table().position());) {
       --step;
       const Entry& entry = table().at(step);
-      if (entry.place == Place::kServer) return;
-      if (entry.place != Place::kKept) continue;
+      if (entry.state == StepState::kServer) return;
+      if (entry.state != StepState::kKept) continue;
       if (!has_room_here(entry.server) && step != next) return;
       send(step);
     }

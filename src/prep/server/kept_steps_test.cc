@@ -36,23 +36,23 @@ TEST(KeptSteps, TheOldestGoWhereThereIsNoRoom) {
 
 class WorkTest : public feed::RemoteTest {
  protected:
-  std::unique_ptr<Work> open(uint64_t memory = 100'000'000,
-                             std::shared_ptr<BatchFolder> folder = nullptr) {
+  std::unique_ptr<ServerJob> open(uint64_t memory = 100'000'000,
+                                  std::shared_ptr<BatchFolder> folder = nullptr) {
     feed::FeedOptions wanted = options();
     wanted.memory_bytes_max = memory;
-    return std::make_unique<Work>("job", wanted,
-                                  feed::StepMaker::open(dataset(*fs_), wanted).value(),
-                                  std::move(folder), counts_);
+    return std::make_unique<ServerJob>("job", wanted,
+                                       feed::StepMaker::open(dataset(*fs_), wanted).value(),
+                                       std::move(folder), counts_);
   }
-  static Made ask(Work& work, uint64_t step, Asked asked = Asked::kSend) {
+  static Made ask(ServerJob& work, uint64_t step, Asked asked = Asked::kSend) {
     std::promise<Made> done;
     work.ask({.job = "job", .epoch = 0, .step = step, .asked = asked}, {},
              [&](Made made) { done.set_value(std::move(made)); });
     return done.get_future().get();
   }
-  static Made keep(Work& work, uint64_t step) { return ask(work, step, Asked::kKeep); }
+  static Made keep(ServerJob& work, uint64_t step) { return ask(work, step, Asked::kKeep); }
   // The name of the file in which a step comes.
-  static std::string file_of(Work& work, uint64_t step) {
+  static std::string file_of(ServerJob& work, uint64_t step) {
     const Made made = ask(work, step, Asked::kFile);
     return decode_file_answer(base::as_text(made->pieces[0])).value().name;
   }
@@ -62,7 +62,7 @@ class WorkTest : public feed::RemoteTest {
     return std::distance(begin(files), end(files));
   }
 
-  WorkCounts counts_;
+  ServerCounts counts_;
 };
 
 TEST_F(WorkTest, WhatIsKeptIsMadeOnce) {

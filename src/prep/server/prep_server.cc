@@ -57,20 +57,20 @@ class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
   Result<MadeAnswer> take_piece(const TablePiece& piece, const std::string& bytes);
   Status check_count(uint64_t samples) const;
   Result<MadeAnswer> use_list(const ListPath& path) EXCLUDES(mutex_);
-  void end_where_left(const std::weak_ptr<Work>& work) EXCLUDES(mutex_);
-  MadeAnswer answer_of(const Work& work) const;
+  void end_where_left(const std::weak_ptr<ServerJob>& work) EXCLUDES(mutex_);
+  MadeAnswer answer_of(const ServerJob& work) const;
   Result<MadeAnswer> open_job(const std::string& text) EXCLUDES(mutex_);
-  Result<std::shared_ptr<Work>> make_work(const std::string& text);
-  std::shared_ptr<Work> find_work(const std::string& name) const EXCLUDES(mutex_);
-  std::shared_ptr<Work> oldest_idle() const REQUIRES(mutex_);
+  Result<std::shared_ptr<ServerJob>> make_work(const std::string& text);
+  std::shared_ptr<ServerJob> find_work(const std::string& name) const EXCLUDES(mutex_);
+  std::shared_ptr<ServerJob> oldest_idle() const REQUIRES(mutex_);
 
   const std::shared_ptr<const store::Dataset> dataset_;
   const PrepServerOptions options_;
   HeldTables tables_;
-  mutable WorkCounts counts_;
+  mutable ServerCounts counts_;
   std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
-  std::vector<std::shared_ptr<Work>> works_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<ServerJob>> works_ GUARDED_BY(mutex_);
   // What takes long: the beginnings and ends of jobs, and tables.
   base::Queue<std::function<void()>> chores_{SIZE_MAX};
   std::atomic<int> asked_chores_ = 0;  // those that hosts wait for
@@ -137,7 +137,7 @@ bool PrepServerImpl::answer(const Question& question, Done done) const {
   if (work == nullptr) {
     done(fail(Code::kNotFound, "prep: no such job is open here"));
   } else if (job) {
-    work->stay(question.unwanted, std::move(done), [self, left = std::weak_ptr<Work>(work)] {
+    work->stay(question.unwanted, std::move(done), [self, left = std::weak_ptr<ServerJob>(work)] {
       self->chores_.push([self, left] { self->end_where_left(left); });
     });
   } else {
@@ -195,20 +195,20 @@ Result<MadeAnswer> PrepServerImpl::use_list(const ListPath& path) {
   return MadeAnswer();
 }
 
-std::shared_ptr<Work> PrepServerImpl::find_work(const std::string& name) const {
+std::shared_ptr<ServerJob> PrepServerImpl::find_work(const std::string& name) const {
   MutexLock lock(mutex_);
-  const auto found = std::ranges::find(works_, name, &Work::name);
+  const auto found = std::ranges::find(works_, name, &ServerJob::name);
   return found == works_.end() ? nullptr : *found;
 }
 
 // A host that comes back meanwhile, on another connection, goes on.
-void PrepServerImpl::end_where_left(const std::weak_ptr<Work>& work) {
+void PrepServerImpl::end_where_left(const std::weak_ptr<ServerJob>& work) {
   const auto ended = work.lock();  // ends without the lock
   MutexLock lock(mutex_);
   if (ended != nullptr && !ended->has_host()) std::erase(works_, ended);
 }
 
-MadeAnswer PrepServerImpl::answer_of(const Work& work) const {
+MadeAnswer PrepServerImpl::answer_of(const ServerJob& work) const {
   JobAnswer answer{.job = work.name(), .keeps = work.keeps()};
   if (folder_ != nullptr) {
     answer.keeps_files = work.keeps_in(options_.folder_bytes / options_.jobs);
@@ -224,7 +224,7 @@ Result<MadeAnswer> PrepServerImpl::open_job(const std::string& text) {
     there->drop_kept();
     return answer_of(*there);
   }
-  std::shared_ptr<Work> replaced;  // ends without the lock
+  std::shared_ptr<ServerJob> replaced;  // ends without the lock
   {
     MutexLock lock(mutex_);
     if (works_.size() >= options_.jobs) {
@@ -245,8 +245,8 @@ Result<MadeAnswer> PrepServerImpl::open_job(const std::string& text) {
   return answer_of(*works_.back());
 }
 
-std::shared_ptr<Work> PrepServerImpl::oldest_idle() const {
-  std::shared_ptr<Work> oldest;
+std::shared_ptr<ServerJob> PrepServerImpl::oldest_idle() const {
+  std::shared_ptr<ServerJob> oldest;
   for (const auto& work : works_) {
     if (!work->is_idle()) continue;
     if (oldest == nullptr || work->asked_ns() < oldest->asked_ns()) oldest = work;
@@ -254,7 +254,7 @@ std::shared_ptr<Work> PrepServerImpl::oldest_idle() const {
   return oldest;
 }
 
-Result<std::shared_ptr<Work>> PrepServerImpl::make_work(const std::string& text) {
+Result<std::shared_ptr<ServerJob>> PrepServerImpl::make_work(const std::string& text) {
   auto job = decode_job(text);
   if (!job) return tl::unexpected(job.error().at("prep"));
   const std::string own = base::to_hex(dataset_->fingerprint());
@@ -289,7 +289,7 @@ Result<std::shared_ptr<Work>> PrepServerImpl::make_work(const std::string& text)
   options.threads = options_.threads;
   options.memory_bytes_max = options_.job_memory_bytes;
   ASSIGN_OR_RETURN(auto maker, feed::StepMaker::open(std::move(dataset), options));
-  return std::make_shared<Work>(job_name(text), options, std::move(maker), folder_, counts_);
+  return std::make_shared<ServerJob>(job_name(text), options, std::move(maker), folder_, counts_);
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ MadeAnswer text_answer(std::string text) {
   return {.pieces = {base::as_bytes(*owner)}, .owner = owner};
 }
 
-Work::Work(std::string name, const feed::FeedOptions& options,
-           std::unique_ptr<feed::StepMaker> maker, std::shared_ptr<BatchFolder> folder,
-           WorkCounts& counts)
+ServerJob::ServerJob(std::string name, const feed::FeedOptions& options,
+                     std::unique_ptr<feed::StepMaker> maker, std::shared_ptr<BatchFolder> folder,
+                     ServerCounts& counts)
     : name_(std::move(name)),
       kept_bytes_max_(kept_bytes_max(options)),
       step_bytes_(usual_step_bytes(options)),
@@ -45,12 +45,12 @@ Work::Work(std::string name, const feed::FeedOptions& options,
   crew_.start(1, [this](uint32_t) { run(); });
 }
 
-Work::~Work() {
+ServerJob::~ServerJob() {
   maker_->stop();
   {
-    MutexLock lock(room_->mutex);
-    room_->ended = true;
-    room_->changed.notify_all();
+    MutexLock lock(returned_->mutex);
+    returned_->ended = true;
+    returned_->changed.notify_all();
   }
   crew_.wait();
   Waiters waiting;
@@ -64,17 +64,17 @@ Work::~Work() {
   }
 }
 
-bool Work::is_idle() const {
+bool ServerJob::is_idle() const {
   MutexLock lock(mutex_);
   return waiting_.empty();
 }
 
-bool Work::has_host() const {
+bool ServerJob::has_host() const {
   MutexLock lock(mutex_);
   return waiting_.contains(kStay);
 }
 
-Status Work::use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list) {
+Status ServerJob::use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list) {
   if (list != nullptr && !list->step_ends.empty()) {
     return fail(Code::kInvalid, "prep: batches of different sizes are the host's");
   }
@@ -98,7 +98,7 @@ Status Work::use_list(const ListPath& path, std::shared_ptr<const feed::SampleLi
 }
 
 // Whether the step exists.
-Status Work::check(const Step& step) const {
+Status ServerJob::check(const Step& step) const {
   const auto [epoch, number] = step;
   if (!list_.table.empty() && epoch != list_.epoch) {
     return fail(Code::kNotFound, "prep: the samples of epoch {} are not here", epoch);
@@ -108,7 +108,7 @@ Status Work::check(const Step& step) const {
               epoch, maker_->steps());
 }
 
-void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
+void ServerJob::ask(const StepPath& path, const std::stop_token& unwanted, Done done) {
   asked_ns_ = io::monotonic_ns();
   const Step step{path.epoch, path.step};
   if (auto answer = answer_at_once(step, path.asked)) return done(std::move(*answer));
@@ -116,7 +116,7 @@ void Work::ask(const StepPath& path, const std::stop_token& unwanted, Done done)
 }
 
 // The answer where nothing is to be prepared.
-std::optional<MadeAnswer> Work::answer_at_once(const Step& step, Asked asked) {
+std::optional<MadeAnswer> ServerJob::answer_at_once(const Step& step, Asked asked) {
   const bool is_over = asked == Asked::kOver;
   if (is_over) files_.drop(step);
   if (asked == Asked::kKeepFile && files_.keeps(step)) return MadeAnswer();
@@ -134,20 +134,20 @@ std::optional<MadeAnswer> Work::answer_at_once(const Step& step, Asked asked) {
   return std::move(kept->answer);
 }
 
-void Work::stay(const std::stop_token& unwanted, Done done, std::function<void()> left) {
+void ServerJob::stay(const std::stop_token& unwanted, Done done, std::function<void()> left) {
   const auto host = std::make_shared<Waiting>(Asked::kSend, std::move(done));
   host->left = std::move(left);
   wait_for(kStay, host, unwanted);
 }
 
-void Work::drop_kept() {
+void ServerJob::drop_kept() {
   files_.drop_kept();
   MutexLock lock(mutex_);
   kept_.drop_all();
 }
 
-void Work::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
-                    const std::stop_token& unwanted) {
+void ServerJob::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
+                         const std::stop_token& unwanted) {
   // This may call drop() at once, which finds nothing then.
   who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
   Status status;
@@ -166,7 +166,7 @@ void Work::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
 }
 
 // Whoever asked does not wait any more.
-void Work::drop(const Step& step, const Waiting* who) {
+void ServerJob::drop(const Step& step, const Waiting* who) {
   std::shared_ptr<Waiting> dropped;
   {
     MutexLock lock(mutex_);
@@ -183,7 +183,7 @@ void Work::drop(const Step& step, const Waiting* who) {
 }
 
 // What was made of another list is nobody's.
-Work::Asking Work::take(const feed::MadeStep& made) {
+ServerJob::Asking ServerJob::take(const feed::MadeStep& made) {
   MutexLock lock(mutex_);
   if (made.begun != begun_) return {};
   Asking out{.all = {}, .list = list_.table};
@@ -193,13 +193,13 @@ Work::Asking Work::take(const feed::MadeStep& made) {
   return out;
 }
 
-void Work::run() {
+void ServerJob::run() {
   io::work_in_background();
   for (;;) {
     uint64_t given_back = 0;
     {
-      MutexLock lock(room_->mutex);
-      given_back = room_->given_back;
+      MutexLock lock(returned_->mutex);
+      given_back = returned_->given_back;
     }
     auto made = maker_->next();
     if (made) {
@@ -209,22 +209,22 @@ void Work::run() {
     if (made.error().code() == Code::kCancelled) return;
     // There is no memory beside the batches that are kept or being sent.
     if (has_dropped_oldest()) continue;
-    MutexLock lock(room_->mutex);
+    MutexLock lock(returned_->mutex);
     const int64_t until_ns = io::monotonic_ns() + kLookNs;
-    while (!room_->ended && room_->given_back == given_back &&
-           io::monotonic_clock().wait_until(room_->mutex, room_->changed, until_ns)) {
+    while (!returned_->ended && returned_->given_back == given_back &&
+           io::monotonic_clock().wait_until(returned_->mutex, returned_->changed, until_ns)) {
     }
   }
 }
 
-bool Work::has_dropped_oldest() {
+bool ServerJob::has_dropped_oldest() {
   MutexLock lock(mutex_);
   return kept_.drop_oldest();
 }
 
-MadeAnswer Work::answer_of(const feed::Prepared& made, BatchBytes bytes) const {
+MadeAnswer ServerJob::answer_of(const feed::Prepared& made, BatchBytes bytes) const {
   auto* const sent = new Sent{made.batch, std::move(bytes)};
-  const std::shared_ptr<const Sent> owner(sent, [room = room_](const Sent* over) {
+  const std::shared_ptr<const Sent> owner(sent, [room = returned_](const Sent* over) {
     delete over;
     MutexLock lock(room->mutex);
     ++room->given_back;
@@ -236,8 +236,8 @@ MadeAnswer Work::answer_of(const feed::Prepared& made, BatchBytes bytes) const {
 }
 
 // The answer to somebody who asked for a step that is made now; `whole` is that with all of it.
-Result<MadeAnswer> Work::answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
-                                   const MadeAnswer& whole) {
+Result<MadeAnswer> ServerJob::answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
+                                        const MadeAnswer& whole) {
   const bool is_for_file = asked == Asked::kFile || asked == Asked::kKeepFile;
   const bool is_to_keep = asked == Asked::kKeep || asked == Asked::kKeepFile;
   if (!is_to_keep) counts_.bytes += bytes.bytes;
@@ -252,7 +252,7 @@ Result<MadeAnswer> Work::answer_to(Asked asked, const Step& step, const BatchByt
               base::human_bytes(bytes.bytes));
 }
 
-void Work::give(const feed::MadeStep& made) {
+void ServerJob::give(const feed::MadeStep& made) {
   const Step step{made.epoch, made.step};
   const Asking asking = take(made);
   if (made.batch) ++counts_.steps;

@@ -22,23 +22,24 @@ using base::Status;
 io::serve::MadeAnswer text_answer(std::string text);
 
 // What all jobs of a prep server count together.
-struct WorkCounts {
+struct ServerCounts {
   std::atomic<uint64_t> steps = 0;
   std::atomic<uint64_t> bytes = 0;
 };
 
 // Any thread may call anything.
-class Work {
+class ServerJob {
  public:
   using Done = std::function<void(Result<io::serve::MadeAnswer>)>;
 
   // `options` are the maker's. `folder` is where batches are left as files; null: there is none.
-  Work(std::string name, const feed::FeedOptions& options, std::unique_ptr<feed::StepMaker> maker,
-       std::shared_ptr<BatchFolder> folder, WorkCounts& counts);
+  ServerJob(std::string name, const feed::FeedOptions& options,
+            std::unique_ptr<feed::StepMaker> maker, std::shared_ptr<BatchFolder> folder,
+            ServerCounts& counts);
   // Ends what is in work; whoever waits gets kCancelled.
-  ~Work();
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+  ~ServerJob();
+  ServerJob(const ServerJob&) = delete;
+  ServerJob& operator=(const ServerJob&) = delete;
 
   const std::string& name() const { return name_; }
   // How many finished steps can be kept in memory, and in a folder with room for so many bytes.
@@ -99,7 +100,7 @@ class Work {
   Asking take(const feed::MadeStep& made) EXCLUDES(mutex_);
 
   // Told when the memory of a batch is given back, also after the work's end.
-  struct Room {
+  struct ReturnedMemory {
     base::Mutex mutex;
     base::CondVar changed;
     uint64_t given_back GUARDED_BY(mutex) = 0;  // batches
@@ -110,8 +111,8 @@ class Work {
   const uint64_t kept_bytes_max_;
   const uint64_t step_bytes_;
   const std::unique_ptr<feed::StepMaker> maker_;
-  WorkCounts& counts_;
-  const std::shared_ptr<Room> room_ = std::make_shared<Room>();
+  ServerCounts& counts_;
+  const std::shared_ptr<ReturnedMemory> returned_ = std::make_shared<ReturnedMemory>();
   std::atomic<int64_t> asked_ns_;
   mutable base::Mutex mutex_;
   LeftFiles files_;

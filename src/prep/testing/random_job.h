@@ -11,23 +11,23 @@ namespace forebay::prep {
 inline const std::string kDataset(64, 'a');
 inline const std::string kHost(64, 'b');
 
-inline std::string encoded(const Job& job) {
+inline std::string encoded(const PrepJob& job) {
   auto out = encode_job(job);
   EXPECT_TRUE(out) << out.error().message();
   return out.value_or(EncodedJob()).text;
 }
 
-inline Job decoded(const std::string& text) {
+inline PrepJob decoded(const std::string& text) {
   auto job = decode_job(text);
   EXPECT_TRUE(job) << job.error().message() << "\n" << text;
-  return job.value_or(Job());
+  return job.value_or(PrepJob());
 }
 
 inline Status error_of(std::string_view text) { return base::status_of(decode_job(text)); }
 
 // A job with random options and these steps, which check_options() lets through.
-inline Job make_job(RandomSteps& random, std::vector<image::Step> steps) {
-  Job job{.dataset = kDataset, .host = kHost};
+inline PrepJob make_job(RandomSteps& random, std::vector<image::Step> steps) {
+  PrepJob job{.dataset = kDataset, .host = kHost};
   feed::FeedOptions& options = job.options;
   options.images = random.flip() ? feed::Images::kTensor : feed::Images::kOwnSize;
   options.files = random.flip();
@@ -63,7 +63,7 @@ inline Job make_job(RandomSteps& random, std::vector<image::Step> steps) {
 }
 
 // A job that has a step of every kind.
-inline Job make_full_job(uint64_t seed) {
+inline PrepJob make_full_job(uint64_t seed) {
   RandomSteps random(seed);
   std::vector<image::Step> steps;
   for (size_t kind = 0; kind < RandomSteps::kKinds; ++kind) steps.push_back(random.step(kind));

@@ -4,14 +4,14 @@
 
 namespace forebay::prep {
 
-void FieldWalk::refuse(std::string_view what) {
+void FieldVisitor::refuse(std::string_view what) {
   if (!status_.ok()) return;
   const std::string_view place = place_.empty() ? "its text" : std::string_view(place_);
   status_ = base::fail(base::Code::kInvalid, "job: {} {}", place, what);
 }
 
 // A step is read and drawn by a function that calls itself for the steps in it.
-bool FieldWalk::enter_steps(size_t count) {
+bool FieldVisitor::enter_steps(size_t count) {
   if (depth_ == base::kJobStepDepthMax) {
     refuse(fmt::format("is a list of steps in more than {} others", base::kJobStepDepthMax - 1));
   } else if (count > base::kJobStepsMax - steps_) {
@@ -24,7 +24,7 @@ bool FieldWalk::enter_steps(size_t count) {
   return false;
 }
 
-void FieldWalk::check_number(double value) {
+void FieldVisitor::check_number(double value) {
   if (!std::isfinite(value)) refuse("is not a finite number");
 }
 

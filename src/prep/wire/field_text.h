@@ -23,7 +23,7 @@ using base::Status;
 using nlohmann::json;
 
 // Where a walk through fields stands, the first thing that was wrong, and how many steps it met.
-class FieldWalk {
+class FieldVisitor {
  public:
   const Status& status() const { return status_; }
   // Notes that something is wrong here; `what` follows the name of the place.
@@ -59,7 +59,7 @@ class FieldWalk {
   size_t steps_ = 0;  // in all lists
 };
 
-class FieldWriter : public FieldWalk {
+class FieldWriter : public FieldVisitor {
  public:
   // After an error (status()) the result is of no use.
   template <class T>
@@ -115,7 +115,7 @@ class FieldWriter : public FieldWalk {
   }
 };
 
-class FieldReader : public FieldWalk {
+class FieldReader : public FieldVisitor {
  public:
   // Replaces `out` by what the JSON says. After an error (status()) its content is of no use.
   template <class T>

@@ -3,12 +3,18 @@
 #pragma once
 
 #include "base/fields.h"
+#include "base/pixels.h"
 #include "image/prepare.h"
+
+namespace forebay::base {
+
+constexpr auto fields_of(const Rect*) { return fields("Rect", "x", "y", "width", "height"); }
+
+}  // namespace forebay::base
 
 namespace forebay::image {
 
 constexpr auto fields_of(const Size*) { return base::fields("Size", "width", "height"); }
-constexpr auto fields_of(const Rect*) { return base::fields("Rect", "x", "y", "width", "height"); }
 
 // image/transform/
 constexpr auto fields_of(const Border*) { return base::fields("Border", "kind", "fill"); }

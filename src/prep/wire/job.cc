@@ -81,7 +81,7 @@ Status check_job(const JobText& job) {
 }
 
 // Also notes the tables that the job needs.
-Result<JobText> text_of(const Job& job, std::vector<Table>* tables) {
+Result<JobText> text_of(const PrepJob& job, std::vector<Table>* tables) {
   JobText out{.dataset = job.dataset,
               .forebay = FOREBAY_VERSION,
               .format = kFormat,
@@ -144,7 +144,7 @@ Result<std::string> written(const JobText& job) {
 
 }  // namespace
 
-void set_dataset(const store::Dataset& dataset, Job* job, std::vector<Table>* tables) {
+void set_dataset(const store::Dataset& dataset, PrepJob* job, std::vector<Table>* tables) {
   const auto selected = dataset.selected();
   if (!selected) {
     job->dataset = base::to_hex(dataset.fingerprint());
@@ -154,14 +154,14 @@ void set_dataset(const store::Dataset& dataset, Job* job, std::vector<Table>* ta
   job->selections.push_back(tables->emplace_back(table_of(selected->samples)).name);
 }
 
-Result<EncodedJob> encode_job(const Job& job) {
+Result<EncodedJob> encode_job(const PrepJob& job) {
   EncodedJob out;
   ASSIGN_OR_RETURN(const JobText text, text_of(job, &out.tables));
   ASSIGN_OR_RETURN(out.text, written(text));
   return out;
 }
 
-Result<Job> decode_job(std::string_view text) {
+Result<PrepJob> decode_job(std::string_view text) {
   if (text.size() > base::kJobBytesMax) {
     return fail(Code::kInvalid, "job: its text has {} bytes, but may have at most {}", text.size(),
                 base::kJobBytesMax);
@@ -184,12 +184,12 @@ Result<Job> decode_job(std::string_view text) {
     return fail(Code::kInvalid, "job: its text is not written as Forebay writes it, at byte {}",
                 differs - again.begin());
   }
-  return Job{.dataset = std::move(read.dataset),
-             .host = std::move(read.host),
-             .options = std::move(read.options),
-             .targets = std::move(read.targets).value_or(""),
-             .weights = draws.weights,
-             .selections = std::move(read.selections)};
+  return PrepJob{.dataset = std::move(read.dataset),
+                 .host = std::move(read.host),
+                 .options = std::move(read.options),
+                 .targets = std::move(read.targets).value_or(""),
+                 .weights = draws.weights,
+                 .selections = std::move(read.selections)};
 }
 
 std::string job_name(std::string_view text) {

@@ -14,7 +14,7 @@ namespace forebay::prep {
 using base::Result;
 using base::Status;
 
-struct Job {
+struct PrepJob {
   // The fingerprint (store::Dataset::fingerprint) of the dataset, or of the one that it selects
   // samples of, in hexadecimal digits.
   std::string dataset;
@@ -40,14 +40,14 @@ struct EncodedJob {
 };
 
 // Notes a dataset, and what it selects of which one; adds the tables to `tables`.
-void set_dataset(const store::Dataset& dataset, Job* job, std::vector<Table>* tables);
+void set_dataset(const store::Dataset& dataset, PrepJob* job, std::vector<Table>* tables);
 // The job as JSON text. Equal jobs of one version of Forebay have equal texts. Errors: kInvalid,
 // when an option has a value that check_options() or a prep server refuses; kUnsupported for
 // further images, maps of labels, and an order that is a list.
-Result<EncodedJob> encode_job(const Job& job);
+Result<EncodedJob> encode_job(const PrepJob& job);
 // Reads a text of which nothing is known. Errors: kInvalid, naming the place, when encode_job()
 // cannot have written it; kUnsupported, when another version of Forebay did.
-Result<Job> decode_job(std::string_view text);
+Result<PrepJob> decode_job(std::string_view text);
 // What a job is called: the SHA-256 of its text, in hexadecimal digits.
 std::string job_name(std::string_view text);
 

@@ -155,7 +155,7 @@ std::vector<image::Step> nested(int depth) {
 }
 
 TEST(HostileJob, StepsHaveLimits) {
-  Job job{.dataset = kDataset, .host = kHost};
+  PrepJob job{.dataset = kDataset, .host = kHost};
   std::vector<image::Step>& steps = job.options.transform.steps;
   steps = nested(base::kJobStepDepthMax);
   std::string text = encoded(job);
@@ -180,7 +180,7 @@ TEST(HostileJob, StepsHaveLimits) {
 }
 
 TEST(HostileJob, StepsDoNotDrawForever) {
-  Job job{.dataset = kDataset, .host = kHost};
+  PrepJob job{.dataset = kDataset, .host = kHost};
   const auto choice = [](std::vector<image::Step> steps) {
     return image::RandomChoice{{1}, std::move(steps), 1000, true};
   };
@@ -202,7 +202,7 @@ TEST(HostileJob, ActionsForOnePictureAreNoSteps) {
       image::Hue{0.6},       image::PermuteChannels{{0, 1, 3}},
       image::Brightness{-1}, image::SolarizeAdd{256, 1}};
   for (const image::Action& action : actions) {
-    Job job{.dataset = kDataset, .host = kHost};
+    PrepJob job{.dataset = kDataset, .host = kHost};
     job.options.transform.steps = {image::RandomApply{0.5, {action}}};
     EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kInvalid) << action.index();
   }

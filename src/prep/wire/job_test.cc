@@ -27,8 +27,8 @@ bool same(const image::Draw& a, const image::Draw& b) {
 // Both transforms must draw the same for a sample, or the same error.
 bool draw_the_same(const image::Transform& a, const image::Transform& b, uint64_t number) {
   const base::Random random(1, base::Purpose::kAugment, 0, number);
-  image::Objects objects_a{.boxes = {{3, 4, 30, 40}, {20, 20, 44, 50}}, .points = {{5, 5}}};
-  image::Objects objects_b = objects_a;
+  image::Annotations objects_a{.boxes = {{3, 4, 30, 40}, {20, 20, 44, 50}}, .points = {{5, 5}}};
+  image::Annotations objects_b = objects_a;
   const image::Size size{50 + static_cast<uint32_t>(number % 20), 60};
   const auto drawn_a = image::draw(a, size, random, {}, &objects_a);
   const auto drawn_b = image::draw(b, size, random, {}, &objects_b);
@@ -39,14 +39,14 @@ bool draw_the_same(const image::Transform& a, const image::Transform& b, uint64_
          objects_a.points == objects_b.points;
 }
 
-TEST(Job, JobsComeBackAndDrawTheSame) {
+TEST(PrepJob, JobsComeBackAndDrawTheSame) {
   size_t drawn = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     RandomSteps random(seed);
     for (size_t kind = 0; kind < RandomSteps::kKinds; ++kind) {
-      const Job job = make_job(random, {random.step(kind)});
+      const PrepJob job = make_job(random, {random.step(kind)});
       const std::string text = encoded(job);
-      const Job back = decoded(text);
+      const PrepJob back = decoded(text);
       ASSERT_EQ(encoded(back), text) << "seed " << seed;
       EXPECT_TRUE(Same()(back.options.transform, job.options.transform)) << "seed " << seed;
       EXPECT_TRUE(Same()(back.options.order.index(), job.options.order.index()));
@@ -60,16 +60,16 @@ TEST(Job, JobsComeBackAndDrawTheSame) {
   EXPECT_EQ(drawn, 100 * RandomSteps::kKinds * 4);
 }
 
-TEST(Job, DecodedOptionsMakeTheSameSamples) {
+TEST(PrepJob, DecodedOptionsMakeTheSameSamples) {
   const base::ByteVector file =
       jpeg::make_jpeg({.width = 90, .height = 70, .across = 2, .down = 2, .quality = 80}, 1);
   size_t made = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     RandomSteps random(seed);
-    const Job job =
+    const PrepJob job =
         make_job(random, {random.step(seed % RandomSteps::kKinds),
                           image::Cropping{image::WholeImage{image::Size{32, 32}}, {32, 32}}});
-    const Job back = decoded(encoded(job));
+    const PrepJob back = decoded(encoded(job));
     std::array<base::ByteVector, 2> outs;
     std::array<Status, 2> statuses;
     for (size_t i = 0; i < 2; ++i) {
@@ -88,8 +88,8 @@ TEST(Job, DecodedOptionsMakeTheSameSamples) {
 }
 
 // The text is a format between machines: it changes only on purpose.
-TEST(Job, TheTextIsWhatItWas) {
-  Job job{.dataset = kDataset, .host = kHost};
+TEST(PrepJob, TheTextIsWhatItWas) {
+  PrepJob job{.dataset = kDataset, .host = kHost};
   job.options.transform.steps = {image::RandomApply{0.25, {image::Action(image::Posterize{3})}}};
   job.options.seed = ~uint64_t{0};
   std::string text = encoded(job);
@@ -115,8 +115,8 @@ TEST(Job, TheTextIsWhatItWas) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-4
 }
 
-TEST(Job, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
-  Job job{.dataset = kDataset, .host = kHost};
+TEST(PrepJob, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
+  PrepJob job{.dataset = kDataset, .host = kHost};
   const std::string text = encoded(job);
   job.options.threads = 7;
   job.options.prefetch = 9;
@@ -130,13 +130,13 @@ TEST(Job, WhatOnlyDecidesHowBatchesAreMadeIsNoPart) {
   EXPECT_NE(encoded(job), text);
 }
 
-TEST(Job, AListIsNoOrderOfAllEpochs) {
-  Job job{.dataset = kDataset, .host = kHost};
+TEST(PrepJob, AListIsNoOrderOfAllEpochs) {
+  PrepJob job{.dataset = kDataset, .host = kHost};
   job.options.order = feed::Listed{};
   EXPECT_EQ(base::status_of(encode_job(job)).code(), Code::kUnsupported);
 }
 
-TEST(Job, AnotherVersionIsUnsupportedAndNamed) {
+TEST(PrepJob, AnotherVersionIsUnsupportedAndNamed) {
   const std::string text = encoded({.dataset = kDataset, .host = kHost});
   json other = json::parse(text);
   const std::string version = other["forebay"];
@@ -151,7 +151,7 @@ TEST(Job, AnotherVersionIsUnsupportedAndNamed) {
   EXPECT_EQ(error_of(other.dump()).code(), Code::kUnsupported);
 }
 
-TEST(Job, OptionsAreChecked) {
+TEST(PrepJob, OptionsAreChecked) {
   json text = json::parse(encoded({.dataset = kDataset, .host = kHost}));
   const auto code_with = [&](const char* pointer, const json& value) {
     json changed = text;
@@ -169,16 +169,16 @@ TEST(Job, OptionsAreChecked) {
   EXPECT_EQ(code_with("/targets", kDataset), Code::kInvalid);
 }
 
-TEST(Job, WeightsAreATable) {
+TEST(PrepJob, WeightsAreATable) {
   const std::vector<double> weights = {1, 0, 2};
   const auto made =
       std::make_shared<const feed::SampleWeights>(feed::SampleWeights::make(weights).value());
-  Job job{.dataset = kDataset, .host = kHost};
+  PrepJob job{.dataset = kDataset, .host = kHost};
   job.options.order = feed::Weighted{.weights = made, .samples = 7};
   const EncodedJob out = encode_job(job).value();
   ASSERT_EQ(out.tables.size(), 1u);
   EXPECT_EQ(out.tables[0].name, table_of(*made).name);
-  const Job back = decoded(out.text);
+  const PrepJob back = decoded(out.text);
   EXPECT_EQ(back.weights, out.tables[0].name);
   EXPECT_EQ(std::get<feed::Weighted>(back.options.order).samples, 7u);
   EXPECT_EQ(encoded(back), out.text);
@@ -190,7 +190,7 @@ TEST(Job, WeightsAreATable) {
   EXPECT_EQ(error_of(text.dump()).code(), Code::kInvalid);
 }
 
-TEST(Job, TargetsAreNamedByTheirContent) {
+TEST(PrepJob, TargetsAreNamedByTheirContent) {
   auto targets = std::make_shared<feed::Targets>();
   targets->first = {0, 1};
   targets->boxes = {{1, 2, 3, 4}};
@@ -198,10 +198,10 @@ TEST(Job, TargetsAreNamedByTheirContent) {
   targets->points = {{5, 6}};
   targets->outlines = feed::Outlines{{0, 1}, {0, 2}, {0}, {1, 2}};
   targets->sizes = {{7, 8}};
-  Job job{.dataset = kDataset, .host = kHost};
+  PrepJob job{.dataset = kDataset, .host = kHost};
   job.options.targets = targets;
   const std::string text = encoded(job);
-  const Job back = decoded(text);
+  const PrepJob back = decoded(text);
   EXPECT_EQ(back.options.targets, nullptr);
   EXPECT_EQ(back.targets, table_of(*targets).name);
   EXPECT_EQ(encoded(back), text);

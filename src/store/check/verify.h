@@ -43,7 +43,7 @@ struct VerifyReport {
 // it did. Shards that cannot be read to their end, and samples that pack would refuse and a loader
 // leaves out, are damage too. Damage is in the report. Errors only say why not everything could be
 // looked at: kNotFound (no dataset at all), kNoMemory, those of io::is_unanswered() (the origin
-// does not answer), those of find_source(), and for data in place that there is no image.
+// does not answer), those of resolve_source(), and for data in place that there is no image.
 Result<VerifyReport> verify(const io::Origin& origin, const std::string& dataset,
                             const VerifyOptions& options);
 Result<VerifyReport> verify_in_place(const io::Origin& origin, const std::string& source,

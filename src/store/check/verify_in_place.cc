@@ -101,7 +101,7 @@ class Verification {
 };
 
 // Adds the damage that the listing met.
-void add_damages(const SourcePlaces& places, const IndexRemarks& remarks,
+void add_damages(const ResolvedSource& places, const IndexRemarks& remarks,
                  std::vector<Damage>* out) {
   for (const Remark& shard : remarks.bad_shards) {
     const std::string& reason = shard.reason;
@@ -133,7 +133,7 @@ void add_notes(const IndexRemarks& remarks, std::vector<std::string>* out) {
 
 Result<VerifyReport> verify_places(const io::Origin& origin, const std::string& source,
                                    const VerifyOptions& options) {
-  ASSIGN_OR_RETURN(const SourcePlaces places, find_source(origin, source));
+  ASSIGN_OR_RETURN(const ResolvedSource places, resolve_source(origin, source));
   // The source is listed even where there is an index, which does not name everything that it
   // leaves out.
   IndexRemarks remarks;

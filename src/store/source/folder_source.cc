@@ -196,7 +196,7 @@ Status add_root(const io::Origin& origin, FolderLister* lister, Listing* out) {
 
 }  // namespace
 
-Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places) {
+Result<Listing> list_folder(const io::Origin& origin, const ResolvedSource& places) {
   const std::string& root = places.folder;
   Listing listing;
   listing.root = root;

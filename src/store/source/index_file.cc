@@ -74,7 +74,7 @@ void append_notes(const Listing& listing, std::vector<std::string>* notes) {
 
 }  // namespace
 
-std::string index_path(const SourcePlaces& places) {
+std::string index_path(const ResolvedSource& places) {
   std::string file(kOwnFilePrefix);
   for (const char c : places.name) {
     file += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
@@ -83,7 +83,7 @@ std::string index_path(const SourcePlaces& places) {
   return io::join_path(places.folder, file);
 }
 
-Result<InPlaceIndex> make_index(const io::Origin& origin, const SourcePlaces& places,
+Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
                                 OnBadShard on_bad_shard, IndexRemarks* remarks) {
   ASSIGN_OR_RETURN(
       Listing listing,
@@ -128,7 +128,7 @@ namespace {
 
 // Names the first class's folder that came or went; empty when there is none. Names are compared
 // because the time of change of the data's own folder also changes when an index is written there.
-std::string changed_class(const SourcePlaces& places, const InPlaceIndex& index) {
+std::string changed_class(const ResolvedSource& places, const InPlaceIndex& index) {
   if (index.kind != SourceKind::kFolder) return {};
   const auto& then = index.schema.classes;
   const auto [was, is] = std::ranges::mismatch(then, places.classes);
@@ -139,7 +139,7 @@ std::string changed_class(const SourcePlaces& places, const InPlaceIndex& index)
 
 // Names the first shard that came, went or was written to; empty when there is none. A server is
 // asked for many shards at the same time.
-Result<std::string> changed_shard(const io::Origin& origin, const SourcePlaces& places,
+Result<std::string> changed_shard(const io::Origin& origin, const ResolvedSource& places,
                                   const InPlaceIndex& index) {
   constexpr size_t kQuestionsAtOnce = 16;
   const auto& then = index.shards;
@@ -164,7 +164,7 @@ Result<std::string> changed_shard(const io::Origin& origin, const SourcePlaces& 
 }
 
 // Says what is different from when it was indexed; empty when nothing is.
-Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& places,
+Result<std::string> what_changed(const io::Origin& origin, const ResolvedSource& places,
                                  const InPlaceIndex& index) {
   if (index.kind != places.kind) return "it holds another kind of data now";
   if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
@@ -181,7 +181,7 @@ Result<std::string> what_changed(const io::Origin& origin, const SourcePlaces& p
 
 }  // namespace
 
-Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& places) {
+Result<InPlaceIndex> read_index(const io::Origin& origin, const ResolvedSource& places) {
   const std::string path = index_path(places);
   ASSIGN_OR_RETURN(const ByteVector data, origin.read_whole(path, base::kInPlaceIndexBytesMax));
   auto index = decode_in_place_index(data);
@@ -196,7 +196,7 @@ namespace {
 // Fills in the images' checksums, some images at a time.
 class Checksummer {
  public:
-  Checksummer(const io::Origin& origin, const SourcePlaces& places, const IndexOptions& options,
+  Checksummer(const io::Origin& origin, const ResolvedSource& places, const IndexOptions& options,
               InPlaceIndex* index)
       : origin_(origin), places_(places), options_(options), index_(*index) {
     uint64_t first = 0;
@@ -263,7 +263,7 @@ class Checksummer {
   }
 
   const io::Origin& origin_;
-  const SourcePlaces& places_;
+  const ResolvedSource& places_;
   const IndexOptions& options_;
   InPlaceIndex& index_;
   std::vector<uint64_t> firsts_;  // the first sample after each shard's own
@@ -271,7 +271,7 @@ class Checksummer {
   uint64_t done_ GUARDED_BY(mutex_) = 0;
 };
 
-Result<IndexReport> write_locked(io::FileSystem& fs, const SourcePlaces& places,
+Result<IndexReport> write_locked(io::FileSystem& fs, const ResolvedSource& places,
                                  const IndexOptions& options) {
   if (places.kind == SourceKind::kFolder && places.classes.empty()) {
     return fail(
@@ -325,7 +325,7 @@ Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
     if (is_packed) {
       return fail(Code::kUnsupported, "{} is a packed dataset, which needs no other index", source);
     }
-    ASSIGN_OR_RETURN(const SourcePlaces places, find_source(fs, source));
+    ASSIGN_OR_RETURN(const ResolvedSource places, resolve_source(fs, source));
     const std::string lock_file = index_path(places) + ".lock";
     const auto lock = fs.lock(lock_file);
     if (!lock && lock.error().code() == Code::kIo) {

@@ -48,18 +48,18 @@ struct IndexRemarks {
 // classes of the shards. Samples whose class cannot be read are left out, the same as in pack. It
 // is an error if there is no sample, unless OnBadShard::kNote is given and something was refused or
 // a shard is bad.
-Result<InPlaceIndex> make_index(const io::Origin& origin, const SourcePlaces& places,
+Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
                                 OnBadShard on_bad_shard, IndexRemarks* remarks);
 
 // Reads the stored index, if it still holds: the classes' folders or the shards are the same, each
 // folder has the time of change that it had when it was indexed, and each shard its size and time.
 // The folders of a store have no such time: there, only other classes are noticed.
 // kNotFound when there is no index; any other error says why it cannot be used.
-Result<InPlaceIndex> read_index(const io::Origin& origin, const SourcePlaces& places);
+Result<InPlaceIndex> read_index(const io::Origin& origin, const ResolvedSource& places);
 
 // Where the index lies: `<folder>/.forebay-index`, and for a .tar or a range
 // `<folder>/.forebay-<name>.index`. They are plain hidden files, which others that read the folder
 // (ImageFolder, WebDataset) pass over.
-std::string index_path(const SourcePlaces& places);
+std::string index_path(const ResolvedSource& places);
 
 }  // namespace forebay::store

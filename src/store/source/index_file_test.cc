@@ -100,7 +100,7 @@ TEST(InPlaceIndexed, ManyShardsOfAServerAreComparedAtTheSameTime) {
   ASSERT_TRUE(write_index(fs, "/set", {}));
   io::FarOrigin far(fs);
   far.answer_late();
-  const SourcePlaces places = find_source(far, "/set").value();
+  const ResolvedSource places = resolve_source(far, "/set").value();
   EXPECT_TRUE(read_index(far, places));
   EXPECT_GT(far.questions_at_once(), 4u);
   fs.set_modified("/set/40.tar", 1);
@@ -123,7 +123,9 @@ TEST(InPlaceIndexed, EachWayToNameShardsHasItsOwn) {
   io::MemoryFileSystem fs;
   put_shards(fs, "/set/a");
   put_shards(fs, "/set/b");
-  const auto path = [&](const char* source) { return index_path(find_source(fs, source).value()); };
+  const auto path = [&](const char* source) {
+    return index_path(resolve_source(fs, source).value());
+  };
   EXPECT_EQ(path("/set/a"), "/set/a/.forebay-index");
   EXPECT_EQ(path("/set/a/x-0.tar"), "/set/a/.forebay-x-0.tar.index");
   EXPECT_EQ(path("/set/{0..1}/x.tar"), "/set/.forebay-{0..1}%2Fx.tar.index");
@@ -186,7 +188,7 @@ TEST(InPlaceIndexed, IsOnePlainHiddenFileAndNoPartOfTheData) {
   ASSERT_TRUE(write_index(fs, "/shards/x-0.tar", {}));
   EXPECT_THAT(names_in(fs, "/shards"),
               ElementsAre(".forebay-index", ".forebay-x-0.tar.index", "x-0.tar", "x-1.tar"));
-  EXPECT_EQ(find_source(fs, "/shards")->shards.size(), 2u);
+  EXPECT_EQ(resolve_source(fs, "/shards")->shards.size(), 2u);
 }
 
 TEST(InPlaceIndexed, AnOldIndexsFolderIsNoClassAndSaid) {

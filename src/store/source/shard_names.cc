@@ -33,7 +33,7 @@ std::string_view class_of(std::string_view key, size_t common_bytes) {
 }
 
 // Gives the shards' names below the folder, in the order of the shards.
-Result<std::vector<std::string>> prefixes_of(const SourcePlaces& places, const Listing& listing) {
+Result<std::vector<std::string>> prefixes_of(const ResolvedSource& places, const Listing& listing) {
   std::vector<std::string> prefixes;
   std::set<std::string_view> seen;
   prefixes.reserve(listing.shards.size());
@@ -73,7 +73,7 @@ bool label_by_folders(Listing* listing) {
   return true;
 }
 
-Status qualify_keys(const SourcePlaces& places, Listing* listing) {
+Status qualify_keys(const ResolvedSource& places, Listing* listing) {
   ASSIGN_OR_RETURN(const auto prefixes, prefixes_of(places, *listing));
   for (SourceSample& sample : listing->samples) {
     const uint32_t shard = sample.files[0].shard;

@@ -17,6 +17,6 @@ bool label_by_folders(Listing* listing);
 // shard's path below the source's folder without ".tar"; a name that begins with "__" or "%" is
 // escaped like a folder source's keys. Errors: kTooBig (a key or path above the limits),
 // kUnsupported (shards that have no names of their own below the folder).
-Status qualify_keys(const SourcePlaces& places, Listing* listing);
+Status qualify_keys(const ResolvedSource& places, Listing* listing);
 
 }  // namespace forebay::store

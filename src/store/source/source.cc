@@ -30,14 +30,14 @@ std::optional<uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-void split_place(const std::string& source, SourcePlaces* places) {
+void split_place(const std::string& source, ResolvedSource* places) {
   const size_t slash = source.substr(0, source.find('{')).rfind('/');
   places->folder = slash == std::string::npos ? "." : source.substr(0, std::max<size_t>(slash, 1));
   places->name = slash == std::string::npos ? source : source.substr(slash + 1);
 }
 
 // Finds what lies in a source's folder: shards, or else classes.
-Status look_into(const io::Origin& origin, SourcePlaces* places) {
+Status look_into(const io::Origin& origin, ResolvedSource* places) {
   ASSIGN_OR_RETURN(const auto entries, origin.list(places->folder));
   for (const auto& entry : entries) {
     const bool is_folder = entry.type == io::FileType::kDirectory;
@@ -60,9 +60,9 @@ Status look_into(const io::Origin& origin, SourcePlaces* places) {
   return {};
 }
 
-Result<SourcePlaces> find_any(const io::Origin& origin, const std::string& source) {
+Result<ResolvedSource> find_any(const io::Origin& origin, const std::string& source) {
   if (source.empty()) return fail(Code::kInvalid, "the source's name is empty");
-  SourcePlaces places;
+  ResolvedSource places;
   if (source.find('{') != std::string::npos && !origin.stat(source)) {
     places.kind = SourceKind::kWebDataset;
     split_place(source, &places);
@@ -93,22 +93,22 @@ Result<SourcePlaces> find_any(const io::Origin& origin, const std::string& sourc
 
 }  // namespace
 
-std::string SourcePlaces::source() const {
+std::string ResolvedSource::source() const {
   return name.empty() ? folder : io::join_path(folder, name);
 }
 
-std::string SourcePlaces::below(const std::string& path) const {
+std::string ResolvedSource::below(const std::string& path) const {
   const std::string prefix = io::join_path(folder, "");
   return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
 }
 
-Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source) {
+Result<ResolvedSource> resolve_source(const io::Origin& origin, const std::string& source) {
   auto places = find_any(origin, source);
   if (!places) return tl::unexpected(advise(origin, source, places.error()));
   return places;
 }
 
-Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
+Result<Listing> list_places(const io::Origin& origin, const ResolvedSource& places,
                             const ListOptions& options) {
   auto listing = places.kind == SourceKind::kFolder ? list_folder(origin, places)
                                                     : list_webdataset(origin, places, options);
@@ -120,7 +120,7 @@ Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places
 }
 
 Result<Listing> list_source(const io::Origin& origin, const std::string& source) {
-  ASSIGN_OR_RETURN(const SourcePlaces places, find_source(origin, source));
+  ASSIGN_OR_RETURN(const ResolvedSource places, resolve_source(origin, source));
   return list_places(origin, places);
 }
 

@@ -22,7 +22,7 @@ using base::Result;
 using base::Status;
 
 // The files and folders that a source's name stands for, before anything in them is listed.
-struct SourcePlaces {
+struct ResolvedSource {
   SourceKind kind = SourceKind::kFolder;
   std::string folder;  // the folder that holds all of it
   std::string name;    // the .tar or range below that folder; empty for the whole folder
@@ -40,7 +40,7 @@ struct SourcePlaces {
 
 // `source`: a folder of folders of images; a folder of *.tar; one .tar file; or a brace range,
 // "x-{000..010}.tar". Lists one folder at most.
-Result<SourcePlaces> find_source(const io::Origin& origin, const std::string& source);
+Result<ResolvedSource> resolve_source(const io::Origin& origin, const std::string& source);
 
 // What to do about a shard that is missing or cannot be read to its end. kFail: it is an error,
 // like an origin that does not answer (io::is_unanswered), always. kNote: the samples before that
@@ -57,7 +57,7 @@ struct ListOptions {
 
 // Errors name the file (and offset) that cannot be taken.
 Result<Listing> list_source(const io::Origin& origin, const std::string& source);
-Result<Listing> list_places(const io::Origin& origin, const SourcePlaces& places,
+Result<Listing> list_places(const io::Origin& origin, const ResolvedSource& places,
                             const ListOptions& options = {});
 
 // Adds to an error of reading `path` of a source what a person can do about the file, unless the
@@ -88,8 +88,8 @@ inline bool is_own(const io::DirEntry& entry) {
 }
 
 // The two listers; list_places() chooses.
-Result<Listing> list_folder(const io::Origin& origin, const SourcePlaces& places);
-Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& places,
+Result<Listing> list_folder(const io::Origin& origin, const ResolvedSource& places);
+Result<Listing> list_webdataset(const io::Origin& origin, const ResolvedSource& places,
                                 const ListOptions& options);
 // "x-{08..10}.tar" gives x-08.tar, x-09.tar, x-10.tar; several ranges multiply.
 Result<std::vector<std::string>> expand_braces(const std::string& pattern);

@@ -117,7 +117,7 @@ void SourceReader::add(const SourceSample& sample) {
   samples_.push_back(std::move(places));
 }
 
-SourceReader::Place SourceReader::place(const SourceSample& sample, const SourceFile& file) {
+SourceReader::FileContent SourceReader::place(const SourceSample& sample, const SourceFile& file) {
   const uint64_t limit = bytes_max(listing_.schema.fields[file.field].kind);
   if (file.length > limit) {
     return {.refused =
@@ -190,7 +190,7 @@ std::vector<Result<ByteVector>> SourceReader::take() {
   const Sample sample = std::move(samples_.front());
   samples_.pop_front();
   std::vector<Result<ByteVector>> contents;
-  for (const Place& place : sample) contents.push_back(take_file(place));
+  for (const FileContent& place : sample) contents.push_back(take_file(place));
   drop_taken();
   return contents;
 }
@@ -215,7 +215,7 @@ Status SourceReader::explain(const SourceShard& listed, const Status& error) con
   return now.error().code() == Code::kNotFound ? changed(listed.path, "it is gone") : error;
 }
 
-Result<ByteVector> SourceReader::take_file(const Place& place) {
+Result<ByteVector> SourceReader::take_file(const FileContent& place) {
   if (place.text != nullptr) return ByteVector(place.text->begin(), place.text->end());
   if (place.run == nullptr) return tl::unexpected(place.refused);
   Run& run = *place.run;

@@ -48,19 +48,19 @@ class SourceReader {
     Status status = {};
   };
   // Where a file's content will be.
-  struct Place {
+  struct FileContent {
     Run* run = nullptr;  // null where it is not read: it is `text`, or `refused` says why
     const std::string* text = nullptr;
     uint64_t offset = 0;
     uint64_t length = 0;
     Status refused = {};
   };
-  using Sample = std::vector<Place>;
+  using Sample = std::vector<FileContent>;
 
   void fill();
   bool has_room(uint64_t share) EXCLUDES(mutex_);
   void add(const SourceSample& sample);
-  Place place(const SourceSample& sample, const SourceFile& file) EXCLUDES(mutex_);
+  FileContent place(const SourceSample& sample, const SourceFile& file) EXCLUDES(mutex_);
   bool is_in_folder(const SourceFile& file) const;
   bool extends_last(const SourceFile& file) const;
   void begin_run(const SourceSample& sample, const SourceFile& file) EXCLUDES(mutex_);
@@ -69,7 +69,7 @@ class SourceReader {
   void finish(io::DoneRead done) EXCLUDES(mutex_);
   Status wait_for(const Run& run) EXCLUDES(mutex_);
   Status explain(const SourceShard& listed, const Status& error) const;
-  Result<base::ByteVector> take_file(const Place& place);
+  Result<base::ByteVector> take_file(const FileContent& place);
   void drop_taken() EXCLUDES(mutex_);
 
   const io::Origin& origin_;

@@ -141,7 +141,7 @@ Status read_members(const io::Origin& origin, bool read_classes, ShardMembers* o
 
 class ShardLister {
  public:
-  ShardLister(const SourcePlaces& places, const ListOptions& options, Listing* out)
+  ShardLister(const ResolvedSource& places, const ListOptions& options, Listing* out)
       : places_(places), options_(options), out_(out) {}
 
   Status add_shard(const ShardMembers& shard) {
@@ -296,7 +296,7 @@ class ShardLister {
     return {};
   }
 
-  const SourcePlaces& places_;
+  const ResolvedSource& places_;
   const ListOptions& options_;
   Listing* out_;
   SourceSample sample_;
@@ -309,7 +309,7 @@ class ShardLister {
 
 }  // namespace
 
-Result<Listing> list_webdataset(const io::Origin& origin, const SourcePlaces& places,
+Result<Listing> list_webdataset(const io::Origin& origin, const ResolvedSource& places,
                                 const ListOptions& options) {
   const std::vector<std::string>& shards = places.shards;
   Listing listing;

@@ -25,12 +25,12 @@ TEST(Device, IsChosenByName) {
 TEST(Device, DecidesOnTheNumberType) {
   const c10::Device cpu(at::kCPU);
   const c10::Device gpu(at::kCUDA, 0);
-  EXPECT_EQ(choose_precision("auto", cpu)->precision == Precision::kBf16, has_bf16());
-  EXPECT_EQ(choose_precision("auto", gpu)->precision, Precision::kBf16);
+  EXPECT_EQ(resolve_precision("auto", cpu)->precision == Precision::kBf16, has_bf16());
+  EXPECT_EQ(resolve_precision("auto", gpu)->precision, Precision::kBf16);
   for (const c10::Device& device : {cpu, gpu}) {
-    EXPECT_EQ(choose_precision("fp32", device)->precision, Precision::kFp32);
-    EXPECT_EQ(choose_precision("bf16", device)->precision, Precision::kBf16);
-    EXPECT_EQ(choose_precision("fp8", device).error().code(), Code::kInvalid);
+    EXPECT_EQ(resolve_precision("fp32", device)->precision, Precision::kFp32);
+    EXPECT_EQ(resolve_precision("bf16", device)->precision, Precision::kBf16);
+    EXPECT_EQ(resolve_precision("fp8", device).error().code(), Code::kInvalid);
   }
 }
 

@@ -12,21 +12,23 @@ bool has_bf16() {
 #endif
 }
 
-base::Result<Choice> choose_precision(const std::string& option, const c10::Device& device) {
+base::Result<ResolvedPrecision> resolve_precision(const std::string& option,
+                                                  const c10::Device& device) {
   const char* const name = device.is_cpu() ? "this processor" : "the GPU";
   const bool bf16 = !device.is_cpu() || has_bf16();
   if (option == "auto" && bf16)
-    return Choice{Precision::kBf16, fmt::format("bf16: {} has it", name)};
-  if (option == "auto") return Choice{Precision::kFp32, fmt::format("fp32: {} has no bf16", name)};
+    return ResolvedPrecision{Precision::kBf16, fmt::format("bf16: {} has it", name)};
+  if (option == "auto")
+    return ResolvedPrecision{Precision::kFp32, fmt::format("fp32: {} has no bf16", name)};
   if (option == "fp32" && bf16) {
-    return Choice{Precision::kFp32,
-                  fmt::format("fp32, as asked; bf16 would be faster on {}", name)};
+    return ResolvedPrecision{Precision::kFp32,
+                             fmt::format("fp32, as asked; bf16 would be faster on {}", name)};
   }
-  if (option == "fp32") return Choice{Precision::kFp32, "fp32, as asked"};
+  if (option == "fp32") return ResolvedPrecision{Precision::kFp32, "fp32, as asked"};
   if (option != "bf16") {
     return base::fail(base::Code::kInvalid, "--precision {}: use auto, bf16 or fp32", option);
   }
-  return Choice{
+  return ResolvedPrecision{
       Precision::kBf16,
       bf16 ? "bf16, as asked" : "bf16, as asked; this processor has none and emulates it slowly"};
 }

@@ -11,13 +11,14 @@ namespace forebay::train {
 
 enum class Precision : uint8_t { kFp32, kBf16 };
 
-struct Choice {
+struct ResolvedPrecision {
   Precision precision = Precision::kFp32;
   std::string why;  // explains the choice to people
 };
 
 // Chooses by `option`: "auto", "bf16" or "fp32". Errors: kInvalid for anything else.
-base::Result<Choice> choose_precision(const std::string& option, const c10::Device& device);
+base::Result<ResolvedPrecision> resolve_precision(const std::string& option,
+                                                  const c10::Device& device);
 
 // Whether the processor multiplies bfloat16 itself (AVX512-BF16, which every processor with AMX has
 // too).

@@ -7,7 +7,7 @@
 #include "prep/host/assisted_feed.h"
 #include "train/model/device.h"
 #include "train/run/classes.h"
-#include "train/run/sources.h"
+#include "train/run/data_reports.h"
 
 namespace forebay::train {
 
@@ -25,12 +25,12 @@ struct Feeds {
 };
 
 // How many threads a process takes that was not told so.
-int own_cores(const Job& job) {
+int own_cores(const TrainingJob& job) {
   const uint32_t here = job.together == nullptr ? 1 : job.together->processes_here();
   return std::max(1, io::usable_cores() / static_cast<int>(here));
 }
 
-Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options& options,
+Result<Feeds> open_feeds(const io::Origin& origin, const TrainingJob& job, const Options& options,
                          Precision precision, int64_t classes,
                          const std::shared_ptr<const store::Dataset>& dataset) {
   Feeds feeds;
@@ -42,7 +42,7 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
     if (training.threads == 0) training.threads = own_cores(job);
   }
   feeds.sample_bytes = image::TensorWriter(training.tensor).sample_bytes(training.transform.size);
-  if (job.prep.sides.empty()) {
+  if (job.prep.servers.empty()) {
     ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
   } else {
     ASSIGN_OR_RETURN(auto both, prep::AssistedFeed::open(dataset, training, job.prep));
@@ -59,7 +59,7 @@ Result<Feeds> open_feeds(const io::Origin& origin, const Job& job, const Options
 }
 
 // Fills in the options that depend on the dataset, and checks all of them.
-Result<Options> settle(const Job& job, const store::Dataset& dataset, int64_t classes) {
+Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, int64_t classes) {
   uint32_t side = 0;
   if (job.options.size == 0) {
     ASSIGN_OR_RETURN(side, first_image_side(dataset));
@@ -79,7 +79,7 @@ Result<Options> settle(const Job& job, const store::Dataset& dataset, int64_t cl
 }
 
 // Processes that learn together exchange numbers that are in the processor's memory.
-Result<c10::Device> device_of(const Job& job) {
+Result<c10::Device> device_of(const TrainingJob& job) {
   if (job.together == nullptr) return choose_device(job.device);
   if (job.device == "cuda") {
     return fail(Code::kUnsupported, "--device cuda: with --sync models are on the processor");
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
   return model;
 }
 
-RunOptions run_options(const Job& job, const Options& options) {
+RunOptions run_options(const TrainingJob& job, const Options& options) {
   RunOptions run;
   run.epochs = options.epochs;
   run.together = job.together;
@@ -155,11 +155,11 @@ Status report(Log& log, const Summary& summary, const PrepReport& prep, uint64_t
 
 }  // namespace
 
-Result<Summary> run_job(io::FileSystem& fs, const Job& job) {
+Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
   ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
   if (!is_first(job.together)) log.warn_only(job.together->rank());
   ASSIGN_OR_RETURN(const c10::Device device, device_of(job));
-  ASSIGN_OR_RETURN(const Choice choice, choose_precision(job.options.precision, device));
+  ASSIGN_OR_RETURN(const ResolvedPrecision choice, resolve_precision(job.options.precision, device));
   ASSIGN_OR_RETURN(const auto dataset,
                    store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
   const int64_t classes = class_count(*dataset);

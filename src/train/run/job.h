@@ -8,7 +8,7 @@
 
 namespace forebay::train {
 
-struct Job {
+struct TrainingJob {
   Options options;
   Loading loading;
   std::string device = "auto";  // "auto", "cpu" or "cuda"
@@ -33,6 +33,6 @@ struct Job {
 
 // Errors: kInvalid for options that make no sense alone, together or for the dataset; otherwise
 // those of train() and of opening files. Sets the number of threads for the whole process.
-Result<Summary> run_job(io::FileSystem& fs, const Job& job);
+Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job);
 
 }  // namespace forebay::train

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "io/machine.h"
+#include "train/run/data_reports.h"
 #include "train/run/interval.h"
-#include "train/run/sources.h"
 
 namespace forebay::train {
 

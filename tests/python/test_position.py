@@ -1,4 +1,4 @@
-"""Where a Loader stands: every transition of a Place from every kind of place, as a table."""
+"""Where a Loader stands: each transition of a Position from each kind of position, as a table."""
 
 import json
 from collections.abc import Callable
@@ -7,38 +7,44 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.loading.position import Place, Stand, beginning
-from forebay.loading.samplers import Chosen
+from forebay.loading.position import EpochPosition, Position, beginning
+from forebay.loading.samplers import EpochSamples
 
 BAD = [{"sample": 7, "chunk": "c", "key": "k", "reason": "r"}]
-CHOSEN = Chosen(np.arange(4), np.arange(4, dtype=np.uint64))
+CHOSEN = EpochSamples(np.arange(4), np.arange(4, dtype=np.uint64))
 MIDDLE = {"epoch": 2, "position": 16, "bad": BAD}
 SAMPLED = {**beginning(2), **CHOSEN.identity()}
 
 
-def stand(position: int, *, epoch: int = 2, bad: list[dict[str, Any]] | None = None) -> Stand:
+def after(
+    position: int, *, epoch: int = 2, bad: list[dict[str, Any]] | None = None
+) -> EpochPosition:
     """Where an epoch stands after a batch."""
     bad = bad or []
     state = {"epoch": epoch, "position": position, "bad": bad}
-    return Stand(json.dumps(state), len(bad), None)
+    return EpochPosition(json.dumps(state), len(bad), None)
 
 
-def begun(state: dict[str, Any], chosen: Chosen | None = None, *, resumes: bool = False) -> Place:
+def begun(
+    state: dict[str, Any], selected: EpochSamples | None = None, *, resumes: bool = False
+) -> Position:
     """An epoch runs, and nothing was taken of it."""
-    return Place(state, chosen, resumes, Stand.at(state, chosen))
+    return Position(state, selected, resumes, EpochPosition.at(state, selected))
 
 
-NEW = Place()
-SET = Place(beginning(2))
-LOADED = Place(MIDDLE, resumes=True)
+NEW = Position()
+SET = Position(beginning(2))
+LOADED = Position(MIDDLE, resumes=True)
 BEGUN = begun(beginning(2))
 BEGUN_LOADED = begun(MIDDLE, resumes=True)
 BEGUN_CHOSEN = begun(beginning(2), CHOSEN)
-TAKEN = Place(beginning(2), stand=stand(8, bad=BAD), is_taken=True)
-TAKEN_LOADED = Place(MIDDLE, resumes=True, stand=stand(24, bad=BAD), is_taken=True)
+TAKEN = Position(beginning(2), epoch_position=after(8, bad=BAD), is_taken=True)
+TAKEN_LOADED = Position(MIDDLE, resumes=True, epoch_position=after(24, bad=BAD), is_taken=True)
 
-# The place, the transition, and the place after it or the error.
-TABLE: dict[str, tuple[Place, Callable[[Place], Place], Place | type[BaseException]]] = {
+
+Transition = Callable[[Position], Position]
+# The position, the transition, and the position after it or the error.
+TABLE: dict[str, tuple[Position, Transition, Position | type[BaseException]]] = {
     "iter() of a new loader": (NEW, lambda p: p.iterate(p.next(), None), begun(beginning(0))),
     "iter() begins a loaded state": (LOADED, lambda p: p.iterate(p.next(), None), BEGUN_LOADED),
     "iter() again before a batch begins the same": (
@@ -51,34 +57,34 @@ TABLE: dict[str, tuple[Place, Callable[[Place], Place], Place | type[BaseExcepti
         TAKEN_LOADED, lambda p: p.iterate(p.next(), None), begun(beginning(3, BAD)),
     ),
     "iter() keeps what was chosen": (SET, lambda p: p.iterate(p.next(), CHOSEN), BEGUN_CHOSEN),
-    "a batch": (BEGUN, lambda p: p.take(stand(8, bad=BAD)), TAKEN),
+    "a batch": (BEGUN, lambda p: p.take(after(8, bad=BAD)), TAKEN),
     "a batch of a resumed epoch": (
-        BEGUN_LOADED, lambda p: p.take(stand(24, bad=BAD)), TAKEN_LOADED,
+        BEGUN_LOADED, lambda p: p.take(after(24, bad=BAD)), TAKEN_LOADED,
     ),
-    "a batch where no epoch runs": (SET, lambda p: p.take(stand(8)), AssertionError),
+    "a batch where no epoch runs": (SET, lambda p: p.take(after(8)), AssertionError),
     "the end where no epoch runs": (
         LOADED, lambda p: p.finish(None, is_empty=False), AssertionError,
     ),
     "the end after the last batch": (TAKEN, lambda p: p.finish(None, is_empty=False), TAKEN),
     "the end after batches that failed": (
-        BEGUN, lambda p: p.finish(stand(8, bad=BAD), is_empty=False), TAKEN,
+        BEGUN, lambda p: p.finish(after(8, bad=BAD), is_empty=False), TAKEN,
     ),
     "the end of an epoch without batches": (
-        BEGUN, lambda p: p.finish(None, is_empty=True), Place(beginning(3)),
+        BEGUN, lambda p: p.finish(None, is_empty=True), Position(beginning(3)),
     ),
     "set_epoch() of a new loader": (NEW, lambda p: p.set_epoch(2), SET),
     "set_epoch() of the epoch that was loaded": (LOADED, lambda p: p.set_epoch(2), LOADED),
     "set_epoch() of another one than was loaded": (
-        LOADED, lambda p: p.set_epoch(3), Place(beginning(3, BAD)),
+        LOADED, lambda p: p.set_epoch(3), Position(beginning(3, BAD)),
     ),
     "set_epoch() of the loaded epoch once it was begun": (
         BEGUN_LOADED, lambda p: p.set_epoch(2), BEGUN_LOADED,
     ),
     "set_epoch() of the loaded epoch once it was taken from": (
-        TAKEN_LOADED, lambda p: p.set_epoch(2), Place(beginning(2, BAD)),
+        TAKEN_LOADED, lambda p: p.set_epoch(2), Position(beginning(2, BAD)),
     ),
     "set_epoch() of the epoch after the loaded one, which was taken from": (
-        TAKEN_LOADED, lambda p: p.set_epoch(3), Place(beginning(3, BAD)),
+        TAKEN_LOADED, lambda p: p.set_epoch(3), Position(beginning(3, BAD)),
     ),
     "set_epoch() of the running epoch begins it anew": (BEGUN, lambda p: p.set_epoch(2), SET),
     "loading a state": (TAKEN, lambda p: p.load(MIDDLE, is_over=False), LOADED),
@@ -86,28 +92,28 @@ TABLE: dict[str, tuple[Place, Callable[[Place], Place], Place | type[BaseExcepti
         NEW, lambda p: p.load({**MIDDLE, "version": 0, "seed": 1}, is_over=False), LOADED,
     ),
     "loading an epoch's end begins the next one": (
-        NEW, lambda p: p.load(MIDDLE, is_over=True), Place(beginning(3, BAD), resumes=True),
+        NEW, lambda p: p.load(MIDDLE, is_over=True), Position(beginning(3, BAD), resumes=True),
     ),
     "loading forgets what was chosen": (
         BEGUN_CHOSEN, lambda p: p.load(MIDDLE, is_over=False), LOADED,
     ),
-    "close() of a new loader": (NEW, lambda p: p.close(is_over=False), Place(resumes=True)),
+    "close() of a new loader": (NEW, lambda p: p.close(is_over=False), Position(resumes=True)),
     "close() before a batch": (
         BEGUN_LOADED, lambda p: p.close(is_over=False), LOADED,
     ),
     "close() in an epoch's middle": (
         TAKEN, lambda p: p.close(is_over=False),
-        Place({**beginning(2, BAD), "position": 8}, resumes=True),
+        Position({**beginning(2, BAD), "position": 8}, resumes=True),
     ),
     "close() at an epoch's end": (
-        TAKEN, lambda p: p.close(is_over=True), Place(beginning(3, BAD), resumes=True),
+        TAKEN, lambda p: p.close(is_over=True), Position(beginning(3, BAD), resumes=True),
     ),
     "close() keeps what was chosen": (
-        BEGUN_CHOSEN, lambda p: p.close(is_over=False), Place(SAMPLED, CHOSEN, resumes=True),
+        BEGUN_CHOSEN, lambda p: p.close(is_over=False), Position(SAMPLED, CHOSEN, resumes=True),
     ),
     "close() twice": (
-        Place(SAMPLED, CHOSEN, resumes=True), lambda p: p.close(is_over=False),
-        Place(SAMPLED, CHOSEN, resumes=True),
+        Position(SAMPLED, CHOSEN, resumes=True), lambda p: p.close(is_over=False),
+        Position(SAMPLED, CHOSEN, resumes=True),
     ),
 }  # fmt: skip
 
@@ -115,7 +121,7 @@ TABLE: dict[str, tuple[Place, Callable[[Place], Place], Place | type[BaseExcepti
 @pytest.mark.parametrize("name", TABLE)
 def test_each_transition(name: str):
     before, transition, expected = TABLE[name]
-    if isinstance(expected, Place):
+    if isinstance(expected, Position):
         assert transition(before) == expected
     else:
         with pytest.raises(expected):
@@ -133,7 +139,7 @@ def test_each_transition(name: str):
         (TAKEN, {"epoch": 2, "position": 8, "bad": BAD}, beginning(3, BAD)),
     ],
 )
-def test_what_a_place_says(place: Place, now: dict[str, Any], following: dict[str, Any]):
+def test_what_a_place_says(place: Position, now: dict[str, Any], following: dict[str, Any]):
     assert (place.now(), place.next()) == (now, following)
 
 

@@ -1,4 +1,4 @@
-#include "feed/read/fill_ahead.h"
+#include "feed/read/cache_prefetch.h"
 
 #include <algorithm>
 #include <new>
@@ -32,25 +32,25 @@ bool keeps_copies(const store::Dataset& dataset) {
 
 }  // namespace
 
-FillAhead::FillAhead(const store::Dataset& dataset, const Slicer& slicer, store::Caching caching,
-                     base::Crew& crew)
+CachePrefetch::CachePrefetch(const store::Dataset& dataset, const Slicer& slicer,
+                             store::Caching caching, base::Crew& crew)
     : dataset_(dataset), slicer_(slicer), caching_(caching), crew_(crew) {
   if (keeps_copies(dataset)) crew_.start(1, [this](uint32_t) { run(); });
 }
 
-FillAhead::~FillAhead() {
+CachePrefetch::~CachePrefetch() {
   stop();
   crew_.wait();
 }
 
-void FillAhead::stop() {
+void CachePrefetch::stop() {
   stop_.request_stop();
   MutexLock lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
 }
 
-void FillAhead::note(const std::shared_ptr<const EpochPlan>& plan, size_t next, bool may_ask) {
+void CachePrefetch::note(const std::shared_ptr<const EpochPlan>& plan, size_t next, bool may_ask) {
   MutexLock lock(mutex_);
   if (plan_ != plan) {
     plan_ = plan;
@@ -63,7 +63,7 @@ void FillAhead::note(const std::shared_ptr<const EpochPlan>& plan, size_t next, 
 }
 
 // The plan whose load is to be asked for; null at the end.
-std::shared_ptr<const EpochPlan> FillAhead::wait_for_turn(size_t* load) {
+std::shared_ptr<const EpochPlan> CachePrefetch::wait_for_turn(size_t* load) {
   MutexLock lock(mutex_);
   while (!stopped_) {
     const bool is_left = plan_ != nullptr && next_ < plan_->loads.size();
@@ -79,7 +79,7 @@ std::shared_ptr<const EpochPlan> FillAhead::wait_for_turn(size_t* load) {
   return nullptr;
 }
 
-void FillAhead::run() {
+void CachePrefetch::run() {
   io::work_in_background();
   size_t load = 0;
   while (const auto plan = wait_for_turn(&load)) {
@@ -94,24 +94,24 @@ void FillAhead::run() {
       // Whoever needs it meets the same error.
       wanted_ = wanted ? std::move(*wanted) : std::deque<Wanted>();
     }
-    auto answer =
-        wanted_.empty() ? io::Ahead::kKept : ask(wanted_.front()).value_or(io::Ahead::kFull);
+    auto answer = wanted_.empty() ? io::PrefetchOutcome::kKept
+                                  : ask(wanted_.front()).value_or(io::PrefetchOutcome::kFull);
     note_answer(*plan, answer);
   }
   groups_.clear();
   of_.reset();
 }
 
-void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
+void CachePrefetch::note_answer(const EpochPlan& plan, io::PrefetchOutcome answer) {
   MutexLock lock(mutex_);
-  if (answer == io::Ahead::kBusy) {
+  if (answer == io::PrefetchOutcome::kBusy) {
     wait_ns_ = std::clamp(2 * wait_ns_, kWaitNs, kWaitMostNs);
     from_ns_ = io::monotonic_ns() + wait_ns_;
     return;
   }
   wait_ns_ = 0;
-  kept_in_a_row_ = answer == io::Ahead::kKept ? kept_in_a_row_ + 1 : 0;
-  if (answer != io::Ahead::kFull) {
+  kept_in_a_row_ = answer == io::PrefetchOutcome::kKept ? kept_in_a_row_ + 1 : 0;
+  if (answer != io::PrefetchOutcome::kFull) {
     full_chunks_ = 0;
   } else if (full_chunks_ == 0 || full_chunk_ != wanted_.front().chunk) {
     full_chunk_ = wanted_.front().chunk;
@@ -122,7 +122,8 @@ void FillAhead::note_answer(const EpochPlan& plan, io::Ahead answer) {
   next_ += kept_in_a_row_ > kKeptInVain ? kKeptInVain : 1;
 }
 
-Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan, size_t load) {
+Result<std::deque<CachePrefetch::Wanted>> CachePrefetch::wanted_of(const EpochPlan& plan,
+                                                                   size_t load) {
   try {
     if (last_loads_.empty()) {
       last_loads_.resize(plan.order->groups().size());
@@ -137,8 +138,8 @@ Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of(const EpochPlan& plan
   }
 }
 
-Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of_slice(const EpochPlan& plan,
-                                                                 const Load& load) {
+Result<std::deque<CachePrefetch::Wanted>> CachePrefetch::wanted_of_slice(const EpochPlan& plan,
+                                                                         const Load& load) {
   auto& group = groups_[load.group];
   if (group == nullptr) group = slicer_.share(plan, load.group);
   ASSIGN_OR_RETURN(
@@ -155,8 +156,8 @@ Result<std::deque<FillAhead::Wanted>> FillAhead::wanted_of_slice(const EpochPlan
   return wanted;
 }
 
-std::deque<FillAhead::Wanted> FillAhead::wanted_of_group(const EpochPlan& plan,
-                                                         const Load& load) const {
+std::deque<CachePrefetch::Wanted> CachePrefetch::wanted_of_group(const EpochPlan& plan,
+                                                                 const Load& load) const {
   std::deque<Wanted> wanted;
   for (const Stretch& stretch : plan.order->stretches(plan.order->groups()[load.group])) {
     const FileRange range = range_of(dataset_, stretch);
@@ -170,23 +171,23 @@ std::deque<FillAhead::Wanted> FillAhead::wanted_of_group(const EpochPlan& plan,
   return wanted;
 }
 
-Result<io::Ahead> FillAhead::ask(const Wanted& wanted) const {
+Result<io::PrefetchOutcome> CachePrefetch::ask(const Wanted& wanted) const {
   ASSIGN_OR_RETURN(const auto file, dataset_.open_chunk(wanted.chunk, caching_));
   const io::serve::WantedRange& last = wanted.ranges.back();
   RETURN_IF_ERROR(store::check_inside(*file, last.offset, last.length));
-  const auto* const copies = dynamic_cast<const io::FetchesAhead*>(file.get());
-  if (copies == nullptr) return io::Ahead::kKept;
+  const auto* const copies = dynamic_cast<const io::Prefetchable*>(file.get());
+  if (copies == nullptr) return io::PrefetchOutcome::kKept;
   struct Answer {
     base::Mutex mutex;
     base::CondVar came;
-    std::optional<io::Ahead> answer GUARDED_BY(mutex);
+    std::optional<io::PrefetchOutcome> answer GUARDED_BY(mutex);
   } own;
-  copies->fetch_ahead(wanted.ranges, {.deadline_ns = {}, .stop = stop_.get_token()},
-                      [&own](io::Ahead answer) {
-                        MutexLock lock(own.mutex);
-                        own.answer = answer;
-                        own.came.notify_all();
-                      });
+  copies->prefetch(wanted.ranges, {.deadline_ns = {}, .stop = stop_.get_token()},
+                   [&own](io::PrefetchOutcome answer) {
+                     MutexLock lock(own.mutex);
+                     own.answer = answer;
+                     own.came.notify_all();
+                   });
   MutexLock lock(own.mutex);
   while (!own.answer) own.came.wait(own.mutex);
   return *own.answer;

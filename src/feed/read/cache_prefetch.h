@@ -1,4 +1,4 @@
-// Fills a job's cache (io::FetchesAhead) with what this rank needs of its epoch later
+// Fills a job's cache (io::Prefetchable) with what this rank needs of its epoch later
 // than what the reading stage reads ahead, in the order of need. Nothing is asked for while the
 // stage itself waits for bytes.
 #pragma once
@@ -12,21 +12,21 @@
 #include "base/mutex.h"
 #include "feed/read/plan.h"
 #include "feed/read/slicer.h"
-#include "io/serve/fetch_ahead.h"
+#include "io/serve/prefetch.h"
 
 namespace forebay::feed {
 
 // Any thread may call anything.
-class FillAhead {
+class CachePrefetch {
  public:
   // Begins a thread of the crew where somebody keeps copies of the dataset's bytes. The arguments
   // outlive the object.
-  FillAhead(const store::Dataset& dataset, const Slicer& slicer, store::Caching caching,
-            base::Crew& crew);
+  CachePrefetch(const store::Dataset& dataset, const Slicer& slicer, store::Caching caching,
+                base::Crew& crew);
   // Waits for the question that is being asked.
-  ~FillAhead();
-  FillAhead(const FillAhead&) = delete;
-  FillAhead& operator=(const FillAhead&) = delete;
+  ~CachePrefetch();
+  CachePrefetch(const CachePrefetch&) = delete;
+  CachePrefetch& operator=(const CachePrefetch&) = delete;
 
   // The stage has started the loads of this plan before `next`. `may_ask`: none of them waits for
   // bytes.
@@ -46,8 +46,8 @@ class FillAhead {
   Result<std::deque<Wanted>> wanted_of(const EpochPlan& plan, size_t load);
   Result<std::deque<Wanted>> wanted_of_slice(const EpochPlan& plan, const Load& load);
   std::deque<Wanted> wanted_of_group(const EpochPlan& plan, const Load& load) const;
-  Result<io::Ahead> ask(const Wanted& wanted) const;
-  void note_answer(const EpochPlan& plan, io::Ahead answer) EXCLUDES(mutex_);
+  Result<io::PrefetchOutcome> ask(const Wanted& wanted) const;
+  void note_answer(const EpochPlan& plan, io::PrefetchOutcome answer) EXCLUDES(mutex_);
 
   const store::Dataset& dataset_;
   const Slicer& slicer_;

@@ -1,5 +1,5 @@
 // What the feed asks a cache to fetch before it reads it.
-#include "feed/read/fill_ahead.h"
+#include "feed/read/cache_prefetch.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace forebay::feed {
 namespace {
 
-using io::Ahead;
+using io::PrefetchOutcome;
 
 using Asked = RemoteOrigin::Asked;
 
@@ -74,11 +74,11 @@ class Front final : public io::Origin {
   Result<io::FileInfo> stat(const std::string& path) const override { return below_.stat(path); }
   std::string canonical(const std::string& path) const override { return path; }
 
-  void answer(std::deque<Ahead> answers) {
+  void answer(std::deque<PrefetchOutcome> answers) {
     base::MutexLock lock(mutex_);
     answers_ = std::move(answers);
   }
-  void answer_always(Ahead answer) {
+  void answer_always(PrefetchOutcome answer) {
     base::MutexLock lock(mutex_);
     last_ = answer;
   }
@@ -90,7 +90,7 @@ class Front final : public io::Origin {
   int waiting_most() const { return waiting_most_; }
 
  private:
-  class File final : public io::ReadableFile, public io::FetchesAhead {
+  class File final : public io::ReadableFile, public io::Prefetchable {
    public:
     File(const Front& front, std::unique_ptr<io::ReadableFile> below)
         : front_(front), below_(std::move(below)) {}
@@ -109,8 +109,8 @@ class Front final : public io::Origin {
                       done(std::move(status));
                     });
     }
-    void fetch_ahead(const std::vector<io::serve::WantedRange>& ranges, const io::ReadOptions&,
-                     std::function<void(Ahead)> done) const override {
+    void prefetch(const std::vector<io::serve::WantedRange>& ranges, const io::ReadOptions&,
+                  std::function<void(PrefetchOutcome)> done) const override {
       done(front_.note(path(), ranges));
     }
 
@@ -119,13 +119,14 @@ class Front final : public io::Origin {
     const std::unique_ptr<io::ReadableFile> below_;
   };
 
-  Ahead note(const std::string& path, const std::vector<io::serve::WantedRange>& ranges) const {
+  PrefetchOutcome note(const std::string& path,
+                       const std::vector<io::serve::WantedRange>& ranges) const {
     waiting_most_ = std::max(waiting_most_.load(), waiting_.load());
     base::MutexLock lock(mutex_);
     Asked& asked = asked_.emplace_back(Asked{.path = path, .ranges = {}});
     for (const auto& range : ranges) asked.ranges.emplace_back(range.offset, range.length);
     if (answers_.empty()) return last_;
-    const Ahead answer = answers_.front();
+    const PrefetchOutcome answer = answers_.front();
     answers_.pop_front();
     return answer;
   }
@@ -134,14 +135,14 @@ class Front final : public io::Origin {
   mutable std::atomic<int> waiting_ = 0;
   mutable std::atomic<int> waiting_most_ = 0;
   mutable base::Mutex mutex_;
-  mutable std::deque<Ahead> answers_ GUARDED_BY(mutex_);
-  Ahead last_ GUARDED_BY(mutex_) = Ahead::kComing;
+  mutable std::deque<PrefetchOutcome> answers_ GUARDED_BY(mutex_);
+  PrefetchOutcome last_ GUARDED_BY(mutex_) = PrefetchOutcome::kComing;
   mutable std::vector<Asked> asked_ GUARDED_BY(mutex_);
 };
 
-class FillAheadTest : public RemoteTest {
+class CachePrefetchTest : public RemoteTest {
  protected:
-  FillAheadTest() {
+  CachePrefetchTest() {
     static const bool is_packed = [] {
       pack_remote_images(*fs_, "/several", 160, false, 1'000'000);
       return true;
@@ -172,7 +173,7 @@ class FillAheadTest : public RemoteTest {
   }
 };
 
-TEST_F(FillAheadTest, WhatTheEpochNeedsLaterIsAskedForOnceWhileNobodyReads) {
+TEST_F(CachePrefetchTest, WhatTheEpochNeedsLaterIsAskedForOnceWhileNobodyReads) {
   RemoteOrigin plain(*fs_);
   const auto plain_set = dataset(plain, "/several");
   const FeedOptions options = little();
@@ -214,11 +215,11 @@ TEST_F(FillAheadTest, WhatTheEpochNeedsLaterIsAskedForOnceWhileNobodyReads) {
   }
 }
 
-TEST_F(FillAheadTest, WhatSomebodyWasTooBusyForIsAskedForAgain) {
+TEST_F(CachePrefetchTest, WhatSomebodyWasTooBusyForIsAskedForAgain) {
   constexpr size_t kBusy = 6;
   RemoteOrigin remote(*fs_);
   Front front(remote);
-  front.answer(std::deque<Ahead>(kBusy, Ahead::kBusy));
+  front.answer(std::deque<PrefetchOutcome>(kBusy, PrefetchOutcome::kBusy));
   const auto set = dataset(front, "/several");
   const auto feed = start(set, little());
   ASSERT_TRUE(comes_true([&] {
@@ -232,10 +233,10 @@ TEST_F(FillAheadTest, WhatSomebodyWasTooBusyForIsAskedForAgain) {
   rest(*feed);
 }
 
-TEST_F(FillAheadTest, WhereThereIsNoRoomNothingMoreIsAskedForInTheEpoch) {
+TEST_F(CachePrefetchTest, WhereThereIsNoRoomNothingMoreIsAskedForInTheEpoch) {
   RemoteOrigin remote(*fs_);
   Front front(remote);
-  front.answer_always(Ahead::kFull);
+  front.answer_always(PrefetchOutcome::kFull);
   const auto set = dataset(front, "/several");
   const auto feed = start(set, little());
   ASSERT_TRUE(comes_true([&] { return chunks_in_a_row(front.asked()) >= 16; }));
@@ -249,10 +250,10 @@ TEST_F(FillAheadTest, WhereThereIsNoRoomNothingMoreIsAskedForInTheEpoch) {
   EXPECT_TRUE(comes_true([&] { return chunks_in_a_row(free.asked()) > 16; }));
 }
 
-TEST_F(FillAheadTest, WhereAllIsKeptOnlyALoadNowAndThenIsAskedFor) {
+TEST_F(CachePrefetchTest, WhereAllIsKeptOnlyALoadNowAndThenIsAskedFor) {
   RemoteOrigin remote(*fs_);
   Front few(remote);
-  few.answer_always(Ahead::kKept);
+  few.answer_always(PrefetchOutcome::kKept);
   const auto set = dataset(few, "/several");
   const auto feed = start(set, little());
   ASSERT_TRUE(comes_true([&] { return few.asked().size() > 16; }));
@@ -263,10 +264,10 @@ TEST_F(FillAheadTest, WhereAllIsKeptOnlyALoadNowAndThenIsAskedFor) {
   EXPECT_LT(few.asked().size(), 24u);
 }
 
-TEST_F(FillAheadTest, TheEndWaitsForNothing) {
+TEST_F(CachePrefetchTest, TheEndWaitsForNothing) {
   RemoteOrigin remote(*fs_);
   Front front(remote);
-  front.answer_always(Ahead::kBusy);
+  front.answer_always(PrefetchOutcome::kBusy);
   const auto set = dataset(front, "/several");
   auto feed = start(set, little());
   ASSERT_TRUE(comes_true([&] { return !front.asked().empty(); }));

@@ -18,7 +18,7 @@
 namespace forebay::cache {
 namespace {
 
-using io::Ahead;
+using io::PrefetchOutcome;
 
 constexpr uint64_t kFileBytes = 20'000'000;  // two pieces
 constexpr uint64_t kStep = 1'000'000;
@@ -49,14 +49,14 @@ class WaitingOrigin final : public io::Origin {
   io::FarOrigin far_;
 };
 
-class AheadTest : public ::testing::Test {
+class PrefetchTest : public ::testing::Test {
  protected:
   struct Machine {
     std::shared_ptr<Cache> cache;
     std::unique_ptr<CachedOrigin> origin;
   };
 
-  AheadTest() : folder_(::testing::TempDir() + "/ahead_test_" + std::to_string(::getpid())) {
+  PrefetchTest() : folder_(::testing::TempDir() + "/ahead_test_" + std::to_string(::getpid())) {
     base::Random random(5, base::Purpose::kTest);
     bytes_.resize(kFileBytes);
     for (uint8_t& byte : bytes_) byte = static_cast<uint8_t>(random.next_u32());
@@ -64,7 +64,7 @@ class AheadTest : public ::testing::Test {
       EXPECT_TRUE(disk_.put(path, bytes_).ok());
     }
   }
-  ~AheadTest() override { std::filesystem::remove_all(folder_); }
+  ~PrefetchTest() override { std::filesystem::remove_all(folder_); }
 
   Machine start(int number, uint64_t room = 1u << 30) const {
     auto cache = Cache::open({.folder = folder_ + "/" + std::to_string(number),
@@ -79,19 +79,21 @@ class AheadTest : public ::testing::Test {
         .value();
   }
   // Asks for the step of this number, and returns the answer.
-  static Ahead ask(const Machine& machine, const std::string& path, uint64_t step,
-                   uint64_t steps = 1) {
+  static PrefetchOutcome ask(const Machine& machine, const std::string& path, uint64_t step,
+                             uint64_t steps = 1) {
     const auto file = open(machine, path);
-    std::promise<Ahead> answer;
-    dynamic_cast<const io::FetchesAhead&>(*file).fetch_ahead(
-        {{step * kStep, steps * kStep}}, {}, [&](Ahead ahead) { answer.set_value(ahead); });
+    std::promise<PrefetchOutcome> answer;
+    dynamic_cast<const io::Prefetchable&>(*file).prefetch(
+        {{step * kStep, steps * kStep}}, {},
+        [&](PrefetchOutcome ahead) { answer.set_value(ahead); });
     return answer.get_future().get();
   }
   // The same until the answer is another one than kBusy.
-  static Ahead ask_until_free(const Machine& machine, const std::string& path, uint64_t step) {
+  static PrefetchOutcome ask_until_free(const Machine& machine, const std::string& path,
+                                        uint64_t step) {
     const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
-    Ahead answer = Ahead::kBusy;
-    while (answer == Ahead::kBusy && io::monotonic_ns() < deadline_ns) {
+    PrefetchOutcome answer = PrefetchOutcome::kBusy;
+    while (answer == PrefetchOutcome::kBusy && io::monotonic_ns() < deadline_ns) {
       ::usleep(1000);
       answer = ask(machine, path, step);
     }
@@ -110,36 +112,36 @@ class AheadTest : public ::testing::Test {
   std::shared_ptr<WaitingOrigin> origin_ = std::make_shared<WaitingOrigin>(disk_);
 };
 
-TEST_F(AheadTest, WhatWasFetchedAheadIsThereAndEachByteComesOnce) {
+TEST_F(PrefetchTest, WhatWasFetchedAheadIsThereAndEachByteComesOnce) {
   const Machine machine = start(0);
   for (uint64_t step = 0; step < kFileBytes / kStep; ++step) {
-    EXPECT_EQ(ask_until_free(machine, "/set/a.tar", step), Ahead::kComing);
+    EXPECT_EQ(ask_until_free(machine, "/set/a.tar", step), PrefetchOutcome::kComing);
     if (step % 3 == 0) read(machine, "/set/a.tar", step);  // perhaps while it comes
   }
   ASSERT_TRUE(comes_true(
-      [&] { return ask(machine, "/set/a.tar", 0, kFileBytes / kStep) == Ahead::kKept; }));
+      [&] { return ask(machine, "/set/a.tar", 0, kFileBytes / kStep) == PrefetchOutcome::kKept; }));
   for (uint64_t step = 0; step < kFileBytes / kStep; ++step) read(machine, "/set/a.tar", step);
   EXPECT_GT(machine.cache->stats().ahead_bytes, 0u);
   EXPECT_EQ(machine.cache->stats().origin_bytes, kFileBytes);
 }
 
-TEST_F(AheadTest, MoreRangesThanARequestMayHaveAreAskedForInSeveral) {
+TEST_F(PrefetchTest, MoreRangesThanARequestMayHaveAreAskedForInSeveral) {
   const Machine server = start(0);
   const Machine other = start(0);
   std::vector<WantedRange> ranges;
   for (uint64_t i = 0; i < 200; ++i) ranges.push_back({i * 10'000, 1000});
   const auto file = open(other, "/set/a.tar");
   const auto ask = [&] {
-    std::promise<Ahead> answer;
-    dynamic_cast<const io::FetchesAhead&>(*file).fetch_ahead(
-        ranges, {}, [&](Ahead ahead) { answer.set_value(ahead); });
+    std::promise<PrefetchOutcome> answer;
+    dynamic_cast<const io::Prefetchable&>(*file).prefetch(
+        ranges, {}, [&](PrefetchOutcome ahead) { answer.set_value(ahead); });
     return answer.get_future().get();
   };
-  EXPECT_TRUE(comes_true([&] { return ask() == Ahead::kKept; }));
+  EXPECT_TRUE(comes_true([&] { return ask() == PrefetchOutcome::kKept; }));
   EXPECT_EQ(server.cache->stats().ahead_bytes, 200'000u);
 }
 
-TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
+TEST_F(PrefetchTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   const Machine one = start(0);
   const Machine other = start(1);
   for (const Machine* machine : {&one, &other}) {
@@ -155,7 +157,7 @@ TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   }
   for (const std::string& path : paths) {
     for (const uint64_t step : {1u, 18u}) {  // in both pieces
-      EXPECT_EQ(ask_until_free(one, path, step), Ahead::kComing);
+      EXPECT_EQ(ask_until_free(one, path, step), PrefetchOutcome::kComing);
     }
   }
   const auto ahead = [](const Machine& machine) { return machine.cache->stats().ahead_bytes; };
@@ -170,7 +172,7 @@ TEST_F(AheadTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   EXPECT_EQ(one.cache->stats().origin_bytes + other.cache->stats().origin_bytes, 16 * kStep);
 }
 
-TEST_F(AheadTest, NothingBeginsWhileSomebodyWaitsForTheOrigin) {
+TEST_F(PrefetchTest, NothingBeginsWhileSomebodyWaitsForTheOrigin) {
   const Machine machine = start(0);
   origin_->far().hold("a.tar");
   std::stop_source stop;
@@ -182,59 +184,60 @@ TEST_F(AheadTest, NothingBeginsWhileSomebodyWaitsForTheOrigin) {
   });
   origin_->far().wait_for_reader();
   for (uint64_t step = 0; step < 5; ++step) {
-    EXPECT_EQ(ask(machine, "/set/b.tar", step), Ahead::kBusy);
+    EXPECT_EQ(ask(machine, "/set/b.tar", step), PrefetchOutcome::kBusy);
   }
   EXPECT_EQ(machine.cache->stats().origin_bytes, 0u);
   stop.request_stop();
   reader.join();
-  EXPECT_EQ(ask_until_free(machine, "/set/b.tar", 0), Ahead::kComing);
+  EXPECT_EQ(ask_until_free(machine, "/set/b.tar", 0), PrefetchOutcome::kComing);
 }
 
-TEST_F(AheadTest, FewAreInFlightAtOnceAndTheEndWaitsForNone) {
+TEST_F(PrefetchTest, FewAreInFlightAtOnceAndTheEndWaitsForNone) {
   Machine machine = start(0);
   origin_->far().hold("a.tar");
   uint64_t coming = 0;
-  while (ask(machine, "/set/a.tar", coming) == Ahead::kComing) ++coming;
+  while (ask(machine, "/set/a.tar", coming) == PrefetchOutcome::kComing) ++coming;
   EXPECT_EQ(coming, 4u);
-  EXPECT_EQ(ask(machine, "/set/b.tar", 0), Ahead::kBusy);
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kBusy);
   // What is needed now does not wait for these.
   read(machine, "/set/b.tar", 3);
   machine.origin.reset();
   machine.cache.reset();
 }
 
-TEST_F(AheadTest, NothingMakesRoomForIt) {
+TEST_F(PrefetchTest, NothingMakesRoomForIt) {
   const Machine machine = start(0, 5'200'000);
   base::ByteVector out(kStep);
   const auto file = open(machine, "/set/a.tar");
   ASSERT_TRUE(io::read_ranges(*file, {{0, out, io::Again::kLater}}).ok());
   for (uint64_t step = 1; step < 5; ++step) {
-    EXPECT_EQ(ask_until_free(machine, "/set/a.tar", step), Ahead::kComing);
-    ASSERT_TRUE(comes_true([&] { return ask(machine, "/set/a.tar", step) == Ahead::kKept; }));
+    EXPECT_EQ(ask_until_free(machine, "/set/a.tar", step), PrefetchOutcome::kComing);
+    ASSERT_TRUE(
+        comes_true([&] { return ask(machine, "/set/a.tar", step) == PrefetchOutcome::kKept; }));
   }
-  EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 5), Ahead::kFull);
+  EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 5), PrefetchOutcome::kFull);
   EXPECT_EQ(machine.cache->stats().store.dropped_bytes, 0u);
   read(machine, "/set/a.tar", 0);
   EXPECT_EQ(machine.cache->stats().origin_bytes, 5 * kStep);
 }
 
-TEST_F(AheadTest, WhatIsOnItsWayMayTakeTheRoom) {
+TEST_F(PrefetchTest, WhatIsOnItsWayMayTakeTheRoom) {
   const Machine machine = start(0, 1'600'000);
   origin_->far().hold("a.tar");
-  EXPECT_EQ(ask(machine, "/set/a.tar", 0), Ahead::kComing);
+  EXPECT_EQ(ask(machine, "/set/a.tar", 0), PrefetchOutcome::kComing);
   origin_->far().wait_for_reader();
-  EXPECT_EQ(ask(machine, "/set/b.tar", 0), Ahead::kBusy);
-  EXPECT_EQ(ask(machine, "/set/b.tar", 0, 2), Ahead::kFull);  // whatever comes
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kBusy);
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0, 2), PrefetchOutcome::kFull);  // whatever comes
 }
 
-TEST_F(AheadTest, WhereTheOriginFailsNothingIsAskedForAWhile) {
+TEST_F(PrefetchTest, WhereTheOriginFailsNothingIsAskedForAWhile) {
   const Machine machine = start(0);
   ASSERT_TRUE(disk_.remove("/set/b.tar").ok());
-  EXPECT_EQ(ask(machine, "/set/b.tar", 0), Ahead::kComing);
-  const auto is_busy = [&] { return ask(machine, "/set/b.tar", 0) == Ahead::kBusy; };
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kComing);
+  const auto is_busy = [&] { return ask(machine, "/set/b.tar", 0) == PrefetchOutcome::kBusy; };
   ASSERT_TRUE(comes_true(is_busy));
   read(machine, "/set/a.tar", 1);  // what is needed now is read
-  EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 2), Ahead::kComing);
+  EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 2), PrefetchOutcome::kComing);
 }
 
 }  // namespace

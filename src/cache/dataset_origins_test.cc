@@ -1,4 +1,4 @@
-#include "cache/sources.h"
+#include "cache/dataset_origins.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Sources, ARootStaysWhileAnotherDatasetHasIt) {
+TEST(DatasetOrigins, ARootStaysWhileAnotherDatasetHasIt) {
   const auto one = std::make_shared<const io::MemoryFileSystem>();
   const auto other = std::make_shared<const io::MemoryFileSystem>();
-  Sources sources;
+  DatasetOrigins sources;
   sources.add("/set/", one);
   sources.add("/set/", other);
   sources.add("/set/", other);

@@ -27,9 +27,9 @@ class StepFilter {
 };
 
 // Any thread may call anything.
-class Walk {
+class StepSchedule {
  public:
-  virtual ~Walk() = default;
+  virtual ~StepSchedule() = default;
   // Whether other steps come after this run, now or later.
   virtual bool goes_on(const StepRun& run) const = 0;
   // The run after this one; it may wait until there is one. Nothing after stop().

@@ -1,4 +1,4 @@
-#include "train/run/sources.h"
+#include "train/run/data_reports.h"
 
 namespace forebay::train {
 

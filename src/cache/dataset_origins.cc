@@ -1,4 +1,4 @@
-#include "cache/sources.h"
+#include "cache/dataset_origins.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@ namespace forebay::cache {
 
 using base::MutexLock;
 
-void Sources::add(const std::string& root, std::shared_ptr<const io::Origin> origin) {
+void DatasetOrigins::add(const std::string& root, std::shared_ptr<const io::Origin> origin) {
   MutexLock lock(mutex_);
   origins_.emplace(root, std::move(origin));
 }
 
-void Sources::remove(const std::string& root, const io::Origin& origin) {
+void DatasetOrigins::remove(const std::string& root, const io::Origin& origin) {
   std::shared_ptr<const io::Origin> last;  // ends without the lock
   MutexLock lock(mutex_);
   const auto [begin, end] = origins_.equal_range(root);
@@ -22,7 +22,7 @@ void Sources::remove(const std::string& root, const io::Origin& origin) {
   origins_.erase(found);
 }
 
-std::vector<std::string> Sources::roots() const {
+std::vector<std::string> DatasetOrigins::roots() const {
   MutexLock lock(mutex_);
   std::vector<std::string> roots;
   for (const auto& [root, origin] : origins_) {
@@ -31,7 +31,7 @@ std::vector<std::string> Sources::roots() const {
   return roots;
 }
 
-std::shared_ptr<const io::Origin> Sources::find(const std::string& path) const {
+std::shared_ptr<const io::Origin> DatasetOrigins::find(const std::string& path) const {
   // A server on the way could understand such a path as another one.
   if (path.find("/.") != std::string::npos) return nullptr;
   MutexLock lock(mutex_);

@@ -11,7 +11,7 @@ namespace forebay::io {
 
 // What becomes of the wish that copies of bytes are kept before the bytes are read. Of several
 // wishes, the last answer in this order counts.
-enum class Ahead : uint8_t {
+enum class PrefetchOutcome : uint8_t {
   kKept,    // they are
   kFull,    // there is no room for them, or nobody who could keep them
   kComing,  // they are on their way
@@ -19,13 +19,13 @@ enum class Ahead : uint8_t {
 };
 
 // An open file may be one of these, too. Any thread may call anything.
-class FetchesAhead {
+class Prefetchable {
  public:
-  virtual ~FetchesAhead() = default;
+  virtual ~Prefetchable() = default;
   // Begins to fetch these ranges, which ascend and do not overlap. Calls `done` exactly once, in
   // any thread, possibly before this returns, and before the bytes have come.
-  virtual void fetch_ahead(const std::vector<serve::WantedRange>& ranges,
-                           const ReadOptions& options, std::function<void(Ahead)> done) const = 0;
+  virtual void prefetch(const std::vector<serve::WantedRange>& ranges, const ReadOptions& options,
+                        std::function<void(PrefetchOutcome)> done) const = 0;
 };
 
 }  // namespace forebay::io

@@ -15,9 +15,9 @@ namespace {
 // their enum.
 class Answers {
  public:
-  Answers(size_t parts, std::function<void(io::Ahead)> done)
+  Answers(size_t parts, std::function<void(io::PrefetchOutcome)> done)
       : left_(parts), done_(std::move(done)) {}
-  void add(io::Ahead answer) {
+  void add(io::PrefetchOutcome answer) {
     {
       MutexLock lock(mutex_);
       last_ = std::max(last_, answer);
@@ -30,8 +30,8 @@ class Answers {
  private:
   base::Mutex mutex_;
   size_t left_ GUARDED_BY(mutex_);
-  io::Ahead last_ GUARDED_BY(mutex_) = io::Ahead::kKept;
-  const std::function<void(io::Ahead)> done_;
+  io::PrefetchOutcome last_ GUARDED_BY(mutex_) = io::PrefetchOutcome::kKept;
+  const std::function<void(io::PrefetchOutcome)> done_;
 };
 
 // What one request asks a member for.
@@ -54,21 +54,22 @@ std::vector<Question> questions_for(const FileId& file, const std::vector<Wanted
 
 }  // namespace
 
-void Cache::fetch_ahead(const CachedFile& file, const std::vector<WantedRange>& ranges,
-                        const io::ReadOptions& options, std::function<void(io::Ahead)> done) {
+void Cache::prefetch(const CachedFile& file, const std::vector<WantedRange>& ranges,
+                     const io::ReadOptions& options,
+                     std::function<void(io::PrefetchOutcome)> done) {
   const auto [members, own, share] = owners();
   const auto questions = questions_for(file.id, ranges, *members);
-  if (questions.empty()) return done(io::Ahead::kKept);
+  if (questions.empty()) return done(io::PrefetchOutcome::kKept);
   const auto answers = std::make_shared<Answers>(questions.size(), std::move(done));
   for (const auto& [owner, part] : questions) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
     if (share != nullptr && member != nullptr && member->id == own) {
-      answers->add(share->fetch_ahead(file.target, part));
+      answers->add(share->prefetch(file.target, part));
     } else if (member == nullptr || !peers_->may_ask(*member)) {
-      answers->add(io::Ahead::kFull);
+      answers->add(io::PrefetchOutcome::kFull);
     } else {
-      peers_->fetch_ahead(*member, file.target, part, options,
-                          [answers](io::Ahead answer) { answers->add(answer); });
+      peers_->prefetch(*member, file.target, part, options,
+                       [answers](io::PrefetchOutcome answer) { answers->add(answer); });
     }
   }
 }

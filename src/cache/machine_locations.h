@@ -7,17 +7,17 @@
 
 namespace forebay::cache {
 
-struct MemoryPlace {
+struct MemoryLocation {
   std::string folder;  // CacheOptions::memory_folder
   std::string prefix;  // CacheOptions::memory_prefix
 };
-MemoryPlace memory_place(std::string_view common);
+MemoryLocation memory_location(std::string_view common);
 
-struct MachinePlaces {
+struct MachineLocations {
   std::string folder;  // CacheOptions::folder
-  MemoryPlace memory;
+  MemoryLocation memory;
 };
 // For the folder that a user names; links and dots in its path make no difference.
-MachinePlaces places_in(const std::string& folder);
+MachineLocations locations_in(const std::string& folder);
 
 }  // namespace forebay::cache

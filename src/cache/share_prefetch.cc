@@ -23,20 +23,20 @@ constexpr int64_t kWaitMostNs = 30 * kWaitNs;
 
 }  // namespace
 
-io::Ahead Share::fetch_ahead(const std::string& target,
-                             const std::vector<WantedRange>& ranges) const {
+io::PrefetchOutcome Share::prefetch(const std::string& target,
+                                    const std::vector<WantedRange>& ranges) const {
   const auto name = named(target);
   const auto origin = name ? sources_.find(name->path) : nullptr;
-  if (origin == nullptr) return io::Ahead::kFull;
+  if (origin == nullptr) return io::PrefetchOutcome::kFull;
   const std::vector<WantedRange> missing = store_->missing(name->id, ranges);
-  if (missing.empty()) return io::Ahead::kKept;
-  if (io::serve::bytes_of(missing) > kAheadBytes) return io::Ahead::kFull;
+  if (missing.empty()) return io::PrefetchOutcome::kKept;
+  if (io::serve::bytes_of(missing) > kAheadBytes) return io::PrefetchOutcome::kFull;
   uint64_t room = 0;
-  for (const WantedRange& range : missing) room += Store::room_for(range.length);
+  for (const WantedRange& range : missing) room += HeldRanges::room_for(range.length);
   auto* const self = const_cast<Share*>(this);
   const uint32_t most = origin->is_remote(name->path) ? kAheadMost : kAheadWaitingMost;
-  const io::Ahead answer = self->begin_ahead(room, most);
-  if (answer == io::Ahead::kComing) {
+  const io::PrefetchOutcome answer = self->begin_ahead(room, most);
+  if (answer == io::PrefetchOutcome::kComing) {
     self->reads_.push([self, target, missing] { self->read_ahead(target, missing); });
   }
   return answer;
@@ -63,20 +63,20 @@ void Share::read_ahead(const std::string& target, const std::vector<WantedRange>
 }
 
 // kComing where a fetch may begin now; end_ahead() must follow.
-io::Ahead Share::begin_ahead(uint64_t room, uint32_t most) {
+io::PrefetchOutcome Share::begin_ahead(uint64_t room, uint32_t most) {
   MutexLock lock(mutex_);
   const uint64_t free = store_->free_bytes();
-  if (room > free) return io::Ahead::kFull;
+  if (room > free) return io::PrefetchOutcome::kFull;
   const bool is_needed_now =
       std::ranges::any_of(fetches_, [](const Fetch& fetch) { return !fetch.is_ahead; });
   // What has come and is held already still counts as coming for a moment.
   const bool is_room_promised = coming_bytes_ + room > free;
   if (is_room_promised || is_needed_now || ahead_ >= most || stop_.stop_requested() ||
       io::monotonic_ns() < ahead_from_ns_) {
-    return io::Ahead::kBusy;
+    return io::PrefetchOutcome::kBusy;
   }
   ++ahead_;
-  return io::Ahead::kComing;
+  return io::PrefetchOutcome::kComing;
 }
 
 void Share::end_ahead(const Status& status) {

@@ -15,8 +15,8 @@ constexpr uint64_t kChecksShare = 1024;
 
 }  // namespace
 
-std::vector<WantedRange> Store::missing(const FileId& file,
-                                        const std::vector<WantedRange>& ranges) const {
+std::vector<WantedRange> HeldRanges::missing(const FileId& file,
+                                             const std::vector<WantedRange>& ranges) const {
   std::vector<WantedRange> missing;
   for (const WantedRange& range : ranges) {
     for (const Gap& gap : gaps(file, range.offset, range.length)) {
@@ -26,7 +26,7 @@ std::vector<WantedRange> Store::missing(const FileId& file,
   return missing;
 }
 
-uint64_t Store::free_bytes() const {
+uint64_t HeldRanges::free_bytes() const {
   MutexLock lock(mutex_);
   uint64_t bytes = 0;
   for (const Tier& tier : tiers_) {
@@ -38,7 +38,7 @@ uint64_t Store::free_bytes() const {
 }
 
 // The blocks that it begins and ends in count whole, and so do its entries in the list.
-uint64_t Store::room_for(uint64_t length) {
+uint64_t HeldRanges::room_for(uint64_t length) {
   const uint64_t extents = length / kExtentBytes + 2;
   return length + length / kChecksShare + 2 * kCheckBytes + extents * kEntryBytes;
 }

@@ -19,19 +19,19 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-struct Objects {
+struct Annotations {
   std::vector<Bounds> boxes = {};
   std::vector<Point> points = {};
 };
 
 // Moves objects as the cut moves a picture of size `before`. Boxes end at the sides of what is cut;
 // points may lie outside of it.
-void move(const Cut& cut, Size before, Objects* objects);
+void move(const Cut& cut, Size before, Annotations* objects);
 // The same for an action, which is no Blend. Actions that only change colours move nothing.
-void move(const Action& action, Size before, Objects* objects);
+void move(const Action& action, Size before, Annotations* objects);
 // The same for pixels of a stored image of this size, which are turned to be shown. Each point
 // stays on its pixel.
-void move(const Orientation& orientation, Size stored, Objects* objects);
+void move(const Orientation& orientation, Size stored, Annotations* objects);
 
 // The size of a picture of size `before` after an action.
 Size size_after(const Action& action, Size before);

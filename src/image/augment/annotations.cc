@@ -1,4 +1,4 @@
-#include "image/augment/objects.h"
+#include "image/augment/annotations.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 namespace forebay::image {
 namespace {
 
-void clamp(Size size, Objects* objects) {
+void clamp(Size size, Annotations* objects) {
   const auto right = static_cast<float>(size.width);
   const auto bottom = static_cast<float>(size.height);
   for (Bounds& box : objects->boxes) {
@@ -18,7 +18,7 @@ void clamp(Size size, Objects* objects) {
   }
 }
 
-void shift(double x, double y, Objects* objects) {
+void shift(double x, double y, Annotations* objects) {
   const auto left = static_cast<float>(x);
   const auto top = static_cast<float>(y);
   for (Bounds& box : objects->boxes) {
@@ -27,7 +27,7 @@ void shift(double x, double y, Objects* objects) {
   for (Point& point : objects->points) point = {point.x - left, point.y - top};
 }
 
-void scale(Size from, Size to, Objects* objects) {
+void scale(Size from, Size to, Annotations* objects) {
   if (from == to) return;
   const auto across = static_cast<float>(double{1} * to.width / from.width);
   const auto down = static_cast<float>(double{1} * to.height / from.height);
@@ -86,7 +86,7 @@ Map inverse(const Projection& map) {
   return out;
 }
 
-void apply(const Map& map, Size after, Objects* objects) {
+void apply(const Map& map, Size after, Annotations* objects) {
   for (Bounds& box : objects->boxes) {
     constexpr float kFar = std::numeric_limits<float>::infinity();
     Bounds out{kFar, kFar, -kFar, -kFar};
@@ -104,7 +104,7 @@ void apply(const Map& map, Size after, Objects* objects) {
 
 struct Mover {
   Size size;
-  Objects* objects;
+  Annotations* objects;
 
   template <class Other>
   void operator()(const Other&) const {}
@@ -138,7 +138,7 @@ struct Mover {
 
 }  // namespace
 
-void move(const Cut& cut, Size before, Objects* objects) {
+void move(const Cut& cut, Size before, Annotations* objects) {
   if (cut.outside) {
     const auto& [image, viewport, border] = *cut.outside;
     scale(before, image, objects);
@@ -158,11 +158,11 @@ void move(const Cut& cut, Size before, Objects* objects) {
   }
 }
 
-void move(const Action& action, Size before, Objects* objects) {
+void move(const Action& action, Size before, Annotations* objects) {
   std::visit(Mover{before, objects}, action);
 }
 
-void move(const Orientation& orientation, Size stored, Objects* objects) {
+void move(const Orientation& orientation, Size stored, Annotations* objects) {
   move(Flip{orientation.across, orientation.down}, stored, objects);
   if (!orientation.transposed) return;
   for (Bounds& box : objects->boxes) box = {box.top, box.left, box.bottom, box.right};

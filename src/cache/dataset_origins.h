@@ -12,7 +12,7 @@
 namespace forebay::cache {
 
 // Any thread may call anything.
-class Sources {
+class DatasetOrigins {
  public:
   // Files whose paths begin with `root`, or are `root` without its slash, come from this origin, or
   // from another one with the same root.

@@ -19,7 +19,7 @@ constexpr uint64_t kFoundTimes = 4;
 
 // Notes when the blocks that are asked for are needed again. A block is needed soon where any of
 // its bytes is: the ranges that say so come last.
-void Store::mark(const FileId& file, std::span<const WantedRange> ranges) {
+void HeldRanges::mark(const FileId& file, std::span<const WantedRange> ranges) {
   MutexLock lock(mutex_);
   asked_bytes_ += io::serve::bytes_of(ranges);
   const auto found = files_.find(file);
@@ -44,8 +44,8 @@ void Store::mark(const FileId& file, std::span<const WantedRange> ranges) {
   }
 }
 
-void Store::set_worth(const FileId& file, uint64_t offset, Extent& extent, bool is_found,
-                      uint64_t later) {
+void HeldRanges::set_worth(const FileId& file, uint64_t offset, Extent& extent, bool is_found,
+                           uint64_t later) {
   Tier& tier = tiers_[extent.tier];
   if (extent.is_found && !is_found) tier.found.erase({file, offset});
   if (extent.later != 0 && later == 0) tier.later.erase({file, offset});
@@ -54,12 +54,12 @@ void Store::set_worth(const FileId& file, uint64_t offset, Extent& extent, bool 
   extent.later = later;
 }
 
-bool Store::has_room(const Tier& tier, uint64_t bytes) {
+bool HeldRanges::has_room(const Tier& tier, uint64_t bytes) {
   return tier.held_bytes + bytes + tier.list->bytes() <= tier.bytes_max;
 }
 
 // Gives away what is worth less than bytes that are needed again then, until there is room.
-bool Store::make_room(uint8_t number, uint64_t bytes, io::Again again) {
+bool HeldRanges::make_room(uint8_t number, uint64_t bytes, io::Again again) {
   Tier& tier = tiers_[number];
   if (bytes > tier.bytes_max) return false;
   while (!has_room(tier, bytes)) {
@@ -83,7 +83,7 @@ bool Store::make_room(uint8_t number, uint64_t bytes, io::Again again) {
 }
 
 // Cuts an extent between blocks that are needed soon and others, and drops the others.
-void Store::drop_later(Files::iterator file, Extents::iterator extent) {
+void HeldRanges::drop_later(Files::iterator file, Extents::iterator extent) {
   const auto [offset, whole] = *extent;
   Extents& extents = file->second;
   const uint64_t end = offset + whole.length;
