@@ -1,5 +1,5 @@
 // Decides which steps of an epoch this process prepares itself and which ones prep servers prepare:
-// other machines that read and decode near the storage (docs/decisions/0020-two-ends.md). Plain
+// other machines that read and decode near the storage (docs/decisions/0020-prep-servers.md). Plain
 // logic without threads, sockets and clocks, so that a simulator can drive it; prep/ connects it to
 // the world.
 #pragma once

@@ -1,5 +1,5 @@
 // The prep server: prepares the steps that hosts ask for, of one dataset, and serves them as
-// batches (docs/decisions/0020-two-ends.md).
+// batches (docs/decisions/0020-prep-servers.md).
 #pragma once
 
 #include <memory>

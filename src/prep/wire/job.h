@@ -1,4 +1,4 @@
-// What a host asks a prep server to prepare (docs/decisions/0020-two-ends.md): a dataset, and the
+// What a host asks a prep server to prepare (docs/decisions/0020-prep-servers.md): a dataset, and the
 // options that decide what its batches contain. Both machines make the same batches from the same
 // job, bit for bit. Pure codec; the fields of the options are described in image_fields.h.
 #pragma once
